@@ -1,0 +1,1 @@
+"""warpconv: CUDA convolution kernels generated for a layer."""

@@ -1,0 +1,55 @@
+"""Element types and array layouts, each with its spellings in C, NumPy and on the command line."""
+
+from __future__ import annotations
+
+import enum
+
+from .errors import ArgumentError
+
+
+class DType(enum.Enum):
+    """Element type of a tensor; the value is NumPy's name (and torch's)."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    UINT8 = "uint8"
+    INT8 = "int8"
+    UINT16 = "uint16"
+    INT16 = "int16"
+    INT32 = "int32"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return _ITEMSIZE[self]
+
+    @property
+    def c_name(self) -> str:
+        """The element type in emitted text."""
+        return _C_NAME[self]
+
+    @classmethod
+    def parse(cls, value: DType | str, argument: str = "dtype") -> DType:
+        """``value`` as a DType; ArgumentError if there is none of that name."""
+        if isinstance(value, cls):
+            return value
+        try:
+            return cls(str(value))
+        except ValueError:
+            raise ArgumentError("unknown element type", argument=argument, value=value,
+                                hint=f"one of {', '.join(t.value for t in cls)}") from None
+
+
+class Layout(enum.Enum):
+    """Order of a tensor's axes in memory."""
+
+    NCHW = "NCHW"
+    NHWC = "NHWC"
+
+
+_ITEMSIZE = {DType.FLOAT32: 4, DType.FLOAT16: 2, DType.BFLOAT16: 2, DType.UINT8: 1, DType.INT8: 1, DType.UINT16: 2,
+             DType.INT16: 2, DType.INT32: 4}
+_C_NAME = {DType.FLOAT32: "float", DType.FLOAT16: "unsigned short", DType.BFLOAT16: "unsigned short",
+           DType.UINT8: "unsigned char", DType.INT8: "signed char", DType.UINT16: "unsigned short",
+           DType.INT16: "short", DType.INT32: "int"}

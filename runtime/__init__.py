@@ -1,0 +1,1 @@
+"""From source to result: compilers, cache, devices, kernels, packs."""

@@ -1,0 +1,1 @@
+"""The Jinja templates of the kernels; data only, read by ``warpconv.codegen.render``."""
