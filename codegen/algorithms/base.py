@@ -1,0 +1,58 @@
+"""What every algorithm gives the registry, and the parts that their planners share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Iterable
+
+from ..dtypes import DType, Layout
+from ..plan import Argument, KernelPlan, Role
+from ..shape import ConvShape
+from ..spec import Epilogue, KernelSpec, Operation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Algorithm:
+    """One row of the registry.
+
+    ``supports`` gives None, or in words why the spec cannot be served. ``defaults`` chooses plan values for a spec,
+    better where a shape shows the sizes. ``plan`` raises UnsupportedSpec where plan values and spec do not go together.
+    ``space`` lists the plan values worth trying (tuning). ``estimate`` is the modelled number of warp instructions for
+    a whole layer; select() compares it between algorithms.
+    """
+
+    name: str
+    summary: str
+    options: type
+    supports: Callable[[KernelSpec], str | None]
+    defaults: Callable[[KernelSpec, ConvShape | None], Any]
+    plan: Callable[[KernelSpec, Any], KernelPlan]
+    space: Callable[[KernelSpec], Iterable[Any]]
+    estimate: Callable[[KernelPlan, ConvShape], float]
+
+
+def common_refusal(spec: KernelSpec) -> str | None:
+    """The reason that holds for every algorithm so far, or None."""
+    if spec.dtype is not DType.FLOAT32:
+        return f"element type {spec.dtype.value} is not served yet, only float32"
+    if spec.layout is not Layout.NCHW:
+        return f"layout {spec.layout.value} is not served yet, only NCHW"
+    if spec.operation is not Operation.FORWARD:
+        return f"{spec.operation.value} is not served yet, only forward"
+    return None
+
+
+def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
+    """x, w, the bias if the epilogue adds one, y, and the sizes that are not baked in."""
+    element = spec.dtype.c_name
+    arguments = [Argument(name="x", role=Role.INPUT, c_type=element), Argument(name="w", role=Role.WEIGHT, c_type=element)]
+    if Epilogue.BIAS in spec.epilogue:
+        arguments.append(Argument(name="bias", role=Role.BIAS, c_type=element))
+    arguments.append(Argument(name="y", role=Role.OUTPUT, c_type=element))
+    sizes = tuple(Argument(name=name, role=Role.SIZE, c_type="int") for name in ("N", "H", "W", "P", "Q"))
+    return tuple(arguments) + sizes
+
+
+def largest_divisor(number: int, limit: int) -> int:
+    """The largest divisor of ``number`` that is at most ``limit`` (at least 1)."""
+    return next(d for d in range(min(number, max(1, limit)), 0, -1) if number % d == 0)

@@ -1,0 +1,60 @@
+"""The head of every emitted source: what it is, the command that emits it again, the layer, the plan, its cost."""
+
+from __future__ import annotations
+
+import textwrap
+
+from .dtypes import DType
+from .plan import KernelPlan
+from .spec import KernelSpec
+from .version import VERSION
+
+
+def banner_lines(plan: KernelPlan) -> list[str]:
+    """Comment lines without the slashes; no date, path or host, so that equal plans give equal bytes."""
+    spec = plan.spec
+    template = " and ".join(f"templates/kernels/{name}" for name in plan.templates)
+    layer, _, values = emit_command(plan).partition(" --set ")
+    lines = [f"warpconv {VERSION}: {spec.algorithm}, {spec.dtype.value}. Generated from {template}; do not edit.",
+             "Emit it again with", f"  {layer}" + (" \\" if values else "")]
+    lines += textwrap.wrap(f"--set {values}", 110, initial_indent="    ", subsequent_indent="    ",
+                           break_long_words=False, break_on_hyphens=False) if values else []
+    lines += ["", f"layer  {spec}", "       N, H, W (and so P, Q) are arguments; all else is in the text",
+              f"plan   {plan.phrase}", f"cost   {plan.cost}"]
+    return lines + [f"note   {note}" for note in plan.notes]
+
+
+def emit_command(plan: KernelPlan, verb: str = "emit") -> str:
+    """The command line that gives this plan; N, H, W stand for any sizes."""
+    return f"warpconv {verb} {layer_flags(plan.spec)} --arch {plan.spec.arch}{setting_flags(plan)}"
+
+
+def layer_flags(spec: KernelSpec) -> str:
+    """The layer as command-line options."""
+    flags = [f"--input N,{spec.c},H,W --filter {spec.k},{spec.r},{spec.s}"]
+    (top, bottom), (left, right) = spec.padding
+    if spec.stride != (1, 1):
+        flags.append(f"--stride {spec.stride[0]},{spec.stride[1]}")
+    if top == bottom == left == right:
+        flags.append(f"--padding {top}" if top else "")
+    elif top == bottom and left == right:
+        flags.append(f"--padding {top},{left}")
+    else:
+        flags.append(f"--padding {top},{bottom},{left},{right}")
+    if spec.dilation != (1, 1):
+        flags.append(f"--dilation {spec.dilation[0]},{spec.dilation[1]}")
+    if spec.groups != 1:
+        flags.append(f"--groups {spec.groups}")
+    if spec.dtype is not DType.FLOAT32:
+        flags.append(f"--dtype {spec.dtype.value}")
+    if spec.epilogue:
+        flags.append(f"--epilogue {','.join(step.value for step in spec.epilogue)}")
+    if spec.index_bits != 32:
+        flags.append(f"--index-bits {spec.index_bits}")
+    return " ".join(flag for flag in flags if flag)
+
+
+def setting_flags(plan: KernelPlan) -> str:
+    """``--algorithm`` and a ``--set`` for every plan value, so that the command does not lean on defaults."""
+    sets = "".join(f" --set {name}={value}" for name, value in plan.settings().items())
+    return f" --algorithm {plan.spec.algorithm}{sets}"

@@ -1,0 +1,48 @@
+"""Plan values: reading an algorithm's frozen options dataclass from ``name=value`` settings."""
+
+from __future__ import annotations
+
+import enum
+import typing
+from dataclasses import fields, replace
+from typing import Any, Mapping
+
+from .errors import ArgumentError
+
+
+def choices(options: Any) -> dict[str, str]:
+    """Name of each plan value -> what it may be, in words."""
+    hints = typing.get_type_hints(options if isinstance(options, type) else type(options))
+    return {f.name: _choices_of(hints[f.name]) for f in fields(options)}
+
+
+def with_settings(options: Any, settings: Mapping[str, Any]) -> Any:
+    """``options`` with the named values replaced; values may be text (as from a command line), numbers or enums.
+
+    Raises ArgumentError for a name the algorithm does not have or a value it does not offer.
+    """
+    hints = typing.get_type_hints(type(options))
+    changes = {}
+    for name, value in settings.items():
+        if name not in hints:
+            raise ArgumentError("unknown plan value", argument=f"set {name}", value=value,
+                                hint="offered: " + "; ".join(f"{n} ({c})" for n, c in choices(options).items()))
+        changes[name] = _parse(hints[name], name, value)
+    return replace(options, **changes)
+
+
+def _choices_of(kind: type) -> str:
+    return "|".join(m.value for m in kind) if issubclass(kind, enum.Enum) else "a whole number >= 1"
+
+
+def _parse(kind: type, name: str, value: Any) -> Any:
+    try:
+        if issubclass(kind, enum.Enum):
+            return value if isinstance(value, kind) else kind(value)
+        number = int(value)
+        if isinstance(value, float) or number < 1:
+            raise ValueError
+        return number
+    except (ValueError, TypeError):
+        raise ArgumentError("plan value not offered", argument=f"set {name}", value=value,
+                            hint=_choices_of(kind)) from None

@@ -1,0 +1,206 @@
+"""KernelPlan: every number of a kernel, and its Program: the steps that run it.
+
+A plan is made by an algorithm's planner from a KernelSpec and plan values (the algorithm's options). The template
+reads ``plan.numbers``; the run time reads ``plan.program`` alone, so a pack needs neither planner nor template.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, fields
+from typing import Any, Union
+
+from .shape import ConvShape
+from .spec import KernelSpec
+
+# CUDA's limits on gridDim.x, .y and .z
+GRID_LIMIT = (2**31 - 1, 65535, 65535)
+
+
+class Dimension(enum.Enum):
+    """A size that is known only when the kernel is called."""
+
+    N = "N"
+    H = "H"
+    W = "W"
+    P = "P"
+    Q = "Q"
+
+    def of(self, shape: ConvShape) -> int:
+        return getattr(shape, self.value.lower())
+
+
+class Role(enum.Enum):
+    """What an argument of a kernel is."""
+
+    INPUT = "input"
+    WEIGHT = "weight"
+    BIAS = "bias"
+    OUTPUT = "output"
+    WORKSPACE = "workspace"
+    SIZE = "size"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Argument:
+    """One argument: the C parameter, the launch signature and the run-time check all come from here."""
+
+    name: str
+    role: Role
+    c_type: str
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.role is not Role.SIZE
+
+    @property
+    def declaration(self) -> str:
+        """The C parameter."""
+        if not self.is_pointer:
+            return f"{self.c_type} {self.name}"
+        const = "" if self.role in (Role.OUTPUT, Role.WORKSPACE) else "const "
+        return f"{const}{self.c_type}* __restrict__ {self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocks:
+    """Blocks along one axis of the grid: min(limit, times * ((value of ``of`` + add) // per)), at least 1."""
+
+    of: Dimension
+    add: int = 0
+    per: int = 1
+    times: int = 1
+    limit: int = GRID_LIMIT[0]
+
+    def count(self, shape: ConvShape) -> int:
+        return max(1, min(self.limit, self.times * ((self.of.of(shape) + self.add) // self.per)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """Run one entry of the source; ``arguments`` are names of the program's arguments, in the entry's order."""
+
+    entry: str
+    grid: tuple[Blocks, Blocks, Blocks]
+    block: tuple[int, int, int]
+    arguments: tuple[str, ...]
+    shared_bytes: int = 0
+
+    def grid_of(self, shape: ConvShape) -> tuple[int, int, int]:
+        x, y, z = (blocks.count(shape) for blocks in self.grid)
+        return x, y, z
+
+
+@dataclass(frozen=True, kw_only=True)
+class LibraryCall:
+    """Run a library's routine between launches (a GEMM of cuBLAS, say; NumPy's on the CPU device).
+
+    ``operation`` is a name of the run time's table of library steps; ``operands`` are names of the program's arguments.
+    """
+
+    operation: str
+    operands: tuple[str, ...]
+
+
+Step = Union[Launch, LibraryCall]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """Memory that steps ``first_step`` to ``last_step`` share: ``bytes_each`` times the product of ``per``."""
+
+    name: str
+    bytes_each: int
+    per: tuple[Dimension, ...] = ()
+    first_step: int = 0
+    last_step: int = 0
+
+    def bytes_of(self, shape: ConvShape) -> int:
+        total = self.bytes_each
+        for dimension in self.per:
+            total *= dimension.of(shape)
+        return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """What happens to a filter once, before the first call.
+
+    ``steps`` turn argument "w" into ``buffer`` (a named workspace that lives as long as the filter and then stands in
+    w's place); ``constant`` names a __constant__ array that receives the filter's ``constant_bytes``.
+    """
+
+    steps: tuple[Step, ...] = ()
+    buffer: Workspace | None = None
+    constant: str | None = None
+    constant_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """Everything the run time needs to execute a kernel, besides the compiled code."""
+
+    arguments: tuple[Argument, ...]
+    steps: tuple[Step, ...]
+    workspaces: tuple[Workspace, ...] = ()
+    preparation: Preparation | None = None
+
+    def argument(self, name: str) -> Argument:
+        return next(a for a in self.arguments if a.name == name)
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """All launches, those of the preparation first."""
+        steps = (self.preparation.steps if self.preparation else ()) + self.steps
+        return tuple(s for s in steps if isinstance(s, Launch))
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Names of the ``extern "C"`` entries, each once."""
+        return tuple(dict.fromkeys(launch.entry for launch in self.launches))
+
+    def workspace_bytes(self, shape: ConvShape) -> int:
+        """Most bytes of workspace alive at one time."""
+        return max((sum(w.bytes_of(shape) for w in self.workspaces if w.first_step <= i <= w.last_step)
+                    for i in range(len(self.steps))), default=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What the plan says a unit of work costs, per warp; inspect shows it beside the measured counts."""
+
+    unit: str
+    warp_loads: int
+    shuffles: int
+    fma: int
+    registers: int
+    direct_loads: int
+    no_spills: bool = True
+
+    def __str__(self) -> str:
+        return (f"{self.unit}: {self.warp_loads} warp loads, {self.shuffles} shuffles, {self.fma} FMA a lane, about "
+                f"{self.registers} registers (direct: {self.direct_loads} loads)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelPlan:
+    """All that the template writes and the run time launches; ``notes`` say why the planner decided as it did."""
+
+    spec: KernelSpec
+    options: Any
+    numbers: Any
+    templates: tuple[str, ...]
+    program: Program
+    cost: Cost
+    phrase: str
+    notes: tuple[str, ...] = field(default=())
+
+    def settings(self) -> dict[str, Any]:
+        """The plan values as plain data: name -> number, bool or enum value."""
+        return {f.name: getattr(v := getattr(self.options, f.name), "value", v) for f in fields(self.options)}
+
+    def __str__(self) -> str:
+        lines = [f"layer  {self.spec}", f"plan   {self.phrase}",
+                 "values " + ", ".join(f"{name}={value}" for name, value in self.settings().items()),
+                 f"cost   {self.cost}"]
+        return "\n".join(lines + [f"note   {note}" for note in self.notes])

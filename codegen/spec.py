@@ -1,0 +1,130 @@
+"""KernelSpec: which kernel serves a layer; what is baked into its source, and so the shape key of every cache.
+
+Baked in: everything about the filter and the geometry (C, K, R, S, groups, stride, padding, dilation), the element
+types, the layout, the epilogue, the algorithm, the GPU architecture and the width of the index arithmetic.
+Arguments of the kernel: N, H and W (and with them P and Q), so one kernel serves every batch and every image size.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any, Iterable
+
+from .arch import Arch
+from .dtypes import DType, Layout
+from .errors import ArgumentError
+from .shape import ConvShape, Pair, describe_geometry
+
+
+class Operation(enum.Enum):
+    """What is computed of the layer."""
+
+    FORWARD = "forward"
+
+
+class Numerics(enum.Enum):
+    """The arithmetic of the products and sums."""
+
+    FLOAT32 = "float32"
+
+
+class Epilogue(enum.Enum):
+    """A step applied to every output value where it is stored."""
+
+    BIAS = "bias"
+    RELU = "relu"
+
+    @classmethod
+    def parse(cls, value: Epilogue | str, argument: str = "epilogue") -> Epilogue:
+        if isinstance(value, cls):
+            return value
+        try:
+            return cls(value)
+        except ValueError:
+            raise ArgumentError("unknown epilogue step", argument=argument, value=value,
+                                hint=f"one of {', '.join(e.value for e in cls)}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelSpec:
+    """The kernel of ``algorithm`` for a class of layers; equal specs and plan values give byte-identical source."""
+
+    algorithm: str
+    c: int
+    k: int
+    r: int
+    s: int
+    stride: Pair
+    padding: tuple[Pair, Pair]
+    dilation: Pair
+    groups: int
+    dtype: DType
+    layout: Layout
+    numerics: Numerics = Numerics.FLOAT32
+    operation: Operation = Operation.FORWARD
+    epilogue: tuple[Epilogue, ...] = ()
+    arch: Arch
+    index_bits: int = 32
+
+    @classmethod
+    def of(cls, shape: ConvShape, *, algorithm: str, arch: Arch, epilogue: Iterable[Epilogue] = ()) -> KernelSpec:
+        """The spec of ``algorithm`` for ``shape``; 64-bit index arithmetic only where an offset needs it."""
+        return cls(algorithm=algorithm, c=shape.c, k=shape.k, r=shape.r, s=shape.s, stride=shape.stride,
+                   padding=shape.padding, dilation=shape.dilation, groups=shape.groups, dtype=shape.dtype,
+                   layout=shape.layout, epilogue=tuple(epilogue), arch=arch, index_bits=index_bits(shape))
+
+    @property
+    def channels(self) -> int:
+        """Input channels a filter sums over: C / groups."""
+        return self.c // self.groups
+
+    @property
+    def filters(self) -> int:
+        """Filters of one group: K / groups."""
+        return self.k // self.groups
+
+    @property
+    def name(self) -> str:
+        """A readable C identifier; not unique, the digest is."""
+        return f"{self.algorithm}_{self.r}x{self.s}"
+
+    def example_shape(self, *, n: int = 1, h: int = 512, w: int = 512) -> ConvShape:
+        """A layer that this kernel serves, with the sizes that are its arguments filled in."""
+        return ConvShape(n=n, c=self.c, h=h, w=w, k=self.k, r=self.r, s=self.s, stride=self.stride,
+                         padding=self.padding, dilation=self.dilation, groups=self.groups, dtype=self.dtype,
+                         layout=self.layout)
+
+    def __str__(self) -> str:
+        text = (f"x[N, {self.c}, H, W] * w[{self.k}, {self.channels}, {self.r}, {self.s}] -> y[N, {self.k}, P, Q], "
+                f"{describe_geometry(self)}, {self.dtype.value}")
+        if self.epilogue:
+            text += f", then {', '.join(step.value for step in self.epilogue)}"
+        return text
+
+
+def index_bits(shape: ConvShape) -> int:
+    """32 if every element offset of the layer's tensors fits an int, else 64."""
+    n, c, h, w = shape.input_shape
+    largest = max(n * c * h * w, n * shape.k * shape.p * shape.q, shape.k * shape.reduction)
+    return 32 if largest < 2**31 else 64
+
+
+def parse_epilogue(epilogue: Iterable[Any], *, bias: bool = False, activation: str | None = None) -> tuple[Epilogue, ...]:
+    """The epilogue list of a call: bias first when one is given, ``activation`` as sugar for a last step."""
+    if isinstance(epilogue, (str, Epilogue)):
+        epilogue = (epilogue,)
+    steps = [Epilogue.parse(step) for step in epilogue]
+    if bias and Epilogue.BIAS not in steps:
+        steps.insert(0, Epilogue.BIAS)
+    if not bias and Epilogue.BIAS in steps:
+        raise ArgumentError("the epilogue adds a bias and none is given", argument="bias", value=None,
+                            hint="pass bias= or leave 'bias' out of epilogue=")
+    if activation is not None:
+        if activation == Epilogue.BIAS.value:
+            raise ArgumentError("bias is no activation", argument="activation", value=activation, hint="relu, or None")
+        steps.append(Epilogue.parse(activation, "activation"))
+    if steps.count(Epilogue.BIAS) > 1:
+        raise ArgumentError("bias is added twice", argument="epilogue", value=[s.value for s in steps],
+                            hint="name it once")
+    return tuple(steps)
