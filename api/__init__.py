@@ -1,1 +1,35 @@
-"""warpconv: CUDA convolution kernels generated for a layer."""
+"""warpconv: CUDA convolution kernels generated for a layer, to emit, read, build ahead, or run at the call.
+
+Names are imported when they are first used, so ``import warpconv`` needs no GPU, driver, CUDA toolkit or compiler.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from warpconv.codegen.version import VERSION as __version__
+
+_NAMES = {
+    "ConvShape": "codegen.shape", "KernelSpec": "codegen.spec", "Epilogue": "codegen.spec", "Arch": "codegen.arch",
+    "KernelPlan": "codegen.plan", "KernelSource": "codegen.render", "render": "codegen.render",
+    "select": "codegen.select", "explain": "codegen.select", "plan": "codegen.select", "plan_layer": "codegen.select",
+    "conv2d": "runtime.conv", "specialize": "runtime.conv", "Kernel": "runtime.kernel", "Filter": "runtime.kernel",
+    "open_pack": "runtime.pack", "Pack": "runtime.pack", "build_pack": "runtime.pack",
+    **{name: "codegen.errors" for name in (
+        "WarpconvError", "ShapeError", "ArgumentError", "ArgumentTypeError", "UnsupportedSpec", "CompileError",
+        "ToolNotFound", "DeviceError", "KernelNotBuilt", "PackError", "FileError", "KernelFault")},
+}
+__all__ = sorted([*_NAMES, "__version__"])
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'warpconv' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"warpconv.{_NAMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -130,7 +130,8 @@ def _resident_blocks(spec: KernelSpec, options: ReuseOptions) -> int:
     columns = decompose(spec.s, options.decomposition)
     numbers = _numbers(spec, options, columns)
     planned = _cost(spec, options, numbers).registers
-    registers = planned + REGISTER_MARGIN + max(0, planned - 90) // 4
+    margin = REGISTER_MARGIN if numbers.weights_in_registers else 2 * REGISTER_MARGIN
+    registers = planned + margin + max(0, planned - 90) // 4
     fitting = min(REGISTER_FILE // registers, spec.arch.resident_threads) // numbers.threads
     return max(1, fitting)
 

@@ -1,0 +1,93 @@
+"""Specs, programs and plans as JSON and back; what packs, caches and ``--json`` store."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import types
+import typing
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from .errors import ArgumentError
+from .plan import KernelPlan, LibraryCall, Launch
+from .version import VERSION
+
+
+_STEPS = {"launch": Launch, "library": LibraryCall}
+
+
+def encode(value: Any) -> Any:
+    """Dataclasses as objects, enums as their values, tuples as lists; steps carry their kind."""
+    if is_dataclass(value):
+        data = {f.name: encode(getattr(value, f.name)) for f in fields(value)}
+        kind = next((name for name, cls in _STEPS.items() if isinstance(value, cls)), None)
+        return {"kind": kind, **data} if kind else data
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (tuple, list)):
+        return [encode(v) for v in value]
+    if isinstance(value, dict):
+        return {str(k): encode(v) for k, v in value.items()}
+    return value
+
+
+def decode(kind: Any, data: Any) -> Any:
+    """The inverse of encode for type ``kind``. Raises ArgumentError where the data does not have its form."""
+    try:
+        return _decode(kind, data)
+    except (KeyError, TypeError, ValueError, StopIteration) as error:
+        raise ArgumentError(f"stored data does not describe a {getattr(kind, '__name__', kind)}: {error}",
+                            argument="data") from error
+
+
+def canonical(value: Any) -> str:
+    """Equal values give equal text, in every process."""
+    return json.dumps(encode(value), sort_keys=True, separators=(",", ":"))
+
+
+def plan_identity(plan: KernelPlan) -> dict[str, str]:
+    """What decides the emitted text: the spec, the plan values, the generator. Known without rendering."""
+    from .render import generator_digest
+    return {"spec": canonical(plan.spec), "plan": canonical(plan.settings()), "generator": generator_digest(),
+            "version": VERSION}
+
+
+def plan_digest(plan: KernelPlan) -> str:
+    """32 hex digits that name a plan's text."""
+    return hashlib.blake2b(canonical(plan_identity(plan)).encode(), digest_size=16).hexdigest()
+
+
+def _decode(kind: Any, data: Any) -> Any:
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _decode_union(typing.get_args(kind), data)
+    if origin is tuple:
+        return _decode_tuple(typing.get_args(kind), data)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind(data)
+    if is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        return kind(**{f.name: _decode(hints[f.name], data[f.name]) for f in fields(kind)})
+    if kind in (int, str, bool, float) and not isinstance(data, kind):
+        raise TypeError(f"{data!r} is no {kind.__name__}")
+    return data
+
+
+def _decode_union(kinds: tuple[Any, ...], data: Any) -> Any:
+    if data is None and type(None) in kinds:
+        return None
+    if isinstance(data, dict) and data.get("kind") in _STEPS:
+        return _decode(_STEPS[data["kind"]], data)
+    return _decode(next(k for k in kinds if k is not type(None)), data)
+
+
+def _decode_tuple(kinds: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
+    if not isinstance(data, list):
+        raise TypeError(f"{data!r} is no list")
+    if len(kinds) == 2 and kinds[1] is Ellipsis:
+        return tuple(_decode(kinds[0], v) for v in data)
+    if len(kinds) != len(data):
+        raise ValueError(f"{len(data)} values instead of {len(kinds)}")
+    return tuple(_decode(k, v) for k, v in zip(kinds, data))

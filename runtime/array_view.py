@@ -1,0 +1,73 @@
+"""The flat description of an array that everything below the API works with."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from warpconv.codegen.dtypes import DType
+
+
+class ArrayKind(enum.Enum):
+    """Whose array it is."""
+
+    NUMPY = "numpy"
+    PYCUDA = "pycuda"
+    TORCH = "torch"
+    CUPY = "cupy"
+    CUDA_ARRAY_INTERFACE = "cuda_array_interface"
+    DLPACK = "dlpack"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayView:
+    """Memory as a kernel sees it; ``owner`` keeps it alive as long as the view lives."""
+
+    kind: ArrayKind
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]        # in elements
+    dtype: DType
+    device: int | None              # CUDA ordinal, None = host memory
+    owner: object
+    readonly: bool
+    producer_stream: int | None = None      # where the memory is being written, if its producer says so
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        elements = 1
+        for extent in self.shape:
+            elements *= extent
+        return elements
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, without gaps."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_device(self) -> bool:
+        """Whether the memory is a GPU's."""
+        return self.device is not None
+
+    @property
+    def contiguous(self) -> bool:
+        """C-contiguous; axes of one element may have any stride, as in NumPy."""
+        if 0 in self.shape:
+            return True
+        expected = 1
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if extent != 1 and stride != expected:
+                return False
+            expected *= extent
+        return True
+
+    def byte_bounds(self) -> tuple[int, int]:
+        """First address and the one behind the last that the elements lie in; equal for an empty array."""
+        if 0 in self.shape:
+            return self.pointer, self.pointer
+        reach = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides)]
+        low = sum(step for step in reach if step < 0)
+        high = sum(step for step in reach if step > 0) + 1
+        return self.pointer + low * self.dtype.itemsize, self.pointer + high * self.dtype.itemsize

@@ -1,0 +1,105 @@
+"""One call of a kernel, checked: the layer's sizes, the operands as flat memory, nothing launched yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.codegen.plan import Program, Role
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue, KernelSpec, index_bits
+
+from . import arrays
+from .arrays import ArrayView
+
+
+@dataclass(slots=True)
+class Call:
+    """Operands by their argument names in the program; ``temporaries`` must live until the work is done."""
+
+    shape: ConvShape
+    operands: dict[str, ArrayView | None]
+    output: Any
+    temporaries: list[Any] = field(default_factory=list)
+
+
+def check_operand(value: Any, argument: str, spec: KernelSpec, ndim: int) -> tuple[Any, ArrayView]:
+    """An input array as C-contiguous memory; one that is not is copied by its own library.
+
+    Raises ArgumentTypeError, ShapeError or ArgumentError (see arrays.view).
+    """
+    view = arrays.view(value, argument, dtypes=(spec.dtype,), ndim=ndim)
+    if view.contiguous:
+        return value, view
+    return arrays.as_contiguous(value, view, argument)
+
+
+def layer_of(spec: KernelSpec, x: tuple[int, ...]) -> ConvShape:
+    """The layer of a kernel for an input of shape ``x``. Raises ShapeError where the kernel cannot serve it."""
+    n, c, h, w = x
+    if c != spec.c:
+        raise ShapeError(f"this kernel was made for {spec.c} input channels, input has {c}", argument="input", value=x,
+                         hint="specialize() another kernel, or call conv2d()")
+    shape = replace(spec.example_shape(n=n, h=h, w=w), n=n)
+    if spec.index_bits == 32 and index_bits(shape) != 32:
+        raise ShapeError("this kernel's index arithmetic is 32 bits wide and the tensors pass 2^31 elements",
+                         argument="input", value=x, hint="specialize() a kernel for this shape, or call conv2d()")
+    return shape
+
+
+def check_weight(spec: KernelSpec, view: ArrayView) -> None:
+    expected = (spec.k, spec.channels, spec.r, spec.s)
+    if view.shape != expected:
+        raise ShapeError("weight does not fit this kernel", argument="weight", value=view.shape,
+                         hint=f"it was made for {expected}")
+
+
+def check_bias(spec: KernelSpec, bias: Any, x: ArrayView) -> ArrayView | None:
+    """The bias as memory, or None where the kernel adds none. Raises ArgumentError where kernel and call differ."""
+    wanted = Epilogue.BIAS in spec.epilogue
+    if bias is None:
+        if wanted:
+            raise ArgumentError("this kernel adds a bias and none is given", argument="bias", value=None,
+                                hint=f"an array of {spec.k} elements")
+        return None
+    if not wanted:
+        raise ArgumentError("this kernel was made without a bias", argument="bias",
+                            hint="specialize(..., epilogue=('bias',)) or conv2d(..., bias=...)")
+    _, view = check_operand(bias, "bias", spec, 1)
+    if view.shape != (spec.k,):
+        raise ShapeError("bias must have one element per filter", argument="bias", value=view.shape, hint=f"({spec.k},)")
+    same_memory(view, x, "bias")
+    return view
+
+
+def check_out(out: Any, shape: ConvShape, inputs: dict[str, ArrayView]) -> ArrayView:
+    """A given output as memory. Raises ShapeError, ArgumentTypeError, or ArgumentError if it overlaps an input."""
+    view = arrays.view(out, "out", dtypes=(shape.dtype,), ndim=4, writable=True)
+    if view.shape != shape.output_shape:
+        raise ShapeError("out does not have the output's shape", argument="out", value=view.shape,
+                         hint=f"{shape.output_shape} is needed")
+    if not view.contiguous:
+        raise ArgumentError("out is not contiguous", argument="out", value=view.strides,
+                            hint="give a C-contiguous array, or none and copy the result")
+    for name, other in inputs.items():
+        same_memory(view, other, "out", f"{name} is")
+        if arrays.overlaps(view, other):
+            raise ArgumentError(f"out shares memory with {name}", argument="out", hint="give memory of its own")
+    return view
+
+
+def same_memory(view: ArrayView, other: ArrayView, argument: str, whose: str = "input is") -> None:
+    """Raises ArgumentTypeError where one array is in host memory and the other on a GPU, or they are on two GPUs."""
+    if view.device != other.device:
+        raise ArgumentTypeError(f"{argument} is {place(view.device)} and {whose} {place(other.device)}",
+                                argument=argument, hint="move both to one device")
+
+
+def place(device: int | None) -> str:
+    return "in host memory" if device is None else f"on GPU {device}"
+
+
+def name_of(program: Program, role: Role) -> str | None:
+    """The program's argument of a role, None if it has none."""
+    return next((a.name for a in program.arguments if a.role is role), None)

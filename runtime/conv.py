@@ -1,0 +1,182 @@
+"""conv2d and specialize: from arrays or a ConvShape to a kernel on a device, planned and built at most once."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import warnings
+from typing import Any, Iterable, Mapping
+
+from warpconv.codegen.arch import Arch, DEFAULT_ARCH
+from warpconv.codegen.dtypes import DType
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError
+from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue, index_bits, parse_epilogue
+
+from . import arrays, env
+from .arrays import ArrayView
+from .kernel import Filter, Kernel
+
+_log = logging.getLogger("warpconv")
+_kernels: dict[tuple, Kernel] = {}
+_lock = threading.RLock()
+
+# Outputs per second of a 5x5 filter on the CPU device with two cores; only for the estimate in the warning.
+CPU_RATE = 2.0e7
+
+
+def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int = 1, *, activation: str | None = None, epilogue: Iterable[Any] = (), algorithm: str = "auto",
+           device: str = "auto", out: Any = None, stream: Any = None) -> Any:
+    """2D cross-correlation as torch.nn.functional.conv2d, by a kernel specialised to the layer.
+
+    ``input`` (N, C, H, W) and ``weight`` (K, C/groups, R, S), float32: NumPy arrays, PyTorch tensors, CuPy arrays,
+    GPUArrays, or anything with ``__cuda_array_interface__`` or DLPack; ``bias`` (K,). ``stride``, ``padding``,
+    ``dilation``: int or pair; padding also ((top, bottom), (left, right)), 'same' or 'valid'. ``epilogue`` is a list
+    of steps applied to each output ('bias', 'relu'), ``activation`` sugar for a last one. ``device``: 'auto' (where
+    the arrays are; NumPy goes to a GPU if one is usable, else to the CPU device), 'cpu', 'cuda', 'cuda:1'.
+
+    Returns (N, K, P, Q), of the input's library, in ``out`` if given. Raises ShapeError, ArgumentError,
+    ArgumentTypeError, UnsupportedSpec or DeviceError before anything is launched or written.
+    """
+    if isinstance(weight, Filter):
+        raise ArgumentTypeError("a Filter belongs to its kernel", argument="weight",
+                                hint="call the kernel that prepared it: filter.kernel(input, filter)")
+    x = arrays.view(input, "input", dtypes=(DType.FLOAT32,), ndim=4)
+    w = arrays.view(weight, "weight", dtypes=(DType.FLOAT32,), ndim=4)
+    if x.device != w.device:
+        raise ArgumentTypeError("input and weight are not in one place: one is in host memory, or they are on two GPUs",
+                                argument="weight", hint="move both to one device")
+    shape = ConvShape.of(x.shape, w.shape, stride=stride, padding=padding, dilation=dilation, groups=groups,
+                         dtype=x.dtype)
+    steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation)
+    target = resolve_device(device, x, shape)
+    kernel = _kernel(shape, target, algorithm, steps, None, None)
+    return kernel(input, weight, bias, out=out, stream=stream)
+
+
+def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str = "auto", algorithm: str = "auto",
+               plan: KernelPlan | None = None, epilogue: Iterable[Any] = (), bias: bool = False,
+               activation: str | None = None, settings: Mapping[str, Any] | None = None) -> Kernel:
+    """Plan and build a kernel for ``shape`` (and any other N, H, W) without launching it.
+
+    ``plan`` takes a KernelPlan as it is; else ``algorithm`` and plan values (``settings``) choose. With ``bias`` or
+    'bias' in ``epilogue`` the kernel takes a bias. Raises UnsupportedSpec, ArgumentError, DeviceError, ToolNotFound,
+    CompileError or KernelNotBuilt.
+    """
+    if not isinstance(shape, ConvShape):
+        raise ArgumentTypeError("specialize takes a ConvShape", argument="shape", value=type(shape).__name__,
+                                hint="warpconv.ConvShape(c=..., h=..., w=..., k=..., r=..., s=...)")
+    names = [e.value if isinstance(e, Epilogue) else e for e in ((epilogue,) if isinstance(epilogue, str) else epilogue)]
+    steps = parse_epilogue(names, bias=bias or "bias" in names, activation=activation)
+    target = resolve_device(device, None, shape)
+    if plan is not None:
+        return _make(plan, target)
+    return _kernel(shape, target, algorithm, steps, None if arch is None else Arch.parse(arch), settings)
+
+
+def resolve_device(device: str, x: ArrayView | None, shape: ConvShape) -> int | None:
+    """The GPU's ordinal, or None for the CPU device. Raises ArgumentError, ArgumentTypeError or DeviceError."""
+    ordinal = x.device if x is not None else None
+    kind, _, number = str(device).partition(":")
+    if kind not in ("auto", "cpu", "cuda") or (number and (kind != "cuda" or not number.isdecimal())):
+        raise ArgumentError("unknown device", argument="device", value=device, hint="auto, cpu, cuda or cuda:1")
+    if kind == "cpu":
+        if ordinal is not None:
+            raise ArgumentTypeError(f"the arrays are on GPU {ordinal}", argument="device", value=device,
+                                    hint="copy them to host memory, or leave device='auto'")
+        return None
+    if ordinal is not None:
+        if number and int(number) != ordinal:
+            raise ArgumentTypeError(f"the arrays are on GPU {ordinal}", argument="device", value=device,
+                                    hint="move them, or leave device='auto'")
+        return ordinal
+    from .cuda import contexts
+    reason = contexts.usable()
+    if reason is None:
+        chosen = int(number) if number else contexts.default_device()
+        contexts.arch(chosen)
+        return chosen
+    if kind == "cuda":
+        raise DeviceError(f"no GPU can be used: {reason}", argument="device", value=device,
+                          hint="device='cpu' executes the same kernel without one")
+    _warn_once(reason, shape.n * shape.k * shape.p * shape.q * shape.reduction / 25 / CPU_RATE)
+    return None
+
+
+def clear() -> None:
+    """Forget the kernels kept in memory (the disk cache stays)."""
+    with _lock:
+        _kernels.clear()
+
+
+def _kernel(shape: ConvShape, target: int | None, algorithm: str, epilogue: tuple[Epilogue, ...], arch: Arch | None,
+            settings: Mapping[str, Any] | None) -> Kernel:
+    """The memory cache: a hit costs one dictionary look-up."""
+    key = (shape.with_batch(1), index_bits(shape), target, algorithm, epilogue, arch,
+           tuple(sorted(settings.items())) if settings else ())
+    kernel = _kernels.get(key)
+    if kernel is None:
+        with _lock:
+            kernel = _kernels.get(key)
+            if kernel is None:
+                kernel = _from_packs(shape, target, algorithm, epilogue, settings) or _make(
+                    plan_layer(shape, algorithm=algorithm, arch=arch or _arch(target), epilogue=epilogue,
+                               settings=settings), target)
+                _kernels[key] = kernel
+    return kernel
+
+
+def _make(plan: KernelPlan, target: int | None) -> Kernel:
+    """One Kernel per plan and device: layers that differ in N, H and W alone share it."""
+    from warpconv.codegen.serialise import plan_digest
+    key = ("plan", plan_digest(plan), target)
+    with _lock:
+        if key not in _kernels:
+            _kernels[key] = _load_cpu(plan) if target is None else _load_cuda(plan, target)
+        return _kernels[key]
+
+
+def _load_cpu(plan: KernelPlan) -> Kernel:
+    from .cpu import backend
+    loaded, source = backend.load(plan)
+    return Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)
+
+
+def _load_cuda(plan: KernelPlan, ordinal: int) -> Kernel:
+    from .build import build
+    from .cuda.backend import CudaBackend
+    built = build(plan)
+    loaded = CudaBackend(plan.program, built.compiled.cubin, ordinal)
+    loaded.load()
+    return Kernel(plan.spec, plan.program, loaded, source=built.source, report=built.compiled, plan=plan)
+
+
+def _from_packs(shape: ConvShape, target: int | None, algorithm: str, epilogue: tuple[Epilogue, ...],
+                settings: Mapping[str, Any] | None) -> Kernel | None:
+    if settings or not env.settings().pack:
+        return None
+    from .pack import find_in_packs
+    return find_in_packs(shape, device=target, algorithm=algorithm, epilogue=epilogue)
+
+
+def _arch(target: int | None) -> Arch:
+    if target is None:
+        return DEFAULT_ARCH
+    from .cuda import contexts
+    return Arch.parse(contexts.arch(target))
+
+
+@functools.lru_cache(maxsize=1)
+def _warned() -> list[bool]:
+    return []
+
+
+def _warn_once(reason: str, seconds: float) -> None:
+    if not _warned():
+        _warned().append(True)
+        warnings.warn(f"warpconv runs on the CPU device ({reason}); this layer takes about {seconds:.2g} s there. "
+                      "device='cpu' asks for it without this warning.", RuntimeWarning, stacklevel=4)

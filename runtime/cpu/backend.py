@@ -1,0 +1,173 @@
+"""A kernel on the CPU device: its text compiled by the C++ compiler, its steps executed on host memory."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Mapping
+
+import numpy as np
+
+from warpconv.codegen.plan import KernelPlan, Launch, Program, Role, Workspace
+from warpconv.codegen.serialise import plan_identity
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+from warpconv.runtime import env
+from warpconv.runtime.arrays import ArrayView, numpy_dtype
+from warpconv.runtime.cache import CacheKey, DiskCache
+from warpconv.runtime.call import Call, name_of
+from warpconv.runtime.steps import execute
+
+from . import build as objects
+from .program import CpuProgram
+from .report import Buffer, LaunchReport, Mode
+from .toolchain import Toolchain, find_toolchain
+
+SOURCE = "kernel.cu"
+
+
+@dataclass
+class PreparedFilter:
+    """A filter's own copy (or what its preparation made of it), and whether it also goes to a constant array."""
+
+    view: ArrayView
+    array: np.ndarray
+
+
+class CpuBackend:
+    """One kernel's compiled text. In CHECK mode every call's reports are kept in ``reports``."""
+
+    device = "cpu"
+    ordinal = None
+
+    def __init__(self, program: Program, compiled: CpuProgram):
+        self.program = program
+        self.compiled = compiled
+        self.reports: list[LaunchReport] = []
+        self._weight = name_of(program, Role.WEIGHT)
+        self._constant_lock = threading.Lock()   # the object has one constant bank for all threads
+
+    def prepare(self, weight: ArrayView, stream: Any) -> PreparedFilter:
+        copy = host_array(weight).copy()
+        preparation = self.program.preparation
+        if preparation is not None and preparation.steps:
+            made = np.empty(preparation.buffer.bytes_each, np.uint8)
+            executor = _Executor(self)
+            execute(executor, preparation.steps, (), None, {self._weight: copy, preparation.buffer.name: made})
+            copy = made
+        return PreparedFilter(weight, copy)
+
+    def run(self, call: Call, prepared: PreparedFilter | None, stream: Any) -> None:
+        operands: dict[str, Any] = {name: host_array(view) for name, view in call.operands.items() if view is not None}
+        preparation = self.program.preparation
+        if prepared is None and preparation is not None and preparation.steps:
+            prepared = self.prepare(call.operands[self._weight], None)
+        if prepared is not None:
+            operands[self._weight] = prepared.array
+            if preparation is not None and preparation.buffer is not None:
+                operands[preparation.buffer.name] = prepared.array
+        if preparation is None or preparation.constant is None:
+            self._execute(call, operands)
+            return
+        with self._constant_lock:
+            self.compiled.set_constant(preparation.constant, operands[self._weight])
+            self._execute(call, operands)
+
+    def _execute(self, call: Call, operands: dict[str, Any]) -> None:
+        execute(_Executor(self), self.program.steps, self.program.workspaces, call.shape, operands)
+
+
+class _Executor:
+    """Steps on host memory; operands are ndarrays."""
+
+    kind = "cpu"
+
+    def __init__(self, backend: CpuBackend):
+        self._backend = backend
+
+    def launch(self, step: Launch, shape: ConvShape, operands: Mapping[str, Any]) -> None:
+        program, compiled = self._backend.program, self._backend.compiled
+        args = [self._argument(program, name, shape, operands) for name in step.arguments]
+        report = compiled.launch(step.entry, grid=step.grid_of(shape), block=step.block, shared_bytes=step.shared_bytes,
+                                 args=args, threads=env.settings().cpu_threads)
+        if compiled.mode is Mode.CHECK:
+            self._backend.reports.append(report)
+
+    def _argument(self, program: Program, name: str, shape: ConvShape, operands: Mapping[str, Any]) -> Any:
+        argument = program.argument(name)
+        if argument.role is Role.SIZE:
+            return np.int32(getattr(shape, name.lower()))
+        writable = argument.role in (Role.OUTPUT, Role.WORKSPACE)
+        output = argument.role is Role.OUTPUT
+        return Buffer(name=name, array=operands[name], writable=writable, must_be_written=output,
+                      initialised=not output)
+
+    def allocate(self, workspace: Workspace, nbytes: int) -> np.ndarray:
+        return np.full(-(-nbytes // 4), np.nan, np.float32)
+
+    def release(self, workspace: Workspace, memory: np.ndarray) -> None:
+        pass
+
+
+def load(plan: KernelPlan, *, mode: Mode = Mode.FAST, cache: DiskCache | None = None) -> tuple[CpuBackend, str]:
+    """A plan's kernel on the CPU device, and its text; compiled once, then from the disk cache.
+
+    Raises ToolNotFound where there is no C++ compiler, CompileError where it refuses the text.
+    """
+    def text() -> str:
+        from warpconv.codegen.render import render
+        return render(plan).text
+
+    return _load(plan.spec, plan.program, tuple(plan_identity(plan).items()), text, mode, cache)
+
+
+def load_text(spec: KernelSpec, program: Program, source: str, *, mode: Mode = Mode.FAST,
+              cache: DiskCache | None = None) -> tuple[CpuBackend, str]:
+    """The same for a text that is there already (a pack's)."""
+    fields = dict(objects.build_key_fields(source, mode, _toolchain()))
+    return _load(spec, program, (("text", fields["text"]),), lambda: source, mode, cache)
+
+
+def _load(spec: KernelSpec, program: Program, identity: tuple[tuple[str, str], ...], text: Any, mode: Mode,
+          cache: DiskCache | None) -> tuple[CpuBackend, str]:
+    settings = env.settings()
+    cache = cache or DiskCache(enabled=not settings.disable_cache)
+    toolchain = _toolchain()
+    machine = {k: v for k, v in objects.build_key_fields("", mode, toolchain) if k != "text"}
+    key = CacheKey(name=f"{spec.name}-cpu-{mode.value}", fields=tuple(sorted({**dict(identity), **machine}.items())))
+
+    def build(folder: Path) -> Mapping[str, Any]:
+        source = text()
+        (folder / SOURCE).write_text(source, encoding="utf-8")
+        meta = CpuProgram.build(source, entries=program.entries, mode=mode, directory=folder,
+                                runtime_directory=_runtime(cache, mode, toolchain), toolchain=toolchain)
+        return meta
+
+    entry = cache.fetch(key, build)
+    compiled = CpuProgram.load(entry.path, entries=program.entries, mode=mode)
+    return CpuBackend(program, compiled), entry.read(SOURCE).decode()
+
+
+def _runtime(cache: DiskCache, mode: Mode, toolchain: Toolchain) -> Path:
+    """A folder with the device's own object, which all kernels link; an entry of the cache like theirs."""
+    machine = {k: v for k, v in objects.build_key_fields("", mode, toolchain) if k not in ("text", "kernel_flags")}
+    key = CacheKey(name=f"cpu-device-{mode.value}", fields=tuple(sorted(machine.items())))
+
+    def build(folder: Path) -> Mapping[str, Any]:
+        return {"object": objects.runtime_object(folder, mode, toolchain).name}
+
+    return cache.fetch(key, build).path
+
+
+def _toolchain() -> Toolchain:
+    return find_toolchain(env.settings().cxx)
+
+
+def host_array(view: ArrayView) -> np.ndarray:
+    """Host memory of a C-contiguous view as an ndarray, without a copy; the view keeps it alive."""
+    if isinstance(view.owner, np.ndarray) and view.owner.shape == view.shape:
+        return view.owner
+    raw = (ctypes.c_char * view.nbytes).from_address(view.pointer)
+    return np.frombuffer(raw, numpy_dtype(view.dtype)).reshape(view.shape)

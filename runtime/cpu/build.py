@@ -1,0 +1,109 @@
+"""From a kernel's text to a shared object: the compiler is called here, and nothing else is."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from warpconv.codegen.errors import CompileError
+
+from .report import Mode
+from .toolchain import Toolchain, find_toolchain
+
+DEVICE = Path(__file__).parent / "device"
+DYNAMIC_CAPACITY = 227 * 1024            # bytes: what a block can have on sm_90
+
+_DYNAMIC_SHARED = re.compile(r"\bextern\s+(?:__align__\s*\([^)]*\)\s*)?__shared__\b[^;\[]*?(\w+)\s*\[\s*\]\s*;")
+
+
+def object_name(mode: Mode) -> str:
+    """File name of a kernel's shared object."""
+    return f"kernel_{mode.value}.so"
+
+
+def build_key_fields(text: str, mode: Mode, toolchain: Toolchain | None = None) -> tuple[tuple[str, str], ...]:
+    """Name and value of everything that determines the shared object; starts nothing. Raises ToolNotFound."""
+    toolchain = toolchain or find_toolchain()
+    return (("device", "cpu"), ("mode", mode.value), ("compiler", " ".join(toolchain.command)),
+            ("compiler_identity", toolchain.identity), ("kernel_flags", " ".join(toolchain.kernel_flags(mode))),
+            ("runtime_flags", " ".join(toolchain.runtime_flags(mode))), ("headers", device_digest()),
+            ("text", hashlib.sha256(text.encode()).hexdigest()))
+
+
+def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path, runtime_directory: Path | None = None,
+          toolchain: Toolchain | None = None) -> dict[str, object]:
+    """Compile ``text`` into ``directory`` under :func:`object_name`; returns compiler, version, flags, seconds, log.
+
+    The file appears complete or not at all. The runtime's object, the same for all kernels, is kept in
+    ``runtime_directory`` (default: ``directory``). Raises ToolNotFound, or CompileError with the compiler's log.
+    """
+    toolchain = toolchain or find_toolchain()
+    directory.mkdir(parents=True, exist_ok=True)
+    start = time.perf_counter()
+    runtime = runtime_object(runtime_directory or directory, mode, toolchain)
+    flags = toolchain.kernel_flags(mode)
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=directory) as scratch:
+        kernel, linked = Path(scratch, "kernel.o"), Path(scratch, "kernel.so")
+        log = _compiler(toolchain, [*flags, "-x", "c++", "-include", str(DEVICE / "cuda_subset.h"), "-c", "-",
+                                    "-o", str(kernel)], _translation_unit(text, entries), text)
+        log += _compiler(toolchain, [str(kernel), str(runtime), *toolchain.link_flags(), "-o", str(linked)], "", text)
+        os.replace(linked, directory / object_name(mode))
+    return {"compiler": " ".join(toolchain.command), "version": toolchain.version(), "flags": list(flags),
+            "seconds": time.perf_counter() - start, "log": log}
+
+
+@functools.lru_cache(maxsize=None)
+def device_digest() -> str:
+    """SHA-256 over the names and contents of the device's C++ files."""
+    digest = hashlib.sha256()
+    for path in sorted(DEVICE.iterdir()):
+        if path.suffix in (".h", ".hpp", ".cpp"):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def runtime_object(directory: Path, mode: Mode, toolchain: Toolchain) -> Path:
+    """The compiled runtime in ``directory``, compiled if it is not there yet."""
+    flags = toolchain.runtime_flags(mode)
+    identity = "\0".join((*toolchain.command, toolchain.identity, *flags, device_digest()))
+    path = directory / f"runtime_{mode.value}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.o"
+    if path.exists():
+        return path
+    directory.mkdir(parents=True, exist_ok=True)
+    source = DEVICE / "runtime.cpp"
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=directory) as scratch:
+        built = Path(scratch, path.name)
+        _compiler(toolchain, [*flags, "-c", str(source), "-o", str(built)], "", source.read_text())
+        os.replace(built, path)
+    return path
+
+
+def _translation_unit(text: str, entries: Sequence[str]) -> str:
+    """The text as it is, and after it what Python needs to launch its entries."""
+    dynamic = sorted(set(_DYNAMIC_SHARED.findall(text)))
+    lines = ['#line 1 "kernel.cu"', text, '#line 1 "launchers"']
+    function = "nullptr"
+    if dynamic:
+        # All such arrays begin at the same address, as on the GPU: their names become labels of one array.
+        lines.append(f'alignas(256) thread_local unsigned char wcpu_dynamic[{DYNAMIC_CAPACITY}] asm("wcpu_dynamic");')
+        lines += [f'asm(".globl {name}\\n.type {name}, @tls_object\\n.set {name}, wcpu_dynamic");' for name in dynamic]
+        lines.append("static void *wcpu_dynamic_address() { return wcpu_dynamic; }")
+        function = "wcpu_dynamic_address"
+    lines += [f"WCPU_ENTRY({entry}, {function}, {DYNAMIC_CAPACITY if dynamic else 0})" for entry in entries]
+    return "\n".join(lines) + "\n"
+
+
+def _compiler(toolchain: Toolchain, arguments: list[str], stdin: str, source: str) -> str:
+    """Run the compiler and return what it printed. Raises CompileError."""
+    done = subprocess.run([*toolchain.command, *arguments], input=stdin, capture_output=True, text=True)
+    if done.returncode:
+        raise CompileError(f"{' '.join(toolchain.command)} refused the text for the CPU device:\n{done.stderr[:2000]}",
+                           source=source, options=tuple(arguments), log=done.stderr)
+    return done.stderr

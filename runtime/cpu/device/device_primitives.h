@@ -1,0 +1,41 @@
+// Device primitives: named functions that a GPU needs inline PTX (or a header) for and that this device spells in C++.
+// A fragment of the emitted text defines each under `#ifndef NAME`, so a name listed here replaces that definition.
+//
+//   name                      does                                                       rounds
+//   wc_half_to_float          IEEE binary16 bits -> float                                exact
+//   wc_float_to_half          float -> IEEE binary16 bits                                to nearest even, overflow to inf
+//   wc_bfloat16_to_float      bfloat16 bits -> float                                     exact
+//   wc_float_to_bfloat16      float -> bfloat16 bits                                     to nearest even, overflow to inf
+//
+// NaNs come out as the one quiet NaN that cvt.rn gives: 0x7fff for both 16-bit types.
+#pragma once
+
+#define wc_half_to_float wc_half_to_float
+#define wc_float_to_half wc_float_to_half
+#define wc_bfloat16_to_float wc_bfloat16_to_float
+#define wc_float_to_bfloat16 wc_float_to_bfloat16
+
+__forceinline__ float wc_half_to_float(unsigned short half) {
+    const unsigned sign = (half & 0x8000u) << 16, magnitude = half & 0x7fffu;
+    if (magnitude >= 0x7c00u) return __uint_as_float(sign | 0x7f800000u | magnitude << 13);   // infinity, NaN
+    // Shifted into a float's fields the exponent is 127 - 15 too small; the product also renormalises subnormals.
+    return __uint_as_float(sign | __float_as_uint(__uint_as_float(magnitude << 13) * 0x1p112f));
+}
+
+inline unsigned short wc_float_to_half(float value) {
+    const unsigned bits = __float_as_uint(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) return 0x7fff;                          // NaN
+    if (magnitude >= 0x477ff000u) return sign | 0x7c00u;                 // 65520 and above round to infinity
+    if (magnitude < 0x38800000u)                                         // subnormal: let the addition of 0.5 round
+        return sign | (__float_as_uint(__uint_as_float(magnitude) + 0.5f) - 0x3f000000u);
+    const unsigned odd = magnitude >> 13 & 1;                            // ties go to the even neighbour
+    return sign | (magnitude - 0x38000000u + 0xfffu + odd) >> 13;
+}
+
+__forceinline__ float wc_bfloat16_to_float(unsigned short value) { return __uint_as_float((unsigned)value << 16); }
+
+__forceinline__ unsigned short wc_float_to_bfloat16(float value) {
+    const unsigned bits = __float_as_uint(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
+    return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+}

@@ -1,0 +1,8 @@
+// The runtime as one translation unit: it is compiled once and linked into every kernel's shared object.
+#include "scheduler.cpp"
+#include "symbols.hpp"
+#ifdef WARPCPU_CHECK
+#include "checker.cpp"
+#include "counter.cpp"
+#include "instrumentation.hpp"
+#endif

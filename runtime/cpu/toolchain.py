@@ -1,0 +1,134 @@
+"""The machine's C++ compiler: which one, and the flags that make it compile CUDA text for this device."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpconv.codegen.errors import ToolNotFound
+
+from .report import Mode
+
+_COMMON = ("-std=c++17", "-fPIC", "-w", "-fno-exceptions", "-fno-asynchronous-unwind-tables", "-fno-math-errno",
+           "-ffp-contract=off")          # a kernel spells the fmaf that it wants
+_RUNTIME = ("-std=c++17", "-fPIC", "-O2", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables")
+_FAST = ("-O2", "-fno-tree-slp-vectorize")
+_CHECK = ("-DWARPCPU_CHECK", "-O1", "-fsanitize=thread", "-fsanitize=bounds")
+# Counting lines lanes up by the address of the instruction: blocks must stay in the order of the text, and a scalar
+# access must stay one.
+_CHECK_FAMILY = {
+    "gcc": ("-fsanitize-coverage=trace-pc", "-fno-reorder-blocks", "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
+            "--param", "tsan-instrument-func-entry-exit=0"),
+    "clang": ("-fsanitize-coverage=bb,trace-pc", "-fno-vectorize", "-fno-slp-vectorize",
+              "-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-read-before-write=1",
+              "-mllvm", "-disable-block-placement"),
+}
+# An `extern thread_local` array has no initialiser to run first; g++ would call a wrapper that looks for one.
+_FAMILY = {"gcc": ("-fno-extern-tls-init",), "clang": ()}
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A C++ compiler and how fibers are switched (``""``: the fastest way that the processor offers, or ``ucontext``)."""
+
+    command: tuple[str, ...]
+    family: str                  # gcc or clang: whose flags it takes
+    fiber: str = ""
+
+    @property
+    def identity(self) -> str:
+        """The compiler's file, size and time: changes with its version, and is known without starting it."""
+        path = Path(shutil.which(self.command[0]) or self.command[0]).resolve()
+        try:
+            status = path.stat()
+        except OSError:
+            return str(path)
+        return f"{path} {status.st_size} {status.st_mtime_ns}"
+
+    def version(self) -> str:
+        """The first line of ``--version``; starts the compiler once per process."""
+        return _version(self.command)
+
+    def kernel_flags(self, mode: Mode) -> tuple[str, ...]:
+        """Flags that compile a kernel's text to an object."""
+        if mode is Mode.CHECK:
+            special = (*_CHECK, *_CHECK_FAMILY[self.family])
+        else:
+            special = _FAST
+        return (*_COMMON, *_FAMILY[self.family], *_processor_flags(), *special)
+
+    def runtime_flags(self, mode: Mode) -> tuple[str, ...]:
+        """Flags that compile device/runtime.cpp to an object."""
+        check = ("-DWARPCPU_CHECK",) if mode is Mode.CHECK else ()
+        fiber = ("-DWARPCPU_FIBER_UCONTEXT",) if self.fiber == "ucontext" else ()
+        # the switch pushes below the stack pointer, where x86-64 lets a function keep data ("red zone")
+        machine = ("-mno-red-zone",) if _is_x86_64() else ()
+        return (*_RUNTIME, *machine, *check, *fiber)
+
+    def link_flags(self) -> tuple[str, ...]:
+        """Flags that link both into a shared object whose own names win over those of the process."""
+        return ("-shared", "-fPIC", "-pthread", "-Wl,-Bsymbolic", "-ldl", "-lm")
+
+
+def find_toolchain(cxx: str | None = None, *, fiber: str = "") -> Toolchain:
+    """The compiler ``cxx``, else that of the environment variable CXX, else g++, clang++, c++ or ziglang's, if there.
+
+    Raises ToolNotFound if ``cxx`` or CXX names no program, or none of the others is installed.
+    """
+    for source, command in (("cxx", cxx), ("CXX", os.environ.get("CXX"))):
+        if command:
+            words = tuple(shlex.split(command))
+            if shutil.which(words[0]) is None:
+                raise ToolNotFound("no such C++ compiler", argument=source, value=command,
+                                   hint="name one that is on PATH, or leave it out to have one found")
+            return Toolchain(words, _family(words), fiber)
+    for name in ("g++", "clang++", "c++"):
+        if shutil.which(name):
+            return Toolchain((name,), _family((name,)), fiber)
+    if importlib.util.find_spec("ziglang"):
+        return Toolchain((sys.executable, "-m", "ziglang", "c++"), "clang", fiber)
+    raise ToolNotFound("the CPU device needs a C++ compiler, and none was found (tried g++, clang++, c++, ziglang)",
+                       hint="install one: apt-get install g++, or clang, or: pip install ziglang")
+
+
+@functools.lru_cache(maxsize=None)
+def _version(command: tuple[str, ...]) -> str:
+    option = "version" if "ziglang" in command else "--version"
+    words = command[:-1] if "ziglang" in command else command
+    done = subprocess.run([*words, option], capture_output=True, text=True)
+    return done.stdout.split("\n", 1)[0]
+
+
+def _family(command: tuple[str, ...]) -> str:
+    name = Path(shutil.which(command[0]) or command[0]).resolve().name
+    if "clang" in name or "ziglang" in command:
+        return "clang"
+    return "gcc" if "g++" in name or "gcc" in name else _family_by_version(command)
+
+
+def _family_by_version(command: tuple[str, ...]) -> str:
+    return "clang" if "clang" in _version(command).lower() else "gcc"
+
+
+def _is_x86_64() -> bool:
+    return platform.machine().lower() in ("x86_64", "amd64")
+
+
+@functools.lru_cache(maxsize=None)
+def _processor_flags() -> tuple[str, ...]:
+    """What makes fmaf one instruction, named rather than ``native``: the flags are part of a cached object's key."""
+    if not _is_x86_64():
+        return ()                # aarch64 always has it
+    try:
+        features = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
+    except (OSError, StopIteration):
+        return ()
+    return ("-mavx2", "-mfma") if {"avx2", "fma"} <= set(features.split()) else ()

@@ -1,0 +1,137 @@
+"""Kernel: a specialised layer on one device, ready to call. Filter: a weight prepared for it once."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
+from warpconv.codegen.plan import Program, Role
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+
+from . import arrays
+from .arrays import ArrayView
+from .call import (Call, check_bias, check_operand, check_out, check_weight, layer_of, name_of, place, same_memory)
+
+
+class Prepared(Protocol):
+    """What a backend keeps of a filter: device memory that stands in the weight's place, a constant bank, or both."""
+
+    view: ArrayView
+
+
+class Backend(Protocol):
+    """A kernel's compiled code on one device."""
+
+    device: str          # "cpu" or "cuda:N"
+    ordinal: int | None  # None: host memory
+
+    def prepare(self, weight: ArrayView, stream: Any) -> Prepared: ...
+
+    def run(self, call: Call, prepared: Prepared | None, stream: Any) -> None: ...
+
+
+class Filter:
+    """A weight prepared for one kernel; owns its copies, so the array it was made from may change or go."""
+
+    def __init__(self, kernel: Kernel, prepared: Prepared, shape: tuple[int, ...]):
+        self.kernel = kernel
+        self.shape = shape
+        self._prepared = prepared
+
+    def __repr__(self) -> str:
+        return f"<warpconv.Filter {self.shape} for {self.kernel.spec.name} on {self.kernel.device}>"
+
+
+class Kernel:
+    """A convolution specialised to a class of layers (any N, H and W) on one device.
+
+    ``kernel(input, weight, bias=None, *, out=None, stream=None)`` computes it: input (N, C, H, W), weight
+    (K, C/groups, R, S) or a Filter, bias (K,), all of the spec's element type and C-contiguous (others are copied).
+    The result is ``out`` or a new array of the input's library. On a GPU the work is queued on ``stream`` (default: the
+    stream that the input's library is on); for NumPy arrays the call returns when the result is there.
+    """
+
+    def __init__(self, spec: KernelSpec, program: Program, backend: Backend, *, source: str, report: Any = None,
+                 plan: Any = None):
+        self.spec = spec
+        self.program = program
+        self.source = source
+        self.report = report      # compilers.Compiled on a GPU: registers, spills, shared memory, log
+        self.plan = plan          # None for a kernel served from a pack
+        self._backend = backend
+        self._shapes: dict[tuple[int, ...], ConvShape] = {}
+        self._names = {role: name_of(program, role) for role in (Role.INPUT, Role.WEIGHT, Role.BIAS, Role.OUTPUT)}
+
+    @property
+    def device(self) -> str:
+        """"cpu" or "cuda:N"."""
+        return self._backend.device
+
+    def __call__(self, input: Any, weight: Any, bias: Any = None, *, out: Any = None, stream: Any = None) -> Any:
+        """Raises ShapeError, ArgumentError or ArgumentTypeError before anything is launched or written."""
+        spec = self.spec
+        held_x, x = check_operand(input, "input", spec, 4)
+        self._check_place(x, "input")
+        shape = self._shapes.get(x.shape)
+        if shape is None:
+            shape = self._shapes[x.shape] = layer_of(spec, x.shape)
+        prepared, held_w, w = self._weight(weight, x)
+        b = check_bias(spec, bias, x)
+        handle = self._stream(stream, x)
+        inputs = {"input": x, **({"weight": w} if w is not None else {}), **({"bias": b} if b is not None else {})}
+        if out is None:
+            out = arrays.empty(x, shape.output_shape, spec.dtype, stream=handle or 0)
+            y = arrays.view(out, "out")
+        else:
+            y = check_out(out, shape, inputs)
+        names = self._names
+        operands = {names[Role.INPUT]: x, names[Role.WEIGHT]: w, names[Role.OUTPUT]: y}
+        if b is not None:
+            operands[names[Role.BIAS]] = b
+        call = Call(shape=shape, operands=operands, output=out,
+                    temporaries=[held for held, given in ((held_x, input), (held_w, weight)) if held is not given])
+        self._backend.run(call, prepared, None if self._backend.ordinal is None else (handle, stream is not None))
+        return out
+
+    def prepare(self, weight: Any, *, stream: Any = None) -> Filter:
+        """Copy, reorder or move ``weight`` once; the Filter is accepted in its place by this kernel.
+
+        Raises ShapeError or ArgumentTypeError where it does not fit.
+        """
+        _, view = check_operand(weight, "weight", self.spec, 4)
+        check_weight(self.spec, view)
+        self._check_place(view, "weight")
+        handle = self._stream(stream, view)
+        prepared = self._backend.prepare(view, None if self._backend.ordinal is None else (handle, stream is not None))
+        return Filter(self, prepared, view.shape)
+
+    def workspace_bytes(self, shape: ConvShape) -> int:
+        """Bytes of workspace that a call of ``shape`` takes from the pool."""
+        return self.program.workspace_bytes(shape)
+
+    def __repr__(self) -> str:
+        return f"<warpconv.Kernel {self.spec.name} on {self.device}: {self.spec}>"
+
+    def _weight(self, weight: Any, x: ArrayView) -> tuple[Prepared | None, Any, ArrayView | None]:
+        if isinstance(weight, Filter):
+            if weight.kernel._backend is not self._backend:
+                raise ArgumentError("this Filter was prepared by another kernel", argument="weight",
+                                    hint="kernel.prepare(weight) of the kernel that is called")
+            return weight._prepared, weight, None
+        held, view = check_operand(weight, "weight", self.spec, 4)
+        check_weight(self.spec, view)
+        same_memory(view, x, "weight")
+        return None, held, view
+
+    def _stream(self, stream: Any, x: ArrayView) -> int | None:
+        if stream is None:
+            return arrays.current_stream(x) if x.is_device else None
+        if self._backend.ordinal is None:
+            raise ArgumentError("the CPU device has no streams", argument="stream", value=stream, hint="leave it out")
+        return arrays.stream_handle(stream)
+
+    def _check_place(self, view: ArrayView, argument: str) -> None:
+        if view.is_device and view.device != self._backend.ordinal:
+            raise ArgumentTypeError(f"{argument} is {place(view.device)} and this kernel was made for {self.device}",
+                                    argument=argument, hint=f"specialize(..., device='cuda:{view.device}')")

@@ -1,0 +1,57 @@
+"""Running a program's steps in order, with its workspaces taken and given back around them; the same on every device."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Protocol, Sequence
+
+from warpconv.codegen.errors import DeviceError
+from warpconv.codegen.plan import Launch, LibraryCall, Step, Workspace
+from warpconv.codegen.shape import ConvShape
+
+LibraryStep = Callable[["Executor", ConvShape, Sequence[Any]], None]
+
+# Library steps by (operation, device kind); an algorithm that needs one adds it here: (executor, shape, operands).
+LIBRARY: dict[tuple[str, str], LibraryStep] = {}
+
+
+class Executor(Protocol):
+    """One device's way to do a step; operands are that device's memory handles."""
+
+    kind: str    # "cpu" or "cuda"
+
+    def launch(self, step: Launch, shape: ConvShape, operands: Mapping[str, Any]) -> None: ...
+
+    def allocate(self, workspace: Workspace, nbytes: int) -> Any: ...
+
+    def release(self, workspace: Workspace, memory: Any) -> None: ...
+
+
+def execute(executor: Executor, steps: Sequence[Step], workspaces: Sequence[Workspace], shape: ConvShape,
+            operands: Mapping[str, Any]) -> None:
+    """Run the steps; a workspace lives from its first step to its last, and is given back also after an error."""
+    memory = dict(operands)
+    alive: dict[str, Workspace] = {}
+    try:
+        for number, step in enumerate(steps):
+            for workspace in workspaces:
+                if workspace.first_step == number:
+                    memory[workspace.name] = executor.allocate(workspace, workspace.bytes_of(shape))
+                    alive[workspace.name] = workspace
+            _run_step(executor, step, shape, memory)
+            for name in [name for name, workspace in alive.items() if workspace.last_step == number]:
+                executor.release(alive.pop(name), memory.pop(name))
+    finally:
+        for name, workspace in alive.items():
+            executor.release(workspace, memory.pop(name))
+
+
+def _run_step(executor: Executor, step: Step, shape: ConvShape, memory: Mapping[str, Any]) -> None:
+    if isinstance(step, Launch):
+        executor.launch(step, shape, memory)
+        return
+    assert isinstance(step, LibraryCall)
+    routine = LIBRARY.get((step.operation, executor.kind))
+    if routine is None:
+        raise DeviceError("this device has no such library step", argument="operation", value=step.operation,
+                          hint=f"on {executor.kind} there are: {', '.join(o for o, k in LIBRARY if k == executor.kind)}")
+    routine(executor, shape, [memory[name] for name in step.operands])
