@@ -57,13 +57,13 @@ class Staged:
         if count:
             first = int(np.argmax(missing))
             index = tuple(int(i) for i in np.unravel_index(first, self.buffer.array.shape))
-            raise KernelFault(f"{count} of {missing.size} elements of buffer '{self.buffer.name}' were not written; the "
-                              f"first is element {first}, at {index}", kind="unwritten-output", entry=entry)
+            raise KernelFault(f"{count} of {missing.size} elements of buffer '{self.buffer.name}' were not written; "
+                              f"the first is element {first}, at {index}", kind="unwritten-output", entry=entry)
 
 
 @contextlib.contextmanager
 def stage(buffers: Sequence[Buffer], mode: Mode) -> Iterator[list[Staged]]:
-    """The buffers, in order, at addresses where a kernel of ``mode`` may use them; ArgumentTypeError if one cannot be."""
+    """The buffers, in order, where a kernel of ``mode`` may use them. Raises ArgumentTypeError if one cannot be."""
     for buffer in buffers:
         if not isinstance(buffer.array, np.ndarray) or not buffer.array.flags.c_contiguous:
             raise ArgumentTypeError("a buffer's array must be a C-contiguous NumPy array", argument=buffer.name,

@@ -69,9 +69,9 @@ class CpuProgram:
                args: Sequence[Argument], threads: int | None = None, order: int = 0) -> LaunchReport:
         """Run one kernel to its end on ``threads`` cores (default: all that this process may use).
 
-        ``order`` changes the order in which what is unordered happens: bit 0 turns the lanes round, bit 1 the warps, bit 2
-        the blocks. Raises KernelFault if the launch or the kernel breaks a rule: in FAST mode only kinds launch,
-        deadlock and divergent-barrier are seen. After a fault the writable buffers hold no result.
+        ``order`` changes the order in which what is unordered happens: bit 0 turns the lanes round, bit 1 the
+        warps, bit 2 the blocks. Raises KernelFault if the launch or the kernel breaks a rule: in FAST mode
+        only kinds launch, deadlock and divergent-barrier are seen. After a fault the writable buffers hold no result.
         """
         kernel = self._kernel_of(entry)
         _check_launch(entry, kernel, grid, block, shared_bytes)
@@ -96,7 +96,8 @@ class CpuProgram:
     def set_constant(self, symbol: str, data: np.ndarray) -> None:
         """Copy ``data``'s bytes to the start of a ``__constant__`` array.
 
-        Raises ArgumentError if the text has no such array (a ``static`` or ``const`` one cannot be set) or it is smaller.
+        Raises ArgumentError if the text has no such array (a ``static`` or ``const`` one cannot be set) or it is
+        smaller.
         """
         try:
             address = ctypes.addressof(ctypes.c_char.in_dll(self._library, symbol))

@@ -64,13 +64,20 @@ struct wcpu_kernel {
 // Sources of an exchange that are no lane.
 enum wcpu_exchange_kind { WCPU_BALLOT = -1, WCPU_SYNCWARP = -2 };
 
+// Lanes meet in these calls: a compiler must not make two calls in two branches into one.
+#ifdef __clang__
+#define WCPU_MEETING __attribute__((convergent))
+#else
+#define WCPU_MEETING                  // g++ merges equal code only where its flags ask for it; see toolchain.py
+#endif
+
 extern "C" {
 // The CUDA thread that runs. It is the same all through a thread, so the compiler may keep it: hence const.
 wcpu_ids *wcpu_self() __attribute__((const));
 // All lanes named in `mask` meet; each gets the value of lane `source`, or the ballot of (value != 0).
-wcpu_u64 wcpu_exchange(wcpu_ids *self, wcpu_u64 value, unsigned mask, int source);
-void wcpu_block_barrier(wcpu_ids *self);
-unsigned wcpu_active_lanes(wcpu_ids *self);
+WCPU_MEETING wcpu_u64 wcpu_exchange(wcpu_ids *self, wcpu_u64 value, unsigned mask, int source);
+WCPU_MEETING void wcpu_block_barrier(wcpu_ids *self);
+WCPU_MEETING unsigned wcpu_active_lanes(wcpu_ids *self, int place);    // place: tells two calls apart, no more
 void wcpu_atomic_access(void *address, unsigned size);
 __attribute__((visibility("default"))) int wcpu_run(const wcpu_kernel *kernel, wcpu_launch *launch);
 __attribute__((visibility("default"))) wcpu_u64 wcpu_symbol_size(void *address);

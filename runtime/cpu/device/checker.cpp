@@ -92,8 +92,8 @@ bool Checker::shared_access(const Touch &touch) {
     char place[64];
     if (end > shared_.end
         || (dynamic_.contains(touch.address) && end - dynamic_.begin > launch_.request.shared_bytes))
-        return worker.fault(touch.thread, WCPU_OUT_OF_BOUNDS, "%u-byte %s of %s, of which the launch asked for %lu bytes",
-                            touch.size, touch.verb(), shared_place(offset, place),
+        return worker.fault(touch.thread, WCPU_OUT_OF_BOUNDS, "%u-byte %s of %s, of which the launch asked for "
+                            "%lu bytes", touch.size, touch.verb(), shared_place(offset, place),
                             (unsigned long)launch_.request.shared_bytes), false;
     if ((touch.size & (touch.size - 1)) == 0 && touch.address % touch.size)
         return worker.fault(touch.thread, WCPU_MISALIGNED, "%u-byte %s of %s", touch.size, touch.verb(),
@@ -117,8 +117,8 @@ void Checker::check_shared_byte(const Touch &touch, uintptr_t offset) {
     if (byte.write_time < block_time_) {
         if (!touch.write && !unwritten_read_.thread) unwritten_read_ = {&thread, offset};
     } else if (!is_ordered(thread, byte.writer, byte.write_time)) {
-        thread.worker->fault(thread, WCPU_SHARED_RACE, "%ss %s, which thread number %u of the block has written with no "
-                             "barrier between", touch.verb(), shared_place(offset, place), byte.writer);
+        thread.worker->fault(thread, WCPU_SHARED_RACE, "%ss %s, which thread number %u of the block has written with "
+                             "no barrier between", touch.verb(), shared_place(offset, place), byte.writer);
     }
     if (touch.write && byte.read_time >= block_time_ && !is_ordered(thread, byte.reader, byte.read_time))
         thread.worker->fault(thread, WCPU_SHARED_RACE, "writes %s, which %s has read with no barrier between",
@@ -173,8 +173,8 @@ void Checker::check_shadow(const Touch &touch, int index, bool atomic) const {
         uint32_t *writer = buffer.writers + element, *reader = buffer.readers + element;
         if (!touch.write || atomic) {
             if (!(buffer.flags & WCPU_INITIALISED) && !__atomic_load_n(writer, __ATOMIC_RELAXED))
-                worker.fault(touch.thread, WCPU_UNINITIALISED_READ, "reads element %lu of buffer '%s', which this launch "
-                             "has not written", (unsigned long)element, buffer.name);
+                worker.fault(touch.thread, WCPU_UNINITIALISED_READ, "reads element %lu of buffer '%s', which this "
+                             "launch has not written", (unsigned long)element, buffer.name);
         }
         if (!touch.write) {
             const uint32_t before = __atomic_load_n(reader, __ATOMIC_RELAXED);
@@ -189,8 +189,8 @@ void Checker::check_shadow(const Touch &touch, int index, bool atomic) const {
                          (unsigned long)((wrote - 1) / launch_.block_threads()));
         const uint32_t read = touch.write ? __atomic_load_n(reader, __ATOMIC_SEQ_CST) : 0;
         if (read && read != me)
-            worker.fault(touch.thread, WCPU_GLOBAL_RACE, "writes element %lu of buffer '%s', which another thread of the "
-                         "launch has read", (unsigned long)element, buffer.name);
+            worker.fault(touch.thread, WCPU_GLOBAL_RACE, "writes element %lu of buffer '%s', which another thread of "
+                         "the launch has read", (unsigned long)element, buffer.name);
     }
 }
 

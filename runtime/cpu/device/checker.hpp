@@ -62,8 +62,8 @@ private:
     Launch &launch_;
     Range shared_, dynamic_, module_; // the kernel's thread-local block; within it the dynamic array; the shared object
     std::vector<SharedByte> bytes_;   // of shared_
-    // The first read since the last barrier of a byte that nobody had written. It is a race if somebody still writes the
-    // byte before the next barrier, and a read of nothing if not.
+    // The first read since the last barrier of a byte that nobody had written. It is a race if somebody still writes
+    // the byte before the next barrier, and a read of nothing if not.
     struct {
         const Thread *thread = nullptr;
         uintptr_t offset = 0;

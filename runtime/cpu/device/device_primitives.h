@@ -1,11 +1,11 @@
 // Device primitives: named functions that a GPU needs inline PTX (or a header) for and that this device spells in C++.
 // A fragment of the emitted text defines each under `#ifndef NAME`, so a name listed here replaces that definition.
 //
-//   name                      does                                                       rounds
-//   wc_half_to_float          IEEE binary16 bits -> float                                exact
-//   wc_float_to_half          float -> IEEE binary16 bits                                to nearest even, overflow to inf
-//   wc_bfloat16_to_float      bfloat16 bits -> float                                     exact
-//   wc_float_to_bfloat16      float -> bfloat16 bits                                     to nearest even, overflow to inf
+//   name                      does                                     rounds
+//   wc_half_to_float          IEEE binary16 bits -> float              exact
+//   wc_float_to_half          float -> IEEE binary16 bits              to nearest even, overflow to inf
+//   wc_bfloat16_to_float      bfloat16 bits -> float                   exact
+//   wc_float_to_bfloat16      float -> bfloat16 bits                   to nearest even, overflow to inf
 //
 // NaNs come out as the one quiet NaN that cvt.rn gives: 0x7fff for both 16-bit types.
 #pragma once

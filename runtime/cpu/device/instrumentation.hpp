@@ -2,6 +2,8 @@
 // are not linked: each call goes to the checker instead.
 #pragma once
 
+#include <cstring>
+
 #include "scheduler.hpp"
 
 #define WCPU_CALLER ((uintptr_t)__builtin_return_address(0))
@@ -36,8 +38,8 @@ struct BoundsCheck {
 static void bad_index(const BoundsCheck *check, uintptr_t index) {
     Thread *thread = running();
     if (thread)
-        thread->worker->fault(*thread, WCPU_REGISTER_INDEX, "index %ld of an array of type %s, at %s:%u:%u", (long)index,
-                              check->array->name, check->file, check->line, check->column);
+        thread->worker->fault(*thread, WCPU_REGISTER_INDEX, "index %ld of an array of type %s, at %s:%u:%u",
+                              (long)index, check->array->name, check->file, check->line, check->column);
 }
 
 }  // namespace warpcpu
@@ -55,6 +57,21 @@ WCPU_SEE(1) WCPU_SEE(2) WCPU_SEE(4) WCPU_SEE(8) WCPU_SEE(16)
 
 void __tsan_read_range(void *address, size_t size) { warpcpu::see_range(address, size, false, WCPU_CALLER); }
 void __tsan_write_range(void *address, size_t size) { warpcpu::see_range(address, size, true, WCPU_CALLER); }
+// clang 15 and later call these for what would be memset, memcpy and memmove.
+void *__tsan_memset(void *to, int value, size_t size) {
+    warpcpu::see_range(to, size, true, WCPU_CALLER);
+    return memset(to, value, size);
+}
+void *__tsan_memcpy(void *to, const void *from, size_t size) {
+    warpcpu::see_range((void *)from, size, false, WCPU_CALLER);
+    warpcpu::see_range(to, size, true, WCPU_CALLER);
+    return memcpy(to, from, size);
+}
+void *__tsan_memmove(void *to, const void *from, size_t size) {
+    warpcpu::see_range((void *)from, size, false, WCPU_CALLER);
+    warpcpu::see_range(to, size, true, WCPU_CALLER);
+    return memmove(to, from, size);
+}
 void __tsan_init() {}
 void __tsan_func_entry(void *) {}
 void __tsan_func_exit() {}

@@ -23,7 +23,7 @@ template <class T> struct wcpu_plain<const T> { typedef T type; };
 
 // Not instrumented: the argument array belongs to the launch, not to the kernel.
 template <class... Parameters, int... Index>
-__attribute__((no_sanitize("thread"), no_sanitize("coverage"))) inline void
+WCPU_UNSEEN inline void
 wcpu_call(void (*kernel)(Parameters...), void **arguments, wcpu_indices<Index...>) {
     kernel(*(typename wcpu_plain<Parameters>::type *)arguments[Index]...);
 }
@@ -37,8 +37,9 @@ constexpr typename wcpu_count_to<sizeof...(Parameters)>::type wcpu_indices_of(vo
 }
 
 #define WCPU_ENTRY(kernel, dynamic_shared, capacity)                                                            \
-    extern "C" __attribute__((no_sanitize("thread"), no_sanitize("coverage")))                                  \
-    void wcpu_call_##kernel(void **arguments) { wcpu_call(&kernel, arguments, wcpu_indices_of(&kernel)); }      \
+    extern "C" WCPU_UNSEEN void wcpu_call_##kernel(void **arguments) {                                          \
+        wcpu_call(&kernel, arguments, wcpu_indices_of(&kernel));                                                \
+    }                                                                                                           \
     extern "C" __attribute__((visibility("default"))) const wcpu_kernel wcpu_entry_##kernel = {                 \
         wcpu_call_##kernel, decltype(wcpu_signature_of(&kernel))::count,                                        \
         decltype(wcpu_signature_of(&kernel))::sizes, decltype(wcpu_signature_of(&kernel))::kinds,               \

@@ -151,8 +151,7 @@ WCPU_MIN_MAX(double, float, double)
 #define WCPU_SEE_ATOMIC(address) ((void)0)
 #endif
 #define WCPU_ATOMIC(name, combined)                                                                      \
-    template <class T> __attribute__((noinline, no_sanitize("thread"), no_sanitize("coverage")))         \
-    T name(T *address, T value) {                                                                        \
+    template <class T> WCPU_UNSEEN __noinline__ T name(T *address, T value) {                                    \
         WCPU_SEE_ATOMIC(address);                                                                        \
         T old, next;                                                                                     \
         __atomic_load(address, &old, __ATOMIC_RELAXED);                                                  \

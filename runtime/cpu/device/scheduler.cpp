@@ -1,4 +1,4 @@
-// How a worker runs a block: every warp until each of its lanes waits or has ended, then the block's barrier, and again.
+// How a worker runs a block: each warp until all its lanes wait or have ended, then the block's barrier, and again.
 #include "scheduler.hpp"
 
 #include <cstdio>
@@ -31,7 +31,8 @@ void Launch::report(wcpu_fault_kind kind, const char *message) {
 }
 
 Worker::Worker(Launch &launch)
-    : launch(launch), current(&wcpu_current), order(launch.request.order), threads(launch.block_threads()), warps((threads.size() + 31) / 32)
+    : launch(launch), current(&wcpu_current), order(launch.request.order), threads(launch.block_threads()),
+      warps((threads.size() + kLanes - 1) / kLanes)
 #ifdef WARPCPU_CHECK
       , checker(launch), counter(launch.request.buffer_count)
 #endif
@@ -112,7 +113,7 @@ void Worker::begin_block(uint64_t index) {
     }
     for (Warp &warp : warps) {
         warp.alive = warp.ready = ~0u >> (kLanes - warp.lanes);
-        warp.meeting = warp.at_barrier = 0;
+        warp.meeting = warp.converging = warp.at_barrier = 0;
     }
     block_barriers = 0;
 #ifdef WARPCPU_CHECK
@@ -132,10 +133,25 @@ void Worker::run_block(uint64_t index) {
 
 // Until no lane of it is ready.
 void Worker::run_warp(Warp &warp) {
-    Thread *first = pick(warp);
-    if (first) resume(scheduler, *first);
-    *current = nullptr;
+    do {
+        Thread *first = pick(warp);
+        if (first) resume(scheduler, *first);
+        *current = nullptr;
+    } while (!abandoned && release_converged(warp));
     if (!abandoned) end_step(warp);
+}
+
+// Lanes that have come to one call of __activemask while none could run further are together there.
+bool Worker::release_converged(Warp &warp) {
+    if (!warp.converging) return false;
+    void *const site = warp.threads[lowest(warp.converging)].site;
+    unsigned together = 0;
+    for (unsigned left = warp.converging; left; left &= left - 1)
+        if (warp.threads[lowest(left)].site == site) together |= left & -left;
+    for (unsigned left = together; left; left &= left - 1) warp.result[lowest(left)] = together;
+    warp.converging &= ~together;
+    warp.ready |= together;
+    return true;
 }
 
 // The lanes have all come as far as they can: the accesses that they made can be lined up and counted.
@@ -175,9 +191,9 @@ void Worker::check_barrier() {
 #ifdef WARPCPU_CHECK
     const Thread *first = nullptr, *ended = nullptr;
     for (const Thread &thread : threads) {
-        if (!(thread.warp->alive >> thread.lane & 1)) ended = &thread;
+        if (!(thread.warp->alive >> thread.lane & 1)) ended = ended ? ended : &thread;
         else if (!first) first = &thread;
-        else if (thread.barrier_site != first->barrier_site)
+        else if (thread.site != first->site)
             return fault(thread, WCPU_DIVERGENT_BARRIER, "waits at another __syncthreads than thread (%u,%u,%u)",
                          first->thread_index.x, first->thread_index.y, first->thread_index.z);
     }
@@ -342,13 +358,20 @@ wcpu_u64 wcpu_exchange(wcpu_ids *self, wcpu_u64 value, unsigned mask, int source
 
 void wcpu_block_barrier(wcpu_ids *self) {
     Thread &thread = *static_cast<Thread *>(self);
-    thread.barrier_site = __builtin_return_address(0);
+    thread.site = __builtin_return_address(0);
     thread.warp->at_barrier |= 1u << thread.lane;
     thread.warp->ready &= ~(1u << thread.lane);
     thread.worker->wait(thread);
 }
 
-unsigned wcpu_active_lanes(wcpu_ids *self) { return static_cast<Thread *>(self)->warp->alive; }
+unsigned wcpu_active_lanes(wcpu_ids *self, int) {
+    Thread &thread = *static_cast<Thread *>(self);
+    thread.site = __builtin_return_address(0);
+    thread.warp->converging |= 1u << thread.lane;
+    thread.warp->ready &= ~(1u << thread.lane);
+    thread.worker->wait(thread);
+    return thread.warp->result[thread.lane];
+}
 
 int wcpu_run(const wcpu_kernel *kernel, wcpu_launch *request) {
     warpcpu::Launch launch(*kernel, *request);

@@ -32,17 +32,17 @@ struct Thread : wcpu_ids {
     bool started;
     Stack stack;
     Context context;
-    void *barrier_site;               // the call of __syncthreads at which it waits
+    void *site;                       // the call of __syncthreads or __activemask at which it waits
 #ifdef WARPCPU_CHECK
     Trace trace;
     uint32_t ordered_with[kLanes];    // when this lane last met each lane of its warp at a __syncwarp
 #endif
 };
 
-// 32 threads. A lane is in one of: ready (may run), meeting (waits for lanes of its warp), at_barrier (waits for the
-// block), or no longer alive.
+// 32 threads. A lane is in one of: ready (may run), meeting (waits for lanes of its warp), converging (asks who is with
+// it, and waits until nobody else of the warp can run), at_barrier (waits for the block), or no longer alive.
 struct Warp {
-    unsigned alive, ready, meeting, at_barrier;
+    unsigned alive, ready, meeting, converging, at_barrier;
     Thread *threads;                  // by lane
     uint64_t value[kLanes], result[kLanes];
     int source[kLanes];
@@ -90,6 +90,7 @@ struct Worker {
     void run_block(uint64_t index);
     void begin_block(uint64_t index);
     void run_warp(Warp &warp);
+    bool release_converged(Warp &warp);
     bool pass_barrier();
     void check_barrier();
     void end_step(Warp &warp);

@@ -35,8 +35,8 @@ static int match_module(dl_phdr_info *info, size_t, void *data) {
     return 1;
 }
 
-// `module`: where this shared object lies. `shared`: its thread-local block on the calling thread, which is the kernel's
-// shared memory (and wcpu_current). The block exists only once the thread has touched it, which naming that does.
+// `module`: where this shared object lies. `shared`: its thread-local block on the calling thread, which is the
+// kernel's shared memory (and wcpu_current). The block exists only once the thread has touched it: see below.
 template <class Range> void find_module(Range &module, Range &shared) {
     wcpu_ids *volatile *touched = (wcpu_ids *volatile *)&wcpu_current;
     (void)*touched;

@@ -7,17 +7,21 @@ template <> struct wcpu_word<2> { typedef unsigned short __attribute__((may_alia
 template <> struct wcpu_word<4> { typedef unsigned int __attribute__((may_alias)) type; };
 template <> struct wcpu_word<8> { typedef unsigned long long __attribute__((may_alias)) type; };
 template <> struct wcpu_word<16> { typedef unsigned __int128 __attribute__((may_alias)) type; };
-struct wcpu_two_words { unsigned __int128 low, high; } __attribute__((may_alias));
-template <> struct wcpu_word<32> { typedef wcpu_two_words type; };
 
-// When checking, a copy is one access as wide as the vector, so that it is seen, and counted, as the one instruction
-// that the GPU executes. Otherwise the implicit copy is the best code.
+// Copies a vector by accesses as wide as the GPU's; volatile, so that no compiler splits or narrows them.
+template <int N> __forceinline__ void wcpu_copy_wide(void *to, const void *from) {
+    typedef typename wcpu_word<N < 16 ? N : 16>::type Word;
+    *(volatile Word *)to = *(const volatile Word *)from;
+    if (N == 32) ((volatile Word *)to)[1] = ((const volatile Word *)from)[1];
+}
+
+// When checking, a copy is one access, so that it is seen, and counted, as the one instruction that the GPU executes.
+// Otherwise the implicit copy is the best code.
 #ifdef WARPCPU_CHECK
 #define WCPU_VECTOR_COPY(Vector)                                                                    \
-    __forceinline__ Vector(const Vector &other) { *this = other; }                                  \
+    __forceinline__ Vector(const Vector &other) { wcpu_copy_wide<sizeof(Vector)>(this, &other); }   \
     __forceinline__ Vector &operator=(const Vector &other) {                                        \
-        typedef typename wcpu_word<sizeof(Vector)>::type Word;                                      \
-        *(Word *)this = *(const Word *)&other;                                                      \
+        wcpu_copy_wide<sizeof(Vector)>(this, &other);                                               \
         return *this;                                                                               \
     }
 #else

@@ -35,7 +35,7 @@ __forceinline__ unsigned __ballot_sync(unsigned mask, int predicate) {
 }
 __forceinline__ int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 __forceinline__ int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, !predicate) == 0; }
-__forceinline__ unsigned __activemask() { return wcpu_active_lanes(wcpu_self()); }
+#define __activemask() wcpu_active_lanes(wcpu_self(), __COUNTER__)   // compilers merge equal calls of two branches
 __forceinline__ void __syncwarp(unsigned mask = 0xffffffffu) { wcpu_exchange(wcpu_self(), 0, mask, WCPU_SYNCWARP); }
 __forceinline__ void __syncthreads() { wcpu_block_barrier(wcpu_self()); }
 
