@@ -14,14 +14,20 @@ def banner_lines(plan: KernelPlan) -> list[str]:
     """Comment lines without the slashes; no date, path or host, so that equal plans give equal bytes."""
     spec = plan.spec
     template = " and ".join(f"templates/kernels/{name}" for name in plan.templates)
-    layer, _, values = emit_command(plan).partition(" --set ")
     lines = [f"warpconv {VERSION}: {spec.algorithm}, {spec.dtype.value}. Generated from {template}; do not edit.",
-             "Emit it again with", f"  {layer}" + (" \\" if values else "")]
-    lines += textwrap.wrap(f"--set {values}", 110, initial_indent="    ", subsequent_indent="    ",
-                           break_long_words=False, break_on_hyphens=False) if values else []
+             "Emit it again with", *_folded(emit_command(plan))]
     lines += ["", f"layer  {spec}", "       N, H, W (and so P, Q) are arguments; all else is in the text",
               f"plan   {plan.phrase}", f"cost   {plan.cost}"]
     return lines + [f"note   {note}" for note in plan.notes]
+
+
+def _folded(command: str) -> list[str]:
+    """The command as a shell takes it over several lines: broken before ``--set``, each line but the last going on."""
+    layer, *sets = command.split(" --set ")
+    words = [f"--set\0{value}" for value in sets]          # a NUL keeps option and value on one line
+    lines = textwrap.wrap(" ".join(words), 108, break_long_words=False, break_on_hyphens=False)
+    lines = [f"  {layer}", *(f"    {line}" for line in lines)]
+    return [line.replace("\0", " ") + " \\" for line in lines[:-1]] + [lines[-1].replace("\0", " ")]
 
 
 def emit_command(plan: KernelPlan, verb: str = "emit") -> str:

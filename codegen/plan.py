@@ -64,16 +64,20 @@ class Argument:
 
 @dataclass(frozen=True, kw_only=True)
 class Blocks:
-    """Blocks along one axis of the grid: min(limit, times * ((value of ``of`` + add) // per)), at least 1."""
+    """Blocks along one axis of the grid: min(limit, times * ((value of ``of`` + add) // per)), at least 1.
 
-    of: Dimension
+    Without ``of`` it is min(limit, times): all that a filter's preparation can ask for, which knows no image.
+    """
+
+    of: Dimension | None = None
     add: int = 0
     per: int = 1
     times: int = 1
     limit: int = GRID_LIMIT[0]
 
-    def count(self, shape: ConvShape) -> int:
-        return max(1, min(self.limit, self.times * ((self.of.of(shape) + self.add) // self.per)))
+    def count(self, shape: ConvShape | None) -> int:
+        units = 1 if self.of is None else (self.of.of(shape) + self.add) // self.per
+        return max(1, min(self.limit, self.times * units))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +90,7 @@ class Launch:
     arguments: tuple[str, ...]
     shared_bytes: int = 0
 
-    def grid_of(self, shape: ConvShape) -> tuple[int, int, int]:
+    def grid_of(self, shape: ConvShape | None) -> tuple[int, int, int]:
         x, y, z = (blocks.count(shape) for blocks in self.grid)
         return x, y, z
 

@@ -80,6 +80,8 @@ def _decode_union(kinds: tuple[Any, ...], data: Any) -> Any:
         return None
     if isinstance(data, dict) and data.get("kind") in _STEPS:
         return _decode(_STEPS[data["kind"]], data)
+    if any(k in _STEPS.values() for k in kinds):
+        raise ValueError(f"a step is one of {', '.join(_STEPS)}")
     return _decode(next(k for k in kinds if k is not type(None)), data)
 
 

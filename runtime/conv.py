@@ -123,7 +123,7 @@ def _kernel(shape: ConvShape, target: int | None, algorithm: str, epilogue: tupl
         with _lock:
             kernel = _kernels.get(key)
             if kernel is None:
-                kernel = _from_packs(shape, target, algorithm, epilogue, settings) or _make(
+                kernel = _from_packs(shape, target, algorithm, epilogue, arch, settings) or _make(
                     plan_layer(shape, algorithm=algorithm, arch=arch or _arch(target), epilogue=epilogue,
                                settings=settings), target)
                 _kernels[key] = kernel
@@ -156,11 +156,11 @@ def _load_cuda(plan: KernelPlan, ordinal: int) -> Kernel:
 
 
 def _from_packs(shape: ConvShape, target: int | None, algorithm: str, epilogue: tuple[Epilogue, ...],
-                settings: Mapping[str, Any] | None) -> Kernel | None:
+                arch: Arch | None, settings: Mapping[str, Any] | None) -> Kernel | None:
     if settings or not env.settings().pack:
         return None
     from .pack import find_in_packs
-    return find_in_packs(shape, device=target, algorithm=algorithm, epilogue=epilogue)
+    return find_in_packs(shape, device=target, algorithm=algorithm, epilogue=epilogue, arch=arch)
 
 
 def _arch(target: int | None) -> Arch:

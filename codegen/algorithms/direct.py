@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Iterable
 
+from ..arch import REGISTER_FILE
 from ..errors import UnsupportedSpec
 from ..plan import Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from .base import Algorithm, common_refusal, largest_divisor, layer_arguments
 
-# Rows of taps are unrolled up to this many taps in all; beyond it the row loop stays a loop (31x31 would be 961 taps).
-UNROLLED_TAPS = 128
+# Rows of taps are unrolled up to this many FMAs in all; beyond it the row loop stays a loop (a 31x31 filter has 961).
+UNROLLED_TAPS = 256
 THREADS = 256
+REGISTER_MARGIN = 24   # beyond the planned registers, so that nothing spills; unbounded, the compiler takes all 255
+DERIVED = 0            # a plan value that follows from the others
 
 
 @dataclass(frozen=True)
 class DirectOptions:
-    """``block_size_x`` x ``block_size_y`` threads make that many outputs of ``k_tile`` filters each."""
+    """``block_size_x`` x ``block_size_y`` threads make that many outputs of ``k_tile`` filters each; the compiler is told
+    to leave registers for ``min_blocks`` blocks on a multiprocessor (follows from the others where not given)."""
 
     block_size_x: int = 64
     block_size_y: int = 4
     k_tile: int = 1
+    min_blocks: int = DERIVED
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,13 @@ def plan(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
     taps = spec.r * spec.s
     k_tiles = spec.filters // options.k_tile
     threads = options.block_size_x * options.block_size_y
+    registers = 24 + 2 * options.k_tile + 2 * spec.s
+    if options.min_blocks == DERIVED:
+        allowed = -(-(registers + REGISTER_MARGIN) // 8) * 8
+        fitting = min(REGISTER_FILE // allowed, spec.arch.resident_threads) // threads
+        options = replace(options, min_blocks=max(1, fitting))
     (top, bottom), (left, right) = spec.padding
-    numbers = DirectNumbers(k_tiles=k_tiles, unroll_rows=taps <= UNROLLED_TAPS, threads=threads,
+    numbers = DirectNumbers(k_tiles=k_tiles, unroll_rows=taps * options.k_tile <= UNROLLED_TAPS, threads=threads,
                             guard_rows=top + bottom > 0, guard_columns=left + right > 0)
     arguments = layer_arguments(spec)
     launch = Launch(
@@ -67,8 +77,8 @@ def plan(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
     return KernelPlan(
         spec=spec, options=options, numbers=numbers, templates=("direct.cu.jinja",),
         program=Program(arguments=arguments, steps=(launch,)),
-        cost=Cost(unit=f"32 outputs of {options.k_tile} filters", warp_loads=taps * spec.channels, shuffles=0,
-                  fma=taps * spec.channels * options.k_tile, registers=24 + 2 * options.k_tile,
+        cost=Cost(unit=f"32 outputs of {options.k_tile} filter{'s' if options.k_tile > 1 else ''}", warp_loads=taps * spec.channels, shuffles=0,
+                  fma=taps * spec.channels * options.k_tile, registers=registers,
                   direct_loads=taps * spec.channels),
         phrase=f"one thread per output column of {options.k_tile} filter{'s' if options.k_tile > 1 else ''}, "
                f"{options.block_size_x} x {options.block_size_y} threads a block")

@@ -27,9 +27,16 @@ CONSTANT_LIMIT = 64 * 1024    # constant memory of a module, bytes
 RING_LIMIT = 2200
 # Registers a thread can have before it spills, less what addresses and the loop take.
 REGISTER_LIMIT = 255 - 30
-REGISTER_MARGIN = 12          # what the compiler needs beyond the planned registers to stay clear of spills
+COMFORTABLE_REGISTERS = 170   # planned registers up to which more rows are loaded ahead
+DERIVED = 0                   # a plan value that follows from the others
+WEIGHTS_HELD = 80             # weights of a tile of filters that one channel's loop keeps in registers by default
+MOST_WEIGHTS_TURNING = 100    # weights in registers that the turning ring has room for
+MOST_WEIGHTS_HELD = 150       # and the shifted ring; beyond it they are read again for every row
+TALLEST_FILTER = 63
 WEIGHTS_IN_FLIGHT = 64        # registers the compiler likes to fill with weights it reads inside the channel loop
 WIDEST_FILTER = 31
+WARPS_WANTED = 132 * 32       # sub-blocks that keep a large GPU (132 multiprocessors) busy
+FEWEST_ROWS = 7
 STATEMENT_COLUMNS = 5         # columns that one FMA statement of the text spans
 
 
@@ -48,6 +55,14 @@ class Rows(enum.Enum):
     RELOAD = "reload"    # each output row loads its R input rows
 
 
+class Ring(enum.Enum):
+    """How the accumulators of row reuse take turns."""
+
+    DERIVED = "derived"    # turning while its text stays small, else shifted
+    TURNING = "turning"    # the loop body is written R times, each naming the ring's registers one further on
+    SHIFTED = "shifted"    # one loop body; the registers' values move on
+
+
 class Weights(enum.Enum):
     SHARED = "shared"      # a k-tile's weights staged in shared memory
     CONSTANT = "constant"  # the filter in constant memory
@@ -62,18 +77,21 @@ class Edges(enum.Enum):
 @dataclass(frozen=True)
 class ReuseOptions:
     """Plan values. A block has ``warp_columns`` x ``warp_rows`` warps; a thread works on ``k_tile`` filters at a time;
-    the compiler is told to leave registers for ``min_blocks`` blocks on a multiprocessor."""
+    with one channel ``rows_ahead`` input rows are loaded together (row reuse only); the compiler is told to leave
+    registers for ``min_blocks`` blocks on a multiprocessor. The last two follow from the others where not given."""
 
     exchange: Exchange = Exchange.SELECT
     rows: Rows = Rows.REUSE
     decomposition: Decomposition = Decomposition.PAPER
     weights: Weights = Weights.SHARED
-    edges: Edges = Edges.DIRECT
+    edges: Edges = Edges.PREDICATED
     sub_block_rows: int = 56
     warp_columns: int = 1
     warp_rows: int = 4
     k_tile: int = 1
-    min_blocks: int = 1
+    ring: Ring = Ring.DERIVED
+    rows_ahead: int = DERIVED
+    min_blocks: int = DERIVED
 
 
 @dataclass(frozen=True)
@@ -82,6 +100,7 @@ class ReuseNumbers:
 
     columns: ColumnPlan
     statements: tuple[tuple[int, ...], ...]   # columns of each FMA statement
+    row_groups: tuple[tuple[int, ...], ...]   # input rows of a turn of the ring, those loaded together in one group
     swap_steps: tuple[int, ...]               # distinct exchange distances
     threads: int
     taps: int
@@ -90,9 +109,11 @@ class ReuseNumbers:
     tile_floats: int                          # weights of a k-tile
     shared_floats: int
     filter_floats: int                        # weights of the whole filter
-    weights_in_registers: bool
+    weights_in_registers: bool                # one name, and register, per weight
+    reread_weights: bool                      # too many to hold: read again for every row of the ring
     uses_channel_stride: bool
     array_of_columns: bool                    # columns in a local array (the dynamic variants) or in named registers
+    guard_columns: bool                       # loads outside the image's columns give zero
     frame_rows: bool                          # some output rows touch padding
     input_rows: int
     exchange_fragment: str
@@ -108,36 +129,39 @@ def supports(spec: KernelSpec) -> str | None:
         refusal = f"dilation {spec.dilation} (the exchanges assume adjacent taps)"
     if refusal is None and spec.s > WIDEST_FILTER:
         refusal = f"a filter {spec.s} columns wide (at most {WIDEST_FILTER}: a window must fit a warp's span)"
-    if refusal is None and spec.r ** 2 * spec.s > RING_LIMIT:
-        refusal = (f"the unrolled ring of a {spec.r}x{spec.s} filter has {spec.r ** 2 * spec.s} FMAs "
-                   f"(R*R*S at most {RING_LIMIT} compiles quickly and stays in registers)")
+    if refusal is None and spec.r > TALLEST_FILTER:
+        refusal = f"a filter {spec.r} rows tall (at most {TALLEST_FILTER}: the ring has a register per row)"
     return refusal
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ReuseOptions:
-    """Weights in shared memory where a tile fits; as many filters at a time as text and registers allow."""
-    per_filter = spec.r ** 2 * spec.s
-    most = min(8, RING_LIMIT // per_filter, 40 // spec.r) if spec.filters > 1 else 1
+    """The values measured quickest on an H200 (docs/results/variants): predicated edges, all rows of a turn loaded
+    together, as many blocks resident as the registers allow; weights in shared memory where a tile fits; as many
+    filters at a time as text and registers allow; shorter sub-blocks where the layer has few of them."""
+    most = max(1, min(8, RING_LIMIT // (spec.r ** 2 * spec.s), 40 // spec.r))
+    if spec.channels == 1:
+        most = min(most, max(1, WEIGHTS_HELD // (spec.r * spec.s)))
     fitting = SHARED_LIMIT // (4 * spec.channels * _channel_stride(spec, True))
-    k_tile = largest_divisor(spec.filters, min(most, fitting) if fitting else most)
-    options = ReuseOptions(k_tile=k_tile, weights=Weights.SHARED if fitting else Weights.CACHED)
-    return replace(options, min_blocks=_resident_blocks(spec, options))
+    options = ReuseOptions(k_tile=largest_divisor(spec.filters, min(most, fitting) if fitting else most),
+                           weights=Weights.SHARED if fitting else Weights.CACHED)
+    return options if shape is None else replace(options, sub_block_rows=_rows_for(shape, options))
 
 
-def _resident_blocks(spec: KernelSpec, options: ReuseOptions) -> int:
-    """Blocks of a multiprocessor that the registers in use allow: without this bound the compiler takes more than it
-    needs (80 for a 5x5 filter), with a stricter one it spills."""
-    columns = decompose(spec.s, options.decomposition)
-    numbers = _numbers(spec, options, columns)
-    planned = _cost(spec, options, numbers).registers
-    margin = REGISTER_MARGIN if numbers.weights_in_registers else 2 * REGISTER_MARGIN
-    registers = planned + margin + max(0, planned - 90) // 4
-    fitting = min(REGISTER_FILE // registers, spec.arch.resident_threads) // numbers.threads
-    return max(1, fitting)
+def _rows_for(shape: ConvShape, options: ReuseOptions) -> int:
+    """Rows of a sub-block: the paper's 56, halved while the layer would not fill a large GPU with warps."""
+    rows = ReuseOptions.sub_block_rows
+    columns = shape.n * shape.k // options.k_tile * -(-shape.q // LANES)
+    while rows > FEWEST_ROWS and columns * -(-shape.p // rows) < WARPS_WANTED:
+        rows //= 2
+    return rows
 
 
 def plan(spec: KernelSpec, options: ReuseOptions) -> KernelPlan:
+    refusal = supports(spec)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
     columns = plain(spec.s) if options.exchange is Exchange.NONE else decompose(spec.s, options.decomposition)
+    options = _complete(spec, options, columns)
     numbers = _numbers(spec, options, columns)
     cost = _cost(spec, options, numbers)
     _check(spec, options, numbers, cost)
@@ -151,30 +175,79 @@ def plan(spec: KernelSpec, options: ReuseOptions) -> KernelPlan:
                       phrase=_phrase(options, numbers), notes=_notes(spec, options))
 
 
+def _complete(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> ReuseOptions:
+    """Fill in the values that follow from the others where they were left at DERIVED."""
+    if options.ring is Ring.DERIVED:
+        small = (spec.r * spec.s <= MOST_WEIGHTS_TURNING or spec.channels > 1) and _ring_text(spec, options) <= RING_LIMIT
+        options = replace(options, ring=Ring.TURNING if small else Ring.SHIFTED)
+    if options.rows_ahead == DERIVED:
+        options = replace(options, rows_ahead=1)
+        if spec.channels == 1 and options.rows is Rows.REUSE and options.ring is Ring.TURNING:
+            spare = COMFORTABLE_REGISTERS - _cost(spec, options, _numbers(spec, options, columns)).registers
+            options = replace(options, rows_ahead=max(1, min(spec.r, 1 + spare // len(columns.loads))))
+    if options.min_blocks == DERIVED:
+        registers = -(-_registers_to_allow(spec, options, columns) // 8) * 8
+        threads = LANES * options.warp_columns * options.warp_rows
+        fitting = min(REGISTER_FILE // registers, spec.arch.resident_threads) // threads
+        options = replace(options, min_blocks=max(1, fitting))
+    return options
+
+
+def _registers_to_allow(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> int:
+    """What the compiler should have: left alone it takes too many (103 for a 5x5 filter), with fewer it spills.
+
+    Tried with NVRTC 13.5 over filters 1..13 and channels 1..512 for sm_75 to sm_120: the short loops of one channel and
+    small filters need just the planned registers, others what is added here.
+    """
+    planned = _cost(spec, options, _numbers(spec, options, columns)).registers
+    if spec.channels > 1:
+        return planned + 24 + max(0, planned - 90) // 4
+    plain_loop = (options.exchange is Exchange.SELECT and options.edges is Edges.PREDICATED
+                  and options.rows is Rows.REUSE and options.k_tile == 1)
+    if plain_loop and planned <= 64:
+        return planned
+    if options.rows is Rows.REUSE and planned <= 110:
+        return planned + 16
+    return planned * 13 // 10 + 8
+
+
 def _numbers(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> ReuseNumbers:
     taps = spec.r * spec.s
-    in_registers = spec.channels == 1 and options.k_tile == 1
+    most = MOST_WEIGHTS_TURNING if options.ring is Ring.TURNING else MOST_WEIGHTS_HELD
+    in_registers = spec.channels == 1 and options.k_tile == 1 and taps <= most
     stride = _channel_stride(spec, options.weights is Weights.SHARED and not in_registers)
     statements = tuple(tuple(range(first, min(first + STATEMENT_COLUMNS, spec.s)))
                        for first in range(0, spec.s, STATEMENT_COLUMNS))
+    groups = tuple(tuple(range(first, min(first + options.rows_ahead, spec.r)))
+                   for first in range(0, spec.r, options.rows_ahead))
     return ReuseNumbers(
-        columns=columns, statements=statements, swap_steps=tuple(sorted({swap.step for swap in columns.swaps})),
+        columns=columns, statements=statements, row_groups=groups, swap_steps=tuple(sorted({swap.step for swap in columns.swaps})),
         threads=LANES * options.warp_columns * options.warp_rows, taps=taps, k_tiles=spec.filters // options.k_tile,
         channel_stride=stride, tile_floats=options.k_tile * spec.channels * taps,
         shared_floats=options.k_tile * spec.channels * stride if options.weights is Weights.SHARED else 0,
         filter_floats=spec.k * spec.channels * taps, weights_in_registers=in_registers,
+        reread_weights=spec.channels == 1 and taps * options.k_tile > most,
         uses_channel_stride=not in_registers or options.edges is Edges.DIRECT,
         array_of_columns=options.exchange in (Exchange.DYNAMIC, Exchange.DYNAMIC_LOCAL),
+        guard_columns=options.edges is Edges.PREDICATED,
         frame_rows=sum(spec.padding[0]) > 0, input_rows=options.sub_block_rows + spec.r - 1,
         exchange_fragment=f"exchange_{options.exchange.value}.cuh.jinja",
-        sub_block_fragment=f"rows_{options.rows.value}.cuh.jinja",
+        sub_block_fragment="rows_reload.cuh.jinja" if options.rows is Rows.RELOAD else _RING_FRAGMENTS[options.ring],
         jobs_fragment=f"jobs_{options.edges.value}.cuh.jinja")
+
+
+_RING_FRAGMENTS = {Ring.TURNING: "rows_turning.cuh.jinja", Ring.SHIFTED: "rows_shifted.cuh.jinja"}
+
+
+def _ring_text(spec: KernelSpec, options: ReuseOptions) -> int:
+    """FMAs in the text of the turning ring."""
+    return spec.r ** 2 * spec.s * options.k_tile
 
 
 def _channel_stride(spec: KernelSpec, padded: bool) -> int:
     """Floats from one channel's taps to the next; padded to 16 bytes so that shared reads can be wide."""
     taps = spec.r * spec.s
-    return -(-taps // 4) * 4 if padded and spec.channels * spec.filters > 1 else taps
+    return -(-taps // 4) * 4 if padded else taps
 
 
 def _grid(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers) -> tuple[Blocks, Blocks, Blocks]:
@@ -191,20 +264,24 @@ def _cost(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers) -> Cos
     reuse = options.rows is Rows.REUSE
     row_loads = numbers.input_rows if reuse else options.sub_block_rows * spec.r
     accumulators = (spec.r if reuse else 1) * options.k_tile
-    weights = numbers.taps if numbers.weights_in_registers else min(WEIGHTS_IN_FLIGHT, numbers.taps * options.k_tile)
+    rows_ahead = (options.rows_ahead if reuse else spec.r) if spec.channels == 1 else 1
+    ahead = (min(rows_ahead, spec.r) - 1) * len(numbers.columns.loads)
+    held = numbers.taps * options.k_tile
+    weights = held if spec.channels == 1 and not numbers.reread_weights else min(WEIGHTS_IN_FLIGHT, held)
+    registers = accumulators + spec.s + ahead + weights + 20
     return Cost(unit=f"sub-block of {options.sub_block_rows} rows x {LANES} columns, {options.k_tile} filter"
                      f"{'s' if options.k_tile > 1 else ''}, all channels",
                 warp_loads=row_loads * len(numbers.columns.loads) * spec.channels,
                 shuffles=row_loads * len(numbers.columns.swaps) * spec.channels,
                 fma=options.sub_block_rows * numbers.taps * options.k_tile * spec.channels,
-                registers=accumulators + spec.s + weights + 20,
+                registers=registers,
                 direct_loads=options.sub_block_rows * numbers.taps * spec.channels,
-                no_spills=options.exchange not in (Exchange.DYNAMIC, Exchange.DYNAMIC_LOCAL))
+                no_spills=options.exchange not in (Exchange.DYNAMIC, Exchange.DYNAMIC_LOCAL)
+                and registers <= REGISTER_LIMIT)
 
 
 def _check(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers, cost: Cost) -> None:
-    refusal = supports(spec)
-    ring = spec.r ** 2 * spec.s * options.k_tile
+    refusal = None
     if refusal is None and spec.filters % options.k_tile:
         refusal = f"k_tile = {options.k_tile} does not divide K/groups = {spec.filters}"
     if refusal is None and numbers.threads > 1024:
@@ -217,10 +294,12 @@ def _check(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers, cost:
     if refusal is None and options.weights is Weights.CONSTANT and 4 * numbers.filter_floats > CONSTANT_LIMIT:
         refusal = (f"the filter has {4 * numbers.filter_floats} bytes, more than the {CONSTANT_LIMIT} of constant "
                    f"memory; weights=shared or cached serves it")
-    if refusal is None and ring > RING_LIMIT:
-        refusal = f"the unrolled ring has {ring} FMAs with k_tile = {options.k_tile} (at most {RING_LIMIT})"
-    if refusal is None and cost.registers > REGISTER_LIMIT:
-        refusal = f"about {cost.registers} registers would be needed (at most {REGISTER_LIMIT})"
+    if refusal is None and options.ring is Ring.TURNING and _ring_text(spec, options) > RING_LIMIT:
+        refusal = (f"the turning ring would have {_ring_text(spec, options)} FMAs in its text (at most {RING_LIMIT} "
+                   f"compile in about a second and stay in registers); ring=shifted serves it")
+    if refusal is None and numbers.taps * options.k_tile > RING_LIMIT:
+        refusal = (f"{numbers.taps * options.k_tile} FMAs a row in the text with k_tile = {options.k_tile} "
+                   f"(at most {RING_LIMIT})")
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
 

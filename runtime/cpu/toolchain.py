@@ -32,6 +32,7 @@ _CHECK = ("-DWARPCPU_CHECK", "-O1", "-fsanitize=thread", "-fsanitize=bounds")
 # access must stay one.
 _CHECK_FAMILY = {
     "gcc": ("-fsanitize-coverage=trace-pc", "-fno-reorder-blocks", "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
+            "-fno-thread-jumps",        # would write one shuffle of the text twice, and lanes would seem to part there
             "--param", "tsan-instrument-func-entry-exit=0"),
     "clang": ("-fsanitize-coverage=bb,trace-pc", "-fno-vectorize", "-fno-slp-vectorize",
               "-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-read-before-write=1",

@@ -1,0 +1,418 @@
+"""Packs served: verified whole before anything is used, and no compiler, template or writable disk needed."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import zipfile
+
+import numpy as np
+import pytest
+
+from tests.reference import expected, operands
+from tests.unit.pack_tools import LAYERS, SHAPE, FakeCudaBackend, use_fake_compiler, use_fake_gpu
+from warpconv.codegen.errors import (ArgumentError, ArgumentTypeError, DeviceError, KernelNotBuilt, PackError,
+                                     ToolNotFound, UnsupportedSpec)
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue
+from warpconv.runtime import conv, pack_format
+from warpconv.runtime.layers import NamedLayer
+from warpconv.runtime.pack import build_pack, find_in_packs, open_pack
+from warpconv.runtime.pack_choice import PtxTooNew
+
+STRIDED = LAYERS[1].shape
+FUSED = LAYERS[1].epilogue
+
+
+@pytest.fixture
+def compiler(monkeypatch, tmp_path):
+    conv.clear()
+    return use_fake_compiler(monkeypatch, tmp_path)
+
+
+@pytest.fixture(params=["pack", "pack.zip"])
+def path(request, tmp_path, compiler):
+    build_pack(LAYERS, tmp_path / request.param, ["sm_80", "sm_90+PTX"])
+    return tmp_path / request.param
+
+
+@pytest.fixture
+def folder(tmp_path, compiler):
+    build_pack(LAYERS, tmp_path / "pack", ["sm_90"], ptx=True)
+    return tmp_path / "pack"
+
+
+def has_cxx():
+    from warpconv.runtime import env
+    from warpconv.runtime.cpu.toolchain import find_toolchain
+    try:
+        find_toolchain(env.settings().cxx)
+    except ToolNotFound:
+        return False
+    return True
+
+
+needs_cxx = pytest.mark.skipif(not has_cxx(), reason="no C++ compiler for the CPU device")
+
+
+# ---- what is in it
+
+def test_round_trip(path):
+    pack = open_pack(str(path))
+    kernels = pack.kernels()
+    assert [(k.layers[0], str(k.spec.arch), k.ptx_isa) for k in kernels] == [
+        (layer.name, arch, isa) for layer in LAYERS for arch, isa in (("sm_80", None), ("sm_90", "8.4"))]
+    for kernel, (layer, arch) in zip(kernels, [(layer, a) for layer in LAYERS for a in ("sm_80", "sm_90")]):
+        plan, built = layer.plan(arch), pack.read(kernel.id)
+        assert (built.spec, built.program, dict(built.settings)) == (plan.spec, plan.program, plan.settings())
+        assert f"--arch {arch}" in built.source and built.compiled.cubin.startswith(b"\x7fELF")
+        assert kernel.size == len(built.compiled.cubin) and kernel.report.entries[0].registers == 40
+        assert "Compile time" not in built.compiled.log
+    assert pack.generator["version"] and "4 kernels" in repr(pack)
+    with pytest.raises(ArgumentError):
+        pack.read("../manifest.json")
+
+
+def test_layout(folder):
+    document = json.loads((folder / "manifest.json").read_text())
+    assert document["schema"] == 1
+    assert sorted(p.name for p in folder.iterdir()) == ["kernels", "manifest.json"]
+    for name, meta in document["kernels"].items():
+        assert sorted(p.name for p in (folder / "kernels" / name).iterdir()) == sorted(meta["files"])
+        assert str(folder) not in json.dumps(meta)
+
+
+def test_a_pack_needs_no_writable_disk(path):
+    os.chmod(path, 0o555 if path.is_dir() else 0o444)
+    try:
+        assert len(open_pack(path).kernels()) == 4
+    finally:
+        os.chmod(path, 0o755)
+
+
+# ---- damage
+
+def every_file(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def test_a_flipped_bit_anywhere_is_seen(folder):
+    names = every_file(folder)
+    assert len(names) == 7
+    for name in names:
+        file = folder / name
+        sound = file.read_bytes()
+        for position in {0, len(sound) // 3, len(sound) // 2, len(sound) - 1}:
+            for bit in (0, 3):
+                torn = bytearray(sound)
+                torn[position] ^= 1 << bit
+                file.write_bytes(torn)
+                with pytest.raises(PackError):
+                    open_pack(folder)
+        for other in (sound + b"\n", sound[:-1], b""):
+            file.write_bytes(other)
+            with pytest.raises(PackError):
+                open_pack(folder)
+        file.unlink()
+        with pytest.raises(PackError, match=file.name):
+            open_pack(folder)
+        file.write_bytes(sound)
+    open_pack(folder)
+
+
+def test_a_damaged_zip(tmp_path, compiler):
+    path = tmp_path / "pack.zip"
+    build_pack(LAYERS[:1], path, ["sm_90"])
+    sound, kernels = path.read_bytes(), open_pack(path).kernels()
+    refused = 0
+    for position in range(0, len(sound), max(1, len(sound) // 60)):
+        torn = bytearray(sound)
+        torn[position] ^= 0x10
+        path.write_bytes(torn)
+        try:
+            pack = open_pack(path)
+        except PackError:
+            refused += 1
+        else:       # dates, attributes and the like: what is in it is as it was
+            assert pack.kernels() == kernels
+    assert refused > 40
+    for other in (sound[:len(sound) // 2], b"", b"no zip"):
+        path.write_bytes(other)
+        with pytest.raises(PackError):
+            open_pack(path)
+
+
+def forge(folder, change, *, seal=True):
+    """Rewrite the manifest with ``change`` applied and, unless told otherwise, a right checksum."""
+    document = json.loads((folder / "manifest.json").read_text())
+    document.pop("checksum")
+    change(document)
+    text = pack_format.manifest_text(document) if seal else json.dumps(document)
+    (folder / "manifest.json").write_text(text)
+
+
+def first(document):
+    return next(iter(document["kernels"].values()))
+
+
+def rename_kernel(name):
+    def change(document):
+        meta = document["kernels"].pop(next(iter(document["kernels"])))
+        document["kernels"][name] = meta
+    return change
+
+
+def rename_file(name):
+    def change(document):
+        files = first(document)["files"]
+        files[name] = files.pop("kernel.cubin")
+    return change
+
+
+@pytest.mark.parametrize("change, words", [
+    (lambda d: d.update(schema=2), "another schema"), (lambda d: d.pop("schema"), "no schema"),
+    (lambda d: d.pop("kernels"), "no kernels"), (lambda d: d.update(kernels=[]), "no kernels"),
+    (rename_kernel("../../evil"), "no name"), (rename_kernel("/etc"), "no name"), (rename_kernel(".."), "no name"),
+    (rename_kernel("a..b"), "no name"), (rename_kernel("a\\b"), "no name"), (rename_kernel(""), "no name"),
+    (rename_kernel("nothing-there"), "cannot be read"),
+    (rename_file("../../secret"), "lists the files"), (rename_file("kernel.so"), "lists the files"),
+    (lambda d: first(d).pop("files"), "cannot be read"), (lambda d: first(d).update(files=[]), "lists the files"),
+    (lambda d: first(d)["files"]["kernel.cu"].update(size=-1), "without size"),
+    (lambda d: first(d)["files"]["kernel.cu"].pop("sha256"), "without size"),
+    (lambda d: first(d)["spec"].update(c="three"), "cannot be read"),
+    (lambda d: first(d)["program"].pop("steps"), "cannot be read"),
+    (lambda d: first(d)["report"].pop("arch"), "cannot be read"),
+    (lambda d: first(d).update(layers=[]), "cannot be read"),
+    (lambda d: d["kernels"].update(x=3), "cannot be read")])
+def test_forged_manifests(folder, change, words):
+    forge(folder, change)
+    with pytest.raises(PackError, match=words) as caught:
+        open_pack(folder)
+    assert caught.value.hint and isinstance(caught.value, OSError)
+
+
+def test_a_manifest_without_its_checksum(folder):
+    forge(folder, lambda document: None, seal=False)
+    with pytest.raises(PackError, match="checksum"):
+        open_pack(folder)
+    for text in ("{", "[]", "null", "\xff", "[" * 100000):
+        (folder / "manifest.json").write_text(text)
+        with pytest.raises(PackError, match="manifest.json"):
+            open_pack(folder)
+
+
+def test_no_pack_there(tmp_path):
+    with pytest.raises(PackError, match="warpconv build"):
+        open_pack(tmp_path / "missing")
+    with pytest.raises(PackError, match="manifest.json"):
+        open_pack(tmp_path)
+
+
+def test_a_zip_that_lies_about_sizes(tmp_path, compiler):
+    build_pack(LAYERS[:1], tmp_path / "pack", ["sm_90"])
+    forged = tmp_path / "forged.zip"
+    with zipfile.ZipFile(forged, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in every_file(tmp_path / "pack"):
+            data = (tmp_path / "pack" / name).read_bytes()
+            archive.writestr(name, data if name.endswith((".json", ".cu")) else bytes(50 << 20))
+    with pytest.raises(PackError, match="longer"):
+        open_pack(forged)
+
+
+def test_files_that_change_after_opening(folder, monkeypatch):
+    use_fake_gpu(monkeypatch)
+    pack = open_pack(folder)
+    for cubin in folder.glob("kernels/*/kernel.cubin"):
+        cubin.write_bytes(b"other")
+    with pytest.raises(PackError, match="checksum"):
+        pack.specialize(SHAPE, device="cuda")
+    assert not FakeCudaBackend.made
+
+
+# ---- serving
+
+def test_a_cubin_is_served_to_the_gpu(path, monkeypatch):
+    use_fake_gpu(monkeypatch, "sm_86")
+    pack = open_pack(path)
+    kernel = pack.specialize(SHAPE, device="cuda")
+    assert (kernel.device, str(kernel.spec.arch), kernel.plan) == ("cuda:0", "sm_80", None)
+    assert FakeCudaBackend.made[0].code == kernel.report.cubin and "sm_80" in kernel.source
+    assert pack.specialize(SHAPE.with_batch(64)) is kernel              # any N, H, W, and one Kernel for them
+    assert pack.specialize(ConvShape(n=1, c=3, h=99, w=7, k=4, r=3, s=3)) is kernel
+    fused = pack.specialize(STRIDED, epilogue=("bias", "relu"), device="cuda:0")
+    assert fused.spec.epilogue == FUSED == pack.specialize(STRIDED, bias=True, activation="relu").spec.epilogue
+    assert len(FakeCudaBackend.made) == 2
+
+
+def test_ptx_is_served_to_a_newer_gpu(path, monkeypatch):
+    use_fake_gpu(monkeypatch, "sm_100")
+    kernel = open_pack(path).specialize(SHAPE, device="cuda")
+    assert FakeCudaBackend.made[0].code == kernel.report.ptx.encode() + b"\0" and str(kernel.spec.arch) == "sm_90"
+
+
+@pytest.mark.parametrize("driver, words", [
+    ((12, 2), "8.4, and this driver, which is made for CUDA 12.2, reads up to 8.2"),
+    (None, "8.4, and this driver is older")])
+def test_ptx_newer_than_the_driver(folder, monkeypatch, driver, words):
+    use_fake_gpu(monkeypatch, "sm_100", driver)
+    FakeCudaBackend.error = DeviceError("the kernel does not load on a GPU: its PTX is newer than the driver")
+    with pytest.raises(PtxTooNew, match=words) as caught:
+        open_pack(folder).specialize(SHAPE, device="cuda")
+    assert f"--arch sm_100 -o {folder}" in str(caught.value)
+
+
+def test_other_errors_of_the_driver_stay(folder, monkeypatch):
+    use_fake_gpu(monkeypatch, "sm_100")
+    FakeCudaBackend.error = DeviceError("out of memory")
+    with pytest.raises(DeviceError, match="^out of memory"):
+        open_pack(folder).specialize(SHAPE, device="cuda")
+
+
+def test_what_is_not_there_names_the_command(path, monkeypatch):
+    use_fake_gpu(monkeypatch, "sm_75")
+    with pytest.raises(KernelNotBuilt, match="no kernel for sm_75") as caught:
+        open_pack(path).specialize(SHAPE, device="cuda")
+    assert caught.value.command.startswith("warpconv build --input N,3,H,W --filter 4,3,3 ")
+    assert caught.value.command.endswith(f"--arch sm_75 -o {path}") and caught.value.spec.c == 3
+    use_fake_gpu(monkeypatch, "sm_90")
+    other = {"direct": "reuse", "reuse": "direct"}[open_pack(path).kernels()[0].spec.algorithm]
+    for change in ({"epilogue": "relu"}, {"algorithm": other}, {"arch": "sm_86"}):
+        with pytest.raises(KernelNotBuilt) as caught:
+            open_pack(path).specialize(SHAPE, device="cuda", **change)
+        assert ("--epilogue relu" in caught.value.command) == ("epilogue" in change)
+    with pytest.raises(UnsupportedSpec):
+        open_pack(path).specialize(STRIDED, algorithm="reuse", epilogue=FUSED)
+    with pytest.raises(ArgumentError):
+        open_pack(path).specialize(STRIDED, algorithm="winograd")
+    with pytest.raises(ArgumentTypeError):
+        open_pack(path).specialize((1, 2, 3, 4))
+
+
+def test_arch_narrows_the_choice(path, monkeypatch):
+    use_fake_gpu(monkeypatch, "sm_90")
+    pack = open_pack(path)
+    assert str(pack.specialize(SHAPE, device="cuda", arch="sm_90").spec.arch) == "sm_90"
+    with pytest.raises(KernelNotBuilt):         # there is one, but it does not run here
+        pack.specialize(SHAPE, device="cuda", arch="sm_80")
+
+
+# ---- WARPCONV_PACK
+
+def test_conv2d_looks_in_packs(path, monkeypatch, compiler):
+    use_fake_gpu(monkeypatch)
+    monkeypatch.setenv("WARPCONV_PACK", os.pathsep.join([str(path)]))
+    monkeypatch.setenv("WARPCONV_DISABLE_JIT", "1")
+    monkeypatch.setenv("WARPCONV_DISABLE_CACHE", "1")
+    count = len(compiler.calls)
+    kernel = conv.specialize(SHAPE, device="cuda")
+    assert kernel.plan is None and kernel is find_in_packs(SHAPE, device=0)
+    with pytest.raises(KernelNotBuilt, match="no cache or pack"):
+        conv.specialize(STRIDED, device="cuda")         # the pack has it with a bias only
+    with pytest.raises(KernelNotBuilt):                 # plan values ask for a kernel of their own
+        conv.specialize(SHAPE, device="cuda", algorithm="direct", settings={"k_tile": 1})
+    assert len(compiler.calls) == count
+
+
+def test_without_packs_there_is_nothing(monkeypatch):
+    monkeypatch.delenv("WARPCONV_PACK", raising=False)
+    assert find_in_packs(SHAPE, device=None) is None
+
+
+def test_the_first_pack_that_has_it(tmp_path, compiler, monkeypatch):
+    use_fake_gpu(monkeypatch)
+    build_pack(LAYERS[1:], tmp_path / "a", ["sm_90"])
+    build_pack(LAYERS, tmp_path / "b.zip", ["sm_90"])
+    monkeypatch.setenv("WARPCONV_PACK", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b.zip'}")
+    assert find_in_packs(SHAPE, device=0) is not None
+    build_pack(LAYERS[:1], tmp_path / "a", ["sm_90"])   # a pack that has changed is opened again
+    made = len(FakeCudaBackend.made)
+    assert find_in_packs(SHAPE, device=0) is find_in_packs(SHAPE, device=0)
+    assert len(FakeCudaBackend.made) == made + 1
+
+
+def test_a_damaged_pack_is_an_error_not_a_miss(folder, monkeypatch):
+    use_fake_gpu(monkeypatch)
+    monkeypatch.setenv("WARPCONV_PACK", str(folder))
+    (folder / "manifest.json").write_text("{}")
+    with pytest.raises(PackError):
+        find_in_packs(SHAPE, device=0)
+    monkeypatch.setenv("WARPCONV_PACK", str(folder / "missing"))
+    with pytest.raises(PackError):
+        find_in_packs(SHAPE, device=0)
+
+
+def test_ptx_too_new_is_a_miss_while_compiling_is_on(folder, monkeypatch, caplog):
+    use_fake_gpu(monkeypatch, "sm_100", (12, 2))
+    monkeypatch.setenv("WARPCONV_PACK", str(folder))
+    assert find_in_packs(SHAPE, device=0) is None and "reads up to 8.2" in caplog.text
+    monkeypatch.setenv("WARPCONV_DISABLE_JIT", "1")
+    with pytest.raises(PtxTooNew):
+        find_in_packs(SHAPE, device=0)
+
+
+SERVING = """
+    import subprocess, sys, os
+
+    class Blocked:
+        def find_spec(self, name, path=None, target=None):
+            if name.split(".")[0] in ("jinja2", "pycuda", "tomllib", "tomli", "filelock", "platformdirs"):
+                raise ImportError(f"{name} is blocked")
+
+    sys.meta_path.insert(0, Blocked())
+
+    def forbidden(*arguments, **options):
+        raise AssertionError(f"a process is started: {arguments}")
+
+    subprocess.Popen.__init__ = os.system = os.posix_spawn = forbidden
+    import warpconv
+    from warpconv.runtime import pack, conv
+    from warpconv.runtime.cuda import backend, contexts
+
+    class Backend:
+        def __init__(self, program, code, ordinal):
+            self.device, self.ordinal = f"cuda:{ordinal}", ordinal
+        def load(self):
+            pass
+
+    backend.CudaBackend = Backend
+    contexts.usable, contexts.default_device, contexts.arch = lambda: None, lambda: 0, lambda ordinal: "sm_90"
+    shape = warpconv.ConvShape(n=2, c=3, h=20, w=40, k=4, r=3, s=3)
+    kernel = warpconv.open_pack(sys.argv[1]).specialize(shape, device="cuda")
+    assert kernel.source.startswith("//") and kernel.report.cubin.startswith(b"\\x7fELF")
+    assert warpconv.specialize(shape, device="cuda").plan is None
+    assert "jinja2" not in sys.modules
+    print("served")
+"""
+
+
+def test_serving_needs_no_jinja_no_process_and_no_disk(path):
+    environment = {**os.environ, "WARPCONV_PACK": str(path), "WARPCONV_CACHE_DIR": "/dev/null/none"}
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(SERVING), str(path)], env=environment, text=True,
+                          capture_output=True, timeout=120)
+    assert done.stdout == "served\n", done.stderr
+
+
+# ---- the text of a pack, executed
+
+@needs_cxx
+@pytest.mark.parametrize("algorithm", ["direct", "reuse"])
+def test_a_packs_kernel_on_the_cpu(tmp_path, compiler, algorithm):
+    shape = ConvShape(n=2, c=3, h=20, w=70, k=4, r=3, s=3, padding=1)
+    layer = NamedLayer(name="layer", shape=shape, algorithm=algorithm, epilogue=(Epilogue.BIAS, Epilogue.RELU))
+    build_pack([layer], tmp_path / "pack.zip", ["sm_90"])
+    kernel = open_pack(tmp_path / "pack.zip").specialize(shape, device="cpu", bias=True, activation="relu")
+    x, w, bias = operands(shape, np.random.default_rng(1))
+    expected(x, w, shape, bias=bias, epilogue=layer.epilogue).check(kernel(x, w, bias), algorithm)
+    assert kernel.device == "cpu" and kernel.spec.algorithm == algorithm
+
+
+@needs_cxx
+def test_conv2d_on_the_cpu_from_a_pack(tmp_path, compiler, monkeypatch):
+    build_pack(LAYERS[:1], tmp_path / "pack", ["sm_80", "sm_90"])
+    monkeypatch.setenv("WARPCONV_PACK", str(tmp_path / "pack"))
+    monkeypatch.setattr(conv, "_make", lambda *a: pytest.fail("the pack has this kernel"))
+    x, w, _ = operands(SHAPE, np.random.default_rng(2))
+    expected(x, w, SHAPE).check(conv.conv2d(x, w, device="cpu"))
+    assert str(conv.specialize(SHAPE, device="cpu").spec.arch) == "sm_90"
+    assert str(conv.specialize(SHAPE, device="cpu", arch="sm_80").spec.arch) == "sm_80"
