@@ -102,20 +102,13 @@ def _empty_pycuda(like: ArrayView, shape: tuple[int, ...], dtype: DType) -> Any:
     element = numpy_dtype(dtype)
     nbytes = int(np.prod(shape, dtype=np.int64)) * element.itemsize
     with contexts.activate(like.device, like.pointer):
-        if nbytes == 0 or _pycuda_is_here():
+        if nbytes == 0 or contexts.pycuda_sees_current():
             allocator = getattr(like.owner, "allocator", None)
             return gpuarray.empty(shape, element, **({"allocator": allocator} if allocator else {}))
         # PyCUDA allocates only in a context that was pushed through PyCUDA; this one is PyTorch's, say, or pushed by
         # us. The memory is ours, then, and goes when the last array that shows it (base) does.
         holder = _DeviceMemory(memory.allocate(nbytes), like)
         return gpuarray.GPUArray(shape, element, base=holder, gpudata=holder.pointer)
-
-
-def _pycuda_is_here() -> bool:
-    """Whether PyCUDA takes the context that is current for current, too."""
-    from .cuda import contexts
-    context = contexts.driver().Context.get_current()
-    return context is not None and context.handle == contexts.current_context()
 
 
 class _DeviceMemory:

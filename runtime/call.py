@@ -16,10 +16,11 @@ from .arrays import ArrayView
 
 @dataclass(slots=True)
 class Call:
-    """Operands by their argument names in the program; ``temporaries`` must live until the work is done."""
+    """Operands by their argument names in the program (no weight where a Filter was given); ``temporaries`` must live
+    until the work is done."""
 
     shape: ConvShape
-    operands: dict[str, ArrayView | None]
+    operands: dict[str, ArrayView]
     output: Any
     temporaries: list[Any] = field(default_factory=list)
 

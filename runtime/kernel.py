@@ -26,9 +26,9 @@ class Backend(Protocol):
     device: str          # "cpu" or "cuda:N"
     ordinal: int | None  # None: host memory
 
-    def prepare(self, weight: ArrayView, stream: Any) -> Prepared: ...
+    def prepare(self, weight: ArrayView, queue: Any) -> Prepared: ...
 
-    def run(self, call: Call, prepared: Prepared | None, stream: Any) -> None: ...
+    def run(self, call: Call, prepared: Prepared | None, queue: Any) -> None: ...
 
 
 class Filter:
@@ -78,20 +78,22 @@ class Kernel:
             shape = self._shapes[x.shape] = layer_of(spec, x.shape)
         prepared, held_w, w = self._weight(weight, x)
         b = check_bias(spec, bias, x)
-        handle = self._stream(stream, x)
+        queue = self._queue(stream, x)
         inputs = {"input": x, **({"weight": w} if w is not None else {}), **({"bias": b} if b is not None else {})}
         if out is None:
-            out = arrays.empty(x, shape.output_shape, spec.dtype, stream=handle or 0)
+            out = arrays.empty(x, shape.output_shape, spec.dtype, stream=queue.handle if queue is not None else 0)
             y = arrays.view(out, "out")
         else:
             y = check_out(out, shape, inputs)
         names = self._names
-        operands = {names[Role.INPUT]: x, names[Role.WEIGHT]: w, names[Role.OUTPUT]: y}
+        operands = {names[Role.INPUT]: x, names[Role.OUTPUT]: y}
+        if w is not None:
+            operands[names[Role.WEIGHT]] = w
         if b is not None:
             operands[names[Role.BIAS]] = b
         call = Call(shape=shape, operands=operands, output=out,
                     temporaries=[held for held, given in ((held_x, input), (held_w, weight)) if held is not given])
-        self._backend.run(call, prepared, None if self._backend.ordinal is None else (handle, stream is not None))
+        self._backend.run(call, prepared, queue)
         return out
 
     def prepare(self, weight: Any, *, stream: Any = None) -> Filter:
@@ -102,9 +104,7 @@ class Kernel:
         _, view = check_operand(weight, "weight", self.spec, 4)
         check_weight(self.spec, view)
         self._check_place(view, "weight")
-        handle = self._stream(stream, view)
-        prepared = self._backend.prepare(view, None if self._backend.ordinal is None else (handle, stream is not None))
-        return Filter(self, prepared, view.shape)
+        return Filter(self, self._backend.prepare(view, self._queue(stream, view)), view.shape)
 
     def workspace_bytes(self, shape: ConvShape) -> int:
         """Bytes of workspace that a call of ``shape`` takes from the pool."""
@@ -124,12 +124,18 @@ class Kernel:
         same_memory(view, x, "weight")
         return None, held, view
 
-    def _stream(self, stream: Any, x: ArrayView) -> int | None:
-        if stream is None:
-            return arrays.current_stream(x) if x.is_device else None
+    def _queue(self, stream: Any, x: ArrayView) -> Any:
+        """The stream to work on: the caller's, else the one that the input's library is on. None on the CPU device."""
         if self._backend.ordinal is None:
-            raise ArgumentError("the CPU device has no streams", argument="stream", value=stream, hint="leave it out")
-        return arrays.stream_handle(stream)
+            if stream is not None:
+                raise ArgumentError("the CPU device has no streams", argument="stream", value=stream,
+                                    hint="leave it out")
+            return None
+        from .cuda.backend import Queue
+        if stream is None:
+            return Queue((arrays.current_stream(x) or 0) if x.is_device else 0)
+        own = stream if type(stream).__module__.startswith("pycuda") else None
+        return Queue(arrays.stream_handle(stream), True, own)
 
     def _check_place(self, view: ArrayView, argument: str) -> None:
         if view.is_device and view.device != self._backend.ordinal:

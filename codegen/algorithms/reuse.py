@@ -30,8 +30,8 @@ REGISTER_LIMIT = 255 - 30
 COMFORTABLE_REGISTERS = 170   # planned registers up to which more rows are loaded ahead
 DERIVED = 0                   # a plan value that follows from the others
 WEIGHTS_HELD = 80             # weights of a tile of filters that one channel's loop keeps in registers by default
-MOST_WEIGHTS_TURNING = 100    # weights in registers that the turning ring has room for
-MOST_WEIGHTS_HELD = 150       # and the shifted ring; beyond it they are read again for every row
+MOST_WEIGHTS_TURNING = 64    # weights in registers that the turning ring has room for
+MOST_WEIGHTS_HELD = 64        # and the shifted ring; beyond it they are read again for every row
 TALLEST_FILTER = 63
 WEIGHTS_IN_FLIGHT = 64        # registers the compiler likes to fill with weights it reads inside the channel loop
 WIDEST_FILTER = 31
@@ -265,6 +265,8 @@ def _cost(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers) -> Cos
     row_loads = numbers.input_rows if reuse else options.sub_block_rows * spec.r
     accumulators = (spec.r if reuse else 1) * options.k_tile
     rows_ahead = (options.rows_ahead if reuse else spec.r) if spec.channels == 1 else 1
+    if reuse and options.ring is Ring.SHIFTED:
+        rows_ahead = 2
     ahead = (min(rows_ahead, spec.r) - 1) * len(numbers.columns.loads)
     held = numbers.taps * options.k_tile
     weights = held if spec.channels == 1 and not numbers.reread_weights else min(WEIGHTS_IN_FLIGHT, held)

@@ -76,12 +76,17 @@ def compile_source(text: str, *, arch: str, options: tuple[str, ...], ptx: bool,
     library = _load(where)
     library.check_arch(arch)
     start = time.perf_counter()
-    with library.program(text, name) as program:
-        status = program.compile(options)
-        log = program.log()
-        if status != 0:
-            raise _refusal(library, status, text=text, arch=arch, options=options, log=log, name=name)
-        cubin, ptx_text = program.cubin(), program.ptx() if ptx else None
+    # NVRTC may answer from a cache of its own, and then without the report on registers; older ones know no such switch
+    for switch in (("--no-cache",), ()):
+        with library.program(text, name) as program:
+            status = program.compile((*options, *switch))
+            log = program.log()
+            if status == INVALID_OPTION and switch:
+                continue
+            if status != 0:
+                raise _refusal(library, status, text=text, arch=arch, options=options, log=log, name=name)
+            cubin, ptx_text = program.cubin(), program.ptx() if ptx else None
+            break
     return Compiled(cubin=cubin, ptx=ptx_text, ptx_isa=parse_ptx_isa(ptx_text), entries=parse_log(log), log=log,
                     compiler=CompilerKind.NVRTC, version=library.version, options=options, arch=arch,
                     seconds=time.perf_counter() - start)

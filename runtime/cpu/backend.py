@@ -162,7 +162,8 @@ def _runtime(cache: DiskCache, mode: Mode, toolchain: Toolchain) -> Path:
 
 
 def _toolchain() -> Toolchain:
-    return find_toolchain(env.settings().cxx)
+    cxx = env.settings().cxx
+    return find_toolchain(None if cxx is None else str(cxx))
 
 
 def host_array(view: ArrayView) -> np.ndarray:

@@ -135,6 +135,15 @@ def primary_context(ordinal: int) -> int:
     return handle
 
 
+def pycuda_sees_current() -> bool:
+    """Whether PyCUDA takes the context that is current for current, too: only then can it load and launch here.
+
+    It keeps a stack of its own and does not notice what PyTorch, CuPy or the CUDA runtime made current.
+    """
+    context = driver().Context.get_current()
+    return context is not None and context.handle == current_context()
+
+
 def pointer_device(pointer: int) -> int | None:
     """Ordinal of the GPU that holds ``pointer``, None if CUDA does not know the address."""
     ordinal = c_int(-1)
@@ -158,31 +167,51 @@ class activate:
     driver's stack of contexts is per thread, and each object is used by one ``with``.
     """
 
-    __slots__ = ("_ordinal", "_pointer", "_pushed")
+    __slots__ = ("_ordinal", "_pointer", "_pop")
 
     def __init__(self, ordinal: int, pointer: int = 0):
         self._ordinal = ordinal
         self._pointer = pointer
-        self._pushed = False
+        self._pop: Any = None
 
     def __enter__(self) -> activate:
         owner = pointer_context(self._pointer) if self._pointer else 0
+        current = current_context()
         if owner:
-            wanted = 0 if owner == current_context() else owner
+            wanted = 0 if owner == current else owner
         else:
             wanted = 0 if _current_device() == self._ordinal else primary_context(self._ordinal)
-        if wanted:
+        if wanted and not current and wanted == primary_context(self._ordinal):
+            # nobody's context is current: let PyCUDA push, so that it can load and launch
+            try:
+                _primary_of_pycuda(self._ordinal).push()
+            except driver().Error as error:
+                raise DeviceError(f"using GPU {self._ordinal} failed: {error}") from error
+            self._pop = driver().Context.pop
+        elif wanted:
             call("cuCtxPushCurrent_v2", wanted, what=f"using GPU {self._ordinal}")
-            self._pushed = True
+            self._pop = _pop
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if not self._pushed:
+        pop, self._pop = self._pop, None
+        if pop is None:
             return
-        self._pushed = False
-        status = libcuda().cuCtxPopCurrent_v2(byref(c_size_t()))
-        if kind is None:        # a failing pop must not hide the error that is on its way
-            check(status, f"leaving GPU {self._ordinal}")
+        try:
+            pop()
+        except Exception as failure:
+            if kind is None:        # a failing pop must not hide the error that is on its way
+                raise DeviceError(f"leaving GPU {self._ordinal} failed: {failure}") from failure
+
+
+@functools.cache
+def _primary_of_pycuda(ordinal: int) -> Any:
+    """PyCUDA's object for the primary context, retained once and kept."""
+    return driver().Device(ordinal).retain_primary_context()
+
+
+def _pop() -> None:
+    check(libcuda().cuCtxPopCurrent_v2(byref(c_size_t())), "leaving the GPU")
 
 
 def _current_device() -> int | None:
@@ -211,7 +240,7 @@ def _describe(ordinal: int) -> dict[str, Any]:
 
 def forget() -> None:
     """Drop all that is remembered about the machine (tests put another one in its place)."""
-    for cached in (driver, usable, count, arch, name):
+    for cached in (driver, usable, count, arch, name, _primary_of_pycuda):
         cached.cache_clear()
     _primaries.clear()
     _libcuda._library = None

@@ -185,12 +185,39 @@ def fake_driver(gpus=2, error=None):
         def get_attribute(self, attribute):
             return 132
 
+        def retain_primary_context(self):
+            return Context(PRIMARY + self.ordinal)
+
+    class Context:
+        """PyCUDA's own stack of contexts, per thread, which sees only what was pushed through it."""
+
+        seen = threading.local()
+
+        def __init__(self, handle):
+            self.handle = handle
+
+        def push(self):
+            status = libcuda._library.cuCtxPushCurrent_v2(self.handle)
+            if status:
+                raise RuntimeError(f"cuCtxPushCurrent failed: {libcuda.describe(status)}")
+            self.seen.__dict__.setdefault("stack", []).append(self)
+
+        @classmethod
+        def pop(cls):
+            cls.seen.stack.pop()
+            libcuda._library.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_size_t()))
+
+        @classmethod
+        def get_current(cls):
+            stack = cls.seen.__dict__.get("stack")
+            return stack[-1] if stack else None
+
     def init():
         if error:
             raise RuntimeError(error)
 
     module = types.ModuleType("pycuda.driver")
-    module.Device, module.init, module.Error = Device, init, RuntimeError
+    module.Device, module.Context, module.init, module.Error = Device, Context, init, RuntimeError
     module.device_attribute = types.SimpleNamespace(MULTIPROCESSOR_COUNT=16)
     module.get_driver_version = lambda: 13010
     return module
@@ -251,6 +278,15 @@ class TestActivate:
                 assert cuda.stack == [PRIMARY + 1] and contexts.default_device() == 1
             assert cuda.stack == []
         assert cuda.retained == {1: 1}
+
+    def test_pycuda_sees_what_it_pushed_itself(self, cuda):
+        with contexts.activate(0):              # nothing was current: PyCUDA pushes
+            assert contexts.pycuda_sees_current()
+        cuda.stack.append(PRIMARY)              # made current by PyTorch, say
+        with contexts.activate(0):
+            assert not contexts.pycuda_sees_current()
+        with contexts.activate(1):              # another context is current: PyCUDA's stack stays out of it
+            assert not contexts.pycuda_sees_current()
 
     def test_the_current_context_is_used(self, cuda):
         cuda.device_of[55], cuda.number_of[55] = 0, 3
@@ -545,7 +581,7 @@ class TestPycudaArrays:
         module.empty = lambda shape, dtype, allocator=None: GPUArray(shape, dtype, allocator)
         monkeypatch.setitem(sys.modules, "pycuda.gpuarray", module)
         sys.modules["pycuda"].gpuarray = module
-        sys.modules["pycuda.driver"].Context = types.SimpleNamespace(get_current=lambda: None)
+        cuda.stack.append(PRIMARY)      # made current by PyTorch, say, so that PyCUDA does not see it
         return module
 
     def view(self, cuda, gpuarray, **options):
@@ -561,10 +597,10 @@ class TestPycudaArrays:
 
     def test_our_memory_elsewhere(self, cuda, gpuarray):
         new = arrays.empty(self.view(cuda, gpuarray), (4, 2), DType.FLOAT16, stream=0)
-        assert cuda.memory[new.gpudata] == (PRIMARY, 16) and cuda.stack == []
+        assert cuda.memory[new.gpudata] == (PRIMARY, 16) and cuda.stack == [PRIMARY]
         pointer = int(new.gpudata)
         del new
-        assert pointer not in cuda.memory and cuda.stack == []
+        assert pointer not in cuda.memory and cuda.stack == [PRIMARY]
 
     def test_transposed_array_is_copied_through_the_host(self, cuda, gpuarray, monkeypatch):
         values = np.arange(6, dtype=np.float32)
@@ -581,7 +617,7 @@ class TestPycudaArrays:
         cuda.cuMemcpyDtoHAsync_v2, cuda.cuMemcpyHtoDAsync_v2 = copy_from, copy_to
         seen = self.view(cuda, gpuarray, strides=(4, 8))
         copy, copied_view = arrays.as_contiguous(seen.owner, seen, "x")
-        assert copied_view.contiguous and copied_view.kind is arrays.ArrayKind.PYCUDA and cuda.stack == []
+        assert copied_view.contiguous and copied_view.kind is arrays.ArrayKind.PYCUDA and cuda.stack == [PRIMARY]
         assert copied[copy.gpudata] == np.ascontiguousarray(values.reshape(3, 2).T).tobytes()
 
     def test_slice_is_copied_by_pycuda(self, cuda, gpuarray):

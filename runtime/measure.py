@@ -1,0 +1,138 @@
+"""Counting what a kernel does: its emitted text, executed on the CPU device in CHECK mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from warpconv.codegen.plan import Dimension, KernelPlan, Launch
+from warpconv.codegen.registry import algorithm
+from warpconv.codegen.select import plan as plan_spec
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue
+
+from .cpu.report import BufferCounts, LaunchReport, Mode
+from .reference import Accuracy, compare
+
+# Modelled warp instructions of one execution; the CPU device counts some millions of them a second.
+BUDGET = 8e5
+FEWEST_CHANNELS = 2         # below, a planner may choose another form
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """Counts of one execution, summed over the program's launches, and how exact the result was."""
+
+    shape: ConvShape
+    buffers: dict[str, BufferCounts]
+    shuffles: int
+    shared_requests: int
+    shared_wavefronts: int
+    constant_requests: int
+    accuracy: Accuracy
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitMeasurement:
+    """Counts of one unit of the plan's cost (what one warp does, away from the image's edges), per warp.
+
+    ``plan`` is the one executed: that of the layer or, where that would take too long, of one with fewer channels and
+    filters but the same plan values.
+    """
+
+    plan: KernelPlan
+    warp_loads: float
+    shuffles: float
+
+
+def measure(plan: KernelPlan, shape: ConvShape, *, seed: int = 0) -> Measurement:
+    """Execute a plan's text on random data and count.
+
+    Raises ToolNotFound without a C++ compiler, KernelFault where the text breaks a rule of the machine.
+    """
+    from .cpu import backend
+    from .kernel import Kernel
+    loaded, source = backend.load(plan, mode=Mode.CHECK)
+    kernel = Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)
+    x, w, bias = operands(plan, shape, seed)
+    output = kernel(x, w, bias)
+    return _summed(loaded.reports, shape, compare(output, x, w, shape, bias=bias, epilogue=plan.spec.epilogue))
+
+
+def operands(plan: KernelPlan, shape: ConvShape, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Random input, weight and, where the epilogue adds one, bias."""
+    rng = np.random.default_rng(seed)
+    x, w, bias = (rng.standard_normal(size, dtype=np.float32)
+                  for size in (shape.input_shape, shape.weight_shape, (shape.k,)))
+    return x, w, bias if Epilogue.BIAS in plan.spec.epilogue else None
+
+
+def affordable(plan: KernelPlan, shape: ConvShape) -> bool:
+    """Whether an execution of ``shape`` in CHECK mode takes about a second at most."""
+    return algorithm(plan.spec.algorithm).estimate(plan, shape) <= BUDGET
+
+
+def measure_unit(plan: KernelPlan, *, seed: int = 0) -> UnitMeasurement | None:
+    """Count what one warp does for a unit of the plan's cost; None where the program is not one launch over P and Q.
+
+    Four images are executed, one or two blocks wide and one or two high. In f(2, 2) - f(2, 1) - f(1, 2) + f(1, 1) all
+    that happens along edges and corners cancels, and one block's interior is left. Raises as measure().
+    """
+    if not _tiles_the_output(plan):
+        return None
+    plan = reduced(plan)
+    counts = {}
+    for tall in (1, 2):
+        for wide in (1, 2):
+            found = measure(plan, blocks_shape(plan, tall, wide), seed=seed)
+            counts[tall, wide] = np.array([found.buffers["x"].load_requests, found.shuffles])
+    loads, shuffles = counts[2, 2] - counts[2, 1] - counts[1, 2] + counts[1, 1]
+    launch = plan.program.steps[0]
+    warps = -(-int(np.prod(launch.block)) // 32) * launch.grid_of(blocks_shape(plan, 1, 1))[2]
+    return UnitMeasurement(plan=plan, warp_loads=float(loads) / warps, shuffles=float(shuffles) / warps)
+
+
+def reduced(plan: KernelPlan) -> KernelPlan:
+    """The plan, or one of the same values for fewer filters and channels, so that two by two blocks are affordable."""
+    if affordable(plan, blocks_shape(plan, 2, 2)):
+        return plan
+    spec = plan.spec
+    filters = getattr(plan.options, "k_tile", 1)
+    for channels in _halved(spec.channels):
+        smaller = plan_spec(replace(spec, groups=1, c=channels, k=filters), plan.settings())
+        if affordable(smaller, blocks_shape(smaller, 2, 2)):
+            break
+    return smaller
+
+
+def blocks_shape(plan: KernelPlan, tall: int, wide: int) -> ConvShape:
+    """One image whose outputs that touch no padding fill ``tall`` x ``wide`` blocks."""
+    spec, launch = plan.spec, plan.program.steps[0]
+    sizes = [(count * blocks.per - 1) * stride + (taps - 1) * dilation + 1
+             for count, blocks, stride, taps, dilation in zip((tall, wide), (launch.grid[1], launch.grid[0]),
+                                                              spec.stride, (spec.r, spec.s), spec.dilation)]
+    return spec.example_shape(n=1, h=sizes[0], w=sizes[1])
+
+
+def _tiles_the_output(plan: KernelPlan) -> bool:
+    steps = plan.program.steps
+    return (len(steps) == 1 and isinstance(steps[0], Launch) and steps[0].grid[0].of is Dimension.Q
+            and steps[0].grid[1].of is Dimension.P)
+
+
+def _halved(channels: int) -> list[int]:
+    counts = [channels]
+    while counts[-1] > FEWEST_CHANNELS:
+        counts.append(max(FEWEST_CHANNELS, counts[-1] // 2))
+    return counts
+
+
+def _summed(reports: list[LaunchReport], shape: ConvShape, accuracy: Accuracy) -> Measurement:
+    buffers: dict[str, BufferCounts] = {}
+    for report in reports:
+        for name, counts in report.buffers.items():
+            buffers[name] = buffers.get(name, BufferCounts()) + counts
+    totals = {name: sum(getattr(report, name) for report in reports)
+              for name in ("shuffles", "shared_requests", "shared_wavefronts", "constant_requests")}
+    return Measurement(shape=shape, buffers=buffers, accuracy=accuracy, **totals)
