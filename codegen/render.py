@@ -38,12 +38,13 @@ def render(plan: KernelPlan) -> KernelSource:
     """The CUDA source of a plan; byte-identical for equal plans in every process."""
     context = {"plan": plan, "spec": plan.spec, "options": plan.options, "numbers": plan.numbers,
                "arguments": plan.program.arguments, "banner": banner_lines(plan)}
-    parts = [_environment().get_template(f"kernels/{name}").render(context) for name in plan.templates]
+    parts = [environment().get_template(f"kernels/{name}").render(context) for name in plan.templates]
     return KernelSource(plan=plan, text="\n".join(parts))
 
 
 @functools.lru_cache(maxsize=1)
-def _environment() -> Any:
+def environment() -> Any:
+    """The strict Jinja environment that every template is rendered in."""
     import jinja2  # imported late: a pack is served without it
 
     def load(name: str) -> str | None:

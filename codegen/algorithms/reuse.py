@@ -151,7 +151,7 @@ def _rows_for(shape: ConvShape, options: ReuseOptions) -> int:
     """Rows of a sub-block: the paper's 56, halved while the layer would not fill a large GPU with warps."""
     rows = ReuseOptions.sub_block_rows
     columns = shape.n * shape.k // options.k_tile * -(-shape.q // LANES)
-    while rows > FEWEST_ROWS and columns * -(-shape.p // rows) < WARPS_WANTED:
+    while rows > max(FEWEST_ROWS, shape.r) and columns * -(-shape.p // rows) < WARPS_WANTED:
         rows //= 2
     return rows
 

@@ -18,6 +18,9 @@ from .report import Mode
 from .toolchain import Toolchain, find_toolchain
 
 DEVICE = Path(__file__).parent / "device"
+# The names that device/device_primitives.h defines in place of the emitted text's one-line definitions.
+PRIMITIVES = ("wc_half_to_float", "wc_float_to_half", "wc_bfloat16_to_float", "wc_float_to_bfloat16", "wc_read_again")
+_PRIMITIVE = re.compile(rf"^__device__ __forceinline__ [\w ]+ ({'|'.join(PRIMITIVES)})\(.*\) \{{.*\}}$", re.MULTILINE)
 DYNAMIC_CAPACITY = 227 * 1024            # bytes: what a block can have on sm_90
 
 _DYNAMIC_SHARED = re.compile(r"\bextern\s+(?:__align__\s*\([^)]*\)\s*)?__shared__\b[^;\[]*?(\w+)\s*\[\s*\]\s*;")
@@ -86,7 +89,8 @@ def runtime_object(directory: Path, mode: Mode, toolchain: Toolchain) -> Path:
 
 
 def _translation_unit(text: str, entries: Sequence[str]) -> str:
-    """The text as it is, and after it what Python needs to launch its entries."""
+    """The text as it is, less the primitives that this device has of its own, and what Python needs to launch it."""
+    text = _PRIMITIVE.sub(r"// \1: the CPU device's own", text)
     dynamic = sorted(set(_DYNAMIC_SHARED.findall(text)))
     lines = ['#line 1 "kernel.cu"', text, '#line 1 "launchers"']
     function = "nullptr"

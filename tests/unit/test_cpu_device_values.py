@@ -268,9 +268,14 @@ def test_bfloat16():
     assert np.array_equal(convert("wc_float_to_bfloat16", values, "float", "unsigned short", np.uint16), expected)
 
 
-def test_a_fragment_may_define_a_primitive_for_the_gpu():
-    prefix = """#ifndef wc_half_to_float
-#error "the CPU device defines this primitive"
-#endif
-"""
+def test_the_fragments_primitives_are_exactly_this_devices():
+    """The emitted text defines each with inline PTX on one line; this device drops the line and has its own."""
+    from warpconv.codegen.render import environment
+    from warpconv.runtime.cpu.build import PRIMITIVES
+
+    fragment = environment().get_template("fragments/primitives.cuh.jinja").module
+    lines = {name: str(getattr(fragment, name)()) for name in dir(fragment) if name.startswith("wc_")}
+    assert tuple(sorted(lines)) == tuple(sorted(PRIMITIVES))
+    assert sum("cvt." in line for line in lines.values()) == 3      # g++ takes no PTX: it must not see these lines
+    prefix = "".join(lines.values())
     assert set(evaluate("wc_half_to_float(0x3c00)", "float", np.float32, Mode.FAST, prefix)) == {1.0}

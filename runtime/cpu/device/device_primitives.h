@@ -1,19 +1,16 @@
 // Device primitives: named functions that a GPU needs inline PTX (or a header) for and that this device spells in C++.
-// A fragment of the emitted text defines each under `#ifndef NAME`, so a name listed here replaces that definition.
+// The emitted text defines each on one line (templates/fragments/primitives.cuh.jinja); build.py drops exactly the lines
+// that define a name of this table, so these definitions stand in their place.
 //
 //   name                      does                                     rounds
 //   wc_half_to_float          IEEE binary16 bits -> float              exact
 //   wc_float_to_half          float -> IEEE binary16 bits              to nearest even, overflow to inf
 //   wc_bfloat16_to_float      bfloat16 bits -> float                   exact
 //   wc_float_to_bfloat16      float -> bfloat16 bits                   to nearest even, overflow to inf
+//   wc_read_again             memory is read anew after it             -
 //
 // NaNs come out as the one quiet NaN that cvt.rn gives: 0x7fff for both 16-bit types.
 #pragma once
-
-#define wc_half_to_float wc_half_to_float
-#define wc_float_to_half wc_float_to_half
-#define wc_bfloat16_to_float wc_bfloat16_to_float
-#define wc_float_to_bfloat16 wc_float_to_bfloat16
 
 __forceinline__ float wc_half_to_float(unsigned short half) {
     const unsigned sign = (half & 0x8000u) << 16, magnitude = half & 0x7fffu;
@@ -39,3 +36,5 @@ __forceinline__ unsigned short wc_float_to_bfloat16(float value) {
     if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
     return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
 }
+
+__forceinline__ void wc_read_again() { __asm__ volatile("" ::: "memory"); }

@@ -1,0 +1,13 @@
+"""The verbs of the command line, one module each; what is heavy is imported when a verb runs."""
+
+from .build import build
+from .cache import cache
+from .demo import demo
+from .emit import emit
+from .env import env
+from .explain import explain
+from .filter import filter_picture
+from .inspect import inspect
+from .run import run
+
+COMMANDS = (emit, inspect, explain, build, run, filter_picture, demo, cache, env)

@@ -1,0 +1,129 @@
+"""``warpconv build``: kernels ahead of time, into a pack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Sequence
+
+import click
+
+from warpconv.codegen.errors import ArgumentError, FileError
+
+from .files import InputFileError
+from .layer import LayerRequest, layer_options, read_layer
+from .output import add_row, console, echo_record, heading, json_option, seconds_text, table
+
+FAILED = 1      # exit code where a kernel could not be built
+_STYLES = {"failed": "red", "declined": "yellow", "up-to-date": "dim"}
+
+
+@click.command()
+@click.argument("layers", required=False)
+@click.option("-o", "--output", metavar="PACK", required=True, help="The pack: a folder, or a zip if it ends in .zip.")
+@click.option("--arch", "archs", metavar="sm_90", multiple=True,
+              help="Architectures, sm_90+PTX for its PTX too (default: WARPCONV_CUDA_ARCH_LIST, else the GPUs here).")
+@click.option("--ptx", is_flag=True, help="Put PTX in, for devices newer than the pack.")
+@click.option("--jobs", type=int, metavar="N", help="Compilations at the same time (default: WARPCONV_COMPILE_JOBS).")
+@click.option("--allow-spills", is_flag=True, help="Accept kernels that spill though their plan promises not to.")
+@layer_options(arch=False)
+@json_option
+@click.pass_context
+def build(ctx: click.Context, layers: str | None, output: str, archs: tuple[str, ...], ptx: bool, jobs: int | None,
+          allow_spills: bool, as_json: bool, **options: Any) -> None:
+    """Build kernels ahead of time, into a pack.
+
+    LAYERS is a TOML or JSON file, or the name of a shipped one; or one layer is given in options.
+
+    What the pack has up to date is not compiled again. Exit code 1 if a kernel could not be built.
+    """
+    wanted, targets = _layers(layers, options), _archs(archs)
+    report = _build(wanted, targets, output, as_json, ptx=ptx, jobs=jobs, allow_spills=allow_spills)
+    record = _record(report)
+    if as_json:
+        echo_record(record)
+    else:
+        _show(record, report)
+    if not report.ok:
+        ctx.exit(FAILED)
+
+
+def _build(layers: Sequence[Any], archs: Sequence[str], output: str, quiet: bool, **options: Any) -> Any:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from warpconv.runtime.pack import build_pack
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                   console=console(stderr=True), disable=quiet, transient=True)
+    with bar:
+        task = bar.add_task("compiling", total=len(layers) * len(archs))
+        return build_pack(layers, output, archs, progress=lambda row: bar.advance(task), **options)
+
+
+def _layers(path: str | None, options: dict[str, Any]) -> Sequence[Any]:
+    """The layers of the file, or the one of the options. Raises InputFileError, ArgumentError or ShapeError."""
+    given = options["input_"] is not None or options["filter_"] is not None
+    if (path is not None) == given:
+        raise ArgumentError("name a LAYERS file, or give one layer with --input and --filter", argument="LAYERS",
+                            value=path, hint="for instance: warpconv build twelve_layers --arch sm_90 -o PACK")
+    if given:
+        return (_requested(read_layer(options)),)
+    from warpconv.runtime.layers import read_layers
+    try:
+        return read_layers(path)
+    except FileError as error:
+        raise InputFileError(error.message, argument=error.argument, value=error.value, hint=error.hint) from error
+
+
+def _requested(request: LayerRequest) -> Any:
+    from warpconv.runtime.layers import NamedLayer, default_name
+
+    @dataclass(frozen=True, kw_only=True)
+    class Requested(NamedLayer):
+        """A layer of the command line, with the index width that it asks for."""
+
+        made: Callable[[Any], Any]
+
+        def plan(self, arch: Any) -> Any:
+            return self.made(arch)
+
+    name = default_name(request.shape, epilogue=request.epilogue, algorithm=request.algorithm,
+                        settings=request.settings)
+    return Requested(name=name, shape=request.shape, epilogue=request.epilogue, algorithm=request.algorithm,
+                     settings=request.settings, made=request.plan)
+
+
+def _archs(archs: tuple[str, ...]) -> Sequence[str]:
+    """Those asked for, else those of the environment, else those of the GPUs. Raises ArgumentError for none."""
+    if archs:
+        return archs
+    from warpconv.runtime.cuda import contexts
+    from warpconv.runtime.env import settings
+    listed = [f"{request.sm}+PTX" if request.ptx else request.sm for request in settings().cuda_arch_list]
+    if not listed and contexts.usable() is None:
+        listed = list(dict.fromkeys(contexts.arch(ordinal) for ordinal in range(contexts.count())))
+    if not listed:
+        raise ArgumentError("for which architectures?", argument="--arch",
+                            hint="for instance --arch sm_80 --arch sm_90, or set WARPCONV_CUDA_ARCH_LIST")
+    return listed
+
+
+def _record(report: Any) -> Any:
+    from warpconv.records import BuildRecord, BuildRow
+    rows = tuple(BuildRow(name=r.name, algorithm=r.algorithm, arch=r.arch, status=r.status, registers=r.registers,
+                          spills=r.spills, stack=r.stack, shared=r.shared, bytes=r.bytes, reason=r.reason or None)
+                 for r in report.rows)
+    return BuildRecord(pack=str(report.path), seconds=report.seconds, ok=report.ok, kernels=rows)
+
+
+def _show(record: Any, report: Any) -> None:
+    out = console()
+    columns = ("registers", "spills", "stack", "shared", "bytes")
+    made = table("layer", "algorithm", "arch", *columns, "status", numbers=columns)
+    for row in record.kernels:
+        add_row(made, row.name, row.algorithm, row.arch, row.registers, row.spills, row.stack, row.shared, row.bytes,
+                row.status, style=_STYLES.get(row.status))
+    out.print(made)
+    for row in record.kernels:
+        if row.reason:
+            heading(out, row.status, f"{row.name} for {row.arch}: {row.reason}")
+    counts = ", ".join(f"{report.count(status)} {status}" for status in ("built", "up-to-date", "declined", "failed")
+                       if report.count(status))
+    heading(out, "pack", f"{record.pack}: {counts} in {seconds_text(record.seconds)}")

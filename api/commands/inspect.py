@@ -1,0 +1,115 @@
+"""``warpconv inspect``: a kernel's source, plan, launch, and what it costs: planned, counted, compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .inspect_record import inspect_record
+from .layer import layer_options, read_layer
+from .output import add_row, console, echo_record, heading, json_option, table
+
+
+@click.command()
+@layer_options()
+@click.option("--source/--no-source", default=True, show_default=True, help="Show the source.")
+@click.option("--measure/--no-measure", default=True, show_default=True, help="Count by executing on the CPU device.")
+@click.option("--ptx", is_flag=True, help="Show the PTX.")
+@click.option("--sass", is_flag=True, help="Show the machine instructions.")
+@json_option
+def inspect(source: bool, measure: bool, ptx: bool, sass: bool, as_json: bool, **options: Any) -> None:
+    """Show a layer's kernel: source, plan values, launch, planned and measured cost, registers."""
+    request = read_layer(options)
+    record = inspect_record(request, request.plan(), source=source, measure=measure, ptx=ptx, sass=sass)
+    if as_json:
+        echo_record(record)
+        return
+    out = console()
+    if record.source is not None:
+        _show_text(out, record.source, "cuda")
+    for text in (record.ptx, record.sass):
+        if text is not None:
+            _show_text(out, text, "text")
+    _show_plan(out, record)
+    _show_launches(out, record)
+    _show_cost(out, record)
+    _show_compiled(out, record)
+
+
+def _show_text(out: Any, text: str, language: str) -> None:
+    """Highlighted on a terminal, otherwise exactly the text."""
+    if out.is_terminal and language == "cuda":
+        from rich.syntax import Syntax
+        out.print(Syntax(text, "cuda", theme="ansi_dark", background_color="default"))
+        return
+    click.echo(text)
+
+
+def _show_plan(out: Any, record: Any) -> None:
+    heading(out, "layer", record.layer)
+    if record.assumed:
+        heading(out, "assumed", f"{', '.join(record.assumed)}: any size is served; these are assumed for the figures")
+    heading(out, "plan", f"{record.algorithm} for {record.arch}: {record.plan}")
+    for note in record.notes:
+        heading(out, "note", note)
+    made = table("plan value", "set to", "may be (--set name=value)")
+    for value in record.values:
+        add_row(made, value.name, str(value.value), value.choices)
+    out.print(made)
+
+
+def _show_launches(out: Any, record: Any) -> None:
+    made = table("launch", "grid", "block", "dynamic shared")
+    for launch in record.launches:
+        add_row(made, launch.entry, " x ".join(map(str, launch.grid)), " x ".join(map(str, launch.block)),
+                f"{launch.shared_bytes} bytes")
+    out.print(made)
+
+
+def _show_cost(out: Any, record: Any) -> None:
+    cost = record.cost
+    heading(out, "planned", f"for a {cost['unit']}: {cost['warp_loads']} warp loads, {cost['shuffles']} shuffles, "
+                            f"{cost['fma']} FMA a lane; plain loading would take {cost['direct_loads']} loads")
+    if record.measured is None:
+        heading(out, "measured", f"not: {record.measured_reason}")
+        return
+    show_measured(out, record.measured)
+
+
+def show_measured(out: Any, measured: Any) -> None:
+    """The counts of one execution, and those of one unit beside the plan's."""
+    heading(out, "measured", f"the text above, executed on the CPU device for {measured.layer}"
+            + (f" ({measured.reduced})" if measured.reduced else ""))
+    made = table("buffer", "load requests", "sectors", "store requests", "sectors ",
+                 numbers=("load requests", "sectors", "store requests", "sectors "))
+    for row in measured.buffers:
+        add_row(made, row.buffer, row.load_requests, row.load_sectors, row.store_requests, row.store_sectors)
+    out.print(made)
+    heading(out, "", f"{measured.shuffles} shuffles, {measured.shared_requests} shared requests in "
+                     f"{measured.shared_wavefronts} wavefronts, {measured.constant_requests} constant requests")
+    heading(out, "", f"max error {measured.max_error:.3g}, {100 * measured.worst_ratio:.3g} % of the bound at worst")
+    if measured.units:
+        show_units(out, measured.unit, measured.units)
+
+
+def show_units(out: Any, unit: str, units: Any) -> None:
+    """Planned beside counted, for one unit of the plan's cost."""
+    made = table(f"per {unit}", "planned", "measured", numbers=("planned", "measured"))
+    for row in units:
+        same = abs(row.planned - row.measured) < 1e-9
+        add_row(made, row.figure, row.planned, f"{row.measured:g}", style=None if same else "yellow")
+    out.print(made)
+
+
+def _show_compiled(out: Any, record: Any) -> None:
+    if record.compiled_reason is not None:
+        heading(out, "compiled", f"not: {record.compiled_reason}")
+        return
+    heading(out, "compiled", f"for {record.arch} by {record.compiler}; planned: about "
+                             f"{record.cost['registers']} registers")
+    columns = ("registers", "stack", "spill stores", "spill loads", "static shared")
+    made = table("entry", *columns, numbers=columns)
+    for row in record.compiled:
+        add_row(made, row.entry, row.registers, row.stack_bytes, row.spill_stores, row.spill_loads, row.shared_bytes)
+    out.print(made)

@@ -1,0 +1,100 @@
+"""What ``inspect`` and ``demo`` show of a plan, gathered: nothing is printed here."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from warpconv.codegen.errors import CompileError, KernelNotBuilt, ToolNotFound
+
+if TYPE_CHECKING:
+    from warpconv.codegen.plan import KernelPlan
+    from warpconv.codegen.shape import ConvShape
+    from warpconv.records import InspectRecord, MeasuredRecord
+    from warpconv.runtime.build import BuiltKernel
+
+    from .layer import LayerRequest
+
+
+def inspect_record(request: LayerRequest, plan: KernelPlan, *, source: bool = True, measure: bool = True,
+                   ptx: bool = False, sass: bool = False) -> InspectRecord:
+    """Everything about a plan. Raises ToolNotFound or CompileError only where ``ptx`` or ``sass`` is asked for."""
+    from warpconv.codegen.options import choices
+    from warpconv.codegen.render import render
+    from warpconv.records import InspectRecord, LaunchRow, PlanValue
+    offered = choices(plan.options)
+    measured, reason = (measured_record(plan, request.shape) if measure else (None, "switched off"))
+    built, compiled_reason = _built(plan, ptx, needed=ptx or sass)
+    return InspectRecord(
+        layer=str(request.shape), assumed=request.assumed, algorithm=plan.spec.algorithm, arch=str(plan.spec.arch),
+        plan=plan.phrase, notes=plan.notes, cost=asdict(plan.cost), measured=measured, measured_reason=reason,
+        values=tuple(PlanValue(name=name, value=value, choices=offered[name])
+                     for name, value in plan.settings().items()),
+        launches=tuple(LaunchRow(entry=launch.entry, grid=launch.grid_of(request.shape), block=launch.block,
+                                 shared_bytes=launch.shared_bytes) for launch in plan.program.launches),
+        source=render(plan).text if source else None,
+        compiler=f"{built.compiled.compiler.value} {built.compiled.version}" if built else None,
+        compiled=_compiled_rows(built), compiled_reason=compiled_reason,
+        ptx=built.compiled.ptx if ptx and built else None, sass=_sass(built) if sass and built else None)
+
+
+def measured_record(plan: KernelPlan, shape: ConvShape, *, units: bool = True) -> tuple[MeasuredRecord | None,
+                                                                                       str | None]:
+    """Counts on ``shape``, or on a smaller layer where that would take long; else None and why there are none."""
+    from warpconv.records import BufferRow, MeasuredRecord
+    from warpconv.runtime.measure import affordable, blocks_shape, measure, measure_unit, reduced
+    try:
+        executed, chosen = plan, shape
+        if not affordable(plan, shape):
+            executed = reduced(plan)
+            chosen = blocks_shape(executed, 2, 2)
+        found = measure(executed, chosen)
+        unit = measure_unit(plan) if units else None
+    except ToolNotFound as error:
+        return None, str(error)
+    rows = tuple(BufferRow(buffer=name, load_requests=c.load_requests, load_sectors=c.load_sectors,
+                           store_requests=c.store_requests, store_sectors=c.store_sectors)
+                 for name, c in found.buffers.items())
+    return MeasuredRecord(
+        layer=str(chosen), reduced=_reduction(plan, executed, shape, chosen), buffers=rows, shuffles=found.shuffles,
+        shared_requests=found.shared_requests, shared_wavefronts=found.shared_wavefronts,
+        constant_requests=found.constant_requests, max_error=found.accuracy.max_error,
+        worst_ratio=found.accuracy.worst_ratio, unit=unit.plan.cost.unit if unit else None,
+        units=unit_rows(unit) if unit else ()), None
+
+
+def unit_rows(unit: Any) -> tuple[Any, ...]:
+    """Planned beside counted."""
+    from warpconv.records import UnitRow
+    cost = unit.plan.cost
+    return (UnitRow(figure="warp loads of the input", planned=cost.warp_loads, measured=unit.warp_loads),
+            UnitRow(figure="shuffles", planned=cost.shuffles, measured=unit.shuffles))
+
+
+def _reduction(plan: KernelPlan, executed: KernelPlan, shape: ConvShape, chosen: ConvShape) -> str | None:
+    if executed is not plan:
+        return (f"reduced: the same plan values with C = {executed.spec.c} and K = {executed.spec.k}, and an image of "
+                "two by two blocks; the whole layer would take long")
+    return "reduced to an image of two by two blocks; the whole layer would take long" if chosen != shape else None
+
+
+def _built(plan: KernelPlan, ptx: bool, *, needed: bool) -> tuple[BuiltKernel | None, str | None]:
+    from warpconv.runtime.build import build
+    try:
+        return build(plan, ptx=ptx), None
+    except (ToolNotFound, KernelNotBuilt, CompileError) as error:
+        if needed:
+            raise
+        return None, str(error)
+
+
+def _compiled_rows(built: BuiltKernel | None) -> tuple[Any, ...]:
+    from warpconv.records import CompiledRow
+    return tuple(CompiledRow(entry=e.name, registers=e.registers, stack_bytes=e.stack_bytes,
+                             spill_stores=e.spill_stores, spill_loads=e.spill_loads, shared_bytes=e.shared_bytes)
+                 for e in (built.compiled.entries if built else ()))
+
+
+def _sass(built: BuiltKernel) -> str:
+    from warpconv.runtime.sass import disassemble
+    return disassemble(built.compiled.cubin)

@@ -1,0 +1,165 @@
+"""A layer on the command line: the options that the verbs share, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Callable
+
+import click
+
+from warpconv.codegen.arch import DEFAULT_ARCH, Arch
+from warpconv.codegen.errors import ArgumentError
+from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.select import plan, plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue, parse_epilogue
+
+# what a letter in --input stands for until real sizes are known
+ASSUMED = {"N": 1, "H": 512, "W": 512}
+
+_OPEN = {0: "N", 2: "H", 3: "W"}    # places of --input that may hold a letter
+
+_SIZES = (
+    click.option("--input", "input_", metavar="N,C,H,W",
+                 help="Sizes of the input; N, H and W may be left as letters: any size."),
+    click.option("--filter", "filter_", metavar="K,R,S", help="Number, height and width of the filters."),
+)
+_GEOMETRY = (
+    click.option("--stride", metavar="A|A,B", default="1", show_default=True, help="Vertical, horizontal."),
+    click.option("--padding", metavar="A|A,B|T,B,L,R|same|valid", default="0", show_default=True, help="Zeros around."),
+    click.option("--dilation", metavar="A|A,B", default="1", show_default=True, help="Vertical, horizontal."),
+    click.option("--groups", metavar="G", default="1", show_default=True, help="Groups of channels."),
+)
+_KERNEL = (
+    click.option("--epilogue", metavar="bias,relu", default="", help="Steps applied to each output, in order."),
+    click.option("--activation", metavar="relu", help="A last step of the epilogue."),
+    click.option("--algorithm", metavar="A", default="auto", show_default=True,
+                 help="Name of an algorithm; explain lists them."),
+    click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="A plan value; inspect lists them."),
+    click.option("--index-bits", metavar="32|64", help="Width of the index arithmetic (default: as needed)."),
+)
+_DTYPE = click.option("--dtype", metavar="TYPE", default="float32", show_default=True, help="Element type.")
+_ARCH = click.option("--arch", metavar="sm_90", help=f"GPU architecture (default: the GPU's, or {DEFAULT_ARCH}).")
+
+
+def layer_options(*, sizes: bool = True, arch: bool = True) -> Callable[[Callable], Callable]:
+    """The layer's options for a command; without ``sizes`` they come from arrays."""
+    options = [*(_SIZES if sizes else ()), *_GEOMETRY, *((_DTYPE,) if sizes else ()), *_KERNEL,
+               *((_ARCH,) if arch else ())]
+
+    def decorate(command: Callable) -> Callable:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerRequest:
+    """A layer and how its kernel is wanted; ``assumed`` names those of N, H, W that the command line left open."""
+
+    shape: ConvShape
+    assumed: tuple[str, ...]
+    epilogue: tuple[Epilogue, ...]
+    algorithm: str
+    settings: dict[str, str]
+    arch: Arch | None
+    index_bits: int | None
+
+    def plan(self, arch: Arch | str | None = None) -> KernelPlan:
+        """The plan; for ``arch``, else the one asked for, else the default.
+
+        Raises UnsupportedSpec or ArgumentError where there is none.
+        """
+        made = plan_layer(self.shape, algorithm=self.algorithm, arch=arch or self.arch or DEFAULT_ARCH,
+                          epilogue=self.epilogue, settings=self.settings)
+        if self.index_bits is None or self.index_bits == made.spec.index_bits:
+            return made
+        if self.index_bits < made.spec.index_bits:
+            raise ArgumentError("the layer's tensors pass 2^31 elements", argument="--index-bits",
+                                value=self.index_bits, hint="64, or leave it out")
+        return plan(replace(made.spec, index_bits=self.index_bits), made.settings())
+
+    def __str__(self) -> str:
+        text = str(self.shape)
+        return f"{text} ({', '.join(self.assumed)} assumed)" if self.assumed else text
+
+
+def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
+               bias: bool = False) -> LayerRequest:
+    """The options of layer_options as a request; ``shapes`` are those of arrays, in place of --input and --filter.
+
+    Raises ArgumentError, ShapeError or ArgumentTypeError for what fits no layer.
+    """
+    geometry = {"stride": _pair(options["stride"], "--stride"), "padding": _padding(options["padding"]),
+                "dilation": _pair(options["dilation"], "--dilation"), "groups": _number(options["groups"], "--groups")}
+    if shapes is not None:
+        shape, assumed = ConvShape.of(*shapes, **geometry), ()
+    else:
+        shape, assumed = _shape(options, geometry)
+    names = [name.strip() for name in options["epilogue"].split(",") if name.strip()]
+    steps = parse_epilogue(names, bias=bias or (shapes is None and "bias" in names), activation=options["activation"])
+    return LayerRequest(shape=shape, assumed=assumed, epilogue=steps, algorithm=options["algorithm"],
+                        settings=_settings(options["sets"]), index_bits=_index_bits(options["index_bits"]),
+                        arch=Arch.parse(arch, "--arch") if (arch := options.get("arch")) else None)
+
+
+def _shape(options: dict[str, Any], geometry: dict[str, Any]) -> tuple[ConvShape, tuple[str, ...]]:
+    for option, key, form in (("--input", "input_", "1,3,224,224"), ("--filter", "filter_", "64,3,3")):
+        if options[key] is None:
+            raise ArgumentError(f"{option} is missing", argument=option, hint=f"for instance {option} {form}")
+    k, r, s = _numbers(options["filter_"], "--filter", (3,), "K,R,S, for instance 64,3,3")
+    words = [word.strip() for word in options["input_"].split(",")]
+    assumed = tuple(word for place, word in enumerate(words) if _OPEN.get(place) == word)
+    least = {"N": 1, "H": geometry["dilation"][0] * (r - 1) + 1, "W": geometry["dilation"][1] * (s - 1) + 1}
+    words = [str(max(ASSUMED[word], least[word])) if _OPEN.get(place) == word else word
+             for place, word in enumerate(words)]
+    n, c, h, w = _numbers(",".join(words), "--input", (4,), "N,C,H,W, for instance 1,3,224,224 or N,3,H,W")
+    return ConvShape(n=n, c=c, h=h, w=w, k=k, r=r, s=s, dtype=options["dtype"], **geometry), assumed
+
+
+def _padding(text: str) -> Any:
+    if text in ("same", "valid"):
+        return text
+    numbers = _numbers(text, "--padding", (1, 2, 4), "A or A,B (vertical, horizontal) or T,B,L,R or same or valid")
+    if len(numbers) == 4:
+        top, bottom, left, right = numbers
+        return (top, bottom), (left, right)
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _pair(text: str, option: str) -> tuple[int, int]:
+    numbers = _numbers(text, option, (1, 2), "A or A,B (vertical, horizontal)")
+    return numbers[0], numbers[-1]
+
+
+def _number(text: str, option: str) -> int:
+    return _numbers(text, option, (1,), "a whole number")[0]
+
+
+def _numbers(text: str, option: str, counts: tuple[int, ...], form: str) -> tuple[int, ...]:
+    try:
+        numbers = tuple(int(word) for word in text.split(","))
+    except ValueError:
+        numbers = ()
+    if len(numbers) not in counts:
+        raise ArgumentError("these are not the numbers that belong here", argument=option, value=text, hint=form)
+    return numbers
+
+
+def _settings(sets: tuple[str, ...]) -> dict[str, str]:
+    settings = {}
+    for text in sets:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip() or not value.strip():
+            raise ArgumentError("a plan value is written NAME=VALUE", argument="--set", value=text,
+                                hint="for instance --set edges=predicated; inspect lists them")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def _index_bits(text: str | None) -> int | None:
+    if text is not None and text not in ("32", "64"):
+        raise ArgumentError("no such width", argument="--index-bits", value=text, hint="32 or 64")
+    return None if text is None else int(text)

@@ -1,0 +1,76 @@
+"""How the verbs print: tables and text with rich, records as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+PIPED_WIDTH = 120
+
+
+def json_option(command: Callable) -> Callable:
+    """``--json``, passed as ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print the data as JSON.")(command)
+
+
+def console(stderr: bool = False) -> Console:
+    """A rich console; in a pipe it writes plain text of a fixed width."""
+    from rich.console import Console
+    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=PIPED_WIDTH)
+
+
+def table(*columns: str, title: str | None = None, numbers: tuple[str, ...] = ()) -> Table:
+    """An empty table; the columns named in ``numbers`` are set flush right."""
+    from rich import box
+    from rich.table import Table
+    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+    return made
+
+
+def add_row(made: Table, *cells: Any, style: str | None = None) -> None:
+    """Cells as text, never as markup; None is a dash, whole numbers have their thousands set apart."""
+    from rich.text import Text
+    made.add_row(*(cell if isinstance(cell, Text) else Text(cell_text(cell)) for cell in cells), style=style)
+
+
+def cell_text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}".replace(",", " ")
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def echo_record(record: Any) -> None:
+    """Print a record as JSON."""
+    from warpconv.records import to_json
+    click.echo(to_json(record))
+
+
+def heading(out: Console, title: str, body: str = "") -> None:
+    """A bold word and a line of text."""
+    from rich.text import Text
+    out.print(Text.assemble((f"{title:13}", "bold cyan"), body), soft_wrap=True)
+
+
+def size_text(count: int) -> str:
+    """Bytes for people."""
+    value = float(count)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} GB"
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration for people."""
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"

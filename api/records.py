@@ -1,0 +1,297 @@
+"""What ``--json`` prints: one frozen dataclass per verb, with a ``schema`` that grows when a field changes meaning.
+
+Fields are plain data (text, numbers, lists, objects); a figure that could not be had is null, the reason beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from warpconv.codegen.serialise import encode
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmitRecord:
+    """``emit``: the source, its entries, and 32 hex digits of its text."""
+
+    source: str
+    entries: tuple[str, ...]
+    digest: str
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateRow:
+    """One algorithm's answer for a layer; ``estimate`` is in warp instructions, null where it is declined."""
+
+    algorithm: str
+    chosen: bool
+    estimate: float | None
+    reason: str
+    summary: str
+    plan: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainRecord:
+    """``explain``: every candidate, the chosen one first."""
+
+    layer: str
+    assumed: tuple[str, ...]
+    arch: str
+    chosen: str | None
+    candidates: tuple[CandidateRow, ...]
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanValue:
+    """A plan value, as set, and what it may be."""
+
+    name: str
+    value: Any
+    choices: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchRow:
+    """One launch for the layer's sizes; ``shared_bytes`` is dynamic shared memory."""
+
+    entry: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledRow:
+    """What the compiler reported of one entry; bytes per thread, ``shared_bytes`` per block."""
+
+    entry: str
+    registers: int
+    stack_bytes: int
+    spill_stores: int
+    spill_loads: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BufferRow:
+    """Warp-level accesses of one buffer: requests (instructions of a warp) and the 32-byte sectors they touch."""
+
+    buffer: str
+    load_requests: int
+    load_sectors: int
+    store_requests: int
+    store_sectors: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitRow:
+    """A figure of one unit of the plan's cost: as planned, and as counted."""
+
+    figure: str
+    planned: int
+    measured: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredRecord:
+    """The emitted text executed on the CPU device in CHECK mode, for ``layer`` (``reduced`` says how it was cut)."""
+
+    layer: str
+    reduced: str | None
+    buffers: tuple[BufferRow, ...]
+    shuffles: int
+    shared_requests: int
+    shared_wavefronts: int
+    constant_requests: int
+    unit: str | None
+    units: tuple[UnitRow, ...]
+    max_error: float
+    worst_ratio: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectRecord:
+    """``inspect``: plan, launch, planned and measured cost, the compiler's report, and the texts asked for."""
+
+    layer: str
+    assumed: tuple[str, ...]
+    algorithm: str
+    arch: str
+    plan: str
+    values: tuple[PlanValue, ...]
+    notes: tuple[str, ...]
+    launches: tuple[LaunchRow, ...]
+    cost: dict[str, Any]
+    measured: MeasuredRecord | None
+    measured_reason: str | None
+    compiler: str | None
+    compiled: tuple[CompiledRow, ...]
+    compiled_reason: str | None
+    source: str | None
+    ptx: str | None
+    sass: str | None
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildRow:
+    """One layer on one architecture: built, up-to-date, declined or failed (``reason`` says why); bytes as reported."""
+
+    name: str
+    algorithm: str
+    arch: str
+    registers: int | None
+    spills: int | None
+    stack: int | None
+    shared: int | None
+    bytes: int | None
+    status: str
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildRecord:
+    """``build``: where the pack is and its kernels; ``ok`` is false where one failed."""
+
+    pack: str
+    seconds: float
+    ok: bool
+    kernels: tuple[BuildRow, ...]
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccuracyRow:
+    """Largest difference to the float64 reference; ``worst_ratio`` is the largest error / bound (1 is the limit)."""
+
+    max_error: float
+    bound: float
+    worst_ratio: float
+    within: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """``run``: what ran, where, how long, and how exact it was (with --check)."""
+
+    layer: str
+    algorithm: str
+    device: str
+    seconds: float
+    output: str
+    check: AccuracyRow | None
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterRecord:
+    """``filter``: the same for an image; ``clipped`` is the fraction of values beyond the image's range."""
+
+    image: str
+    output: str
+    kernel: str
+    layer: str
+    algorithm: str
+    device: str
+    seconds: float
+    clipped: float
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoRow:
+    """One layer of the demo; the loads are warp-level requests for the input, counted on a whole plane."""
+
+    name: str
+    layer: str
+    algorithm: str
+    source: str
+    seconds: float
+    loads_per_32: float | None
+    direct_loads_per_32: float | None
+    shuffles_per_32: float | None
+    unit: str | None
+    units: tuple[UnitRow, ...]
+    accuracy: AccuracyRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoRecord:
+    """``demo``: the layers, and the pictures written; ``counts_reason`` says why counts are missing, if they are."""
+
+    photograph: str
+    device: str
+    folder: str
+    layers: tuple[DemoRow, ...]
+    pictures: tuple[str, ...]
+    counts_reason: str | None
+    seconds: float
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheEntryRow:
+    """One entry of the disk cache; ``problem`` is null where it was not checked or nothing is wrong."""
+
+    key: str
+    name: str
+    bytes: int
+    modified: float
+    problem: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheRecord:
+    """``cache list`` and ``cache verify``: the entries; ``cache clear``: how many were ``removed``."""
+
+    folder: str
+    enabled: bool
+    entries: tuple[CacheEntryRow, ...]
+    removed: int | None = None
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolRow:
+    """A compiler or tool: where it is, its version, or why it cannot be used."""
+
+    name: str
+    where: str | None
+    version: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwitchRow:
+    """An environment variable: how it is written, its default, its value now (null: not set)."""
+
+    name: str
+    kind: str
+    default: str
+    value: str | None
+    purpose: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvRecord:
+    """``env``: this machine as warpconv sees it."""
+
+    warpconv: str
+    python: str
+    platform: str
+    packages: dict[str, str | None]
+    tools: tuple[ToolRow, ...]
+    gpus: dict[str, Any]
+    cache: str
+    switches: tuple[SwitchRow, ...]
+    schema: int = 1
+
+
+def to_json(record: Any) -> str:
+    """A record as indented JSON text."""
+    return json.dumps(encode(record), indent=2, allow_nan=False, default=str)

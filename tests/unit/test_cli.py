@@ -1,0 +1,292 @@
+"""The command line: verbs, exit codes, records, and that a user's mistake never shows a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from warpconv.cli import cli
+
+GOLDEN = Path(__file__).parent / "cli_records.json"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"
+BEGIN, END = "<!-- switches: begin -->\n", "<!-- switches: end -->\n"
+LAYER = ["--input", "N,1,H,W", "--filter", "1,5,5", "--padding", "2"]
+SMALL = ["--input", "1,1,40,50", "--filter", "1,3,3"]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, [str(a) for a in arguments])
+
+
+def good(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def keys(value: object) -> object:
+    """The names in a record, lists by their first element, so that a golden file can hold them."""
+    if isinstance(value, dict):
+        return {name: keys(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [keys(value[0])] if value and isinstance(value[0], dict) else []
+    return type(value).__name__ if isinstance(value, bool) else ""
+
+
+# ---- emit
+
+@pytest.mark.parametrize("layer", [
+    LAYER,
+    [*LAYER, "--algorithm", "direct", "--set", "block_size_x=32"],
+    [*LAYER, "--algorithm", "reuse", "--set", "exchange=packed", "--set", "weights=constant"],
+    ["--input", "3,8,30,40", "--filter", "4,3,5", "--groups", "2", "--padding", "1,2,3,0", "--epilogue", "bias,relu"],
+    ["--input", "N,4,H,W", "--filter", "4,3,3", "--stride", "2,1", "--dilation", "1,300", "--padding", "1,2",
+     "--arch", "sm_80"],
+    [*LAYER, "--index-bits", "64"],
+])
+def test_the_banner_has_the_command_that_emits_the_same_bytes(layer):
+    text = good("emit", *layer)
+    lines = text.split("// Emit it again with\n")[1].split("\n//\n")[0].splitlines()
+    assert all(line.endswith(" \\") for line in lines[:-1])
+    words = " ".join(line.removeprefix("//").removesuffix("\\") for line in lines).split()
+    assert words[:2] == ["warpconv", "emit"]
+    assert good(*words[1:]) == text
+
+
+def test_emit_to_a_file_is_the_same_text(tmp_path):
+    assert good("emit", *LAYER, "-o", tmp_path / "k.cu") == ""
+    assert (tmp_path / "k.cu").read_text() == good("emit", *LAYER)
+    assert [p.name for p in tmp_path.iterdir()] == ["k.cu"]
+
+
+def test_emit_does_not_depend_on_n_h_w_when_all_is_set():
+    words = good("emit", *LAYER).split("Emit it again with\n")[1].split("\n//\n")[0]
+    words = words.replace("//", "").replace("\\", "").replace("N,1,H,W", "7,1,33,1000").split()
+    assert good(*words[1:]) == good("emit", *LAYER)
+
+
+# ---- mistakes
+
+@pytest.mark.parametrize("arguments, code, says", [
+    (["emit"], 2, "--input"),
+    (["emit", "--input", "1,1,9,9"], 2, "--filter"),
+    (["emit", "--input", "1,C,9,9", "--filter", "1,3,3"], 2, "N,C,H,W"),
+    (["emit", "--input", "1,1,9", "--filter", "1,3,3"], 2, "N,C,H,W"),
+    (["emit", "--input", "1,1,9,9,9", "--filter", "1,3,3"], 2, "N,C,H,W"),
+    (["emit", "--input", "H,1,N,9", "--filter", "1,3,3"], 2, "N,C,H,W"),
+    (["emit", "--input", "1,1,2,2", "--filter", "1,3,3"], 2, "empty output"),
+    (["emit", "--input", "1,-1,2,2", "--filter", "1,3,3"], 2, "out of range"),
+    (["emit", "--input", "1,3,9,9", "--filter", "2,3,3", "--groups", "2"], 2, "groups"),
+    (["emit", *LAYER, "--padding", "left"], 2, "same or valid"),
+    (["emit", *LAYER, "--stride", "1,2,3"], 2, "A or A,B"),
+    (["emit", *LAYER, "--set", "edges"], 2, "NAME=VALUE"),
+    (["emit", *LAYER, "--set", "edges=round"], 2, "predicated"),
+    (["emit", *LAYER, "--algorithm", "magic"], 2, "direct"),
+    (["emit", *LAYER, "--arch", "hopper"], 2, "sm_90"),
+    (["emit", *LAYER, "--dtype", "float99"], 2, "float32"),
+    (["emit", *LAYER, "--dtype", "float16"], 2, "not served yet"),
+    (["emit", *LAYER, "--epilogue", "tanh"], 2, "relu"),
+    (["emit", *LAYER, "--index-bits", "48"], 2, "32 or 64"),
+    (["emit", "--input", "1,1,65536,65536", "--filter", "1,3,3", "--index-bits", "32"], 2, "2^31"),
+    (["emit", *LAYER, "-o", "/no/such/folder/k.cu"], 2, "folder does not exist"),
+    (["emit", *LAYER, "--stride", "2", "--algorithm", "reuse"], 2, "reuse cannot serve"),
+    (["emit", "--bogus"], 2, "--bogus"),
+    (["bogus"], 2, "bogus"),
+    (["run", "/no/such.npy", "/no/such.npy", "-o", "y.npy"], 2, "No such file"),
+    (["filter", "/no/such.png", "y.png", "--kernel", "box:3"], 2, "No such file"),
+    (["filter", __file__, "y.png", "--kernel", "box:3"], 2, "cannot be read"),
+    (["filter", "/no/such.png", "y.png", "--kernel", "blur"], 2, "gaussian:SIZE"),
+    (["filter", "/no/such.png", "y.png", "--kernel", "box:3", "--border", "wrap"], 2, "zero"),
+    (["demo", "--kernel", "box:5"], 2, "7x7"),
+    (["build", "-o", "pack"], 2, "LAYERS"),
+    (["build", *LAYER, "-o", "pack", "--arch", "sm_9x"], 2, "sm_90"),
+    (["build", "/no/such.toml", "-o", "pack", "--arch", "sm_90"], 2, "cannot be read"),
+    (["run", "X", "W", "-o", "y.npy", "--device", "tpu"], 2, "cuda:1"),
+])
+def test_a_mistake_is_one_message_and_its_exit_code(arguments, code, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, shape in (("X", (1, 1, 9, 9)), ("W", (1, 1, 3, 3))):
+        with open(name, "wb") as file:
+            np.save(file, np.ones(shape, np.float32))
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    assert says in result.stderr and result.stdout == ""
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["W", "X"]
+
+
+def test_switches_that_cannot_be_read_are_named(monkeypatch):
+    monkeypatch.setenv("WARPCONV_LOG_LEVEL", "loud")
+    result = run("env")
+    assert result.exit_code == 2 and "WARPCONV_LOG_LEVEL" in result.stderr
+
+
+def test_a_missing_gpu_is_a_failure(tmp_path):
+    from warpconv.runtime.cuda import contexts
+    if contexts.usable() is None:
+        pytest.skip("there is a GPU")
+    np.save(tmp_path / "a.npy", np.ones((1, 1, 3, 3), np.float32))
+    result = run("run", tmp_path / "a.npy", tmp_path / "a.npy", "-o", tmp_path / "y.npy", "--device", "cuda")
+    assert result.exit_code == 1 and "no GPU" in result.stderr
+
+
+def test_interrupts_have_their_exit_code(monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("warpconv.codegen.render.render", interrupt)
+    assert run("emit", *LAYER).exit_code == 130
+
+
+def test_the_process_itself_shows_no_traceback_and_takes_a_closed_pipe():
+    command = [sys.executable, "-m", "warpconv.cli"]
+    wrong = [*command, "emit", "--input", "1,1,2,2", "--filter", "1,3,3"]
+    failed = subprocess.run(wrong, capture_output=True, text=True)
+    assert failed.returncode == 2 and "Traceback" not in failed.stderr and failed.stdout == ""
+    piped = subprocess.Popen([*command, "inspect", *SMALL, "--no-measure"], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+    piped.stdout.close()
+    assert "Traceback" not in piped.stderr.read()
+    piped.stderr.close()
+    piped.wait()
+
+
+def test_version_and_help():
+    from warpconv import __version__
+    from warpconv.runtime.env import table
+    assert __version__ in good("--version")
+    text = good("--help")
+    assert all(name in text for name, *_ in table())
+    for verb in ("emit", "inspect", "explain", "build", "run", "filter", "demo", "cache", "env"):
+        assert verb in text and "Usage" in good(verb, "--help")
+
+
+def test_the_documentation_has_every_switch():
+    """Written anew by: python -m pytest tests/unit/test_cli.py -k documentation --update-golden"""
+    from tests import settings
+    from warpconv.commands.env import switches_markdown
+    text = DOCUMENT.read_text()
+    head, _, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    assert end, f"{DOCUMENT.name} has lost its marks {BEGIN.strip()} and {END.strip()}"
+    if settings.update_golden:
+        DOCUMENT.write_text(head + BEGIN + switches_markdown() + END + tail)
+    assert switches_markdown() in DOCUMENT.read_text()
+
+
+# ---- records
+
+def test_records_have_the_golden_keys(tmp_path):
+    """Written anew by: python -m pytest tests/unit/test_cli.py -k golden --update-golden"""
+    from tests import settings
+    np.save(tmp_path / "x.npy", np.ones((1, 1, 8, 8), np.float32))
+    np.save(tmp_path / "w.npy", np.ones((1, 1, 3, 3), np.float32))
+    files = [str(tmp_path / name) for name in ("x.npy", "w.npy")]
+    commands = {"emit": ["emit", *SMALL], "explain": ["explain", *SMALL], "inspect": ["inspect", *SMALL],
+                "run": ["run", *files, "-o", str(tmp_path / "y.npy"), "--device", "cpu", "--check"],
+                "cache list": ["cache", "list"], "cache clear": ["cache", "clear", "nothing-has-this-name"],
+                "cache verify": ["cache", "verify"], "env": ["env"]}
+    found = {name: json.loads(good(*command, "--json")) for name, command in commands.items()}
+    assert all(record["schema"] == 1 for record in found.values())
+    found["env"]["gpus"], found["inspect"]["compiled"] = {}, []         # these depend on the machine
+    text = json.dumps({name: keys(record) for name, record in found.items()}, indent=1) + "\n"
+    if settings.update_golden:
+        GOLDEN.write_text(text)
+    assert json.loads(GOLDEN.read_text()) == json.loads(text)
+
+
+def test_explain_says_why():
+    text = good("explain", *LAYER, "--stride", "2")
+    assert "direct" in text and "declined" in text and "stride 1" in " ".join(text.split())
+    record = json.loads(good("explain", *LAYER, "--algorithm", "direct", "--json"))
+    assert record["chosen"] == record["candidates"][0]["algorithm"] == "direct"
+    assert record["assumed"] == ["N", "H", "W"]
+
+
+def test_inspect_counts_what_was_planned():
+    record = json.loads(good("inspect", *SMALL, "--algorithm", "direct", "--json"))
+    loads = record["measured"]["units"][0]
+    assert loads["planned"] == loads["measured"] == 9
+    assert record["measured"]["worst_ratio"] <= 1
+    rows = {row["buffer"]: row for row in record["measured"]["buffers"]}
+    assert rows["x"]["load_requests"] > 0 and rows["y"]["store_requests"] > 0 == rows["x"]["store_requests"]
+    text = good("inspect", *LAYER, "--no-measure")
+    assert text.startswith(good("emit", *LAYER)) and "assumed" in text
+
+
+@pytest.mark.nvcc
+def test_inspect_shows_registers_ptx_and_sass():
+    record = json.loads(good("inspect", *SMALL, "--no-measure", "--no-source", "--ptx", "--sass", "--json"))
+    assert record["compiled"][0]["registers"] > 0 and ".version" in record["ptx"] and "FFMA" in record["sass"]
+    assert record["source"] is None
+
+
+# ---- run, build, cache
+
+def arrays(folder: Path, **shapes: tuple[int, ...]) -> list[str]:
+    rng = np.random.default_rng(1)
+    for name, shape in shapes.items():
+        np.save(folder / f"{name}.npy", rng.standard_normal(shape).astype(np.float32))
+    return [str(folder / f"{name}.npy") for name in shapes]
+
+
+def test_run_checks_its_result(tmp_path):
+    files = arrays(tmp_path, x=(2, 4, 11, 13), w=(6, 2, 3, 2), b=(6,))
+    out = tmp_path / "y.npy"
+    text = good("run", *files, "-o", out, "--groups", "2", "--padding", "1,0,2,1", "--activation", "relu", "--check",
+                "--device", "cpu")
+    assert "within" in text
+    y = np.load(out)
+    assert y.shape == (2, 6, 10, 15) and y.min() == 0.0
+
+
+def test_run_fails_where_the_result_is_outside_the_bound(tmp_path, monkeypatch):
+    from warpconv.runtime.kernel import Kernel
+    real = Kernel.__call__
+    monkeypatch.setattr(Kernel, "__call__", lambda self, *a, **k: real(self, *a, **k) + np.float32(1e-3))
+    files = arrays(tmp_path, x=(1, 1, 9, 9), w=(1, 1, 3, 3))
+    result = run("run", *files, "-o", tmp_path / "y.npy", "--check", "--device", "cpu")
+    assert result.exit_code == 1 and "outside" in result.stderr
+
+
+def test_run_leaves_an_older_file_where_it_fails(tmp_path):
+    files = arrays(tmp_path, x=(1, 1, 9, 9), w=(1, 2, 3, 3))
+    out = tmp_path / "y.npy"
+    out.write_bytes(b"older")
+    result = run("run", *files, "-o", out)
+    assert result.exit_code == 2 and "channels" in result.stderr and out.read_bytes() == b"older"
+    np.save(tmp_path / "d.npy", np.ones((1, 1, 3, 3)))
+    result = run("run", files[0], tmp_path / "d.npy", "-o", out)
+    assert result.exit_code == 2 and "float32" in result.stderr and out.read_bytes() == b"older"
+
+
+@pytest.mark.nvcc
+def test_build_one_layer_and_build_it_again(tmp_path):
+    pack = tmp_path / "pack"
+    record = json.loads(good("build", *LAYER, "--index-bits", "64", "--arch", "sm_90", "-o", pack, "--json"))
+    assert record["ok"] and [row["status"] for row in record["kernels"]] == ["built"]
+    assert set(record) == {"pack", "seconds", "ok", "kernels", "schema"}
+    assert set(record["kernels"][0]) == {"name", "algorithm", "arch", "registers", "spills", "stack", "shared", "bytes",
+                                         "status", "reason"}
+    text = good("build", *LAYER, "--index-bits", "64", "--arch", "sm_90", "-o", pack)
+    assert "up-to-date" in text
+
+
+def test_cache_lists_verifies_and_clears(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPCONV_CACHE_DIR", str(tmp_path / "cache"))
+    files = arrays(tmp_path, x=(1, 1, 9, 9), w=(1, 1, 3, 3))
+    good("run", *files, "-o", tmp_path / "y.npy", "--device", "cpu", "--algorithm", "direct", "--set", "block_size_y=7")
+    entries = json.loads(good("cache", "list", "--json"))["entries"]
+    if not entries:
+        pytest.skip("the kernel was in memory already")
+    assert "good" in good("cache", "verify")
+    victim = next((tmp_path / "cache" / "entries").iterdir()) / "meta.json"
+    victim.write_text("{")
+    assert run("cache", "verify").exit_code == 1
+    assert f"removed {len(entries)}" in good("cache", "clear")
+    assert json.loads(good("cache", "list", "--json"))["entries"] == []

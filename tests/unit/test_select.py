@@ -1,0 +1,76 @@
+"""Choosing an algorithm: the rule, its reasons, and the tuning table that overrules it."""
+
+import pytest
+
+import warpconv
+from warpconv.codegen import registry
+from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
+from warpconv.codegen.select import explain, plan_layer, select
+from warpconv.codegen.shape import ConvShape
+
+
+def shape(**changes):
+    return ConvShape(**{**dict(c=1, h=512, w=512, k=1, r=5, s=5, padding=2), **changes})
+
+
+@pytest.mark.parametrize("layer, chosen", [
+    (shape(), "reuse"), (shape(h=4096, w=4096), "reuse"), (shape(n=128, c=3, k=64, h=224, w=224, r=3, s=3), "reuse"),
+    (shape(stride=2), "direct"), (shape(dilation=2), "direct"),
+    (shape(r=1, s=40, padding=20), "direct")])
+def test_the_rule(layer, chosen):
+    assert select(layer).algorithm == chosen == plan_layer(layer).spec.algorithm
+
+
+def test_explain_tells_every_candidates_reason_the_chosen_one_first():
+    answers = explain(shape(stride=2))
+    assert {answer.algorithm for answer in answers} == set(registry.ALGORITHMS)
+    assert answers[0].algorithm == "direct" and answers[0].supported and "million warp" in answers[0].reason
+    declined = next(answer for answer in answers if answer.algorithm == "reuse")
+    assert not declined.supported and declined.estimate is None and "stride (2, 2)" in declined.reason
+    ranked = [answer.estimate for answer in explain(shape()) if answer.supported]
+    assert ranked == sorted(ranked) and len(ranked) == 2
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_where_nothing_serves_all_reasons_are_given(dtype):
+    with pytest.raises(UnsupportedSpec) as caught:
+        select(shape(dtype=dtype))
+    assert "reuse: " in caught.value.reason and "direct: " in caught.value.reason and dtype in str(caught.value)
+
+
+class Table:
+    """A tuning table of one row."""
+
+    def __init__(self, **known):
+        self.known = known
+
+    def best(self, layer, arch):
+        assert str(arch) == "sm_80"
+        return self.known.get(f"n{layer.n}")
+
+
+def test_a_tuning_table_overrules_the_estimate_for_the_layers_it_knows():
+    table = Table(n3=("direct", {"block_size_x": 32}), n4=("reuse", {"sub_block_rows": 14}))
+    assert select(shape(n=3), "sm_80", table).algorithm == "direct"
+    assert plan_layer(shape(n=3), arch="sm_80", tuning=table).options.block_size_x == 32
+    assert plan_layer(shape(n=4), arch="sm_80", tuning=table).options.sub_block_rows == 14
+    assert select(shape(n=5), "sm_80", table).algorithm == "reuse"
+
+
+def test_what_the_caller_names_overrules_the_table():
+    table = Table(n1=("direct", {}))
+    assert plan_layer(shape(), arch="sm_80", algorithm="reuse", tuning=table).spec.algorithm == "reuse"
+    made = plan_layer(shape(), arch="sm_80", settings={"sub_block_rows": 20}, tuning=table)
+    assert made.spec.algorithm == "reuse" and made.options.sub_block_rows == 20
+
+
+def test_named_algorithms_are_not_replaced():
+    with pytest.raises(UnsupportedSpec) as caught:
+        plan_layer(shape(stride=2), algorithm="reuse")
+    assert caught.value.argument == "algorithm" and caught.value.value == "reuse"
+    with pytest.raises(ArgumentError):
+        registry.algorithm("none such")
+
+
+def test_the_public_names_are_these():
+    assert warpconv.select is select and warpconv.explain is explain and warpconv.plan_layer is plan_layer
