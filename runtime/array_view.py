@@ -65,6 +65,8 @@ class ArrayView:
 
     def byte_bounds(self) -> tuple[int, int]:
         """First address and the one behind the last that the elements lie in; equal for an empty array."""
+        if self.contiguous:
+            return self.pointer, self.pointer + self.nbytes
         if 0 in self.shape:
             return self.pointer, self.pointer
         reach = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides)]

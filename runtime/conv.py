@@ -50,12 +50,26 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     if x.device != w.device:
         raise ArgumentTypeError("input and weight are not in one place: one is in host memory, or they are on two GPUs",
                                 argument="weight", hint="move both to one device")
-    shape = ConvShape.of(x.shape, w.shape, stride=stride, padding=padding, dilation=dilation, groups=groups,
-                         dtype=x.dtype)
+    shape = _layer(x, w, stride, padding, dilation, groups)
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation)
     target = resolve_device(device, x, shape)
     kernel = _kernel(shape, target, algorithm, steps, None, None)
     return kernel(input, weight, bias, out=out, stream=stream)
+
+
+def _layer(x: ArrayView, w: ArrayView, *geometry: Any) -> ConvShape:
+    """The call's layer; checking its sizes takes longer than a launch, so it is done once per set of arguments."""
+    try:
+        return _layer_of(x.shape, w.shape, x.dtype, tuple(map(type, geometry)), *geometry)
+    except TypeError:       # lists and other unhashable arguments
+        return _layer_of.__wrapped__(x.shape, w.shape, x.dtype, (), *geometry)
+
+
+@functools.lru_cache(maxsize=4096)
+def _layer_of(x: tuple[int, ...], w: tuple[int, ...], dtype: DType, kinds: tuple[type, ...], stride: Any, padding: Any,
+              dilation: Any, groups: int) -> ConvShape:
+    """``kinds`` tells True from 1, which are equal as keys."""
+    return ConvShape.of(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, dtype=dtype)
 
 
 def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str = "auto", algorithm: str = "auto",
@@ -116,7 +130,7 @@ def clear() -> None:
 def _kernel(shape: ConvShape, target: int | None, algorithm: str, epilogue: tuple[Epilogue, ...], arch: Arch | None,
             settings: Mapping[str, Any] | None) -> Kernel:
     """The memory cache: a hit costs one dictionary look-up."""
-    key = (shape.with_batch(1), index_bits(shape), target, algorithm, epilogue, arch,
+    key = (_without_batch(shape), index_bits(shape), target, algorithm, epilogue, arch,
            tuple(sorted(settings.items())) if settings else ())
     kernel = _kernels.get(key)
     if kernel is None:
@@ -128,6 +142,11 @@ def _kernel(shape: ConvShape, target: int | None, algorithm: str, epilogue: tupl
                                settings=settings), target)
                 _kernels[key] = kernel
     return kernel
+
+
+@functools.lru_cache(maxsize=4096)
+def _without_batch(shape: ConvShape) -> ConvShape:
+    return shape.with_batch(1)
 
 
 def _make(plan: KernelPlan, target: int | None) -> Kernel:

@@ -30,9 +30,10 @@ REGISTER_LIMIT = 255 - 30
 COMFORTABLE_REGISTERS = 170   # planned registers up to which more rows are loaded ahead
 DERIVED = 0                   # a plan value that follows from the others
 WEIGHTS_HELD = 80             # weights of a tile of filters that one channel's loop keeps in registers by default
-MOST_WEIGHTS_TURNING = 64    # weights in registers that the turning ring has room for
+MOST_WEIGHTS_TURNING = 81    # weights in registers that the turning ring has room for
 MOST_WEIGHTS_HELD = 64        # and the shifted ring; beyond it they are read again for every row
 TALLEST_FILTER = 63
+NARROW = 7                    # columns up to which the paper's decomposition is as quick as shared ends
 WEIGHTS_IN_FLIGHT = 64        # registers the compiler likes to fill with weights it reads inside the channel loop
 WIDEST_FILTER = 31
 WARPS_WANTED = 132 * 32       # sub-blocks that keep a large GPU (132 multiprocessors) busy
@@ -143,7 +144,8 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ReuseOptions:
         most = min(most, max(1, WEIGHTS_HELD // (spec.r * spec.s)))
     fitting = SHARED_LIMIT // (4 * spec.channels * _channel_stride(spec, True))
     options = ReuseOptions(k_tile=largest_divisor(spec.filters, min(most, fitting) if fitting else most),
-                           weights=Weights.SHARED if fitting else Weights.CACHED)
+                           weights=Weights.SHARED if fitting else Weights.CACHED,
+                           decomposition=Decomposition.PAPER if spec.s <= NARROW else Decomposition.SHARED_ENDS)
     return options if shape is None else replace(options, sub_block_rows=_rows_for(shape, options))
 
 

@@ -17,6 +17,8 @@ from .memory import Block
 from .modules import CudaModule, Launcher
 from .pycuda_modules import PycudaModule
 
+Geometry = tuple[tuple[int, int, int], dict[str, int]]
+MOST_LAYERS = 4096      # sizes whose grids are remembered
 _FRAMEWORKS = (ArrayKind.TORCH, ArrayKind.CUPY)
 
 
@@ -62,6 +64,8 @@ class _Loaded:
         self.by_pycuda = by_pycuda
         self.module = PycudaModule(cubin) if by_pycuda else CudaModule(cubin)
         self.launchers: dict[int, Launcher] = {}
+        self.geometry: dict[tuple[int, int], Geometry] = {}      # by step and layer
+        self.layers: dict[int, ConvShape] = {}
         for step in program.launches:
             kinds = tuple("pointer" if program.argument(n).is_pointer else "int" for n in step.arguments)
             self.launchers[id(step)] = self.module.launcher(step.entry, kinds, step.block, step.shared_bytes)
@@ -77,7 +81,7 @@ class CudaBackend:
         self._cubin = cubin
         self._preparation = program.preparation
         self._constant = program.preparation.constant if program.preparation else None
-        self._weight = name_of(program, Role.WEIGHT)
+        self._input, self._weight = name_of(program, Role.INPUT), name_of(program, Role.WEIGHT)
         self._modules: dict[tuple[Any, ...], _Loaded] = {}
         self._lock = threading.RLock()
 
@@ -111,7 +115,7 @@ class CudaBackend:
             return prepared
 
     def run(self, call: Call, prepared: PreparedFilter | None, queue: Queue | None) -> None:
-        x = next(v for n, v in call.operands.items() if self.program.argument(n).role is Role.INPUT)
+        x = call.operands[self._input]
         with contexts.activate(self.ordinal, x.pointer if x.is_device else 0):
             queue = self._ordered(queue, call.operands.values())
             if x.is_device:
@@ -227,8 +231,21 @@ class _Executor:
         self._blocks: dict[int, Block] = {}
 
     def launch(self, step: Launch, shape: ConvShape, operands: Mapping[str, int]) -> None:
-        args = [operands[name] if name in operands else getattr(shape, name.lower()) for name in step.arguments]
-        self._loaded.launchers[id(step)](step.grid_of(shape), args, self._launch_stream)
+        key = (id(step), id(shape))
+        grid, sizes = self._loaded.geometry.get(key) or self._work_out(key, step, shape)
+        args = [operands[name] if name in operands else sizes[name] for name in step.arguments]
+        self._loaded.launchers[id(step)](grid, args, self._launch_stream)
+
+    def _work_out(self, key: tuple[int, int], step: Launch, shape: ConvShape) -> Geometry:
+        """Grid and size arguments, once per layer; the layer is kept so that its id stays its own."""
+        sizes = {name: getattr(shape, name.lower()) for name in ("N", "H", "W", "P", "Q")}
+        geometry = self._loaded.geometry
+        if len(geometry) > MOST_LAYERS:
+            geometry.clear()
+            self._loaded.layers.clear()
+        self._loaded.layers[id(shape)] = shape
+        geometry[key] = step.grid_of(shape), sizes
+        return geometry[key]
 
     def allocate(self, workspace: Workspace, nbytes: int) -> int:
         block = memory.pool.allocate(nbytes, self.stream)
