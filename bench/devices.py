@@ -1,0 +1,238 @@
+"""What a study runs on: a GPU by way of PyTorch or CuPy, or the host (to try a study out; its times mean nothing)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+Call = Callable[[], Any]
+
+_SPIN_CYCLES_PER_MS = 2_000_000     # a GPU clock of 2 GHz; a slower one spins longer, which does no harm
+_LONGEST_SPIN_MS = 60.0
+
+
+class NoDevice(Exception):
+    """Why a device cannot be used, in words."""
+
+
+class HostDevice:
+    """NumPy arrays, kernels on the CPU device, the host's clock."""
+
+    kind, target, name, arch = "host", "cpu", "the CPU device", "sm_90"
+    library = np
+    can_capture = False
+    trial = True            # few repeats and buffers: nobody reads these times
+
+    def random(self, shape: Sequence[int], seed: int) -> Any:
+        """float32 values in [-1, 1), the same for the same seed."""
+        return (np.random.default_rng(seed).random(tuple(shape), np.float32) * 2 - 1).astype(np.float32)
+
+    def poisoned(self, shape: Sequence[int]) -> Any:
+        """An array of NaN: what a kernel leaves unwritten shows."""
+        return np.full(tuple(shape), np.nan, np.float32)
+
+    def double(self, array: Any) -> Any:
+        return array.astype(np.float64)
+
+    def copy(self, target: Any, source: Any) -> None:
+        np.copyto(target, source)
+
+    def reversed(self, w: Any) -> Any:
+        """A filter bank with its rows and columns turned round."""
+        return w[..., ::-1, ::-1]
+
+    def pointer(self, array: Any) -> int:
+        return array.ctypes.data
+
+    def stream(self) -> int:
+        """Handle of the stream that the library's work goes to."""
+        return 0
+
+    def synchronize(self) -> None:
+        pass
+
+    def free(self) -> None:
+        """Give unused memory back."""
+
+    def sample(self, calls: Sequence[Call], count: int, hold_ms: float = 0.0) -> float:
+        """Milliseconds that ``count`` calls take, one after the other, going round ``calls``."""
+        start = time.perf_counter()
+        for i in range(count):
+            calls[i % len(calls)]()
+        return 1e3 * (time.perf_counter() - start)
+
+    def capture(self, calls: Sequence[Call], count: int) -> Call:
+        """One call that replays ``count`` calls as a CUDA graph."""
+        raise NoDevice("the host has no CUDA graphs")
+
+    def specialize(self, shape: Any, plan: Any) -> Any:
+        """The kernel of a plan on this device."""
+        import warpconv
+        return warpconv.specialize(shape, plan=plan, device=self.target)
+
+
+class _GpuDevice(HostDevice):
+    """What the two GPU devices share: samples between two events, behind a spinning kernel."""
+
+    trial = False
+
+    def sample(self, calls: Sequence[Call], count: int, hold_ms: float = 0.0) -> float:
+        """As on the host, by CUDA events; the GPU spins for ``hold_ms`` while the calls are queued, so that the host's
+        time does not show."""
+        start, end = self._event(), self._event()
+        if hold_ms > 0:
+            self._spin(min(hold_ms, _LONGEST_SPIN_MS))
+        start.record()
+        for i in range(count):
+            calls[i % len(calls)]()
+        end.record()
+        end.synchronize()
+        return self._elapsed(start, end)
+
+    def _event(self) -> Any:
+        raise NotImplementedError
+
+    def _elapsed(self, start: Any, end: Any) -> float:
+        raise NotImplementedError
+
+    def _spin(self, milliseconds: float) -> None:
+        raise NotImplementedError
+
+
+class TorchDevice(_GpuDevice):
+    """GPU 0 through PyTorch, TF32 off, cuDNN in benchmark mode."""
+
+    kind, target, can_capture = "torch", "cuda:0", True
+
+    def __init__(self) -> None:
+        try:
+            import torch
+        except Exception as error:      # a broken installation is a reason, too
+            raise NoDevice(f"PyTorch cannot be imported ({error})") from None
+        if not torch.cuda.is_available():
+            raise NoDevice("PyTorch sees no GPU")
+        self.torch = self.library = torch
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True
+        torch.set_grad_enabled(False)
+        self.device = torch.device("cuda", 0)
+        torch.cuda.set_device(self.device)
+        major, minor = torch.cuda.get_device_capability(0)
+        self.arch, self.name = f"sm_{major}{minor}", torch.cuda.get_device_name(0)
+
+    def random(self, shape: Sequence[int], seed: int) -> Any:
+        generator = self.torch.Generator(device=self.device)
+        generator.manual_seed(seed)
+        return self.torch.rand(tuple(shape), generator=generator, device=self.device) * 2 - 1
+
+    def poisoned(self, shape: Sequence[int]) -> Any:
+        return self.torch.full(tuple(shape), float("nan"), device=self.device)
+
+    def double(self, array: Any) -> Any:
+        return array.double()
+
+    def copy(self, target: Any, source: Any) -> None:
+        target.copy_(source)
+
+    def reversed(self, w: Any) -> Any:
+        return w.flip(-1, -2)
+
+    def pointer(self, array: Any) -> int:
+        return array.data_ptr()
+
+    def stream(self) -> int:
+        return self.torch.cuda.current_stream().cuda_stream
+
+    def synchronize(self) -> None:
+        self.torch.cuda.synchronize()
+
+    def free(self) -> None:
+        self.torch.cuda.empty_cache()
+
+    def capture(self, calls: Sequence[Call], count: int) -> Call:
+        graph = self.torch.cuda.CUDAGraph()
+        # relaxed: a call may ask whether an event has passed, which the other modes forbid while capturing
+        with self.torch.cuda.graph(graph, capture_error_mode="relaxed"):
+            for i in range(count):
+                calls[i % len(calls)]()
+        return graph.replay
+
+    def _event(self) -> Any:
+        return self.torch.cuda.Event(enable_timing=True)
+
+    def _elapsed(self, start: Any, end: Any) -> float:
+        return start.elapsed_time(end)
+
+    def _spin(self, milliseconds: float) -> None:
+        self.torch.cuda._sleep(int(milliseconds * _SPIN_CYCLES_PER_MS))
+
+
+class CupyDevice(_GpuDevice):
+    """GPU 0 through CuPy, where PyTorch is missing."""
+
+    kind, target = "cupy", "cuda:0"
+
+    def __init__(self) -> None:
+        try:
+            import cupy
+            if cupy.cuda.runtime.getDeviceCount() == 0:
+                raise NoDevice("CuPy sees no GPU")
+        except NoDevice:
+            raise
+        except Exception as error:
+            raise NoDevice(f"CuPy cannot be used ({error})") from None
+        self.cupy = self.library = cupy
+        self.arch = f"sm_{cupy.cuda.Device(0).compute_capability}"
+        self.name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+        self._spinner = cupy.RawKernel(
+            'extern "C" __global__ void spin(long long cycles) { const long long start = clock64(); '
+            "while (clock64() - start < cycles) { } }", "spin")
+
+    def random(self, shape: Sequence[int], seed: int) -> Any:
+        return self.cupy.random.RandomState(seed).rand(*shape, dtype=self.cupy.float32) * 2 - 1
+
+    def poisoned(self, shape: Sequence[int]) -> Any:
+        return self.cupy.full(tuple(shape), float("nan"), dtype=self.cupy.float32)
+
+    def double(self, array: Any) -> Any:
+        return array.astype(self.cupy.float64)
+
+    def copy(self, target: Any, source: Any) -> None:
+        self.cupy.copyto(target, source)
+
+    def pointer(self, array: Any) -> int:
+        return array.data.ptr
+
+    def stream(self) -> int:
+        return self.cupy.cuda.get_current_stream().ptr
+
+    def synchronize(self) -> None:
+        self.cupy.cuda.runtime.deviceSynchronize()
+
+    def free(self) -> None:
+        self.cupy.get_default_memory_pool().free_all_blocks()
+
+    def _event(self) -> Any:
+        return self.cupy.cuda.Event()
+
+    def _elapsed(self, start: Any, end: Any) -> float:
+        return self.cupy.cuda.get_elapsed_time(start, end)
+
+    def _spin(self, milliseconds: float) -> None:
+        self._spinner((1,), (1,), (self.cupy.int64(milliseconds * _SPIN_CYCLES_PER_MS),))
+
+
+def open_device(wanted: str = "auto") -> Any:
+    """The GPU ('auto', 'cuda') or the host ('cpu'). Raises NoDevice with the reasons where no GPU can be used."""
+    if wanted == "cpu":
+        return HostDevice()
+    reasons = []
+    for kind in (TorchDevice, CupyDevice):
+        try:
+            return kind()
+        except NoDevice as error:
+            reasons.append(str(error))
+    raise NoDevice("; ".join(reasons))

@@ -1,0 +1,210 @@
+"""Cold and warm times of specialize(), and the host's time for a warm call beside torch.nn.functional.conv2d."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any, Callable
+
+from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
+
+from . import environment
+from .devices import NoDevice
+from .harness import make_layer
+from .report import OK, Table
+from .study import Context, Rows, Study
+
+COMPILERS = ("nvrtc", "nvcc", "pycuda")
+REPEATS, QUICK_REPEATS = 3, 1
+CALLS, ROUNDS, QUICK_ROUNDS = 100, 40, 10
+TIMES = {"import_ms": "import warpconv", "context_ms": "CUDA context", "first_ms": "first specialize()",
+         "second_ms": "another layer", "memory_ms": "from memory", "other_size_ms": "another batch size",
+         "compile_ms": "of the first: compiler"}
+LAYERS = {"1x1x64x64, 5x5": ConvShape(c=1, h=64, w=64, k=1, r=5, s=5, padding=2),
+          "8x32x28x28 depthwise, 3x3": ConvShape(n=8, c=32, h=28, w=28, k=32, r=3, s=3, padding=1, groups=32)}
+
+ABOUT = """
+First table: a new process for each sample, medians in milliseconds. "cold": the disk cache is empty, so the source is
+rendered and compiled; "disk": the same again in another new process, so the kernel comes from the disk cache; "from
+memory": specialize() once more in the same process. The CUDA context is made before the first specialize() and timed by
+itself.
+
+Second table: host time of one call in microseconds, while the GPU works behind: 100 calls are queued, the clock is read,
+the queue is waited for outside the clock; medians over the rounds. Below the GPU's own time for the layer a call cannot
+be seen; both layers take the GPU only some microseconds. `x.add_(0)` on one element is what PyTorch itself needs at least
+to launch anything.
+"""
+
+
+def run(context: Context) -> None:
+    context.expect(2 * len(COMPILERS) + (len(_calls(None, None)) + 2) * len(LAYERS))
+    for compiler in COMPILERS:
+        _start_times(context, compiler)
+    for name, shape in LAYERS.items():
+        _call_times(context, name, shape)
+
+
+# ---- specialize()
+
+def _start_times(context: Context, compiler: str) -> None:
+    """Cold and disk rows of one compiler, from the same caches."""
+    keys = {kind: f"specialize/{compiler}/{kind}" for kind in ("cold", "disk")}
+    if not context.pending(keys.values()):
+        return
+    samples: dict[str, list[dict[str, Any]]] = {"cold": [], "disk": []}
+    refusal: Exception | None = None
+    context.say(f"specialize() with {compiler}")
+    try:
+        _available(compiler, context)
+        for _ in range(QUICK_REPEATS if context.quick else REPEATS):
+            with tempfile.TemporaryDirectory(prefix="warpconv-bench-") as folder:
+                for kind in samples:
+                    samples[kind].append(_process(compiler, folder, context.device.target.partition(":")[0]))
+    except Exception as error:      # each row tells it
+        refusal = error
+    for kind, key in keys.items():
+        context.row(key, lambda kind=kind: _medians(samples[kind], refusal), kind=kind, compiler=compiler)
+
+
+def _available(compiler: str, context: Context) -> None:
+    from warpconv.runtime.compilers import CompilerKind, available
+    if context.device.kind == "host":
+        return          # a trial: the C++ compiler stands in for all three
+    found = available()[CompilerKind(compiler)]
+    if not found:
+        raise NoDevice(str(found))
+
+
+def _process(compiler: str, cache: str, device: str) -> dict[str, Any]:
+    variables = {**os.environ, "WARPCONV_CACHE_DIR": cache, "WARPCONV_COMPILER": compiler, "WARPCONV_PACK": ""}
+    variables.pop("WARPCONV_DISABLE_CACHE", None)
+    done = subprocess.run([sys.executable, "-m", "bench.latency_target", "--device", device], capture_output=True,
+                          text=True, cwd=environment.ROOT, env=variables, timeout=240)
+    if done.returncode != 0:
+        raise NoDevice((done.stderr.strip().splitlines() or ["the process failed"])[-1][:300])
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def _medians(samples: list[dict[str, Any]], refusal: Exception | None) -> dict[str, Any]:
+    if refusal is not None:
+        raise refusal
+    names = [name for name in TIMES if all(name in sample for sample in samples)]
+    return {"samples": len(samples), **{name: statistics.median(s[name] for s in samples) for name in names}}
+
+
+# ---- warm calls
+
+def _call_times(context: Context, name: str, shape: ConvShape) -> None:
+    keys = [f"call/{name}/{what}" for what in (*_calls(None, None), "torch conv2d", "torch x.add_(0), one element")]
+    if not context.pending(keys):
+        return
+    layer = make_layer(context.device, shape)
+    calls = {**_calls(context, layer), **_torch_calls(context, layer)}
+    rounds = QUICK_ROUNDS if context.quick else ROUNDS
+    for what, make in calls.items():
+        context.row(f"call/{name}/{what}", lambda make=make: _host_time(context, make(), rounds), layer=name, call=what)
+
+
+def _calls(context: Any, layer: Any) -> dict[str, Callable[[], Callable[[], Any]]]:
+    """Ways to call us: name -> a function that prepares the call (once) and returns it."""
+    def conv2d(**more: Any) -> Callable[[], Any]:
+        import warpconv
+        x, w, shape, target = layer.xs[0], layer.w, layer.shape, _device_word(context)
+        padding = shape.padding[0][0]
+        return lambda: warpconv.conv2d(x, w, padding=padding, groups=shape.groups, **target, **more)
+
+    def kernel(*, out: bool, prepared: bool, constant: bool = False) -> Callable[[], Any]:
+        settings = {"weights": "constant"} if constant else {}
+        plan = plan_layer(layer.shape, algorithm="reuse" if constant else "auto", arch=context.device.arch,
+                          settings=settings)
+        made = context.device.specialize(layer.shape, plan)
+        x, y = layer.xs[0], layer.ys[0]
+        w = made.prepare(layer.w) if prepared else layer.w
+        return (lambda: made(x, w, out=y)) if out else (lambda: made(x, w))
+
+    return {"conv2d(x, w)": conv2d,
+            "conv2d(x, w, out=y)": lambda: conv2d(out=layer.ys[0]),
+            "kernel(x, w)": lambda: kernel(out=False, prepared=False),
+            "kernel(x, w, out=y)": lambda: kernel(out=True, prepared=False),
+            "kernel(x, filter, out=y)": lambda: kernel(out=True, prepared=True),
+            "kernel(x, constant filter, out=y)": lambda: kernel(out=True, prepared=True, constant=True)}
+
+
+def _device_word(context: Any) -> dict[str, str]:
+    return {"device": "cpu"} if context.device.kind == "host" else {}
+
+
+def _torch_calls(context: Context, layer: Any) -> dict[str, Callable[[], Callable[[], Any]]]:
+    def conv2d() -> Callable[[], Any]:
+        from .peers import torch_conv
+        call, x = torch_conv(context.device, layer), layer.xs[0]
+        return lambda: call(x)
+
+    def smallest() -> Callable[[], Any]:
+        if context.device.kind != "torch":
+            raise NoDevice("not run through PyTorch")
+        one = layer.xs[0].flatten()[:1].clone()
+        return lambda: one.add_(0)
+
+    return {"torch conv2d": conv2d, "torch x.add_(0), one element": smallest}
+
+
+def _host_time(context: Context, call: Callable[[], Any], rounds: int) -> dict[str, Any]:
+    """Microseconds of the host for one call; the queue never holds more than CALLS."""
+    calls, rounds = (2, 3) if context.device.trial else (CALLS, rounds)
+    for _ in range(calls):
+        call()
+    context.device.synchronize()
+    samples = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        samples.append(1e6 * (time.perf_counter() - start) / calls)
+        context.device.synchronize()
+    samples.sort()
+    gpu = context.device.sample([call], calls, 20.0) / calls
+    return {"us": statistics.median(samples), "us_low": samples[len(samples) // 10],
+            "us_high": samples[-1 - len(samples) // 10], "rounds": rounds, "gpu_us": 1e3 * gpu}
+
+
+# ---- what is shown
+
+def tables(rows: Rows) -> list[Table]:
+    starts = [r for r in rows.values() if r["key"].startswith("specialize/") and r["status"] == OK]
+    calls = [r for r in rows.values() if r["key"].startswith("call/") and r["status"] == OK]
+    start_lines = tuple((r["compiler"], r["kind"], *(r.get(name) for name in TIMES)) for r in starts)
+    layers = list(dict.fromkeys(r["layer"] for r in calls))
+    call_lines = tuple((what, *(v for layer in layers for v in _cells(calls, what, layer)))
+                       for what in dict.fromkeys(r["call"] for r in calls))
+    columns = [c for layer in layers for c in (f"{layer}: host us", "GPU us")]
+    return [Table("specialize(), milliseconds", ("compiler", "cache", *TIMES.values()), start_lines),
+            Table("A warm call, microseconds", ("call", *columns), call_lines)]
+
+
+def _cells(calls: list[dict[str, Any]], what: str, layer: str) -> tuple[float | None, float | None]:
+    row = next((r for r in calls if r["call"] == what and r["layer"] == layer), {})
+    return row.get("us"), row.get("gpu_us")
+
+
+def plot(rows: Rows, figure: Any) -> None:
+    """Host time of a call, one panel a layer."""
+    calls = [r for r in rows.values() if r["key"].startswith("call/") and r["status"] == OK]
+    layers = list(dict.fromkeys(r["layer"] for r in calls))
+    figure.set_size_inches(4.5 * max(1, len(layers)), 3)
+    for i, layer in enumerate(layers):
+        axes = figure.add_subplot(1, len(layers), i + 1)
+        mine = [r for r in calls if r["layer"] == layer][::-1]
+        axes.barh([r["call"] for r in mine], [r["us"] for r in mine],
+                  color=["0.6" if "torch" in r["call"] else "tab:blue" for r in mine])
+        axes.set(title=layer, xlabel="host microseconds a call")
+
+
+STUDY = Study("latency", "cold and warm specialize(), and the host's time of a call beside torch's conv2d", ABOUT, run,
+              tables, plot)

@@ -1,0 +1,128 @@
+"""What a user would call instead, and the ceilings; each is loaded by itself, so that a missing one stops no study."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from . import npp
+from .devices import Call, NoDevice
+from .harness import Layer, WrongResult, measure
+
+COPY_FLOATS = 1 << 28       # the copy ceiling moves 1 GiB each way
+GEMM_SIZE = 8192
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A library's routine for one plane: ``calls`` prepares it, checks its result and gives its rotating calls."""
+
+    name: str
+    remark: str
+    calls: Callable[[Any, Layer], tuple[list[Call], float]]
+    graph: bool = False
+
+
+def run_peer(device: Any, layer: Layer, peer: Peer) -> dict[str, Any]:
+    """Check and time one peer on a layer. Raises NoDevice where it is missing, WrongResult where it disagrees."""
+    calls, error = peer.calls(device, layer)
+    return {"error": error, "remark": peer.remark, **measure(device, calls, graph=peer.graph).fields()}
+
+
+def copy_ceiling(device: Any, floats: int = COPY_FLOATS) -> dict[str, Any]:
+    """A large device copy, in GB/s of bytes read plus bytes written."""
+    floats = 1 << 20 if device.trial else floats
+    source, target = device.random((floats,), 1), device.poisoned((floats,))
+    timing = measure(device, [lambda: device.copy(target, source)], graph=False)
+    return {"gbs": 8 * floats / timing.ms / 1e6, **timing.fields()}
+
+
+def gemm_ceiling(device: Any, size: int = GEMM_SIZE) -> dict[str, Any]:
+    """A square float32 matrix product of the device's library, in TFLOP/s (TF32 off)."""
+    if device.kind == "host":
+        raise NoDevice("no GPU")
+    a, b = device.random((size, size), 1), device.random((size, size), 2)
+    out = device.poisoned((size, size))
+    matmul = device.library.matmul
+    timing = measure(device, [lambda: matmul(a, b, out=out)], repeats=20, graph=False)
+    row = slice(0, 4)
+    exact = device.double(a[row]) @ device.double(b)
+    error = float(((device.double(out[row]) - exact) ** 2).sum() ** 0.5 / (exact ** 2).sum() ** 0.5)
+    if not error < 1e-4:
+        raise WrongResult(f"relative error {error:.3g}: not float32")
+    return {"tflops": 2 * size ** 3 / timing.ms / 1e9, "error": error, **timing.fields()}
+
+
+def _copy(device: Any, layer: Layer) -> tuple[list[Call], float]:
+    if layer.xs[0].shape != layer.ys[0].shape:
+        raise NoDevice("input and output differ in size")
+    calls = [lambda x=x, y=y: device.copy(y, x) for x, y in zip(layer.xs, layer.ys)]
+    calls[0]()
+    device.synchronize()
+    if not bool((layer.ys[0] == layer.xs[0]).all()):
+        raise WrongResult("the copy differs")
+    return calls, 0.0
+
+
+def _cudnn(device: Any, layer: Layer) -> tuple[list[Call], float]:
+    call = torch_conv(device, layer)
+    error = layer.reference.check(device, call(layer.xs[0]), own=False)
+    return [lambda x=x: call(x) for x in layer.xs], error
+
+
+def torch_conv(device: Any, layer: Layer) -> Callable[[Any], Any]:
+    """torch.nn.functional.conv2d on a layer's weights. Raises NoDevice where PyTorch does not serve it."""
+    if device.kind != "torch":
+        raise NoDevice("PyTorch is not what this run goes through" if device.kind == "cupy" else "no GPU")
+    conv2d, shape, w = device.torch.nn.functional.conv2d, layer.shape, layer.w
+    (top, bottom), (left, right) = shape.padding
+    if top != bottom or left != right:
+        raise NoDevice("the padding differs between sides")
+    return lambda x: conv2d(x, w, None, shape.stride, (top, left), shape.dilation, shape.groups)
+
+
+def _cupy(device: Any, layer: Layer) -> tuple[list[Call], float]:
+    if device.kind == "host":
+        raise NoDevice("no GPU")
+    try:
+        import cupy
+        from cupyx.scipy import ndimage
+    except Exception as error:
+        raise NoDevice(f"CuPy cannot be imported ({error})") from None
+    planes = [(cupy.asarray(x)[0, 0], cupy.asarray(y)[0, 0]) for x, y in zip(layer.xs, layer.ys)]
+    weights = cupy.asarray(layer.w)[0, 0]
+    calls = [lambda x=x, y=y: ndimage.correlate(x, weights, output=y, mode="constant", cval=0.0) for x, y in planes]
+    calls[0]()
+    cupy.cuda.runtime.deviceSynchronize()
+    return calls, layer.reference.check(device, layer.ys[0], own=False)
+
+
+def _npp(device: Any, layer: Layer) -> tuple[list[Call], float]:
+    """NPP takes the last coefficient first; where a version does not, the other order is found by its result."""
+    if device.kind == "host":
+        raise NoDevice("no GPU")
+    function, context = npp.filter_border(), npp.stream_context(device.stream())
+    shape, size = layer.shape, (layer.shape.r, layer.shape.s)
+    inside = (shape.r // 2, shape.s // 2)
+    banks = [device.random(layer.w.shape, 1), layer.w]
+    device.copy(banks[0], device.reversed(layer.w))
+    for taps in banks:
+        calls = [lambda x=x, y=y, taps=taps: npp.call(function, context, device.pointer(x), device.pointer(y),
+                                                      device.pointer(taps), shape.h, shape.w, size)
+                 for x, y in zip(layer.xs, layer.ys)]
+        layer.ys[0][...] = float("nan")
+        calls[0]()
+        device.synchronize()
+        try:
+            return calls, layer.reference.check(device, layer.ys[0], own=False, inside=inside)
+        except WrongResult as error:
+            wrong = error
+    raise wrong
+
+
+PLANE_PEERS = (
+    Peer("device copy", "of the same plane", _copy, graph=True),
+    Peer("cuDNN", "torch conv2d, benchmark mode, TF32 off, zero border", _cudnn, graph=True),
+    Peer("NPP", "nppiFilterBorder_32f_C1R_Ctx, replicated border (the inside is checked)", _npp),
+    Peer("CuPy", "cupyx.scipy.ndimage.correlate, zero border", _cupy),
+)

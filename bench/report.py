@@ -1,0 +1,143 @@
+"""A study's results on disk: JSON (what resuming reads), CSV, Markdown and an SVG plot."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Iterable, Mapping, Sequence
+
+from . import environment
+
+SCHEMA = 1
+OK = "ok"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of a study's Markdown; values that are None are shown as a dash."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    text: str = ""
+
+
+@dataclass
+class Report:
+    """Rows of a study, keyed; every new row is on the disk before the next is measured."""
+
+    study: str
+    directory: Path
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    runs: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, study: str, directory: Path, *, fresh: bool = False) -> Report:
+        """The report of an earlier run, to be continued; an empty one where there is none, or with ``fresh``."""
+        report = cls(study, Path(directory))
+        path = report.path("json")
+        if fresh or not path.exists():
+            return report
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data.get("schema") != SCHEMA or data.get("study") != study:
+            raise ValueError(f"{path.name} is not a report of {study}, schema {SCHEMA}; use --fresh")
+        report.rows = {row["key"]: row for row in data["rows"]}
+        report.runs = data["runs"]
+        return report
+
+    def path(self, suffix: str) -> Path:
+        return self.directory / (f"{self.study}.{suffix}" if suffix != "md" else "README.md")
+
+    def done(self, key: str) -> bool:
+        """Whether the row was measured; one that was skipped or failed is tried again."""
+        return self.rows.get(key, {}).get("status") == OK
+
+    def add(self, key: str, row: Mapping[str, Any]) -> None:
+        """Keep a row and write the JSON."""
+        self.rows[key] = {"key": key, "run": len(self.runs) - 1, **row}
+        self.save()
+
+    def save(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        data = {"schema": SCHEMA, "study": self.study, "runs": self.runs, "rows": list(self.rows.values())}
+        aside = self.path("json").with_suffix(".json.part")
+        aside.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        os.replace(aside, self.path("json"))
+
+    def write(self, about: str, tables: Iterable[Table], plot: Callable[[Any], None] | None = None) -> list[Path]:
+        """All four files; the plot is left out where matplotlib is missing."""
+        self.save()
+        self._write_csv()
+        drawn = plot is not None and _draw(plot, self.path("svg"))
+        self.path("md").write_text(self._markdown(about, list(tables), drawn), encoding="utf-8")
+        return [self.path(s) for s in ("json", "csv", "md", "svg") if self.path(s).exists()]
+
+    def _write_csv(self) -> None:
+        columns = list(dict.fromkeys(name for row in self.rows.values() for name in row))
+        with self.path("csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, columns, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows({k: json.dumps(v) if isinstance(v, (dict, list)) else v for k, v in row.items()}
+                             for row in self.rows.values())
+
+    def _markdown(self, about: str, tables: Sequence[Table], drawn: bool) -> str:
+        lines = [f"# {self.study}", ""]
+        used = {row["run"] for row in self.rows.values()}
+        for number, run in enumerate(self.runs):
+            if number in used:
+                lines += environment.describe(run)
+        if len(used) > 1:
+            lines.append("- Rows come from more than one run (column `run` of the CSV): absolute figures differ a little "
+                         "between runs.")
+        lines += ["", about.strip(), ""]
+        if drawn:
+            lines += [f"![{self.study}]({self.path('svg').name})", ""]
+        for table in tables:
+            lines += markdown_table(table)
+        problems = [f"- {row['key']}: {row['status']}" for row in self.rows.values() if row["status"] != OK]
+        if problems:
+            lines += ["## Not measured", "", *problems, ""]
+        return "\n".join(lines)
+
+
+def markdown_table(table: Table) -> list[str]:
+    """A table as Markdown lines; numbers to the right."""
+    numeric = [all(_is_number(row[i]) for row in table.rows) for i in range(len(table.columns))]
+    lines = [f"## {table.title}", ""] + ([table.text, ""] if table.text else [])
+    lines.append("| " + " | ".join(table.columns) + " |")
+    lines.append("|" + "|".join("--:" if right else ":--" for right in numeric) + "|")
+    lines += ["| " + " | ".join(shown(value) for value in row) + " |" for row in table.rows]
+    return lines + [""]
+
+
+def shown(value: Any) -> str:
+    """A value as a table shows it: three significant digits or whole numbers, a dash for None."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return str(value).replace("|", "\\|")
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _draw(plot: Callable[[Any], None], path: Path) -> bool:
+    try:
+        import matplotlib
+    except ImportError:
+        return False
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    with matplotlib.rc_context({"svg.hashsalt": "warpconv", "font.size": 8, "svg.fonttype": "none"}):
+        figure = Figure(layout="constrained")
+        FigureCanvasSVG(figure)
+        plot(figure)
+        figure.savefig(path, format="svg", metadata={"Date": None})
+    return True

@@ -1,0 +1,85 @@
+"""What a study is, and the context that it runs in: progress, resuming, and one guarded row at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Iterable
+
+from warpconv.codegen.errors import UnsupportedSpec
+
+from .devices import NoDevice
+from .harness import WrongResult
+from .report import OK, Report, Table
+
+Rows = dict[str, dict[str, Any]]
+
+
+class Stopped(Exception):
+    """The device no longer answers; the rows so far are kept."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """One study. ``run`` measures rows; ``tables`` and ``plot`` show rows, from this run or an earlier one."""
+
+    name: str
+    summary: str
+    about: str
+    run: Callable[[Context], None]
+    tables: Callable[[Rows], Iterable[Table]]
+    plot: Callable[[Rows, Any], None] | None = None
+    needs_gpu: bool = True
+
+
+class Context:
+    """Given to ``Study.run``."""
+
+    def __init__(self, device: Any, report: Report, *, quick: bool = False, progress: Any = None):
+        self.device = device
+        self.report = report
+        self.quick = quick
+        self._progress = progress
+        self._task = progress.add_task("", total=None) if progress is not None else None
+
+    def expect(self, rows: int) -> None:
+        """How many rows there will be, for the progress bar."""
+        if self._progress is not None:
+            self._progress.update(self._task, total=rows)
+
+    def say(self, text: str) -> None:
+        if self._progress is not None:
+            self._progress.update(self._task, description=text)
+
+    def row(self, key: str, measure: Callable[[], dict[str, Any]], **fields: Any) -> dict[str, Any]:
+        """Measure a row unless it is there already. Whatever goes wrong is the row's status; only a device that no
+        longer answers raises, Stopped."""
+        self.say(key)
+        if not self.report.done(key):
+            status, values = self._guarded(measure)
+            self.report.add(key, {"status": status, **fields, **values})
+        if self._progress is not None:
+            self._progress.advance(self._task)
+        return self.report.rows[key]
+
+    def pending(self, keys: Iterable[str]) -> bool:
+        """Whether any of these rows is still to be measured."""
+        return any(not self.report.done(key) for key in keys)
+
+    def _guarded(self, measure: Callable[[], dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+        try:
+            return OK, measure()
+        except NoDevice as error:
+            return f"skipped: {error}", {}
+        except UnsupportedSpec as error:
+            return f"declined: {getattr(error, 'reason', error)}", {}
+        except WrongResult as error:
+            return f"WRONG: {error}", {}
+        except Exception as error:
+            failure = f"failed: {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
+        try:
+            if self.device is not None:
+                self.device.synchronize()
+                self.device.free()
+        except Exception as error:
+            raise Stopped(f"{failure}; then the device: {error}") from error
+        return failure[:300], {}
