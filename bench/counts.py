@@ -19,8 +19,9 @@ from .study import Context, Rows, Study
 
 ROWS, COLUMNS = 56, 32
 FILTERS, QUICK_FILTERS = (3, 5, 7, 9, 11), (3, 5)
-VARIANTS = {"direct": {"rows": "reload", "exchange": "none"}, "column only": {"rows": "reload", "exchange": "select"},
-            "row only": {"rows": "reuse", "exchange": "none"}, "both": {"rows": "reuse", "exchange": "select"}}
+VARIANTS = {name: {"rows": rows, "exchange": exchange, "decomposition": "paper"} for name, rows, exchange in (
+    ("direct", "reload", "none"), ("column only", "reload", "select"), ("row only", "reuse", "none"),
+    ("both", "reuse", "select"))}
 HARDWARE = ("direct", "reuse", "reuse:exchange=packed", "reuse:rows=reload", "reuse:exchange=none",
             "reuse:edges=direct", "reuse:weights=cached")
 HARDWARE_SIZE, HARDWARE_FILTER = 512, 5

@@ -109,7 +109,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     columns = -(-shape.q // options.block_size_x) * options.block_size_x
     rows = -(-shape.p // options.block_size_y) * options.block_size_y
     threads = shape.n * columns * rows * (shape.k // options.k_tile)
-    return threads / 32 * (20 + shape.reduction * (2.5 + 1.5 * options.k_tile))
+    return threads / 32 * (20 + shape.reduction * (3 + 1.5 * options.k_tile))
 
 
 ALGORITHM = Algorithm(name="direct", summary="one thread per output column, every tap loaded; any layer",

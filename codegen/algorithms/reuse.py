@@ -37,6 +37,7 @@ NARROW = 7                    # columns up to which the paper's decomposition is
 WEIGHTS_IN_FLIGHT = 64        # registers the compiler likes to fill with weights it reads inside the channel loop
 WIDEST_FILTER = 31
 WARPS_WANTED = 132 * 32       # sub-blocks that keep a large GPU (132 multiprocessors) busy
+WARPS_TO_FILL = 132 * 8       # with fewer, multiprocessors wait for single warps
 FEWEST_ROWS = 7
 STATEMENT_COLUMNS = 5         # columns that one FMA statement of the text spans
 
@@ -333,14 +334,16 @@ def space(spec: KernelSpec) -> Iterable[ReuseOptions]:
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """Warp instructions: whole sub-blocks at the fast path's price, the other outputs at the direct one's."""
+    """Warp instructions: whole sub-blocks at the fast path's price, the other outputs at the direct one's; more for a
+    layer with too few sub-blocks to fill a large GPU, where the time of one warp counts."""
     options, numbers, spec = plan.options, plan.numbers, plan.spec
     predicated = options.edges is Edges.PREDICATED
     rows = shape.p if predicated else max(0, shape.h - spec.r + 1)
     columns = -(-shape.q // LANES) if predicated else max(0, shape.w - spec.s + 1) // LANES
     bands = -(-rows // options.sub_block_rows)
     input_rows = rows + bands * (spec.r - 1) if options.rows is Rows.REUSE else rows * spec.r
-    weight_reads = 0.0 if numbers.weights_in_registers else 0.4 * numbers.taps * options.k_tile
+    held = spec.channels == 1 and not numbers.reread_weights
+    weight_reads = 0.0 if held else 0.4 * numbers.taps * options.k_tile
     guard = len(numbers.columns.loads) if predicated else 0
     per_row = spec.channels * (2 * len(numbers.columns.loads) + guard + 2.5 * len(numbers.columns.swaps) + 4
                                + weight_reads) + 6
@@ -348,7 +351,9 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     fast = columns * (input_rows * per_row + fma)
     inner = rows * columns * LANES
     direct = (shape.p * shape.q - min(inner, shape.p * shape.q)) / LANES * options.k_tile * (25 + 4.0 * shape.reduction)
-    return shape.n * spec.groups * numbers.k_tiles * (fast + direct)
+    tiles = shape.n * spec.groups * numbers.k_tiles
+    warps = tiles * max(1, columns) * max(1, bands)
+    return tiles * (fast + direct) * max(1.0, WARPS_TO_FILL / warps)
 
 
 ALGORITHM = Algorithm(name="reuse", summary="column reuse by shuffles and row reuse in registers (CLUSTER 2020, Alg. 4)",
