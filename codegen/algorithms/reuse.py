@@ -153,10 +153,16 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ReuseOptions:
 def _rows_for(shape: ConvShape, options: ReuseOptions) -> int:
     """Rows of a sub-block: the paper's 56, halved while the layer would not fill a large GPU with warps."""
     rows = ReuseOptions.sub_block_rows
-    columns = shape.n * shape.k // options.k_tile * -(-shape.q // LANES)
+    columns = _assumed_batch(shape) * shape.k // options.k_tile * -(-shape.q // LANES)
     while rows > max(FEWEST_ROWS, shape.r) and columns * -(-shape.p // rows) < WARPS_WANTED:
         rows //= 2
     return rows
+
+
+def _assumed_batch(shape: ConvShape) -> int:
+    """The batch is never looked at, so that all batches share a kernel: a plane is taken to come alone, a layer of
+    channels in a batch of 16."""
+    return 1 if shape.c == shape.k == 1 else 16
 
 
 def plan(spec: KernelSpec, options: ReuseOptions) -> KernelPlan:
@@ -255,10 +261,10 @@ def _channel_stride(spec: KernelSpec, padded: bool) -> int:
 
 def _grid(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers) -> tuple[Blocks, Blocks, Blocks]:
     wide, tall = LANES * options.warp_columns, options.sub_block_rows * options.warp_rows
-    # With direct edges one more job stands beside the last whole sub-block, and one more row of jobs makes the frame.
-    beside = wide if options.edges is Edges.DIRECT and sum(spec.padding[1]) else wide - 1
+    # With direct edges the frame above and below is one more row of jobs; the job beside the last whole sub-block is
+    # within ceil(Q / 32), since then fewer than Q columns are inner ones.
     below = options.sub_block_rows if options.edges is Edges.DIRECT and numbers.frame_rows else 0
-    return (Blocks(of=Dimension.Q, add=beside, per=wide, limit=GRID_LIMIT[0]),
+    return (Blocks(of=Dimension.Q, add=wide - 1, per=wide, limit=GRID_LIMIT[0]),
             Blocks(of=Dimension.P, add=tall - 1 + below, per=tall, limit=GRID_LIMIT[1]),
             Blocks(of=Dimension.N, times=spec.groups * numbers.k_tiles, limit=GRID_LIMIT[2]))
 
@@ -352,7 +358,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     inner = rows * columns * LANES
     direct = (shape.p * shape.q - min(inner, shape.p * shape.q)) / LANES * options.k_tile * (25 + 4.0 * shape.reduction)
     tiles = shape.n * spec.groups * numbers.k_tiles
-    warps = tiles * max(1, columns) * max(1, bands)
+    warps = tiles // shape.n * _assumed_batch(shape) * max(1, columns) * max(1, bands)
     return tiles * (fast + direct) * max(1.0, WARPS_TO_FILL / warps)
 
 

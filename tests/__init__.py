@@ -1,0 +1,1 @@
+"""The test rings: unit, golden, cpu, gpu. What they share lies here: reference, cases, drawn layers."""

@@ -1,0 +1,86 @@
+"""Running one layer through its emitted kernel and holding every output against the float64 reference."""
+
+from __future__ import annotations
+
+import functools
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Iterable, Mapping
+
+import numpy as np
+
+from warpconv.codegen.errors import ToolNotFound
+from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue
+from warpconv.runtime.conv import specialize
+from warpconv.runtime.cpu import LaunchReport, Mode, backend, find_toolchain
+from warpconv.runtime.kernel import Kernel
+
+from . import reference, settings
+
+
+@functools.lru_cache(maxsize=1)
+def no_cpu_device() -> str | None:
+    """Why there is no CPU device here; None where there is one."""
+    try:
+        find_toolchain()
+    except ToolNotFound as error:
+        return str(error)
+    return None
+
+
+def planned(shape: ConvShape, algorithm: str = "auto", values: Mapping[str, Any] | None = None,
+            epilogue: Iterable[Epilogue] = (), arch: str = "sm_90") -> KernelPlan:
+    """The plan of a layer with plan values over the defaults."""
+    return plan_layer(shape, algorithm=algorithm, arch=arch, epilogue=tuple(epilogue), settings=values)
+
+
+def cpu_kernel(plan: KernelPlan, mode: Mode = Mode.FAST) -> Kernel:
+    """A plan's kernel on the CPU device, in either mode (``specialize`` always makes the fast one)."""
+    loaded, source = backend.load(plan, mode=mode)
+    return Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)
+
+
+def compile_ahead(load: Callable[[Any], Any], plans: Iterable[Any], workers: int = 2) -> None:
+    """Build kernels side by side; compilers are other processes. Errors are left to the test that needs the kernel."""
+    def one(plan: Any) -> None:
+        try:
+            load(plan)
+        except Exception:       # noqa: BLE001 - whatever it is, the test meets it again and shows it
+            pass
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(one, plans))
+
+
+def check_kernel(kernel: Kernel, shape: ConvShape, *, seed: int = 0) -> np.ndarray:
+    """Call ``kernel`` on random arrays of ``shape`` with poisoned output memory; AssertionError if a value is wrong."""
+    x, w, bias = reference.operands(shape, settings.generator(seed))
+    epilogue = kernel.spec.epilogue
+    given = bias if Epilogue.BIAS in epilogue else None
+    out = np.full(shape.output_shape, np.nan, np.float32)
+    before = x.copy(), w.copy()
+    result = kernel(x, w, given, out=out)
+    assert result is out
+    assert np.array_equal(x, before[0]) and np.array_equal(w, before[1]), "the kernel wrote to its input"
+    wanted = reference.expected(x, w, shape, bias=given, epilogue=epilogue)
+    wanted.check(out, f"{kernel!r}, {shape}, values {kernel.plan.settings() if kernel.plan else 'of a pack'}")
+    return out
+
+
+def check_layer(device: str, shape: ConvShape, algorithm: str = "auto", values: Mapping[str, Any] | None = None,
+                epilogue: Iterable[Epilogue] = (), *, seed: int = 0) -> Kernel:
+    """Specialise a layer for ``device`` ('cpu' or 'cuda') and check it; the kernel, for what else a test asks."""
+    kernel = specialize(shape, device=device, algorithm=algorithm, settings=values, epilogue=tuple(epilogue))
+    check_kernel(kernel, shape, seed=seed)
+    return kernel
+
+
+def check_checked(plan: KernelPlan, shape: ConvShape, *, seed: int = 0) -> tuple[LaunchReport, ...]:
+    """Run a plan in CHECK mode: right values, no fault (which would raise), every output written; the reports."""
+    kernel = cpu_kernel(plan, Mode.CHECK)
+    loaded = kernel._backend
+    before = len(loaded.reports)
+    check_kernel(kernel, shape, seed=seed)
+    return tuple(loaded.reports[before:])

@@ -1,0 +1,1 @@
+"""Emitted kernels, executed on the CPU device."""

@@ -1,0 +1,1 @@
+"""Emitted CUDA under review."""

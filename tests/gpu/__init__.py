@@ -1,0 +1,1 @@
+"""Emitted kernels on a GPU (marked; skipped with the reason where there is none)."""

@@ -1,0 +1,92 @@
+"""What the GPU tests share: kernels of cases, arrays of each library, and the primary context for PyCUDA."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import Any, Iterator
+
+import numpy as np
+
+from tests import checks, reference, settings
+from tests.cases import Case
+from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue
+from warpconv.runtime.build import build
+from warpconv.runtime.conv import specialize
+from warpconv.runtime.cuda import contexts
+from warpconv.runtime.kernel import Kernel
+
+COMPILERS = 8
+
+
+@functools.lru_cache(maxsize=1)
+def arch() -> str:
+    return contexts.arch(0)
+
+
+def build_ahead(cases: list[Case]) -> None:
+    """Compile side by side; a hit in the disk cache is all that the tests then meet."""
+    checks.compile_ahead(lambda case: build(case.plan(arch())), cases, COMPILERS)
+
+
+def kernel_of(plan: KernelPlan) -> Kernel:
+    return specialize(plan.spec.example_shape(), device="cuda", plan=plan)
+
+
+def local_bytes(kernel: Kernel) -> int:
+    """Local memory a thread, as the driver reports it for the loaded kernel."""
+    return max(entry.local_bytes for entry in kernel._backend.attributes().values())
+
+
+def promises_registers(plan: KernelPlan) -> bool:
+    """The plan says no spills, and no plan value forces the compiler below the registers that it plans."""
+    return plan.cost.no_spills and getattr(plan.options, "min_blocks", 1) in (0, 1)
+
+
+class Layer:
+    """Operands of a layer in host memory, and what must come out."""
+
+    def __init__(self, shape: ConvShape, *, seed: int = 0, epilogue: tuple[Epilogue, ...] = ()):
+        self.shape = shape
+        self.x, self.w, bias = reference.operands(shape, settings.generator(seed))
+        self.bias = bias if Epilogue.BIAS in epilogue else None
+        self.expected = reference.expected(self.x, self.w, shape, bias=self.bias, epilogue=epilogue)
+
+    def check(self, got: Any, what: str = "") -> None:
+        self.expected.check(to_host(got), what)
+
+
+def to_host(array: Any) -> np.ndarray:
+    """NumPy, torch, CuPy or PyCUDA to NumPy."""
+    if isinstance(array, np.ndarray):
+        return array
+    if hasattr(array, "cpu"):
+        return array.cpu().numpy()
+    return array.get()
+
+
+@contextlib.contextmanager
+def primary_context() -> Iterator[Any]:
+    """PyCUDA in the primary context, which it does not enter on its own."""
+    context = contexts.driver().Device(0).retain_primary_context()
+    context.push()
+    try:
+        yield context
+    finally:
+        context.pop()
+
+
+@contextlib.contextmanager
+def no_host_copies(monkeypatch: Any) -> Iterator[None]:
+    """Any copy between host and GPU by warpconv fails inside."""
+    from warpconv.runtime.cuda import memory
+
+    def refuse(*args: Any) -> None:
+        raise AssertionError("a copy between host and GPU")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "copy_in", refuse)
+        patch.setattr(memory, "copy_out", refuse)
+        yield

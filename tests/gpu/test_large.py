@@ -1,0 +1,92 @@
+"""Sizes past the limits of grids and of 32-bit indices."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+import warpconv
+from tests import reference, settings
+from tests.gpu import support
+from warpconv.codegen.shape import ConvShape
+
+pytestmark = pytest.mark.gpu
+
+KINDS = [("direct", {}), ("reuse", {"edges": "direct"}), ("reuse", {"edges": "predicated"}),
+         ("reuse", {"rows": "reload", "exchange": "packed"})]
+ids = ["direct", "reuse", "predicated", "reload"]
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return pytest.importorskip("torch")
+
+
+def check_rows(torch, shape: ConvShape, algorithm: str, values: dict, rows: list[int], image: int = 0) -> None:
+    """Run a big layer of one channel with 3x3 filter and padding 1; no output may be missing, some rows are checked."""
+    assert (shape.r, shape.s, shape.c, shape.k, shape.padding) == (3, 3, 1, 1, ((1, 1), (1, 1)))
+    generator = torch.Generator(device="cuda").manual_seed(settings.seed)
+    x = torch.empty(shape.input_shape, device="cuda").uniform_(-1, 1, generator=generator)
+    w = settings.generator(2).standard_normal((1, 1, 3, 3)).astype(np.float32)
+    kernel = warpconv.specialize(shape, device="cuda", algorithm=algorithm, settings=values)
+    out = torch.full(shape.output_shape, float("nan"), device="cuda")
+    kernel(x, torch.tensor(w, device="cuda"), out=out)
+    torch.cuda.synchronize()
+    for part in out.flatten().split(2**28):
+        assert not bool(torch.isnan(part).any()), "outputs are missing"
+    for row in rows:
+        window = np.zeros((1, 1, 3, shape.w), np.float32)
+        first, last = max(0, row - 1), min(shape.h, row + 2)
+        window[0, 0, first - (row - 1):last - (row - 1)] = support.to_host(x[image, 0, first:last])
+        strip = ConvShape(c=1, h=3, w=shape.w, k=1, r=3, s=3, padding=(0, 1))
+        reference.expected(window, w, strip).check(support.to_host(out[image:image + 1, :, row:row + 1].contiguous()),
+                                                   f"{algorithm} {values}, row {row}")
+    del x, out
+    torch.cuda.empty_cache()
+
+
+@pytest.mark.parametrize("algorithm, values", KINDS, ids=ids)
+def test_more_than_2_31_elements(torch, algorithm, values):
+    side = 46400
+    shape = ConvShape(c=1, h=side, w=side, k=1, r=3, s=3, padding=1)
+    assert shape.h * shape.w > 2**31
+    edge = 2**31 // side
+    check_rows(torch, shape, algorithm, values, [0, 1, 20000, edge - 1, edge, edge + 1, side - 2, side - 1])
+
+
+@pytest.mark.parametrize("algorithm, values", KINDS[:2], ids=ids[:2])
+def test_more_than_2_31_elements_in_a_batch(torch, algorithm, values):
+    shape = ConvShape(n=530, c=1, h=2050, w=2050, k=1, r=3, s=3, padding=1)
+    assert shape.n * shape.h * shape.w > 2**31
+    for image in (0, 511, 529):
+        check_rows(torch, shape, algorithm, values, [0, 1000, 2049], image)
+
+
+@functools.lru_cache(maxsize=None)
+def layer_of(shape: ConvShape) -> support.Layer:
+    """The reference takes longer than all the kernels, so it is made once."""
+    return support.Layer(shape)
+
+
+@pytest.mark.parametrize("algorithm, values", KINDS, ids=ids)
+@pytest.mark.parametrize("planes", [dict(n=70000, c=1, k=1), dict(n=35001, c=1, k=2), dict(n=1, c=70000, k=70000,
+                                                                                          groups=70000)],
+                         ids=["images", "images and filters", "groups"])
+def test_70000_planes(algorithm, values, planes):
+    shape = ConvShape(h=5, w=35, r=3, s=3, padding=1, **planes)
+    kernel = warpconv.specialize(shape, device="cuda", algorithm=algorithm, settings={**values, "k_tile": 1})
+    layer = layer_of(shape)
+    out = np.full(shape.output_shape, np.nan, np.float32)
+    layer.check(kernel(layer.x, layer.w, out=out), algorithm)
+
+
+@pytest.mark.parametrize("algorithm, values", KINDS, ids=ids)
+def test_tall_and_wide_images(torch, algorithm, values):
+    long = 4_000_003
+    shape = ConvShape(c=1, h=long, w=9, k=1, r=3, s=3, padding=1)
+    check_rows(torch, shape, algorithm, values, [0, 1, 65535 * 4, 65535 * 56, 65536 * 56, long - 2, long - 1])
+    small_blocks = {"block_size_y": 4} if algorithm == "direct" else {"sub_block_rows": 3, "warp_rows": 1}
+    check_rows(torch, shape, algorithm, {**values, **small_blocks}, [0, 65535 * 3, 65536 * 3 + 1, long - 1])
+    check_rows(torch, ConvShape(c=1, h=9, w=long, k=1, r=3, s=3, padding=1), algorithm, values, [0, 1, 8])

@@ -1,0 +1,28 @@
+"""What the command line of pytest decides for all rings, as modules see it while they are imported."""
+
+from __future__ import annotations
+
+import numpy as np
+
+# set by tests/conftest.py before any test module is imported
+seed = 0
+drawn: int | None = None
+update_golden = False
+
+DRAWN_ON_CPU = 200
+DRAWN_ON_GPU = 3000
+
+
+def drawn_on_cpu() -> int:
+    """Layers that the CPU ring draws."""
+    return DRAWN_ON_CPU if drawn is None else drawn
+
+
+def drawn_on_gpu() -> int:
+    """Layers that the GPU ring draws."""
+    return DRAWN_ON_GPU if drawn is None else drawn
+
+
+def generator(*parts: int) -> np.random.Generator:
+    """Random numbers that depend on the run's seed and on ``parts``."""
+    return np.random.default_rng([seed, *parts])
