@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -16,24 +16,22 @@ from .arrays import ArrayView
 
 @dataclass(slots=True)
 class Call:
-    """Operands by their argument names in the program (no weight where a Filter was given); ``temporaries`` must live
-    until the work is done."""
+    """Operands by their argument names in the program (no weight where a Filter was given); ``copied`` if one of them is
+    a contiguous copy that its library made on its current stream."""
 
     shape: ConvShape
     operands: dict[str, ArrayView]
-    output: Any
-    temporaries: list[Any] = field(default_factory=list)
+    copied: bool = False
 
 
-def check_operand(value: Any, argument: str, spec: KernelSpec, ndim: int) -> tuple[Any, ArrayView]:
-    """An input array as C-contiguous memory; one that is not is copied by its own library.
+def check_operand(value: Any, argument: str, spec: KernelSpec, ndim: int, stream: int | None = None) -> ArrayView:
+    """An input array as C-contiguous memory, to be used on ``stream``; one that is not is copied by its own library
+    (the view's owner is then the copy).
 
     Raises ArgumentTypeError, ShapeError or ArgumentError (see arrays.view).
     """
-    view = arrays.view(value, argument, dtypes=(spec.dtype,), ndim=ndim)
-    if view.contiguous:
-        return value, view
-    return arrays.as_contiguous(value, view, argument)
+    view = arrays.view(value, argument, dtypes=(spec.dtype,), ndim=ndim, stream=stream)
+    return view if view.contiguous else arrays.as_contiguous(value, view, argument)[1]
 
 
 def layer_of(spec: KernelSpec, x: tuple[int, ...]) -> ConvShape:
@@ -56,7 +54,7 @@ def check_weight(spec: KernelSpec, view: ArrayView) -> None:
                          hint=f"it was made for {expected}")
 
 
-def check_bias(spec: KernelSpec, bias: Any, x: ArrayView) -> ArrayView | None:
+def check_bias(spec: KernelSpec, bias: Any, x: ArrayView, stream: int | None = None) -> ArrayView | None:
     """The bias as memory, or None where the kernel adds none. Raises ArgumentError where kernel and call differ."""
     wanted = Epilogue.BIAS in spec.epilogue
     if bias is None:
@@ -67,7 +65,7 @@ def check_bias(spec: KernelSpec, bias: Any, x: ArrayView) -> ArrayView | None:
     if not wanted:
         raise ArgumentError("this kernel was made without a bias", argument="bias",
                             hint="specialize(..., epilogue=('bias',)) or conv2d(..., bias=...)")
-    _, view = check_operand(bias, "bias", spec, 1)
+    view = check_operand(bias, "bias", spec, 1, stream)
     if view.shape != (spec.k,):
         raise ShapeError("bias must have one element per filter", argument="bias", value=view.shape, hint=f"({spec.k},)")
     same_memory(view, x, "bias")

@@ -71,14 +71,15 @@ class Kernel:
     def __call__(self, input: Any, weight: Any, bias: Any = None, *, out: Any = None, stream: Any = None) -> Any:
         """Raises ShapeError, ArgumentError or ArgumentTypeError before anything is launched or written."""
         spec = self.spec
-        held_x, x = check_operand(input, "input", spec, 4)
+        handle = self._handle(stream)
+        x = check_operand(input, "input", spec, 4, handle)
         self._check_place(x, "input")
         shape = self._shapes.get(x.shape)
         if shape is None:
             shape = self._shapes[x.shape] = layer_of(spec, x.shape)
-        prepared, held_w, w = self._weight(weight, x)
-        b = check_bias(spec, bias, x)
-        queue = self._queue(stream, x)
+        prepared, w = self._weight(weight, x, handle)
+        b = check_bias(spec, bias, x, handle)
+        queue = self._queue(stream, handle, x)
         inputs = {"input": x, **({"weight": w} if w is not None else {}), **({"bias": b} if b is not None else {})}
         if out is None:
             out = arrays.empty(x, shape.output_shape, spec.dtype, stream=queue.handle if queue is not None else 0)
@@ -91,9 +92,9 @@ class Kernel:
             operands[names[Role.WEIGHT]] = w
         if b is not None:
             operands[names[Role.BIAS]] = b
-        call = Call(shape=shape, operands=operands, output=out,
-                    temporaries=[held for held, given in ((held_x, input), (held_w, weight)) if held is not given])
-        self._backend.run(call, prepared, queue)
+        given = (input, weight, bias)
+        copied = any(v is not None and v.is_device and v.owner is not g for v, g in zip((x, w, b), given))
+        self._backend.run(Call(shape=shape, operands=operands, copied=copied), prepared, queue)
         return out
 
     def prepare(self, weight: Any, *, stream: Any = None) -> Filter:
@@ -101,10 +102,11 @@ class Kernel:
 
         Raises ShapeError or ArgumentTypeError where it does not fit.
         """
-        _, view = check_operand(weight, "weight", self.spec, 4)
+        handle = self._handle(stream)
+        view = check_operand(weight, "weight", self.spec, 4, handle)
         check_weight(self.spec, view)
         self._check_place(view, "weight")
-        return Filter(self, self._backend.prepare(view, self._queue(stream, view)), view.shape)
+        return Filter(self, self._backend.prepare(view, self._queue(stream, handle, view)), view.shape)
 
     def workspace_bytes(self, shape: ConvShape) -> int:
         """Bytes of workspace that a call of ``shape`` takes from the pool."""
@@ -113,29 +115,33 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<warpconv.Kernel {self.spec.name} on {self.device}: {self.spec}>"
 
-    def _weight(self, weight: Any, x: ArrayView) -> tuple[Prepared | None, Any, ArrayView | None]:
+    def _weight(self, weight: Any, x: ArrayView, handle: int | None) -> tuple[Prepared | None, ArrayView | None]:
         if isinstance(weight, Filter):
             if weight.kernel._backend is not self._backend:
                 raise ArgumentError("this Filter was prepared by another kernel", argument="weight",
                                     hint="kernel.prepare(weight) of the kernel that is called")
-            return weight._prepared, weight, None
-        held, view = check_operand(weight, "weight", self.spec, 4)
+            return weight._prepared, None
+        view = check_operand(weight, "weight", self.spec, 4, handle)
         check_weight(self.spec, view)
         same_memory(view, x, "weight")
-        return None, held, view
+        return None, view
 
-    def _queue(self, stream: Any, x: ArrayView) -> Any:
+    def _handle(self, stream: Any) -> int | None:
+        """The handle of a stream that the caller named."""
+        if stream is None:
+            return None
+        if self._backend.ordinal is None:
+            raise ArgumentError("the CPU device has no streams", argument="stream", value=stream, hint="leave it out")
+        return arrays.stream_handle(stream)
+
+    def _queue(self, stream: Any, handle: int | None, x: ArrayView) -> Any:
         """The stream to work on: the caller's, else the one that the input's library is on. None on the CPU device."""
         if self._backend.ordinal is None:
-            if stream is not None:
-                raise ArgumentError("the CPU device has no streams", argument="stream", value=stream,
-                                    hint="leave it out")
             return None
         from .cuda.backend import Queue
-        if stream is None:
+        if handle is None:
             return Queue((arrays.current_stream(x) or 0) if x.is_device else 0)
-        own = stream if type(stream).__module__.startswith("pycuda") else None
-        return Queue(arrays.stream_handle(stream), True, own)
+        return Queue(handle, True, stream if type(stream).__module__.startswith("pycuda") else None)
 
     def _check_place(self, view: ArrayView, argument: str) -> None:
         if view.is_device and view.device != self._backend.ordinal:

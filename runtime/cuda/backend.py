@@ -8,7 +8,7 @@ from typing import Any, Iterable, Mapping
 
 from warpconv.codegen.plan import Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.arrays import ArrayKind, ArrayView
+from warpconv.runtime.arrays import ArrayKind, ArrayView, current_stream
 from warpconv.runtime.call import Call, name_of
 from warpconv.runtime.steps import execute
 
@@ -118,6 +118,8 @@ class CudaBackend:
         x = call.operands[self._input]
         with contexts.activate(self.ordinal, x.pointer if x.is_device else 0):
             queue = self._ordered(queue, call.operands.values())
+            if call.copied and (copied_on := current_stream(x)) is not None:
+                streams.order(copied_on, queue.handle)
             if x.is_device:
                 pointers = {name: v.pointer for name, v in call.operands.items()}
                 self._queue(call, pointers, prepared, queue)
@@ -160,12 +162,9 @@ class CudaBackend:
         return prepared.loaded[by_pycuda]
 
     def _hold(self, call: Call, queue: Queue) -> None:
-        """Keep alive what could be freed or reused before the stream has passed: temporaries, and arrays whose
-        library orders its memory on another stream than the caller's."""
-        held = list(call.temporaries)
-        for view in call.operands.values():
-            if queue.named or view.kind not in _FRAMEWORKS:
-                held.append(view.owner)
+        """Keep alive what could be freed or reused before the stream has passed: arrays whose library does not order its
+        memory on this stream."""
+        held = [view.owner for view in call.operands.values() if queue.named or view.kind not in _FRAMEWORKS]
         if held:
             memory.keep_alive.hold(held, queue.handle)
 
