@@ -22,7 +22,7 @@ class DType(enum.Enum):
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""
-        return _ITEMSIZE[self]
+        return self._itemsize
 
     @property
     def c_name(self) -> str:
@@ -50,6 +50,8 @@ class Layout(enum.Enum):
 
 _ITEMSIZE = {DType.FLOAT32: 4, DType.FLOAT16: 2, DType.BFLOAT16: 2, DType.UINT8: 1, DType.INT8: 1, DType.UINT16: 2,
              DType.INT16: 2, DType.INT32: 4}
+for _dtype, _bytes in _ITEMSIZE.items():
+    _dtype._itemsize = _bytes      # an attribute: asked for in every call, and hashing an Enum member is slow
 _C_NAME = {DType.FLOAT32: "float", DType.FLOAT16: "unsigned short", DType.BFLOAT16: "unsigned short",
            DType.UINT8: "unsigned char", DType.INT8: "signed char", DType.UINT16: "unsigned short",
            DType.INT16: "short", DType.INT32: "int"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,12 +72,12 @@ class ConvShape:
 
     # ---- derived sizes
 
-    @property
+    @functools.cached_property
     def p(self) -> int:
         """Output height."""
         return _outputs(self.h, self.r, self.stride[0], self.padding[0], self.dilation[0])
 
-    @property
+    @functools.cached_property
     def q(self) -> int:
         """Output width."""
         return _outputs(self.w, self.s, self.stride[1], self.padding[1], self.dilation[1])
@@ -89,7 +90,7 @@ class ConvShape:
     def weight_shape(self) -> tuple[int, int, int, int]:
         return self.k, self.c // self.groups, self.r, self.s
 
-    @property
+    @functools.cached_property
     def output_shape(self) -> tuple[int, int, int, int]:
         return self.n, self.k, self.p, self.q
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from warpconv.codegen.dtypes import DType
 
@@ -19,9 +19,9 @@ class ArrayKind(enum.Enum):
     DLPACK = "dlpack"
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayView:
-    """Memory as a kernel sees it; ``owner`` keeps it alive as long as the view lives."""
+class ArrayView(NamedTuple):
+    """Memory as a kernel sees it; ``owner`` keeps it alive as long as the view lives. (A tuple, because one is made for
+    every array of every call.)"""
 
     kind: ArrayKind
     pointer: int

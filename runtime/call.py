@@ -72,7 +72,7 @@ def check_bias(spec: KernelSpec, bias: Any, x: ArrayView, stream: int | None = N
     return view
 
 
-def check_out(out: Any, shape: ConvShape, inputs: dict[str, ArrayView]) -> ArrayView:
+def check_out(out: Any, shape: ConvShape, inputs: dict[str, ArrayView | None]) -> ArrayView:
     """A given output as memory. Raises ShapeError, ArgumentTypeError, or ArgumentError if it overlaps an input."""
     view = arrays.view(out, "out", dtypes=(shape.dtype,), ndim=4, writable=True)
     if view.shape != shape.output_shape:
@@ -82,16 +82,18 @@ def check_out(out: Any, shape: ConvShape, inputs: dict[str, ArrayView]) -> Array
         raise ArgumentError("out is not contiguous", argument="out", value=view.strides,
                             hint="give a C-contiguous array, or none and copy the result")
     for name, other in inputs.items():
-        same_memory(view, other, "out", f"{name} is")
+        if other is None:
+            continue
+        same_memory(view, other, "out", name)
         if arrays.overlaps(view, other):
             raise ArgumentError(f"out shares memory with {name}", argument="out", hint="give memory of its own")
     return view
 
 
-def same_memory(view: ArrayView, other: ArrayView, argument: str, whose: str = "input is") -> None:
+def same_memory(view: ArrayView, other: ArrayView, argument: str, whose: str = "input") -> None:
     """Raises ArgumentTypeError where one array is in host memory and the other on a GPU, or they are on two GPUs."""
     if view.device != other.device:
-        raise ArgumentTypeError(f"{argument} is {place(view.device)} and {whose} {place(other.device)}",
+        raise ArgumentTypeError(f"{argument} is {place(view.device)} and {whose} is {place(other.device)}",
                                 argument=argument, hint="move both to one device")
 
 

@@ -61,7 +61,8 @@ class Kernel:
         self.plan = plan          # None for a kernel served from a pack
         self._backend = backend
         self._shapes: dict[tuple[int, ...], ConvShape] = {}
-        self._names = {role: name_of(program, role) for role in (Role.INPUT, Role.WEIGHT, Role.BIAS, Role.OUTPUT)}
+        self._x, self._w, self._bias, self._y = (name_of(program, role) for role in (Role.INPUT, Role.WEIGHT, Role.BIAS,
+                                                                                     Role.OUTPUT))
 
     @property
     def device(self) -> str:
@@ -80,18 +81,17 @@ class Kernel:
         prepared, w = self._weight(weight, x, handle)
         b = check_bias(spec, bias, x, handle)
         queue = self._queue(stream, handle, x)
-        inputs = {"input": x, **({"weight": w} if w is not None else {}), **({"bias": b} if b is not None else {})}
+        operands = {self._x: x}
+        if w is not None:
+            operands[self._w] = w
+        if b is not None:
+            operands[self._bias] = b
         if out is None:
             out = arrays.empty(x, shape.output_shape, spec.dtype, stream=queue.handle if queue is not None else 0)
             y = arrays.view(out, "out")
         else:
-            y = check_out(out, shape, inputs)
-        names = self._names
-        operands = {names[Role.INPUT]: x, names[Role.OUTPUT]: y}
-        if w is not None:
-            operands[names[Role.WEIGHT]] = w
-        if b is not None:
-            operands[names[Role.BIAS]] = b
+            y = check_out(out, shape, {"input": x, "weight": w, "bias": b})
+        operands[self._y] = y
         given = (input, weight, bias)
         copied = any(v is not None and v.is_device and v.owner is not g for v, g in zip((x, w, b), given))
         self._backend.run(Call(shape=shape, operands=operands, copied=copied), prepared, queue)
