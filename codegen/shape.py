@@ -10,8 +10,9 @@ from typing import Any
 from .dtypes import DType, Layout
 from .errors import ArgumentTypeError, ShapeError
 
-# Sizes stay clear of 2^31 so that a row or column index plus a tile never overflows an int in a kernel.
-LARGEST_SIZE = 2**31 - 2**16
+# Sizes stay clear of 2^31 so that an index plus a step of a grid-stride loop (65535 blocks of at most 64 rows) never
+# overflows an int in a kernel.
+LARGEST_SIZE = 2**31 - 2**22
 LARGEST_PADDING = 2**14
 
 Pair = tuple[int, int]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 from .arch import Arch
 from .dtypes import DType, Layout
-from .errors import ArgumentError
-from .shape import ConvShape, Pair, describe_geometry
+from .errors import ArgumentError, ArgumentTypeError
+from .shape import ConvShape, LARGEST_SIZE, Pair, describe_geometry
 
 
 class Operation(enum.Enum):
@@ -104,17 +105,26 @@ class KernelSpec:
 
 
 def index_bits(shape: ConvShape) -> int:
-    """32 if every element offset of the layer's tensors fits an int, else 64."""
+    """32 if every element offset of the layer's tensors, and a loop's step beyond it, fits an int, else 64."""
     n, c, h, w = shape.input_shape
     largest = max(n * c * h * w, n * shape.k * shape.p * shape.q, shape.k * shape.reduction)
-    return 32 if largest < 2**31 else 64
+    return 32 if largest <= LARGEST_SIZE else 64
 
 
-def parse_epilogue(epilogue: Iterable[Any], *, bias: bool = False, activation: str | None = None) -> tuple[Epilogue, ...]:
-    """The epilogue list of a call: bias first when one is given, ``activation`` as sugar for a last step."""
+def parse_epilogue(epilogue: Iterable[Any], *, bias: bool = False, activation: str | None = None,
+                   takes_bias: bool = False) -> tuple[Epilogue, ...]:
+    """The epilogue list of a call: bias first when one is given, ``activation`` as sugar for a last step.
+
+    ``takes_bias``: the list itself may ask for a bias, to be given later. Raises ArgumentTypeError for what is no list,
+    ArgumentError for unknown steps and a bias that is missing or doubled.
+    """
     if isinstance(epilogue, (str, Epilogue)):
         epilogue = (epilogue,)
+    if not isinstance(epilogue, Iterable):
+        raise ArgumentTypeError("epilogue must be a list of steps", argument="epilogue", value=epilogue,
+                                hint="e.g. ('bias', 'relu'), or ()")
     steps = [Epilogue.parse(step) for step in epilogue]
+    bias = bias or (takes_bias and Epilogue.BIAS in steps)
     if bias and Epilogue.BIAS not in steps:
         steps.insert(0, Epilogue.BIAS)
     if not bias and Epilogue.BIAS in steps:

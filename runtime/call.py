@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.plan import Program, Role
 from warpconv.codegen.shape import ConvShape
@@ -14,23 +15,19 @@ from . import arrays
 from .arrays import ArrayView
 
 
+MOST_LAYERS = 4096      # sizes that a kernel remembers
+
+
 @dataclass(slots=True)
 class Call:
-    """Operands by their argument names in the program (no weight where a Filter was given); ``copied`` if one of them is
-    a contiguous copy that its library made on its current stream."""
+    """Operands by their argument names in the program (no weight where a Filter was given)."""
 
     shape: ConvShape
     operands: dict[str, ArrayView]
-    copied: bool = False
 
 
-def check_operand(value: Any, argument: str, spec: KernelSpec, ndim: int, stream: int | None = None) -> ArrayView:
-    """An input array as C-contiguous memory, to be used on ``stream``; one that is not is copied by its own library
-    (the view's owner is then the copy).
-
-    Raises ArgumentTypeError, ShapeError or ArgumentError (see arrays.view).
-    """
-    view = arrays.view(value, argument, dtypes=(spec.dtype,), ndim=ndim, stream=stream)
+def contiguous(value: Any, view: ArrayView, argument: str) -> ArrayView:
+    """The operand as C-contiguous memory; one that is not is copied by its own library (the view's owner is the copy)."""
     return view if view.contiguous else arrays.as_contiguous(value, view, argument)[1]
 
 
@@ -40,7 +37,7 @@ def layer_of(spec: KernelSpec, x: tuple[int, ...]) -> ConvShape:
     if c != spec.c:
         raise ShapeError(f"this kernel was made for {spec.c} input channels, input has {c}", argument="input", value=x,
                          hint="specialize() another kernel, or call conv2d()")
-    shape = replace(spec.example_shape(n=n, h=h, w=w), n=n)
+    shape = spec.example_shape(n=n, h=h, w=w)
     if spec.index_bits == 32 and index_bits(shape) != 32:
         raise ShapeError("this kernel's index arithmetic is 32 bits wide and the tensors pass 2^31 elements",
                          argument="input", value=x, hint="specialize() a kernel for this shape, or call conv2d()")
@@ -65,9 +62,14 @@ def check_bias(spec: KernelSpec, bias: Any, x: ArrayView, stream: int | None = N
     if not wanted:
         raise ArgumentError("this kernel was made without a bias", argument="bias",
                             hint="specialize(..., epilogue=('bias',)) or conv2d(..., bias=...)")
-    view = check_operand(bias, "bias", spec, 1, stream)
-    if view.shape != (spec.k,):
-        raise ShapeError("bias must have one element per filter", argument="bias", value=view.shape, hint=f"({spec.k},)")
+    return bias_of(spec.k, spec.dtype, bias, x, stream)
+
+
+def bias_of(k: int, dtype: DType, bias: Any, x: ArrayView, stream: int | None = None) -> ArrayView:
+    """A bias for ``k`` filters as memory. Raises ShapeError or ArgumentTypeError."""
+    view = arrays.view(bias, "bias", dtypes=(dtype,), ndim=1, stream=stream)
+    if view.shape != (k,):
+        raise ShapeError("bias must have one element per filter", argument="bias", value=view.shape, hint=f"({k},)")
     same_memory(view, x, "bias")
     return view
 

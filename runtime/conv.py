@@ -6,7 +6,9 @@ import functools
 import logging
 import threading
 import warnings
-from typing import Any, Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Iterable
 
 from warpconv.codegen.arch import Arch, DEFAULT_ARCH
 from warpconv.codegen.dtypes import DType
@@ -14,14 +16,16 @@ from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceErro
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, index_bits, parse_epilogue
+from warpconv.codegen.spec import Epilogue, KernelSpec, index_bits, parse_epilogue
 
 from . import arrays, env
 from .arrays import ArrayView
+from .call import MOST_LAYERS, bias_of, check_out
 from .kernel import Filter, Kernel
 
 _log = logging.getLogger("warpconv")
-_kernels: dict[tuple, Kernel] = {}
+_kernels: dict[tuple, Kernel] = {}                          # by layer without its batch, and device
+_by_plan: dict[tuple[str, int | None], Kernel] = {}         # by plan, and device
 _lock = threading.RLock()
 
 # Outputs per second of a 5x5 filter on the CPU device with two cores; only for the estimate in the warning.
@@ -53,22 +57,36 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     shape = _layer(x, w, stride, padding, dilation, groups)
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation)
     target = resolve_device(device, x, shape)
-    kernel = _kernel(shape, target, algorithm, steps, None, None)
+    key = _key(shape, target, algorithm, steps, None, None)
+    kernel = _kernels.get(key)
+    if kernel is None:      # a mistake in what the kernel itself would check shall not cost a compilation
+        views = {"input": x, "weight": w}
+        if bias is not None:
+            views["bias"] = bias_of(shape.k, shape.dtype, bias, x)
+        if out is not None:
+            check_out(out, shape, views)
+        kernel = _kernel(key, shape, target, algorithm, steps, None, None)
     return kernel(input, weight, bias, out=out, stream=stream)
 
 
 def _layer(x: ArrayView, w: ArrayView, *geometry: Any) -> ConvShape:
     """The call's layer; checking its sizes takes longer than a launch, so it is done once per set of arguments."""
     try:
-        return _layer_of(x.shape, w.shape, x.dtype, tuple(map(type, geometry)), *geometry)
+        return _layer_of(x.shape, w.shape, x.dtype, _kinds(geometry), *geometry)
+    except ArgumentTypeError:
+        raise
     except TypeError:       # lists and other unhashable arguments
         return _layer_of.__wrapped__(x.shape, w.shape, x.dtype, (), *geometry)
 
 
+def _kinds(value: Any) -> Any:
+    """Types, tuples taken apart: True and 1, or 1.0 and 1, are equal as keys but not as arguments."""
+    return tuple(map(_kinds, value)) if type(value) is tuple else type(value)
+
+
 @functools.lru_cache(maxsize=4096)
-def _layer_of(x: tuple[int, ...], w: tuple[int, ...], dtype: DType, kinds: tuple[type, ...], stride: Any, padding: Any,
+def _layer_of(x: tuple[int, ...], w: tuple[int, ...], dtype: DType, kinds: Any, stride: Any, padding: Any,
               dilation: Any, groups: int) -> ConvShape:
-    """``kinds`` tells True from 1, which are equal as keys."""
     return ConvShape.of(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, dtype=dtype)
 
 
@@ -84,12 +102,27 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
     if not isinstance(shape, ConvShape):
         raise ArgumentTypeError("specialize takes a ConvShape", argument="shape", value=type(shape).__name__,
                                 hint="warpconv.ConvShape(c=..., h=..., w=..., k=..., r=..., s=...)")
-    names = [e.value if isinstance(e, Epilogue) else e for e in ((epilogue,) if isinstance(epilogue, str) else epilogue)]
-    steps = parse_epilogue(names, bias=bias or "bias" in names, activation=activation)
     target = resolve_device(device, None, shape)
     if plan is not None:
+        _check_plan(plan, shape, algorithm, settings, epilogue, bias, activation)
         return _make(plan, target)
-    return _kernel(shape, target, algorithm, steps, None if arch is None else Arch.parse(arch), settings)
+    steps = parse_epilogue(epilogue, bias=bias, activation=activation, takes_bias=True)
+    arch = None if arch is None else Arch.parse(arch)
+    return _kernel(_key(shape, target, algorithm, steps, arch, settings), shape, target, algorithm, steps, arch, settings)
+
+
+def _check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *epilogue: Any) -> None:
+    """A given plan is taken as it is: nothing else may ask for something different, and it must serve the shape."""
+    if not isinstance(plan, KernelPlan):
+        raise ArgumentTypeError("plan must be a KernelPlan", argument="plan", value=type(plan).__name__,
+                                hint="warpconv.plan(spec, settings) makes one")
+    if algorithm != "auto" or settings or any(epilogue):
+        raise ArgumentError("a plan has its algorithm, settings and epilogue already", argument="plan",
+                            value=plan.spec.name, hint="give the plan alone, or no plan")
+    needed = KernelSpec.of(shape, algorithm=plan.spec.algorithm, arch=plan.spec.arch, epilogue=plan.spec.epilogue)
+    if plan.spec not in (needed, replace(needed, index_bits=64)):
+        raise ArgumentError("this plan is for other layers", argument="plan", value=str(plan.spec),
+                            hint=f"the shape needs {needed}")
 
 
 def resolve_device(device: str, x: ArrayView | None, shape: ConvShape) -> int | None:
@@ -125,13 +158,24 @@ def clear() -> None:
     """Forget the kernels kept in memory (the disk cache stays)."""
     with _lock:
         _kernels.clear()
+        _by_plan.clear()
 
 
-def _kernel(shape: ConvShape, target: int | None, algorithm: str, epilogue: tuple[Epilogue, ...], arch: Arch | None,
-            settings: Mapping[str, Any] | None) -> Kernel:
+def _key(shape: ConvShape, target: int | None, algorithm: str, epilogue: tuple[Epilogue, ...], arch: Arch | None,
+         settings: Mapping[str, Any] | None) -> tuple:
+    """The shape key of the memory cache. Raises ArgumentTypeError for what can be no algorithm or settings."""
+    if not isinstance(algorithm, str):
+        raise ArgumentTypeError("algorithm must be a name", argument="algorithm", value=algorithm, hint="'auto', 'reuse', ...")
+    if settings is not None and not (isinstance(settings, Mapping) and all(isinstance(n, str) for n in settings)):
+        raise ArgumentTypeError("settings must be a mapping of names to values", argument="settings", value=settings,
+                                hint="{'exchange': 'packed'}")
+    values = tuple(sorted((name, repr(value)) for name, value in settings.items())) if settings else ()
+    return _without_batch(shape), index_bits(shape), target, algorithm, epilogue, arch, values
+
+
+def _kernel(key: tuple, shape: ConvShape, target: int | None, algorithm: str, epilogue: tuple[Epilogue, ...],
+            arch: Arch | None, settings: Mapping[str, Any] | None) -> Kernel:
     """The memory cache: a hit costs one dictionary look-up."""
-    key = (_without_batch(shape), index_bits(shape), target, algorithm, epilogue, arch,
-           tuple(sorted(settings.items())) if settings else ())
     kernel = _kernels.get(key)
     if kernel is None:
         with _lock:
@@ -140,6 +184,8 @@ def _kernel(shape: ConvShape, target: int | None, algorithm: str, epilogue: tupl
                 kernel = _from_packs(shape, target, algorithm, epilogue, arch, settings) or _make(
                     plan_layer(shape, algorithm=algorithm, arch=arch or _arch(target), epilogue=epilogue,
                                settings=settings), target)
+                if len(_kernels) > MOST_LAYERS:     # kernels stay, by their plans; only sizes are forgotten
+                    _kernels.clear()
                 _kernels[key] = kernel
     return kernel
 
@@ -152,11 +198,11 @@ def _without_batch(shape: ConvShape) -> ConvShape:
 def _make(plan: KernelPlan, target: int | None) -> Kernel:
     """One Kernel per plan and device: layers that differ in N, H and W alone share it."""
     from warpconv.codegen.serialise import plan_digest
-    key = ("plan", plan_digest(plan), target)
+    key = plan_digest(plan), target
     with _lock:
-        if key not in _kernels:
-            _kernels[key] = _load_cpu(plan) if target is None else _load_cuda(plan, target)
-        return _kernels[key]
+        if key not in _by_plan:
+            _by_plan[key] = _load_cpu(plan) if target is None else _load_cuda(plan, target)
+        return _by_plan[key]
 
 
 def _load_cpu(plan: KernelPlan) -> Kernel:

@@ -11,13 +11,12 @@ from warpconv.codegen.spec import KernelSpec
 
 from . import arrays
 from .arrays import ArrayView
-from .call import (Call, check_bias, check_operand, check_out, check_weight, layer_of, name_of, place, same_memory)
+from .call import (MOST_LAYERS, Call, check_bias, check_out, check_weight, contiguous, layer_of, name_of, place,
+                   same_memory)
 
 
 class Prepared(Protocol):
     """What a backend keeps of a filter: device memory that stands in the weight's place, a constant bank, or both."""
-
-    view: ArrayView
 
 
 class Backend(Protocol):
@@ -71,30 +70,26 @@ class Kernel:
 
     def __call__(self, input: Any, weight: Any, bias: Any = None, *, out: Any = None, stream: Any = None) -> Any:
         """Raises ShapeError, ArgumentError or ArgumentTypeError before anything is launched or written."""
-        spec = self.spec
-        handle = self._handle(stream)
-        x = check_operand(input, "input", spec, 4, handle)
+        spec, handle = self.spec, self._handle(stream)
+        x = arrays.view(input, "input", dtypes=(spec.dtype,), ndim=4, stream=handle)
         self._check_place(x, "input")
-        shape = self._shapes.get(x.shape)
-        if shape is None:
-            shape = self._shapes[x.shape] = layer_of(spec, x.shape)
+        shape = self._shapes.get(x.shape) or self._layer(x.shape)
+        queue = self._queue(stream, handle, x)
+        handle = None if queue is None else queue.handle
         prepared, w = self._weight(weight, x, handle)
         b = check_bias(spec, bias, x, handle)
-        queue = self._queue(stream, handle, x)
-        operands = {self._x: x}
+        y = None if out is None else check_out(out, shape, {"input": x, "weight": w, "bias": b})
+        # all is checked: from here on memory is taken and work queued
+        operands = {self._x: contiguous(input, x, "input")}
         if w is not None:
-            operands[self._w] = w
+            operands[self._w] = contiguous(weight, w, "weight")
         if b is not None:
-            operands[self._bias] = b
-        if out is None:
-            out = arrays.empty(x, shape.output_shape, spec.dtype, stream=queue.handle if queue is not None else 0)
+            operands[self._bias] = contiguous(bias, b, "bias")
+        if y is None:
+            out = arrays.empty(x, shape.output_shape, spec.dtype, stream=handle or 0)
             y = arrays.view(out, "out")
-        else:
-            y = check_out(out, shape, {"input": x, "weight": w, "bias": b})
         operands[self._y] = y
-        given = (input, weight, bias)
-        copied = any(v is not None and v.is_device and v.owner is not g for v, g in zip((x, w, b), given))
-        self._backend.run(Call(shape=shape, operands=operands, copied=copied), prepared, queue)
+        self._backend.run(Call(shape, operands), prepared, queue)
         return out
 
     def prepare(self, weight: Any, *, stream: Any = None) -> Filter:
@@ -103,9 +98,10 @@ class Kernel:
         Raises ShapeError or ArgumentTypeError where it does not fit.
         """
         handle = self._handle(stream)
-        view = check_operand(weight, "weight", self.spec, 4, handle)
+        view = arrays.view(weight, "weight", dtypes=(self.spec.dtype,), ndim=4, stream=handle)
         check_weight(self.spec, view)
         self._check_place(view, "weight")
+        view = contiguous(weight, view, "weight")
         return Filter(self, self._backend.prepare(view, self._queue(stream, handle, view)), view.shape)
 
     def workspace_bytes(self, shape: ConvShape) -> int:
@@ -115,13 +111,21 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<warpconv.Kernel {self.spec.name} on {self.device}: {self.spec}>"
 
+    def _layer(self, x: tuple[int, ...]) -> ConvShape:
+        """The layer for an input of shape ``x``, remembered."""
+        shape = layer_of(self.spec, x)
+        if len(self._shapes) > MOST_LAYERS:
+            self._shapes.clear()
+        self._shapes[x] = shape
+        return shape
+
     def _weight(self, weight: Any, x: ArrayView, handle: int | None) -> tuple[Prepared | None, ArrayView | None]:
         if isinstance(weight, Filter):
             if weight.kernel._backend is not self._backend:
                 raise ArgumentError("this Filter was prepared by another kernel", argument="weight",
                                     hint="kernel.prepare(weight) of the kernel that is called")
             return weight._prepared, None
-        view = check_operand(weight, "weight", self.spec, 4, handle)
+        view = arrays.view(weight, "weight", dtypes=(self.spec.dtype,), ndim=4, stream=handle)
         check_weight(self.spec, view)
         same_memory(view, x, "weight")
         return None, view

@@ -15,6 +15,7 @@ from .base import Algorithm, common_refusal, largest_divisor, layer_arguments
 # Rows of taps are unrolled up to this many FMAs in all; beyond it the row loop stays a loop (a 31x31 filter has 961).
 UNROLLED_TAPS = 256
 THREADS = 256
+MOST_ROWS = 64
 REGISTER_MARGIN = 24   # beyond the planned registers, so that nothing spills; unbounded, the compiler takes all 255
 DERIVED = 0            # a plan value that follows from the others
 
@@ -93,6 +94,10 @@ def _check(spec: KernelSpec, options: DirectOptions) -> None:
     threads = options.block_size_x * options.block_size_y
     if refusal is None and not 32 <= threads <= 1024:
         refusal = f"a block of {threads} threads (32 to 1024 are possible)"
+    if refusal is None and options.block_size_y > MOST_ROWS:
+        refusal = f"block_size_y = {options.block_size_y} (at most {MOST_ROWS}, so that row indices cannot overflow)"
+    if refusal is None and threads * options.min_blocks > spec.arch.resident_threads:
+        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
 

@@ -38,7 +38,7 @@ WEIGHTS_IN_FLIGHT = 64        # registers the compiler likes to fill with weight
 WIDEST_FILTER = 31
 WARPS_WANTED = 132 * 32       # sub-blocks that keep a large GPU (132 multiprocessors) busy
 WARPS_TO_FILL = 132 * 8       # with fewer, multiprocessors wait for single warps
-FEWEST_ROWS = 7
+FEW_ROWS = 14
 STATEMENT_COLUMNS = 5         # columns that one FMA statement of the text spans
 
 
@@ -114,6 +114,7 @@ class ReuseNumbers:
     weights_in_registers: bool                # one name, and register, per weight
     reread_weights: bool                      # too many to hold: read again for every row of the ring
     uses_channel_stride: bool
+    uses_plane_x: bool                        # the text steps from channel to channel
     array_of_columns: bool                    # columns in a local array (the dynamic variants) or in named registers
     guard_columns: bool                       # loads outside the image's columns give zero
     frame_rows: bool                          # some output rows touch padding
@@ -151,12 +152,11 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ReuseOptions:
 
 
 def _rows_for(shape: ConvShape, options: ReuseOptions) -> int:
-    """Rows of a sub-block: the paper's 56, halved while the layer would not fill a large GPU with warps."""
+    """Rows of a sub-block: the paper's 56, or few where the layer would not fill a large GPU with warps. Two classes
+    only, so that most image sizes share a kernel."""
     rows = ReuseOptions.sub_block_rows
     columns = _assumed_batch(shape) * shape.k // options.k_tile * -(-shape.q // LANES)
-    while rows > max(FEWEST_ROWS, shape.r) and columns * -(-shape.p // rows) < WARPS_WANTED:
-        rows //= 2
-    return rows
+    return FEW_ROWS if columns * -(-shape.p // rows) < WARPS_WANTED else rows
 
 
 def _assumed_batch(shape: ConvShape) -> int:
@@ -237,6 +237,7 @@ def _numbers(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> Re
         filter_floats=spec.k * spec.channels * taps, weights_in_registers=in_registers,
         reread_weights=spec.channels == 1 and taps * options.k_tile > most,
         uses_channel_stride=not in_registers or options.edges is Edges.DIRECT,
+        uses_plane_x=spec.channels > 1 or options.rows is Rows.RELOAD,
         array_of_columns=options.exchange in (Exchange.DYNAMIC, Exchange.DYNAMIC_LOCAL),
         guard_columns=options.edges is Edges.PREDICATED,
         frame_rows=sum(spec.padding[0]) > 0, input_rows=options.sub_block_rows + spec.r - 1,
@@ -297,6 +298,8 @@ def _check(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers, cost:
         refusal = f"k_tile = {options.k_tile} does not divide K/groups = {spec.filters}"
     if refusal is None and numbers.threads > 1024:
         refusal = f"{options.warp_columns} x {options.warp_rows} warps are more than a block's 1024 threads"
+    if refusal is None and numbers.threads * options.min_blocks > spec.arch.resident_threads:
+        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
     if refusal is None and options.sub_block_rows > 4096:
         refusal = f"sub_block_rows = {options.sub_block_rows} (at most 4096)"
     if refusal is None and 4 * numbers.shared_floats > SHARED_LIMIT:

@@ -30,9 +30,8 @@ SOURCE = "kernel.cu"
 
 @dataclass
 class PreparedFilter:
-    """A filter's own copy (or what its preparation made of it), and whether it also goes to a constant array."""
+    """A filter's own copy, or what its preparation made of it."""
 
-    view: ArrayView
     array: np.ndarray
 
 
@@ -57,7 +56,7 @@ class CpuBackend:
             executor = _Executor(self)
             execute(executor, preparation.steps, (), None, {self._weight: copy, preparation.buffer.name: made})
             copy = made
-        return PreparedFilter(weight, copy)
+        return PreparedFilter(copy)
 
     def run(self, call: Call, prepared: PreparedFilter | None, stream: Any) -> None:
         operands: dict[str, Any] = {name: host_array(view) for name, view in call.operands.items() if view is not None}

@@ -6,10 +6,11 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Iterable, Mapping
 
+from warpconv.codegen.errors import ArgumentError, DeviceError
 from warpconv.codegen.plan import Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.arrays import ArrayKind, ArrayView, current_stream
-from warpconv.runtime.call import Call, name_of
+from warpconv.runtime.call import MOST_LAYERS, Call, name_of
 from warpconv.runtime.steps import execute
 
 from . import contexts, memory, streams
@@ -18,7 +19,6 @@ from .modules import CudaModule, Launcher
 from .pycuda_modules import PycudaModule
 
 Geometry = tuple[tuple[int, int, int], dict[str, int]]
-MOST_LAYERS = 4096      # sizes whose grids are remembered
 _FRAMEWORKS = (ArrayKind.TORCH, ArrayKind.CUPY)
 
 
@@ -39,20 +39,22 @@ class Queue:
 class PreparedFilter:
     """A filter's own device memory, and its own modules where the weights live in constant memory."""
 
-    def __init__(self, view: ArrayView, queue: Queue):
-        self.view = view
+    def __init__(self, backend: CudaBackend, nbytes: int, queue: Queue):
         self.context = contexts.context_key()
-        self.block = memory.pool.allocate(view.nbytes, queue.handle)
+        self.block = memory.pool.allocate(nbytes, queue.handle)
         self.stream = queue.handle
         self.used_on: set[int] = set()
         self.loaded: dict[bool, _Loaded] = {}     # by PyCUDA or not
+        self._backend = backend
 
     def __del__(self) -> None:
-        """Back to the pool, which may lend the memory again on its stream once the other streams have passed."""
+        """Memory and modules go back, to be used again once the streams that used them have passed."""
         try:
-            for stream in self.used_on - {self.stream}:
-                streams.order(stream, self.stream)
-            memory.pool.release(self.block)
+            with contexts.activate(self._backend.ordinal, self.block.pointer):
+                for stream in self.used_on - {self.stream}:
+                    streams.order(stream, self.stream)
+                memory.pool.release(self.block)
+                self._backend.take_back(self)
         except Exception:      # at interpreter exit, or in a context that is gone: the memory went with it
             pass
 
@@ -62,10 +64,10 @@ class _Loaded:
 
     def __init__(self, cubin: bytes, program: Program, by_pycuda: bool):
         self.by_pycuda = by_pycuda
+        self.bank = threading.Lock()      # from filling the constant bank to the launch that reads it
         self.module = PycudaModule(cubin) if by_pycuda else CudaModule(cubin)
         self.launchers: dict[int, Launcher] = {}
-        self.geometry: dict[tuple[int, int], Geometry] = {}      # by step and layer
-        self.layers: dict[int, ConvShape] = {}
+        self.geometry: dict[tuple[int, tuple[int, int, int]], Geometry] = {}      # by step and N, H, W
         for step in program.launches:
             kinds = tuple("pointer" if program.argument(n).is_pointer else "int" for n in step.arguments)
             self.launchers[id(step)] = self.module.launcher(step.entry, kinds, step.block, step.shared_bytes)
@@ -83,6 +85,7 @@ class CudaBackend:
         self._constant = program.preparation.constant if program.preparation else None
         self._input, self._weight = name_of(program, Role.INPUT), name_of(program, Role.WEIGHT)
         self._modules: dict[tuple[Any, ...], _Loaded] = {}
+        self._spare: dict[tuple[Any, ...], list[_Loaded]] = {}
         self._lock = threading.RLock()
 
     def load(self) -> None:
@@ -98,75 +101,103 @@ class CudaBackend:
 
     def prepare(self, weight: ArrayView, queue: Queue | None) -> PreparedFilter:
         """Copy the weight (and run the preparation's steps); a constant bank gets a module of its own, so that
-        filters and streams do not race for it."""
+        filters and streams do not race for it. Raises DeviceError while the stream is being captured."""
         with contexts.activate(self.ordinal, weight.pointer if weight.is_device else 0):
-            queue = self._ordered(queue, [weight])
-            prepared = PreparedFilter(weight, queue)
+            queue = queue or Queue()
+            _refuse_capture(queue, "a filter is prepared")
+            self._order(queue, [weight])
+            prepared = PreparedFilter(self, weight.nbytes, queue)
             if weight.is_device:
                 memory.copy_device(prepared.block.pointer, weight.pointer, weight.nbytes, queue.handle)
-                memory.keep_alive.hold((weight.owner,), queue.handle)
             else:
                 memory.copy_in(weight, prepared.block.pointer, queue.handle)
             if self._preparation is not None and self._preparation.steps:
                 self._transform(prepared, queue)
             if self._constant:
-                self._module_for({}, prepared, queue)
+                self._module_for(prepared, queue)
             streams.synchronize(queue.handle)   # a filter may be used on any stream from here on
             return prepared
 
     def run(self, call: Call, prepared: PreparedFilter | None, queue: Queue | None) -> None:
         x = call.operands[self._input]
         with contexts.activate(self.ordinal, x.pointer if x.is_device else 0):
-            queue = self._ordered(queue, call.operands.values())
-            if call.copied and (copied_on := current_stream(x)) is not None:
-                streams.order(copied_on, queue.handle)
-            if x.is_device:
-                pointers = {name: v.pointer for name, v in call.operands.items()}
-                self._queue(call, pointers, prepared, queue)
-                self._hold(call, queue)
-            else:
+            queue = queue or Queue()
+            if not x.is_device:
                 self._run_from_host(call, prepared, queue)
+                return
+            self._order(queue, call.operands.values())
+            try:
+                self._queue(call, {name: v.pointer for name, v in call.operands.items()}, prepared, queue)
+            finally:
+                self._hold(call, prepared, queue)
+
+    def take_back(self, prepared: PreparedFilter) -> None:
+        """Modules of a filter that is gone, for the next filter with a constant bank."""
+        with self._lock:
+            for by_pycuda, loaded in prepared.loaded.items():
+                self._spare.setdefault((prepared.context, by_pycuda), []).append(loaded)
 
     # ---- device memory
 
     def _queue(self, call: Call, pointers: dict[str, int], prepared: PreparedFilter | None, queue: Queue) -> None:
-        preparation, temporary = self._preparation, None
+        preparation = self._preparation
         if prepared is None and preparation is not None and preparation.steps:
-            temporary = prepared = self.prepare(call.operands[self._weight], queue)
+            prepared = self.prepare(call.operands[self._weight], queue)
+            memory.keep_alive.hold((prepared,), queue.handle)
         if prepared is not None:
+            if prepared.context != contexts.context_key():
+                raise ArgumentError("this Filter lives in another CUDA context", argument="weight",
+                                    hint="prepare it again in the context of the call")
             pointers[self._weight] = prepared.block.pointer
             prepared.used_on.add(queue.handle)
             if preparation is not None and preparation.buffer is not None:
                 pointers[preparation.buffer.name] = prepared.block.pointer
-        loaded = self._module_for(pointers, prepared, queue)
-        execute(_Executor(loaded, self.program, queue), self.program.steps, self.program.workspaces, call.shape, pointers)
-        if temporary is not None:
-            memory.keep_alive.hold((temporary,), queue.handle)
-
-    def _module_for(self, pointers: Mapping[str, int], prepared: PreparedFilter | None, queue: Queue) -> _Loaded:
-        """The module to launch. Where the weights live in constant memory: the filter's own, filled once, or, for
-        weights given by pointer, one per stream, filled in that stream's order."""
-        context, by_pycuda = contexts.context_key(), queue.for_pycuda
         if not self._constant:
-            return self._loaded(context, None, by_pycuda)
-        if prepared is None or prepared.context != context:
-            loaded = self._loaded(context, streams.identity(queue.handle), by_pycuda)
-            self._fill_constant(loaded, pointers[self._weight], queue.handle)
-            return loaded
+            self._execute(self._loaded(contexts.context_key(), None, queue.for_pycuda), call, pointers, queue)
+        elif prepared is not None:
+            self._execute(self._module_for(prepared, queue), call, pointers, queue)
+        else:
+            # weights by pointer: a bank per stream, filled and read in that stream's order, by one thread at a time
+            loaded = self._loaded(contexts.context_key(), streams.identity(queue.handle), queue.for_pycuda)
+            with loaded.bank:
+                self._fill_constant(loaded, pointers[self._weight], queue.handle)
+                self._execute(loaded, call, pointers, queue)
+
+    def _execute(self, loaded: _Loaded, call: Call, pointers: dict[str, int], queue: Queue) -> None:
+        execute(_Executor(loaded, self.program, queue), self.program.steps, self.program.workspaces, call.shape, pointers)
+
+    def _module_for(self, prepared: PreparedFilter, queue: Queue) -> _Loaded:
+        """The filter's own module, its bank filled once."""
+        by_pycuda = queue.for_pycuda
         with self._lock:
-            if by_pycuda not in prepared.loaded:
-                loaded = _Loaded(self._cubin, self.program, by_pycuda)
+            loaded = prepared.loaded.get(by_pycuda)
+            if loaded is None:
+                _refuse_capture(queue, "a filter is used for the first time on such a stream")
+                spare = self._spare.get((prepared.context, by_pycuda))
+                if spare:
+                    streams.synchronize_all()         # whoever used it before has finished
+                    loaded = spare.pop()
+                else:
+                    loaded = _Loaded(self._cubin, self.program, by_pycuda)
                 self._fill_constant(loaded, prepared.block.pointer, queue.handle)
                 streams.synchronize(queue.handle)     # other streams will launch it, too
                 prepared.loaded[by_pycuda] = loaded
-        return prepared.loaded[by_pycuda]
+        return loaded
 
-    def _hold(self, call: Call, queue: Queue) -> None:
-        """Keep alive what could be freed or reused before the stream has passed: arrays whose library does not order its
-        memory on this stream."""
-        held = [view.owner for view in call.operands.values() if queue.named or view.kind not in _FRAMEWORKS]
+    def _hold(self, call: Call, prepared: PreparedFilter | None, queue: Queue) -> None:
+        """Keep alive what could be freed or reused before the stream has passed: arrays whose library does not order
+        their memory on this stream, and a filter that a captured graph will read."""
+        held: list[Any] = [view.owner for view in call.operands.values() if _own_stream(view) != queue.handle]
+        if prepared is not None and streams.capturing(queue.handle):
+            held.append(prepared)
         if held:
             memory.keep_alive.hold(held, queue.handle)
+
+    def _order(self, queue: Queue, views: Iterable[ArrayView]) -> None:
+        """Make the stream wait for those on which the arrays' libraries are writing them (or copied them)."""
+        for stream in {_own_stream(view) for view in views if view.is_device}:
+            if stream is not None and stream != queue.handle and not streams.capturing(queue.handle):
+                streams.order(stream, queue.handle)
 
     def _run_from_host(self, call: Call, prepared: PreparedFilter | None, queue: Queue) -> None:
         blocks: dict[str, Block] = {}
@@ -208,13 +239,16 @@ class CudaBackend:
         address, _ = loaded.module.constant(self._constant)
         memory.copy_device(address, pointer, self._preparation.constant_bytes, handle)
 
-    def _ordered(self, queue: Queue | None, views: Iterable[ArrayView]) -> Queue:
-        """The call's stream, made to wait for those on which the arrays' producers are writing them."""
-        queue = queue or Queue()
-        for view in views:
-            if view.producer_stream is not None and view.producer_stream != queue.handle:
-                streams.order(view.producer_stream, queue.handle)
-        return queue
+
+def _own_stream(view: ArrayView) -> int | None:
+    """The stream on which the array's library orders its work: PyTorch's or CuPy's current one, or the producer's."""
+    return current_stream(view) if view.kind in _FRAMEWORKS else view.producer_stream
+
+
+def _refuse_capture(queue: Queue, what: str) -> None:
+    if streams.capturing(queue.handle):
+        raise DeviceError(f"{what} while the stream is being captured into a CUDA graph", argument="stream",
+                          hint="prepare the filter, and call the kernel once, before capturing")
 
 
 class _Executor:
@@ -230,21 +264,18 @@ class _Executor:
         self._blocks: dict[int, Block] = {}
 
     def launch(self, step: Launch, shape: ConvShape, operands: Mapping[str, int]) -> None:
-        key = (id(step), id(shape))
+        key = (id(step), (shape.n, shape.h, shape.w))
         grid, sizes = self._loaded.geometry.get(key) or self._work_out(key, step, shape)
         args = [operands[name] if name in operands else sizes[name] for name in step.arguments]
         self._loaded.launchers[id(step)](grid, args, self._launch_stream)
 
-    def _work_out(self, key: tuple[int, int], step: Launch, shape: ConvShape) -> Geometry:
-        """Grid and size arguments, once per layer; the layer is kept so that its id stays its own."""
-        sizes = {name: getattr(shape, name.lower()) for name in ("N", "H", "W", "P", "Q")}
-        geometry = self._loaded.geometry
-        if len(geometry) > MOST_LAYERS:
-            geometry.clear()
-            self._loaded.layers.clear()
-        self._loaded.layers[id(shape)] = shape
-        geometry[key] = step.grid_of(shape), sizes
-        return geometry[key]
+    def _work_out(self, key: tuple[int, tuple[int, int, int]], step: Launch, shape: ConvShape) -> Geometry:
+        """Grid and size arguments, once per layer."""
+        found = step.grid_of(shape), {name: getattr(shape, name.lower()) for name in ("N", "H", "W", "P", "Q")}
+        if len(self._loaded.geometry) > MOST_LAYERS:
+            self._loaded.geometry.clear()
+        self._loaded.geometry[key] = found
+        return found
 
     def allocate(self, workspace: Workspace, nbytes: int) -> int:
         block = memory.pool.allocate(nbytes, self.stream)

@@ -45,7 +45,7 @@ class StreamPool:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()       # released filters come back from the garbage collector, at any time
         self._free: dict[_PoolKey, dict[int, list[int]]] = {}
         self._captured: dict[tuple[str, int], list[int]] = {}
 

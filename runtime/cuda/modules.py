@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError
 
-from . import contexts
+from . import contexts, streams
 from .libcuda import NOT_FOUND, call, check, libcuda
 
 Launcher = Callable[[Sequence[int], Sequence["int | float"], int], None]
@@ -54,7 +54,8 @@ class CudaModule:
         self.context = contexts.context_key()
         self._functions: dict[str, int] = {}
         handle = c_size_t()
-        status = libcuda().cuModuleLoadData(byref(handle), bytes(cubin))
+        with streams.relaxed_capture():      # loading is allowed while some stream is being captured
+            status = libcuda().cuModuleLoadData(byref(handle), bytes(cubin))
         if status in _WRONG_IMAGE:
             raise DeviceError(f"the kernel does not load on {_here()}: {_WRONG_IMAGE[status]}",
                               hint="build it for that architecture")

@@ -30,7 +30,7 @@ direct_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
         const index_t image_group = z / K_TILES;
         const int first_k = (int)(z % (GROUPS * K_TILES)) * K_TILE;    // first filter of this tile, among all K
         const float* x_group = x + image_group * C * plane_x;
-        const float* w_tile = w + (index_t)first_k * (C * R * S);
+        const float* w_tile = w + first_k * ((index_t)C * R * S);
         float* y_tile = y + z * K_TILE * plane_y;
 
         for (int p = blockIdx.y * BLOCK_Y + threadIdx.y; p < P; p += gridDim.y * BLOCK_Y) {
@@ -38,7 +38,7 @@ direct_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
 #pragma unroll 1
             for (int c = 0; c < C; ++c) {
                 const float* x_plane = x_group + c * plane_x;
-                const float* w_c = w_tile + c * (R * S);
+                const float* w_c = w_tile + (index_t)c * (R * S);
 #pragma unroll
                 for (int r = 0; r < R; ++r) {
                     const int h = p * STRIDE_H - PAD_TOP + r * DILATION_H;

@@ -35,7 +35,7 @@ direct_5x5(const float* __restrict__ x, const float* __restrict__ w, const float
         const index_t image_group = z / K_TILES;
         const int first_k = (int)(z % (GROUPS * K_TILES)) * K_TILE;    // first filter of this tile, among all K
         const float* x_group = x + image_group * C * plane_x;
-        const float* w_tile = w + (index_t)first_k * (C * R * S);
+        const float* w_tile = w + first_k * ((index_t)C * R * S);
         float* y_tile = y + z * K_TILE * plane_y;
 
         for (int p = blockIdx.y * BLOCK_Y + threadIdx.y; p < P; p += gridDim.y * BLOCK_Y) {
@@ -46,7 +46,7 @@ direct_5x5(const float* __restrict__ x, const float* __restrict__ w, const float
 #pragma unroll 1
             for (int c = 0; c < C; ++c) {
                 const float* x_plane = x_group + c * plane_x;
-                const float* w_c = w_tile + c * (R * S);
+                const float* w_c = w_tile + (index_t)c * (R * S);
 #pragma unroll
                 for (int r = 0; r < R; ++r) {
                     const int h = p * STRIDE_H - PAD_TOP + r * DILATION_H;
@@ -56,9 +56,9 @@ direct_5x5(const float* __restrict__ x, const float* __restrict__ w, const float
                         const int column = q * STRIDE_W - PAD_LEFT + s * DILATION_W;
                         const float in = __ldg(x_row + column);
                         acc_k0 = fmaf(in, __ldg(w_c + r * S + s), acc_k0);
-                        acc_k1 = fmaf(in, __ldg(w_c + (1 * C * R + r) * S + s), acc_k1);
-                        acc_k2 = fmaf(in, __ldg(w_c + (2 * C * R + r) * S + s), acc_k2);
-                        acc_k3 = fmaf(in, __ldg(w_c + (3 * C * R + r) * S + s), acc_k3);
+                        acc_k1 = fmaf(in, __ldg(w_c + (1 * (index_t)C * R + r) * S + s), acc_k1);
+                        acc_k2 = fmaf(in, __ldg(w_c + (2 * (index_t)C * R + r) * S + s), acc_k2);
+                        acc_k3 = fmaf(in, __ldg(w_c + (3 * (index_t)C * R + r) * S + s), acc_k3);
                     }
                 }
             }

@@ -43,24 +43,23 @@ __device__ __forceinline__ float between(float lo, float hi, int step) {
 __device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* tile, float* __restrict__ y, const float* __restrict__ bias,
                                           int p0, int p_end, int q, int H, int W, int P, int Q) {
     const float bias_k0 = bias[0], bias_k1 = bias[1], bias_k2 = bias[2], bias_k3 = bias[3];
+    const index_t plane_x = (index_t)H * W;                                // elements of one channel's plane
+    const index_t plane_y = (index_t)P * Q;                                // elements of one filter's plane
     const float* row = x + (index_t)(p0 - PAD_TOP) * W + (q - PAD_LEFT);   // this lane's first column of the input row
     float* out = y + (index_t)p0 * Q + q;                                  // this lane's column of the output row
-    const index_t plane_y = (index_t)P * Q;
-    const index_t plane_x = (index_t)H * W;
     const index_t pitch = W;
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_k0_p0 = 0.0f, acc_k0_p1 = 0.0f, acc_k0_p2 = 0.0f;
     float acc_k1_p0 = 0.0f, acc_k1_p1 = 0.0f, acc_k1_p2 = 0.0f;
     float acc_k2_p0 = 0.0f, acc_k2_p1 = 0.0f, acc_k2_p2 = 0.0f;
     float acc_k3_p0 = 0.0f, acc_k3_p1 = 0.0f, acc_k3_p2 = 0.0f;
-
-    // One turn of the ring: input rows i .. i + 2, those before `end`.
+// One turn of the ring: input rows i .. i + 2, those before `end`.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {
         {   // input row i + 0
 #pragma unroll 1
             for (int c = 0; c < C; ++c) {
                 const float* row_c = row + c * plane_x;
-                const float *w_k0 = tile + (c) * CHANNEL_STRIDE, *w_k1 = tile + (1 * C + c) * CHANNEL_STRIDE, *w_k2 = tile + (2 * C + c) * CHANNEL_STRIDE, *w_k3 = tile + (3 * C + c) * CHANNEL_STRIDE;
+                const float *w_k0 = tile + ((index_t)c) * CHANNEL_STRIDE, *w_k1 = tile + (1 * C + (index_t)c) * CHANNEL_STRIDE, *w_k2 = tile + (2 * C + (index_t)c) * CHANNEL_STRIDE, *w_k3 = tile + (3 * C + (index_t)c) * CHANNEL_STRIDE;
                 const float in_c0 = __ldg(row_c);
                 const float in_c2 = __ldg(row_c + 2);
                 const float in_c1 = between(in_c0, in_c2, 1);
@@ -88,7 +87,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
 #pragma unroll 1
             for (int c = 0; c < C; ++c) {
                 const float* row_c = row + 1 * pitch + c * plane_x;
-                const float *w_k0 = tile + (c) * CHANNEL_STRIDE, *w_k1 = tile + (1 * C + c) * CHANNEL_STRIDE, *w_k2 = tile + (2 * C + c) * CHANNEL_STRIDE, *w_k3 = tile + (3 * C + c) * CHANNEL_STRIDE;
+                const float *w_k0 = tile + ((index_t)c) * CHANNEL_STRIDE, *w_k1 = tile + (1 * C + (index_t)c) * CHANNEL_STRIDE, *w_k2 = tile + (2 * C + (index_t)c) * CHANNEL_STRIDE, *w_k3 = tile + (3 * C + (index_t)c) * CHANNEL_STRIDE;
                 const float in_c0 = __ldg(row_c);
                 const float in_c2 = __ldg(row_c + 2);
                 const float in_c1 = between(in_c0, in_c2, 1);
@@ -116,7 +115,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
 #pragma unroll 1
             for (int c = 0; c < C; ++c) {
                 const float* row_c = row + 2 * pitch + c * plane_x;
-                const float *w_k0 = tile + (c) * CHANNEL_STRIDE, *w_k1 = tile + (1 * C + c) * CHANNEL_STRIDE, *w_k2 = tile + (2 * C + c) * CHANNEL_STRIDE, *w_k3 = tile + (3 * C + c) * CHANNEL_STRIDE;
+                const float *w_k0 = tile + ((index_t)c) * CHANNEL_STRIDE, *w_k1 = tile + (1 * C + (index_t)c) * CHANNEL_STRIDE, *w_k2 = tile + (2 * C + (index_t)c) * CHANNEL_STRIDE, *w_k3 = tile + (3 * C + (index_t)c) * CHANNEL_STRIDE;
                 const float in_c0 = __ldg(row_c);
                 const float in_c2 = __ldg(row_c + 2);
                 const float in_c1 = between(in_c0, in_c2, 1);
@@ -155,7 +154,7 @@ __device__ __forceinline__ void direct_output(const float* __restrict__ x, const
     for (int k = 0; k < K_TILE; ++k) {
         float sum = 0.0f;
         for (int c = 0; c < C; ++c) {
-            const float* w_c = tile + (k * C + c) * CHANNEL_STRIDE;
+            const float* w_c = tile + (k * (index_t)C + c) * CHANNEL_STRIDE;
 #pragma unroll 1
             for (int r = 0; r < R; ++r) {
                 const int h = p - PAD_TOP + r;
@@ -194,7 +193,7 @@ reuse_3x3(const float* __restrict__ x, const float* __restrict__ w, const float*
 
         // stage the tile's weights; the first barrier keeps the last round's in place until all have used them
         __syncthreads();
-        const float* w_tile = w + (index_t)first_k * (C * R * S);
+        const float* w_tile = w + first_k * ((index_t)C * R * S);
         for (int i = threadIdx.x; i < K_TILE * C * R * S; i += 128) {
             tile[i / (R * S) * CHANNEL_STRIDE + i % (R * S)] = w_tile[i];
         }

@@ -35,15 +35,14 @@ __device__ __forceinline__ float between(float lo, float hi, int step) {
 // Fast path. 32 lanes, one output column each: rows p0 .. p_end - 1 of a sub-block, no window touches padding.
 __device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* tile, float* __restrict__ y,
                                           int p0, int p_end, int q, int H, int W, int P, int Q) {
+    const index_t plane_y = (index_t)P * Q;                                // elements of one filter's plane
     const float* row = x + (index_t)(p0 - PAD_TOP) * W + (q - PAD_LEFT);   // this lane's first column of the input row
     float* out = y + (index_t)p0 * Q + q;                                  // this lane's column of the output row
-    const index_t plane_y = (index_t)P * Q;
     const index_t pitch = W;
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_k0_p0 = 0.0f, acc_k0_p1 = 0.0f, acc_k0_p2 = 0.0f;
     float acc_k1_p0 = 0.0f, acc_k1_p1 = 0.0f, acc_k1_p2 = 0.0f;
-
-    // One turn of the ring: input rows i .. i + 2, those before `end`.
+// One turn of the ring: input rows i .. i + 2, those before `end`.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {
         {   // load input row i + 0
             const float *w_k0 = tile, *w_k1 = tile + 1 * CHANNEL_STRIDE;
@@ -116,7 +115,7 @@ __device__ __forceinline__ void direct_output(const float* __restrict__ x, const
     for (int k = 0; k < K_TILE; ++k) {
         float sum = 0.0f;
         for (int c = 0; c < C; ++c) {
-            const float* w_c = tile + (k * C + c) * CHANNEL_STRIDE;
+            const float* w_c = tile + (k * (index_t)C + c) * CHANNEL_STRIDE;
 #pragma unroll 1
             for (int r = 0; r < R; ++r) {
                 const int h = p - PAD_TOP + r;
@@ -151,7 +150,7 @@ reuse_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __res
         const int first_k = (int)(z % (GROUPS * K_TILES)) * K_TILE;    // first filter of this tile, among all K
         const float* x_group = x + z / K_TILES * C * plane_x;
         float* y_tile = y + z * K_TILE * plane_y;
-        const float* tile = w + (index_t)first_k * (C * R * S);
+        const float* tile = w + first_k * ((index_t)C * R * S);
         for (int row_job = first_row_job; row_job < row_jobs && column_job <= whole; row_job += gridDim.y * WARP_ROWS) {
             if (row_job == row_jobs - 1) {
                 // the frame: output rows above and below the inner ones, 32 columns of them (the last job takes the rest)

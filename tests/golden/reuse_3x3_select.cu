@@ -44,8 +44,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const index_t pitch = W;
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_p0 = 0.0f, acc_p1 = 0.0f, acc_p2 = 0.0f;
-
-    // One turn of the ring: input rows i .. i + 2, those before `end`.
+// One turn of the ring: input rows i .. i + 2, those before `end`.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {
         {   // load input row i + 0
             const float in0_c0 = __ldg(row);
@@ -103,7 +102,7 @@ __device__ __forceinline__ void direct_output(const float* __restrict__ x, const
     for (int k = 0; k < K_TILE; ++k) {
         float sum = 0.0f;
         for (int c = 0; c < C; ++c) {
-            const float* w_c = tile + (k * C + c) * CHANNEL_STRIDE;
+            const float* w_c = tile + (k * (index_t)C + c) * CHANNEL_STRIDE;
 #pragma unroll 1
             for (int r = 0; r < R; ++r) {
                 const int h = p - PAD_TOP + r;
@@ -142,7 +141,7 @@ reuse_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __res
 
         // stage the tile's weights; the first barrier keeps the last round's in place until all have used them
         __syncthreads();
-        const float* w_tile = w + (index_t)first_k * (C * R * S);
+        const float* w_tile = w + first_k * ((index_t)C * R * S);
         for (int i = threadIdx.x; i < K_TILE * C * R * S; i += 128) {
             tile[i] = w_tile[i];
         }

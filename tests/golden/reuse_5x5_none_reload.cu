@@ -31,63 +31,64 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r2_s0 = tile[10], w_r2_s1 = tile[11], w_r2_s2 = tile[12], w_r2_s3 = tile[13], w_r2_s4 = tile[14];
     const float w_r3_s0 = tile[15], w_r3_s1 = tile[16], w_r3_s2 = tile[17], w_r3_s3 = tile[18], w_r3_s4 = tile[19];
     const float w_r4_s0 = tile[20], w_r4_s1 = tile[21], w_r4_s2 = tile[22], w_r4_s3 = tile[23], w_r4_s4 = tile[24];
-    const float* window = x + (index_t)(p0 - PAD_TOP) * W + (q - PAD_LEFT);   // first column of the window's first row
-    float* out = y + (index_t)p0 * Q + q;                                     // this lane's column of the row in work
+    const index_t plane_x = (index_t)H * W;                                // elements of one channel's plane
+    const float* row = x + (index_t)(p0 - PAD_TOP) * W + (q - PAD_LEFT);   // this lane's first column of the input row
+    float* out = y + (index_t)p0 * Q + q;                                  // this lane's column of the row in work
 #pragma unroll 1
     for (int p = p0; p < p_end; ++p) {
         float acc_k0 = 0.0f;
 #pragma unroll 1
         for (int c = 0; c < C; ++c) {
-            const float* row = window + c * ((index_t)H * W);
+            const float* row_c = row + c * plane_x;
             {   // filter row 0
-                const float in_c0 = __ldg(row);
-                const float in_c1 = __ldg(row + 1);
-                const float in_c2 = __ldg(row + 2);
-                const float in_c3 = __ldg(row + 3);
-                const float in_c4 = __ldg(row + 4);
+                const float in_c0 = __ldg(row_c);
+                const float in_c1 = __ldg(row_c + 1);
+                const float in_c2 = __ldg(row_c + 2);
+                const float in_c3 = __ldg(row_c + 3);
+                const float in_c4 = __ldg(row_c + 4);
                                 acc_k0 = fmaf(in_c4, w_r0_s4, fmaf(in_c3, w_r0_s3, fmaf(in_c2, w_r0_s2, fmaf(in_c1, w_r0_s1, fmaf(in_c0, w_r0_s0, acc_k0)))));
-                row += W;
+                row_c += W;
             }
             {   // filter row 1
-                const float in_c0 = __ldg(row);
-                const float in_c1 = __ldg(row + 1);
-                const float in_c2 = __ldg(row + 2);
-                const float in_c3 = __ldg(row + 3);
-                const float in_c4 = __ldg(row + 4);
+                const float in_c0 = __ldg(row_c);
+                const float in_c1 = __ldg(row_c + 1);
+                const float in_c2 = __ldg(row_c + 2);
+                const float in_c3 = __ldg(row_c + 3);
+                const float in_c4 = __ldg(row_c + 4);
                                 acc_k0 = fmaf(in_c4, w_r1_s4, fmaf(in_c3, w_r1_s3, fmaf(in_c2, w_r1_s2, fmaf(in_c1, w_r1_s1, fmaf(in_c0, w_r1_s0, acc_k0)))));
-                row += W;
+                row_c += W;
             }
             {   // filter row 2
-                const float in_c0 = __ldg(row);
-                const float in_c1 = __ldg(row + 1);
-                const float in_c2 = __ldg(row + 2);
-                const float in_c3 = __ldg(row + 3);
-                const float in_c4 = __ldg(row + 4);
+                const float in_c0 = __ldg(row_c);
+                const float in_c1 = __ldg(row_c + 1);
+                const float in_c2 = __ldg(row_c + 2);
+                const float in_c3 = __ldg(row_c + 3);
+                const float in_c4 = __ldg(row_c + 4);
                                 acc_k0 = fmaf(in_c4, w_r2_s4, fmaf(in_c3, w_r2_s3, fmaf(in_c2, w_r2_s2, fmaf(in_c1, w_r2_s1, fmaf(in_c0, w_r2_s0, acc_k0)))));
-                row += W;
+                row_c += W;
             }
             {   // filter row 3
-                const float in_c0 = __ldg(row);
-                const float in_c1 = __ldg(row + 1);
-                const float in_c2 = __ldg(row + 2);
-                const float in_c3 = __ldg(row + 3);
-                const float in_c4 = __ldg(row + 4);
+                const float in_c0 = __ldg(row_c);
+                const float in_c1 = __ldg(row_c + 1);
+                const float in_c2 = __ldg(row_c + 2);
+                const float in_c3 = __ldg(row_c + 3);
+                const float in_c4 = __ldg(row_c + 4);
                                 acc_k0 = fmaf(in_c4, w_r3_s4, fmaf(in_c3, w_r3_s3, fmaf(in_c2, w_r3_s2, fmaf(in_c1, w_r3_s1, fmaf(in_c0, w_r3_s0, acc_k0)))));
-                row += W;
+                row_c += W;
             }
             {   // filter row 4
-                const float in_c0 = __ldg(row);
-                const float in_c1 = __ldg(row + 1);
-                const float in_c2 = __ldg(row + 2);
-                const float in_c3 = __ldg(row + 3);
-                const float in_c4 = __ldg(row + 4);
+                const float in_c0 = __ldg(row_c);
+                const float in_c1 = __ldg(row_c + 1);
+                const float in_c2 = __ldg(row_c + 2);
+                const float in_c3 = __ldg(row_c + 3);
+                const float in_c4 = __ldg(row_c + 4);
                                 acc_k0 = fmaf(in_c4, w_r4_s4, fmaf(in_c3, w_r4_s3, fmaf(in_c2, w_r4_s2, fmaf(in_c1, w_r4_s1, fmaf(in_c0, w_r4_s0, acc_k0)))));
-                row += W;
+                row_c += W;
             }
         }
         out[0] = acc_k0;
         out += Q;
-        window += W;
+        row += W;
     }
 }
 
@@ -97,7 +98,7 @@ __device__ __forceinline__ void direct_output(const float* __restrict__ x, const
     for (int k = 0; k < K_TILE; ++k) {
         float sum = 0.0f;
         for (int c = 0; c < C; ++c) {
-            const float* w_c = tile + (k * C + c) * CHANNEL_STRIDE;
+            const float* w_c = tile + (k * (index_t)C + c) * CHANNEL_STRIDE;
 #pragma unroll 1
             for (int r = 0; r < R; ++r) {
                 const int h = p - PAD_TOP + r;
@@ -136,7 +137,7 @@ reuse_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __res
 
         // stage the tile's weights; the first barrier keeps the last round's in place until all have used them
         __syncthreads();
-        const float* w_tile = w + (index_t)first_k * (C * R * S);
+        const float* w_tile = w + first_k * ((index_t)C * R * S);
         for (int i = threadIdx.x; i < K_TILE * C * R * S; i += 128) {
             tile[i] = w_tile[i];
         }

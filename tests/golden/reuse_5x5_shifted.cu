@@ -48,7 +48,6 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     float* out = y + (index_t)(p0 - (R - 1)) * Q + q;                      // this lane's column of the oldest output row
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_p0 = 0.0f, acc_p1 = 0.0f, acc_p2 = 0.0f, acc_p3 = 0.0f, acc_p4 = 0.0f;
-
     // `next` is the input row that was loaded ahead
     float next_c0 = __ldg(row);
     float next_c4 = __ldg(row + 4);
@@ -83,7 +82,7 @@ __device__ __forceinline__ void direct_output(const float* __restrict__ x, const
     for (int k = 0; k < K_TILE; ++k) {
         float sum = 0.0f;
         for (int c = 0; c < C; ++c) {
-            const float* w_c = tile + (k * C + c) * CHANNEL_STRIDE;
+            const float* w_c = tile + (k * (index_t)C + c) * CHANNEL_STRIDE;
 #pragma unroll 1
             for (int r = 0; r < R; ++r) {
                 const int h = p - PAD_TOP + r;
@@ -122,7 +121,7 @@ reuse_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __res
 
         // stage the tile's weights; the first barrier keeps the last round's in place until all have used them
         __syncthreads();
-        const float* w_tile = w + (index_t)first_k * (C * R * S);
+        const float* w_tile = w + first_k * ((index_t)C * R * S);
         for (int i = threadIdx.x; i < K_TILE * C * R * S; i += 128) {
             tile[i] = w_tile[i];
         }

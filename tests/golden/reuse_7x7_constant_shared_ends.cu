@@ -52,8 +52,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const index_t pitch = W;
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_p0 = 0.0f, acc_p1 = 0.0f, acc_p2 = 0.0f, acc_p3 = 0.0f, acc_p4 = 0.0f, acc_p5 = 0.0f, acc_p6 = 0.0f;
-
-    // One turn of the ring: input rows i .. i + 6, those before `end`.
+// One turn of the ring: input rows i .. i + 6, those before `end`.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {
         {   // load input row i + 0
             const float in0_c0 = __ldg(row);
@@ -272,7 +271,7 @@ __device__ __forceinline__ void direct_output(const float* __restrict__ x, const
     for (int k = 0; k < K_TILE; ++k) {
         float sum = 0.0f;
         for (int c = 0; c < C; ++c) {
-            const float* w_c = tile + (k * C + c) * CHANNEL_STRIDE;
+            const float* w_c = tile + (k * (index_t)C + c) * CHANNEL_STRIDE;
 #pragma unroll 1
             for (int r = 0; r < R; ++r) {
                 const int h = p - PAD_TOP + r;
