@@ -16,7 +16,7 @@ def banner_lines(plan: KernelPlan) -> list[str]:
     template = " and ".join(f"templates/kernels/{name}" for name in plan.templates)
     lines = [f"warpconv {VERSION}: {spec.algorithm}, {spec.dtype.value}. Generated from {template}; do not edit.",
              "Emit it again with", *_folded(emit_command(plan))]
-    lines += ["", f"layer  {spec}", "       N, H, W (and so P, Q) are arguments; all else is in the text",
+    lines += ["", f"layer  {spec.layer}", "       N, H, W (and so P, Q) are arguments; all else is in the text",
               f"plan   {plan.phrase}", f"cost   {plan.cost}"]
     return lines + [f"note   {note}" for note in plan.notes]
 

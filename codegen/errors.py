@@ -47,8 +47,9 @@ class UnsupportedSpec(WarpconvError, ValueError):
     """No kernel of this algorithm can serve the layer; ``reason`` says why, ``spec`` says which."""
 
     def __init__(self, spec: Any, reason: str, *, hint: str | None = None):
-        super().__init__(f"{getattr(spec, 'algorithm', 'kernel')} cannot serve this layer: {reason}",
-                         argument="algorithm", value=getattr(spec, "algorithm", None), hint=hint)
+        name = getattr(spec, "algorithm", None)
+        text = f"{name} cannot serve this layer: {reason}" if name else f"no algorithm can serve this layer: {reason}"
+        super().__init__(text, argument="algorithm" if name else None, value=name, hint=hint)
         self.spec = spec
         self.reason = reason
 

@@ -75,6 +75,12 @@ class Blocks:
     times: int = 1
     limit: int = GRID_LIMIT[0]
 
+    def __str__(self) -> str:
+        if self.of is None:
+            return str(self.times)
+        units = f"({self.of.value}{f' + {self.add}' if self.add else ''}) // {self.per}" if self.per > 1 else self.of.value
+        return f"{self.times} * {units}" if self.times > 1 else units
+
     def count(self, shape: ConvShape | None) -> int:
         units = 1 if self.of is None else (self.of.of(shape) + self.add) // self.per
         return max(1, min(self.limit, self.times * units))
@@ -89,6 +95,10 @@ class Launch:
     block: tuple[int, int, int]
     arguments: tuple[str, ...]
     shared_bytes: int = 0
+
+    def __str__(self) -> str:
+        grid = " x ".join(map(str, self.grid))
+        return f"launch {self.entry}({', '.join(self.arguments)}), blocks {grid}, threads {self.block}"
 
     def grid_of(self, shape: ConvShape | None) -> tuple[int, int, int]:
         x, y, z = (blocks.count(shape) for blocks in self.grid)
@@ -204,7 +214,7 @@ class KernelPlan:
         return {f.name: getattr(v := getattr(self.options, f.name), "value", v) for f in fields(self.options)}
 
     def __str__(self) -> str:
-        lines = [f"layer  {self.spec}", f"plan   {self.phrase}",
+        lines = [f"kernel {self.spec.algorithm} for {self.spec.arch}", f"layer  {self.spec.layer}", f"plan   {self.phrase}",
                  "values " + ", ".join(f"{name}={value}" for name, value in self.settings().items()),
-                 f"cost   {self.cost}"]
+                 f"cost   {self.cost}", *(f"step   {step}" for step in self.program.steps)]
         return "\n".join(lines + [f"note   {note}" for note in self.notes])

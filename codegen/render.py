@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from .banner import banner_lines
+from .errors import ArgumentTypeError
 from .plan import KernelPlan
 
 _PACKAGE = "warpconv.templates"
@@ -36,6 +37,9 @@ class KernelSource:
 
 def render(plan: KernelPlan) -> KernelSource:
     """The CUDA source of a plan; byte-identical for equal plans in every process."""
+    if not isinstance(plan, KernelPlan):
+        raise ArgumentTypeError("render takes a KernelPlan", argument="plan", value=type(plan).__name__,
+                                hint="warpconv.plan_layer(shape) makes one")
     context = {"plan": plan, "spec": plan.spec, "options": plan.options, "numbers": plan.numbers,
                "arguments": plan.program.arguments, "banner": banner_lines(plan)}
     parts = [environment().get_template(f"kernels/{name}").render(context) for name in plan.templates]

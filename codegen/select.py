@@ -1,23 +1,25 @@
 """Choosing the algorithm for a layer, and planning it.
 
 The rule: of the algorithms that support the layer, take the one whose planner estimates the fewest warp instructions
-for it (loads, shuffles, FMAs and bookkeeping, edges included); at these kernels' arithmetic intensity the issue slots
-decide, not the memory. A tuning table, where given, overrules the estimate for the layers it knows.
+for it (loads, shuffles, FMAs and bookkeeping, edges included; more where there are too few warps to fill a large GPU,
+since then the time of one warp counts). At these kernels' arithmetic intensity the issue slots decide, not the memory.
+The batch does not change the choice: it is assumed, so that all batches share a kernel. A tuning table, where given, overrules the estimate for the layers it knows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Iterable, Mapping, Protocol
+from typing import Any, Protocol
 
 from .algorithms.base import Algorithm
 from .arch import Arch, DEFAULT_ARCH
-from .errors import UnsupportedSpec
-from .options import with_settings
+from .errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
+from .options import choices, with_settings
 from .plan import KernelPlan
 from .registry import ALGORITHMS, algorithm as _row
 from .shape import ConvShape
-from .spec import Epilogue, KernelSpec
+from .spec import Epilogue, KernelSpec, parse_epilogue
 
 
 class Tuning(Protocol):
@@ -41,6 +43,9 @@ class Candidate:
     def supported(self) -> bool:
         return self.plan is not None
 
+    def __str__(self) -> str:
+        return f"{self.algorithm}: {'' if self.supported else 'declined, '}{self.reason}"
+
 
 def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | str = DEFAULT_ARCH,
                epilogue: Iterable[Epilogue] = (), settings: Mapping[str, Any] | None = None,
@@ -49,14 +54,17 @@ def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | str = 
 
     Raises UnsupportedSpec where the named algorithm cannot serve it, ArgumentError for unknown names and values.
     """
-    settings = dict(settings or {})
+    _check_shape(shape)
+    epilogue = parse_epilogue(epilogue, takes_bias=True)
+    settings = _names(settings)
     if algorithm == "auto" and not settings and tuning is not None:
         found = tuning.best(shape, Arch.parse(arch))
         if found is not None:
             algorithm, settings = found[0], dict(found[1])
     if algorithm == "auto":
-        algorithm = _quickest(explain(shape, arch, epilogue=epilogue)).algorithm
-    return _plan(_row(algorithm), shape, Arch.parse(arch), tuple(epilogue), settings)
+        algorithm = _quickest(shape, [c for c in explain(shape, arch, epilogue=epilogue)
+                                      if set(settings) <= set(choices(_row(c.algorithm).options))], settings).algorithm
+    return _plan(_row(algorithm), shape, Arch.parse(arch), epilogue, settings)
 
 
 def select(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, tuning: Tuning | None = None, *,
@@ -67,17 +75,22 @@ def select(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, tuning: Tuning | N
 
 def plan(spec: KernelSpec, settings: Mapping[str, Any] | None = None, shape: ConvShape | None = None) -> KernelPlan:
     """The plan of a spec: the algorithm's defaults (better where ``shape`` shows the sizes) with ``settings`` over them."""
+    if not isinstance(spec, KernelSpec):
+        raise ArgumentTypeError("plan takes a KernelSpec", argument="spec", value=type(spec).__name__,
+                                hint="warpconv.select(shape) makes one; plan_layer(shape) goes all the way")
     row = _row(spec.algorithm)
     refusal = row.supports(spec)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    return row.plan(spec, with_settings(row.defaults(spec, shape), settings or {}))
+    return row.plan(spec, with_settings(row.defaults(spec, shape), _names(settings)))
 
 
 def explain(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, *,
             epilogue: Iterable[Epilogue] = ()) -> tuple[Candidate, ...]:
     """Every algorithm's answer for a layer, the chosen one first."""
-    candidates = [_candidate(row, shape, Arch.parse(arch), tuple(epilogue)) for row in ALGORITHMS.values()]
+    _check_shape(shape)
+    steps = parse_epilogue(epilogue, takes_bias=True)
+    candidates = [_candidate(row, shape, Arch.parse(arch), steps) for row in ALGORITHMS.values()]
     ranked = sorted(candidates, key=lambda c: (c.estimate is None, c.estimate or 0.0))
     return tuple(ranked)
 
@@ -97,10 +110,24 @@ def _plan(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue
     return plan(KernelSpec.of(shape, algorithm=row.name, arch=arch, epilogue=epilogue), settings, shape)
 
 
-def _quickest(candidates: tuple[Candidate, ...]) -> Candidate:
-    best = candidates[0]
-    if best.plan is None:
+def _quickest(shape: ConvShape, candidates: list[Candidate], settings: Mapping[str, Any]) -> Candidate:
+    """The first that is supported, of those that know every plan value asked for."""
+    if not candidates:
+        raise ArgumentError("no algorithm has all these plan values", argument="settings", value=dict(settings),
+                            hint="; ".join(f"{name}: {', '.join(choices(row.options))}" for name, row in ALGORITHMS.items()))
+    if candidates[0].plan is None:
         raise UnsupportedSpec(None, "; ".join(f"{c.algorithm}: {c.reason}" for c in candidates))
-    return best
+    return candidates[0]
 
 
+def _check_shape(shape: Any) -> None:
+    if not isinstance(shape, ConvShape):
+        raise ArgumentTypeError("a layer is a ConvShape", argument="shape", value=type(shape).__name__,
+                                hint="warpconv.ConvShape(c=..., h=..., w=..., k=..., r=..., s=...)")
+
+
+def _names(settings: Any) -> dict[str, Any]:
+    if settings is not None and not isinstance(settings, Mapping):
+        raise ArgumentTypeError("settings must be a mapping of names to values", argument="settings",
+                                value=type(settings).__name__, hint="{'exchange': 'packed'}")
+    return dict(settings or {})

@@ -97,6 +97,12 @@ class KernelSpec:
                          layout=self.layout)
 
     def __str__(self) -> str:
+        wide = ", 64-bit offsets" if self.index_bits == 64 else ""
+        return f"{self.algorithm} for {self.arch}: {self.layer}{wide}"
+
+    @property
+    def layer(self) -> str:
+        """The class of layers in words."""
         text = (f"x[N, {self.c}, H, W] * w[{self.k}, {self.channels}, {self.r}, {self.s}] -> y[N, {self.k}, P, Q], "
                 f"{describe_geometry(self)}, {self.dtype.value}")
         if self.epilogue:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.errors import ArgumentTypeError
+from warpconv.codegen.errors import ArgumentTypeError, DeviceError
 
 from .array_readers import recognise
 from .array_streams import current_stream
@@ -31,7 +31,7 @@ def empty(like: ArrayView, shape: Sequence[int], dtype: DType, *, stream: int) -
     if like.kind is ArrayKind.TORCH:
         return _empty_torch(like, shape, dtype, stream)
     if like.device is None:
-        return np.empty(shape, numpy_dtype(dtype))
+        return _empty_numpy(shape, numpy_dtype(dtype))
     if like.kind is ArrayKind.CUPY:
         return _empty_cupy(like, shape, dtype, stream)
     return _empty_pycuda(like, shape, dtype)
@@ -61,6 +61,14 @@ def numpy_dtype(dtype: DType, argument: str = "dtype") -> np.dtype:
         raise ArgumentTypeError("NumPy has no bfloat16 of its own", argument=argument,
                                 hint="pip install ml_dtypes, or use PyTorch tensors") from None
     return np.dtype(ml_dtypes.bfloat16)
+
+
+def _empty_numpy(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    try:
+        return np.empty(shape, dtype)
+    except MemoryError as error:
+        raise DeviceError("there is no memory for the output", argument="out", value=shape,
+                          hint="use a smaller batch, image or padding") from error
 
 
 def _empty_torch(like: ArrayView, shape: tuple[int, ...], dtype: DType, stream: int) -> Any:

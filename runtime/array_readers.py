@@ -33,7 +33,7 @@ def recognise(value: Any, argument: str, stream: int | None) -> ArrayView:
         return _from_interface(value, interface, argument)
     if hasattr(value, "__dlpack__"):
         return _from_dlpack(value, argument, stream)
-    raise ArgumentTypeError(f"{argument} has to be an array, not {type(value).__name__}", argument=argument,
+    raise ArgumentTypeError(f"{argument} has to be an array", argument=argument, value=type(value).__name__,
                             hint="give a NumPy, CuPy or pycuda array, a torch tensor, or an object with "
                                  "__cuda_array_interface__ or __dlpack__")
 
@@ -129,8 +129,8 @@ def _numpy_element(dtype: np.dtype, argument: str) -> DType:
 def _named_element(name: str, argument: str) -> DType:
     element = _BY_NAME.get(name)
     if element is None:
-        raise ArgumentTypeError(f"there are no kernels for {name} elements", argument=argument,
-                                hint=f"cast the array to one of {', '.join(_BY_NAME)}")
+        raise ArgumentTypeError(f"there are no kernels for {name} elements", argument=argument, value=name,
+                                hint="cast the array, e.g. to float32")
     return element
 
 

@@ -28,11 +28,13 @@ def view(value: Any, argument: str, *, dtypes: Sequence[DType] | None = None, nd
     """
     result = recognise(value, argument, stream)
     if dtypes is not None and result.dtype not in dtypes:
-        raise ArgumentTypeError(f"elements are {result.dtype.value}, accepted here: "
-                                f"{', '.join(t.value for t in dtypes)}", argument=argument, hint="cast the array first")
+        raise ArgumentTypeError(f"elements must be {' or '.join(t.value for t in dtypes)}", argument=argument,
+                                value=result.dtype.value, hint="cast the array first")
     if ndim is not None and len(result.shape) != ndim:
         raise ShapeError(f"{argument} has {len(result.shape)} axes, {ndim} are needed",
-                         argument=argument, value=result.shape)
+                         argument=argument, value=result.shape,
+                         hint="add axes of length 1, e.g. array[None, None] for one plane" if len(result.shape) < ndim
+                         else "take one array out, or reshape")
     if result.pointer % result.dtype.itemsize:
         raise ArgumentError(f"elements are not aligned to {result.dtype.itemsize} bytes", argument=argument,
                             hint="copy the array")

@@ -86,11 +86,14 @@ def build_command(plan: KernelPlan) -> str:
 
 
 def _kinds(kind: CompilerKind | None, settings: env.Settings) -> list[CompilerKind]:
-    """Where to look, the compiler that would be used first; all of them where there is none."""
+    """Where to look: the compiler that would be used, or, where none is there and none was asked for, any."""
     try:
         return [compilers.choose(kind, settings)]
     except ToolNotFound:
-        return [kind] if kind is not None else list(CompilerKind)
+        if kind is not None:
+            return [kind]
+        asked = settings.compiler is not env.CompilerChoice.AUTO
+        return [CompilerKind(settings.compiler.value)] if asked else list(CompilerKind)
 
 
 def _compile(plan: KernelPlan, kind: CompilerKind, ptx: bool, folder: Path, settings: env.Settings) -> dict[str, Any]:

@@ -88,7 +88,8 @@ def check_out(out: Any, shape: ConvShape, inputs: dict[str, ArrayView | None]) -
             continue
         same_memory(view, other, "out", name)
         if arrays.overlaps(view, other):
-            raise ArgumentError(f"out shares memory with {name}", argument="out", hint="give memory of its own")
+            raise ArgumentError(f"out shares memory with {name}", argument="out", value=view.shape,
+                                hint="give memory of its own")
     return view
 
 

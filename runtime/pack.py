@@ -175,7 +175,10 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
 
     Raises PackError, naming what is wrong, where it is missing, damaged, or of another schema.
     """
-    path = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
+    try:
+        path = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
+    except TypeError:
+        raise ArgumentTypeError("a pack is named by its path", argument="path", value=path) from None
     tree = tree_of(path)
     manifest = read_manifest(tree, str(path))
     for record in manifest.records:

@@ -147,7 +147,7 @@ def _case(algorithm: str, row: Mapping[str, Any]) -> Case:
     else:
         values = {name: row[name] for name in ("exchange", "rows", "decomposition", "weights", "edges",
                                                "sub_block_rows", "ring", "rows_ahead", "k_tile", "min_blocks")}
-        values.update(warp_columns=row["warps"][0], warp_rows=row["warps"][1])
+        values.update(warp_columns=row["warps"][0], warp_rows=row["warps"][1], rows_ahead=min(row["rows_ahead"], r))
     if row["padding"] == "large":              # larger than the filter: whole windows of zeros
         layer["padding"] = ((r + 1, r + 2), (s + 2, s + 1))
     return Case(algorithm, tuple(layer.items()), tuple(values.items()), tuple(row["epilogue"]))

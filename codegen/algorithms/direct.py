@@ -16,6 +16,8 @@ from .base import Algorithm, common_refusal, largest_divisor, layer_arguments
 UNROLLED_TAPS = 256
 THREADS = 256
 MOST_ROWS = 64
+WEIGHTS_HELD = 48      # weights of one channel that a thread keeps in registers
+MOST_REGISTERS = 200   # planned registers beyond which it may spill
 REGISTER_MARGIN = 24   # beyond the planned registers, so that nothing spills; unbounded, the compiler takes all 255
 DERIVED = 0            # a plan value that follows from the others
 
@@ -47,12 +49,14 @@ def supports(spec: KernelSpec) -> str | None:
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> DirectOptions:
-    """A block as wide as the output rows need, and as many filters a thread as divide K/groups, up to 8."""
+    """A block as wide as the output rows need, and as many filters a thread as divide K/groups, up to 8; fewer for one
+    channel, whose weights the compiler keeps in registers."""
     width = 64
     if shape is not None:
         while width > 8 and width // 2 >= shape.q:
             width //= 2
-    return DirectOptions(block_size_x=width, block_size_y=THREADS // width, k_tile=largest_divisor(spec.filters, 8))
+    most = 8 if spec.channels > 1 else max(1, min(8, WEIGHTS_HELD // (spec.r * spec.s)))
+    return DirectOptions(block_size_x=width, block_size_y=THREADS // width, k_tile=largest_divisor(spec.filters, most))
 
 
 def plan(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
@@ -60,7 +64,8 @@ def plan(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
     taps = spec.r * spec.s
     k_tiles = spec.filters // options.k_tile
     threads = options.block_size_x * options.block_size_y
-    registers = 24 + 2 * options.k_tile + 2 * spec.s
+    hoisted = taps * options.k_tile if spec.channels == 1 else 0     # one channel's weights do not change in the loop
+    registers = 24 + 2 * options.k_tile + 2 * spec.s + hoisted
     if options.min_blocks == DERIVED:
         allowed = -(-(registers + REGISTER_MARGIN) // 8) * 8
         fitting = min(REGISTER_FILE // allowed, spec.arch.resident_threads) // threads
@@ -80,7 +85,7 @@ def plan(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
         program=Program(arguments=arguments, steps=(launch,)),
         cost=Cost(unit=f"32 outputs of {options.k_tile} filter{'s' if options.k_tile > 1 else ''}", warp_loads=taps * spec.channels, shuffles=0,
                   fma=taps * spec.channels * options.k_tile, registers=registers,
-                  direct_loads=taps * spec.channels),
+                  direct_loads=taps * spec.channels, no_spills=registers <= MOST_REGISTERS),
         phrase=f"one thread per output column of {options.k_tile} filter{'s' if options.k_tile > 1 else ''}, "
                f"{options.block_size_x} x {options.block_size_y} threads a block")
 

@@ -25,6 +25,7 @@ SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 CONSTANT_LIMIT = 64 * 1024    # constant memory of a module, bytes
 # The unrolled ring has R * R * S * k_tile FMAs in its text. Up to this many it compiles in about a second.
 RING_LIMIT = 2200
+RING_COMFORT = 900            # up to which the turning ring is taken without being asked for
 # Registers a thread can have before it spills, less what addresses and the loop take.
 REGISTER_LIMIT = 255 - 30
 COMFORTABLE_REGISTERS = 170   # planned registers up to which more rows are loaded ahead
@@ -35,6 +36,7 @@ MOST_WEIGHTS_HELD = 64        # and the shifted ring; beyond it they are read ag
 TALLEST_FILTER = 63
 NARROW = 7                    # columns up to which the paper's decomposition is as quick as shared ends
 WEIGHTS_IN_FLIGHT = 64        # registers the compiler likes to fill with weights it reads inside the channel loop
+ROW_LIMIT = 2000              # FMAs that one input row may have in the text
 WIDEST_FILTER = 31
 WARPS_WANTED = 132 * 32       # sub-blocks that keep a large GPU (132 multiprocessors) busy
 WARPS_TO_FILL = 132 * 8       # with fewer, multiprocessors wait for single warps
@@ -141,7 +143,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ReuseOptions:
     """The values measured quickest on an H200 (docs/results/variants): predicated edges, all rows of a turn loaded
     together, as many blocks resident as the registers allow; weights in shared memory where a tile fits; as many
     filters at a time as text and registers allow; shorter sub-blocks where the layer has few of them."""
-    most = max(1, min(8, RING_LIMIT // (spec.r ** 2 * spec.s), 40 // spec.r))
+    most = max(1, min(8, RING_COMFORT // (spec.r ** 2 * spec.s), 40 // spec.r))
     if spec.channels == 1:
         most = min(most, max(1, WEIGHTS_HELD // (spec.r * spec.s)))
     fitting = SHARED_LIMIT // (4 * spec.channels * _channel_stride(spec, True))
@@ -187,7 +189,7 @@ def plan(spec: KernelSpec, options: ReuseOptions) -> KernelPlan:
 def _complete(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> ReuseOptions:
     """Fill in the values that follow from the others where they were left at DERIVED."""
     if options.ring is Ring.DERIVED:
-        small = (spec.r * spec.s <= MOST_WEIGHTS_TURNING or spec.channels > 1) and _ring_text(spec, options) <= RING_LIMIT
+        small = (spec.r * spec.s <= MOST_WEIGHTS_TURNING or spec.channels > 1) and _ring_text(spec, options) <= RING_COMFORT
         options = replace(options, ring=Ring.TURNING if small else Ring.SHIFTED)
     if options.rows_ahead == DERIVED:
         options = replace(options, rows_ahead=1)
@@ -257,7 +259,7 @@ def _ring_text(spec: KernelSpec, options: ReuseOptions) -> int:
 def _channel_stride(spec: KernelSpec, padded: bool) -> int:
     """Floats from one channel's taps to the next; padded to 16 bytes so that shared reads can be wide."""
     taps = spec.r * spec.s
-    return -(-taps // 4) * 4 if padded else taps
+    return -(-taps // 4) * 4 if padded and spec.channels * spec.filters > 1 else taps
 
 
 def _grid(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers) -> tuple[Blocks, Blocks, Blocks]:
@@ -308,12 +310,16 @@ def _check(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers, cost:
     if refusal is None and options.weights is Weights.CONSTANT and 4 * numbers.filter_floats > CONSTANT_LIMIT:
         refusal = (f"the filter has {4 * numbers.filter_floats} bytes, more than the {CONSTANT_LIMIT} of constant "
                    f"memory; weights=shared or cached serves it")
-    if refusal is None and options.ring is Ring.TURNING and _ring_text(spec, options) > RING_LIMIT:
+    if refusal is None and options.rows_ahead > spec.r:
+        refusal = f"rows_ahead = {options.rows_ahead}: a turn of the ring has {spec.r} input rows"
+    if refusal is None and options.rows is Rows.RELOAD and options.ring is Ring.SHIFTED:
+        refusal = "rows = reload has no ring"
+    if refusal is None and options.ring is Ring.TURNING and options.rows is Rows.REUSE and _ring_text(spec, options) > RING_LIMIT:
         refusal = (f"the turning ring would have {_ring_text(spec, options)} FMAs in its text (at most {RING_LIMIT} "
                    f"compile in about a second and stay in registers); ring=shifted serves it")
-    if refusal is None and numbers.taps * options.k_tile > RING_LIMIT:
+    if refusal is None and numbers.taps * options.k_tile > ROW_LIMIT:
         refusal = (f"{numbers.taps * options.k_tile} FMAs a row in the text with k_tile = {options.k_tile} "
-                   f"(at most {RING_LIMIT})")
+                   f"(at most {ROW_LIMIT})")
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
 

@@ -10,6 +10,7 @@ from typing import Any, Mapping
 
 import numpy as np
 
+from warpconv.codegen.errors import KernelNotBuilt
 from warpconv.codegen.plan import KernelPlan, Launch, Program, Role, Workspace
 from warpconv.codegen.serialise import plan_identity
 from warpconv.codegen.shape import ConvShape
@@ -136,6 +137,10 @@ def _load(spec: KernelSpec, program: Program, identity: tuple[tuple[str, str], .
     toolchain = _toolchain()
     machine = {k: v for k, v in objects.build_key_fields("", mode, toolchain) if k != "text"}
     key = CacheKey(name=f"{spec.name}-cpu-{mode.value}", fields=tuple(sorted({**dict(identity), **machine}.items())))
+
+    if settings.disable_jit and cache.find(key) is None:
+        raise KernelNotBuilt("compiling is off (WARPCONV_DISABLE_JIT), also for the CPU device, and this kernel is not in "
+                             f"the cache: {spec}", spec=spec)
 
     def build(folder: Path) -> Mapping[str, Any]:
         source = text()

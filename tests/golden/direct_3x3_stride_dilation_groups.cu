@@ -17,7 +17,7 @@ constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros bef
 constexpr int DILATION_H = 1, DILATION_W = 2;   // input rows and columns from one tap to the next
 constexpr int K_TILE = 1, K_TILES = 3;          // filters a thread works on at a time; such tiles in a group
 constexpr int BLOCK_X = 64, BLOCK_Y = 4;        // threads of a block: columns, rows
-using index_t = int;                            // every element offset of this layer fits
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 extern "C" __global__ void __launch_bounds__(256, 4)
 direct_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {

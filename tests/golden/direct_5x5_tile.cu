@@ -16,7 +16,7 @@ constexpr int PAD_TOP = 0, PAD_LEFT = 0;        // rows and columns of zeros bef
 constexpr int DILATION_H = 1, DILATION_W = 1;   // input rows and columns from one tap to the next
 constexpr int K_TILE = 4, K_TILES = 2;          // filters a thread works on at a time; such tiles in a group
 constexpr int BLOCK_X = 64, BLOCK_Y = 4;        // threads of a block: columns, rows
-using index_t = int;                            // every element offset of this layer fits
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // What happens to an output value before it is stored: bias.
 __device__ __forceinline__ float finish(float value, float bias) {

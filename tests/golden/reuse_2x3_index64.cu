@@ -22,7 +22,7 @@ constexpr int ROWS = 56;                        // output rows of a sub-block
 constexpr int WARP_COLUMNS = 1, WARP_ROWS = 4;  // warps of a block, side by side and stacked
 constexpr int K_TILE = 1, K_TILES = 1;          // filters a warp works on at a time; such tiles in a group
 constexpr int CHANNEL_STRIDE = 6;               // floats from one channel's weights to the next
-using index_t = long long;                      // element offsets pass 2^31
+using index_t = long long;                      // element offsets: of tensors of 2^31 elements and more
 
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
@@ -43,30 +43,31 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const index_t pitch = W;
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_p0 = 0.0f, acc_p1 = 0.0f;
-// One turn of the ring: input rows i .. i + 1, those before `end`.
+    // One turn of the ring: input rows i .. i + 1, those before `end`. The text stands once and is compiled
+    // twice: for whole turns, where every row is there, and for the last one.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {
-        {   // load input row i + 0
+        {   // load input row i
             const float in0_c0 = __ldg(row);
             const float in0_c2 = __ldg(row + 2);
-            // input row i + 0: products with every filter row; then output row i - 1 is complete
+            // input row i: products with every filter row; then output row i - 1 is complete
             {
                 const float in0_c1 = between(in0_c0, in0_c2, 1);
                 acc_p0 = fmaf(in0_c2, w_r0_s2, fmaf(in0_c1, w_r0_s1, fmaf(in0_c0, w_r0_s0, acc_p0)));
                 acc_p1 = fmaf(in0_c2, w_r1_s2, fmaf(in0_c1, w_r1_s1, fmaf(in0_c0, w_r1_s0, acc_p1)));
-                if (i > 0) out[-1 * (index_t)Q] = acc_p1;
+                if (i > 0) out[-(index_t)Q] = acc_p1;
                 acc_p1 = 0.0f;
             }
         }
         {   // load input row i + 1
             const bool row_left_1 = i + 1 < end;
-            const float in1_c0 = row_left_1 ? __ldg(row + 1 * pitch) : 0.0f;
-            const float in1_c2 = row_left_1 ? __ldg(row + 1 * pitch + 2) : 0.0f;
-            // input row i + 1: products with every filter row; then output row i - 0 is complete
+            const float in1_c0 = row_left_1 ? __ldg(row + pitch) : 0.0f;
+            const float in1_c2 = row_left_1 ? __ldg(row + pitch + 2) : 0.0f;
+            // input row i + 1: products with every filter row; then output row i is complete
             if (row_left_1) {
                 const float in1_c1 = between(in1_c0, in1_c2, 1);
                 acc_p1 = fmaf(in1_c2, w_r0_s2, fmaf(in1_c1, w_r0_s1, fmaf(in1_c0, w_r0_s0, acc_p1)));
                 acc_p0 = fmaf(in1_c2, w_r1_s2, fmaf(in1_c1, w_r1_s1, fmaf(in1_c0, w_r1_s0, acc_p0)));
-                out[0 * (index_t)Q] = acc_p0;
+                *out = acc_p0;
                 acc_p0 = 0.0f;
             }
         }

@@ -22,7 +22,7 @@ constexpr int ROWS = 56;                        // output rows of a sub-block
 constexpr int WARP_COLUMNS = 1, WARP_ROWS = 4;  // warps of a block, side by side and stacked
 constexpr int K_TILE = 4, K_TILES = 2;          // filters a warp works on at a time; such tiles in a group
 constexpr int CHANNEL_STRIDE = 12;              // floats from one channel's weights to the next
-using index_t = int;                            // every element offset of this layer fits
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // What happens to an output value before it is stored: bias, then relu.
 __device__ __forceinline__ float finish(float value, float bias) {
@@ -53,13 +53,17 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     float acc_k1_p0 = 0.0f, acc_k1_p1 = 0.0f, acc_k1_p2 = 0.0f;
     float acc_k2_p0 = 0.0f, acc_k2_p1 = 0.0f, acc_k2_p2 = 0.0f;
     float acc_k3_p0 = 0.0f, acc_k3_p1 = 0.0f, acc_k3_p2 = 0.0f;
-// One turn of the ring: input rows i .. i + 2, those before `end`.
+    // One turn of the ring: input rows i .. i + 2, those before `end`. The text stands once and is compiled
+    // twice: for whole turns, where every row is there, and for the last one.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {
-        {   // input row i + 0
+        {   // input row i
 #pragma unroll 1
             for (int c = 0; c < C; ++c) {
                 const float* row_c = row + c * plane_x;
-                const float *w_k0 = tile + ((index_t)c) * CHANNEL_STRIDE, *w_k1 = tile + (1 * C + (index_t)c) * CHANNEL_STRIDE, *w_k2 = tile + (2 * C + (index_t)c) * CHANNEL_STRIDE, *w_k3 = tile + (3 * C + (index_t)c) * CHANNEL_STRIDE;
+                const float* w_k0 = tile + (index_t)c * CHANNEL_STRIDE;
+                const float* w_k1 = tile + (C + (index_t)c) * CHANNEL_STRIDE;
+                const float* w_k2 = tile + (2 * C + (index_t)c) * CHANNEL_STRIDE;
+                const float* w_k3 = tile + (3 * C + (index_t)c) * CHANNEL_STRIDE;
                 const float in_c0 = __ldg(row_c);
                 const float in_c2 = __ldg(row_c + 2);
                 const float in_c1 = between(in_c0, in_c2, 1);
@@ -77,17 +81,22 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 acc_k3_p1 = fmaf(in_c2, w_k3[8], fmaf(in_c1, w_k3[7], fmaf(in_c0, w_k3[6], acc_k3_p1)));
             }
             // all 3 filter rows have been added to the output row that began 2 rows ago
-            if (i > 0) out[-2 * (index_t)Q] = finish(acc_k0_p1, bias_k0);
-            if (i > 0) out[-2 * (index_t)Q + 1 * plane_y] = finish(acc_k1_p1, bias_k1);
-            if (i > 0) out[-2 * (index_t)Q + 2 * plane_y] = finish(acc_k2_p1, bias_k2);
-            if (i > 0) out[-2 * (index_t)Q + 3 * plane_y] = finish(acc_k3_p1, bias_k3);
+            if (i > 0) {
+                out[-2 * (index_t)Q] = finish(acc_k0_p1, bias_k0);
+                out[-2 * (index_t)Q + plane_y] = finish(acc_k1_p1, bias_k1);
+                out[-2 * (index_t)Q + 2 * plane_y] = finish(acc_k2_p1, bias_k2);
+                out[-2 * (index_t)Q + 3 * plane_y] = finish(acc_k3_p1, bias_k3);
+            }
             acc_k0_p1 = acc_k1_p1 = acc_k2_p1 = acc_k3_p1 = 0.0f;
         }
         if (i + 1 < end) {   // input row i + 1
 #pragma unroll 1
             for (int c = 0; c < C; ++c) {
-                const float* row_c = row + 1 * pitch + c * plane_x;
-                const float *w_k0 = tile + ((index_t)c) * CHANNEL_STRIDE, *w_k1 = tile + (1 * C + (index_t)c) * CHANNEL_STRIDE, *w_k2 = tile + (2 * C + (index_t)c) * CHANNEL_STRIDE, *w_k3 = tile + (3 * C + (index_t)c) * CHANNEL_STRIDE;
+                const float* row_c = row + pitch + c * plane_x;
+                const float* w_k0 = tile + (index_t)c * CHANNEL_STRIDE;
+                const float* w_k1 = tile + (C + (index_t)c) * CHANNEL_STRIDE;
+                const float* w_k2 = tile + (2 * C + (index_t)c) * CHANNEL_STRIDE;
+                const float* w_k3 = tile + (3 * C + (index_t)c) * CHANNEL_STRIDE;
                 const float in_c0 = __ldg(row_c);
                 const float in_c2 = __ldg(row_c + 2);
                 const float in_c1 = between(in_c0, in_c2, 1);
@@ -105,17 +114,22 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 acc_k3_p2 = fmaf(in_c2, w_k3[8], fmaf(in_c1, w_k3[7], fmaf(in_c0, w_k3[6], acc_k3_p2)));
             }
             // all 3 filter rows have been added to the output row that began 2 rows ago
-            if (i > 0) out[-1 * (index_t)Q] = finish(acc_k0_p2, bias_k0);
-            if (i > 0) out[-1 * (index_t)Q + 1 * plane_y] = finish(acc_k1_p2, bias_k1);
-            if (i > 0) out[-1 * (index_t)Q + 2 * plane_y] = finish(acc_k2_p2, bias_k2);
-            if (i > 0) out[-1 * (index_t)Q + 3 * plane_y] = finish(acc_k3_p2, bias_k3);
+            if (i > 0) {
+                out[-(index_t)Q] = finish(acc_k0_p2, bias_k0);
+                out[-(index_t)Q + plane_y] = finish(acc_k1_p2, bias_k1);
+                out[-(index_t)Q + 2 * plane_y] = finish(acc_k2_p2, bias_k2);
+                out[-(index_t)Q + 3 * plane_y] = finish(acc_k3_p2, bias_k3);
+            }
             acc_k0_p2 = acc_k1_p2 = acc_k2_p2 = acc_k3_p2 = 0.0f;
         }
         if (i + 2 < end) {   // input row i + 2
 #pragma unroll 1
             for (int c = 0; c < C; ++c) {
                 const float* row_c = row + 2 * pitch + c * plane_x;
-                const float *w_k0 = tile + ((index_t)c) * CHANNEL_STRIDE, *w_k1 = tile + (1 * C + (index_t)c) * CHANNEL_STRIDE, *w_k2 = tile + (2 * C + (index_t)c) * CHANNEL_STRIDE, *w_k3 = tile + (3 * C + (index_t)c) * CHANNEL_STRIDE;
+                const float* w_k0 = tile + (index_t)c * CHANNEL_STRIDE;
+                const float* w_k1 = tile + (C + (index_t)c) * CHANNEL_STRIDE;
+                const float* w_k2 = tile + (2 * C + (index_t)c) * CHANNEL_STRIDE;
+                const float* w_k3 = tile + (3 * C + (index_t)c) * CHANNEL_STRIDE;
                 const float in_c0 = __ldg(row_c);
                 const float in_c2 = __ldg(row_c + 2);
                 const float in_c1 = between(in_c0, in_c2, 1);
@@ -133,10 +147,10 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 acc_k3_p0 = fmaf(in_c2, w_k3[8], fmaf(in_c1, w_k3[7], fmaf(in_c0, w_k3[6], acc_k3_p0)));
             }
             // all 3 filter rows have been added to the output row that began 2 rows ago
-            out[0 * (index_t)Q] = finish(acc_k0_p0, bias_k0);
-            out[0 * (index_t)Q + 1 * plane_y] = finish(acc_k1_p0, bias_k1);
-            out[0 * (index_t)Q + 2 * plane_y] = finish(acc_k2_p0, bias_k2);
-            out[0 * (index_t)Q + 3 * plane_y] = finish(acc_k3_p0, bias_k3);
+            *out = finish(acc_k0_p0, bias_k0);
+            out[0 + plane_y] = finish(acc_k1_p0, bias_k1);
+            out[0 + 2 * plane_y] = finish(acc_k2_p0, bias_k2);
+            out[0 + 3 * plane_y] = finish(acc_k3_p0, bias_k3);
             acc_k0_p0 = acc_k1_p0 = acc_k2_p0 = acc_k3_p0 = 0.0f;
         }
         row += 3 * pitch;

@@ -22,7 +22,7 @@ constexpr int ROWS = 56;                        // output rows of a sub-block
 constexpr int WARP_COLUMNS = 1, WARP_ROWS = 4;  // warps of a block, side by side and stacked
 constexpr int K_TILE = 2, K_TILES = 1;          // filters a warp works on at a time; such tiles in a group
 constexpr int CHANNEL_STRIDE = 9;               // floats from one channel's weights to the next
-using index_t = int;                            // every element offset of this layer fits
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
@@ -42,13 +42,15 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_k0_p0 = 0.0f, acc_k0_p1 = 0.0f, acc_k0_p2 = 0.0f;
     float acc_k1_p0 = 0.0f, acc_k1_p1 = 0.0f, acc_k1_p2 = 0.0f;
-// One turn of the ring: input rows i .. i + 2, those before `end`.
+    // One turn of the ring: input rows i .. i + 2, those before `end`. The text stands once and is compiled
+    // twice: for whole turns, where every row is there, and for the last one.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {
-        {   // load input row i + 0
-            const float *w_k0 = tile, *w_k1 = tile + 1 * CHANNEL_STRIDE;
+        {   // load input row i
+            const float* w_k0 = tile;
+            const float* w_k1 = tile + CHANNEL_STRIDE;
             const float in0_c0 = __ldg(row);
             const float in0_c2 = __ldg(row + 2);
-            // input row i + 0: products with every filter row; then output row i - 2 is complete
+            // input row i: products with every filter row; then output row i - 2 is complete
             {
                 const float in0_c1 = between(in0_c0, in0_c2, 1);
                 acc_k0_p0 = fmaf(in0_c2, w_k0[2], fmaf(in0_c1, w_k0[1], fmaf(in0_c0, w_k0[0], acc_k0_p0)));
@@ -57,16 +59,19 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 acc_k1_p0 = fmaf(in0_c2, w_k1[2], fmaf(in0_c1, w_k1[1], fmaf(in0_c0, w_k1[0], acc_k1_p0)));
                 acc_k1_p2 = fmaf(in0_c2, w_k1[5], fmaf(in0_c1, w_k1[4], fmaf(in0_c0, w_k1[3], acc_k1_p2)));
                 acc_k1_p1 = fmaf(in0_c2, w_k1[8], fmaf(in0_c1, w_k1[7], fmaf(in0_c0, w_k1[6], acc_k1_p1)));
-                if (i > 0) out[-2 * (index_t)Q] = acc_k0_p1;
-                if (i > 0) out[-2 * (index_t)Q + 1 * plane_y] = acc_k1_p1;
+                if (i > 0) {
+                    out[-2 * (index_t)Q] = acc_k0_p1;
+                    out[-2 * (index_t)Q + plane_y] = acc_k1_p1;
+                }
                 acc_k0_p1 = acc_k1_p1 = 0.0f;
             }
         }
         {   // load input row i + 1
-            const float *w_k0 = tile, *w_k1 = tile + 1 * CHANNEL_STRIDE;
+            const float* w_k0 = tile;
+            const float* w_k1 = tile + CHANNEL_STRIDE;
             const bool row_left_1 = i + 1 < end;
-            const float in1_c0 = row_left_1 ? __ldg(row + 1 * pitch) : 0.0f;
-            const float in1_c2 = row_left_1 ? __ldg(row + 1 * pitch + 2) : 0.0f;
+            const float in1_c0 = row_left_1 ? __ldg(row + pitch) : 0.0f;
+            const float in1_c2 = row_left_1 ? __ldg(row + pitch + 2) : 0.0f;
             // input row i + 1: products with every filter row; then output row i - 1 is complete
             if (row_left_1) {
                 const float in1_c1 = between(in1_c0, in1_c2, 1);
@@ -76,17 +81,20 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 acc_k1_p1 = fmaf(in1_c2, w_k1[2], fmaf(in1_c1, w_k1[1], fmaf(in1_c0, w_k1[0], acc_k1_p1)));
                 acc_k1_p0 = fmaf(in1_c2, w_k1[5], fmaf(in1_c1, w_k1[4], fmaf(in1_c0, w_k1[3], acc_k1_p0)));
                 acc_k1_p2 = fmaf(in1_c2, w_k1[8], fmaf(in1_c1, w_k1[7], fmaf(in1_c0, w_k1[6], acc_k1_p2)));
-                if (i > 0) out[-1 * (index_t)Q] = acc_k0_p2;
-                if (i > 0) out[-1 * (index_t)Q + 1 * plane_y] = acc_k1_p2;
+                if (i > 0) {
+                    out[-(index_t)Q] = acc_k0_p2;
+                    out[-(index_t)Q + plane_y] = acc_k1_p2;
+                }
                 acc_k0_p2 = acc_k1_p2 = 0.0f;
             }
         }
         {   // load input row i + 2
-            const float *w_k0 = tile, *w_k1 = tile + 1 * CHANNEL_STRIDE;
+            const float* w_k0 = tile;
+            const float* w_k1 = tile + CHANNEL_STRIDE;
             const bool row_left_2 = i + 2 < end;
             const float in2_c0 = row_left_2 ? __ldg(row + 2 * pitch) : 0.0f;
             const float in2_c2 = row_left_2 ? __ldg(row + 2 * pitch + 2) : 0.0f;
-            // input row i + 2: products with every filter row; then output row i - 0 is complete
+            // input row i + 2: products with every filter row; then output row i is complete
             if (row_left_2) {
                 const float in2_c1 = between(in2_c0, in2_c2, 1);
                 acc_k0_p2 = fmaf(in2_c2, w_k0[2], fmaf(in2_c1, w_k0[1], fmaf(in2_c0, w_k0[0], acc_k0_p2)));
@@ -95,8 +103,8 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 acc_k1_p2 = fmaf(in2_c2, w_k1[2], fmaf(in2_c1, w_k1[1], fmaf(in2_c0, w_k1[0], acc_k1_p2)));
                 acc_k1_p1 = fmaf(in2_c2, w_k1[5], fmaf(in2_c1, w_k1[4], fmaf(in2_c0, w_k1[3], acc_k1_p1)));
                 acc_k1_p0 = fmaf(in2_c2, w_k1[8], fmaf(in2_c1, w_k1[7], fmaf(in2_c0, w_k1[6], acc_k1_p0)));
-                out[0 * (index_t)Q] = acc_k0_p0;
-                out[0 * (index_t)Q + 1 * plane_y] = acc_k1_p0;
+                *out = acc_k0_p0;
+                out[0 + plane_y] = acc_k1_p0;
                 acc_k0_p0 = acc_k1_p0 = 0.0f;
             }
         }

@@ -25,7 +25,7 @@ constexpr int ROWS = 56;                        // output rows of a sub-block
 constexpr int WARP_COLUMNS = 1, WARP_ROWS = 4;  // warps of a block, side by side and stacked
 constexpr int K_TILE = 1, K_TILES = 1;          // filters a warp works on at a time; such tiles in a group
 constexpr int CHANNEL_STRIDE = 25;              // floats from one channel's weights to the next
-using index_t = int;                            // every element offset of this layer fits
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
@@ -48,13 +48,14 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const index_t pitch = W;
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_p0 = 0.0f, acc_p1 = 0.0f, acc_p2 = 0.0f, acc_p3 = 0.0f, acc_p4 = 0.0f;
-// One turn of the ring: input rows i .. i + 4, those before `end`.
+    // One turn of the ring: input rows i .. i + 4, those before `end`. The text stands once and is compiled
+    // twice: for whole turns, where every row is there, and for the last one.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {
-        {   // load input row i + 0
+        {   // load input row i
             float in0[S];
             in0[0] = __ldg(row);
             in0[4] = __ldg(row + 4);
-            // input row i + 0: products with every filter row; then output row i - 4 is complete
+            // input row i: products with every filter row; then output row i - 4 is complete
             {
                 in0[2] = between(in0, 4, 2);
                 in0[1] = between(in0, 2, 1);
@@ -71,8 +72,8 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         {   // load input row i + 1
             const bool row_left_1 = i + 1 < end;
             float in1[S];
-            in1[0] = row_left_1 ? __ldg(row + 1 * pitch) : 0.0f;
-            in1[4] = row_left_1 ? __ldg(row + 1 * pitch + 4) : 0.0f;
+            in1[0] = row_left_1 ? __ldg(row + pitch) : 0.0f;
+            in1[4] = row_left_1 ? __ldg(row + pitch + 4) : 0.0f;
             // input row i + 1: products with every filter row; then output row i - 3 is complete
             if (row_left_1) {
                 in1[2] = between(in1, 4, 2);
@@ -121,7 +122,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 acc_p1 = fmaf(in3[4], w_r2_s4, fmaf(in3[3], w_r2_s3, fmaf(in3[2], w_r2_s2, fmaf(in3[1], w_r2_s1, fmaf(in3[0], w_r2_s0, acc_p1)))));
                 acc_p0 = fmaf(in3[4], w_r3_s4, fmaf(in3[3], w_r3_s3, fmaf(in3[2], w_r3_s2, fmaf(in3[1], w_r3_s1, fmaf(in3[0], w_r3_s0, acc_p0)))));
                 acc_p4 = fmaf(in3[4], w_r4_s4, fmaf(in3[3], w_r4_s3, fmaf(in3[2], w_r4_s2, fmaf(in3[1], w_r4_s1, fmaf(in3[0], w_r4_s0, acc_p4)))));
-                if (i > 0) out[-1 * (index_t)Q] = acc_p4;
+                if (i > 0) out[-(index_t)Q] = acc_p4;
                 acc_p4 = 0.0f;
             }
         }
@@ -130,7 +131,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
             float in4[S];
             in4[0] = row_left_4 ? __ldg(row + 4 * pitch) : 0.0f;
             in4[4] = row_left_4 ? __ldg(row + 4 * pitch + 4) : 0.0f;
-            // input row i + 4: products with every filter row; then output row i - 0 is complete
+            // input row i + 4: products with every filter row; then output row i is complete
             if (row_left_4) {
                 in4[2] = between(in4, 4, 2);
                 in4[1] = between(in4, 2, 1);
@@ -140,7 +141,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 acc_p2 = fmaf(in4[4], w_r2_s4, fmaf(in4[3], w_r2_s3, fmaf(in4[2], w_r2_s2, fmaf(in4[1], w_r2_s1, fmaf(in4[0], w_r2_s0, acc_p2)))));
                 acc_p1 = fmaf(in4[4], w_r3_s4, fmaf(in4[3], w_r3_s3, fmaf(in4[2], w_r3_s2, fmaf(in4[1], w_r3_s1, fmaf(in4[0], w_r3_s0, acc_p1)))));
                 acc_p0 = fmaf(in4[4], w_r4_s4, fmaf(in4[3], w_r4_s3, fmaf(in4[2], w_r4_s2, fmaf(in4[1], w_r4_s1, fmaf(in4[0], w_r4_s0, acc_p0)))));
-                out[0 * (index_t)Q] = acc_p0;
+                *out = acc_p0;
                 acc_p0 = 0.0f;
             }
         }

@@ -25,7 +25,7 @@ constexpr int ROWS = 56;                        // output rows of a sub-block
 constexpr int WARP_COLUMNS = 1, WARP_ROWS = 4;  // warps of a block, side by side and stacked
 constexpr int K_TILE = 1, K_TILES = 1;          // filters a warp works on at a time; such tiles in a group
 constexpr int CHANNEL_STRIDE = 25;              // floats from one channel's weights to the next
-using index_t = int;                            // every element offset of this layer fits
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 constexpr unsigned ALL_LANES = 0xffffffffu;
 

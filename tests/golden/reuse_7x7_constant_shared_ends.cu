@@ -25,7 +25,7 @@ constexpr int ROWS = 56;                        // output rows of a sub-block
 constexpr int WARP_COLUMNS = 1, WARP_ROWS = 4;  // warps of a block, side by side and stacked
 constexpr int K_TILE = 1, K_TILES = 1;          // filters a warp works on at a time; such tiles in a group
 constexpr int CHANNEL_STRIDE = 49;              // floats from one channel's weights to the next
-using index_t = int;                            // every element offset of this layer fits
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
 __constant__ float filter_bank[49];
 
 constexpr unsigned ALL_LANES = 0xffffffffu;
@@ -52,13 +52,14 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const index_t pitch = W;
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_p0 = 0.0f, acc_p1 = 0.0f, acc_p2 = 0.0f, acc_p3 = 0.0f, acc_p4 = 0.0f, acc_p5 = 0.0f, acc_p6 = 0.0f;
-// One turn of the ring: input rows i .. i + 6, those before `end`.
+    // One turn of the ring: input rows i .. i + 6, those before `end`. The text stands once and is compiled
+    // twice: for whole turns, where every row is there, and for the last one.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {
-        {   // load input row i + 0
+        {   // load input row i
             const float in0_c0 = __ldg(row);
             const float in0_c2 = __ldg(row + 2);
             const float in0_c6 = __ldg(row + 6);
-            // input row i + 0: products with every filter row; then output row i - 6 is complete
+            // input row i: products with every filter row; then output row i - 6 is complete
             {
                 const float in0_c4 = between(in0_c2, in0_c6, 2);
                 const float in0_c1 = between(in0_c0, in0_c2, 1);
@@ -84,9 +85,9 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         }
         {   // load input row i + 1
             const bool row_left_1 = i + 1 < end;
-            const float in1_c0 = row_left_1 ? __ldg(row + 1 * pitch) : 0.0f;
-            const float in1_c2 = row_left_1 ? __ldg(row + 1 * pitch + 2) : 0.0f;
-            const float in1_c6 = row_left_1 ? __ldg(row + 1 * pitch + 6) : 0.0f;
+            const float in1_c0 = row_left_1 ? __ldg(row + pitch) : 0.0f;
+            const float in1_c2 = row_left_1 ? __ldg(row + pitch + 2) : 0.0f;
+            const float in1_c6 = row_left_1 ? __ldg(row + pitch + 6) : 0.0f;
             // input row i + 1: products with every filter row; then output row i - 5 is complete
             if (row_left_1) {
                 const float in1_c4 = between(in1_c2, in1_c6, 2);
@@ -223,7 +224,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 acc_p0 = fmaf(in5_c6, w_r5_s6, fmaf(in5_c5, w_r5_s5, acc_p0));
                 acc_p6 = fmaf(in5_c4, w_r6_s4, fmaf(in5_c3, w_r6_s3, fmaf(in5_c2, w_r6_s2, fmaf(in5_c1, w_r6_s1, fmaf(in5_c0, w_r6_s0, acc_p6)))));
                 acc_p6 = fmaf(in5_c6, w_r6_s6, fmaf(in5_c5, w_r6_s5, acc_p6));
-                if (i > 0) out[-1 * (index_t)Q] = acc_p6;
+                if (i > 0) out[-(index_t)Q] = acc_p6;
                 acc_p6 = 0.0f;
             }
         }
@@ -232,7 +233,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
             const float in6_c0 = row_left_6 ? __ldg(row + 6 * pitch) : 0.0f;
             const float in6_c2 = row_left_6 ? __ldg(row + 6 * pitch + 2) : 0.0f;
             const float in6_c6 = row_left_6 ? __ldg(row + 6 * pitch + 6) : 0.0f;
-            // input row i + 6: products with every filter row; then output row i - 0 is complete
+            // input row i + 6: products with every filter row; then output row i is complete
             if (row_left_6) {
                 const float in6_c4 = between(in6_c2, in6_c6, 2);
                 const float in6_c1 = between(in6_c0, in6_c2, 1);
@@ -252,7 +253,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 acc_p1 = fmaf(in6_c6, w_r5_s6, fmaf(in6_c5, w_r5_s5, acc_p1));
                 acc_p0 = fmaf(in6_c4, w_r6_s4, fmaf(in6_c3, w_r6_s3, fmaf(in6_c2, w_r6_s2, fmaf(in6_c1, w_r6_s1, fmaf(in6_c0, w_r6_s0, acc_p0)))));
                 acc_p0 = fmaf(in6_c6, w_r6_s6, fmaf(in6_c5, w_r6_s5, acc_p0));
-                out[0 * (index_t)Q] = acc_p0;
+                *out = acc_p0;
                 acc_p0 = 0.0f;
             }
         }

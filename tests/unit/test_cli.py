@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +73,22 @@ def test_emit_does_not_depend_on_n_h_w_when_all_is_set():
     assert good(*words[1:]) == good("emit", *LAYER)
 
 
+def test_emit_writes_through_links_and_pipes(tmp_path):
+    text = good("emit", *LAYER)
+    (tmp_path / "k.cu").write_text("older")
+    (tmp_path / "link").symlink_to("k.cu")
+    good("emit", *LAYER, "-o", tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "k.cu").read_text() == text
+    os.mkfifo(tmp_path / "pipe")
+    found: list[str] = []
+    reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_text()), daemon=True)
+    reader.start()
+    good("emit", *LAYER, "-o", tmp_path / "pipe")
+    reader.join(10)
+    assert found == [text] and (tmp_path / "pipe").is_fifo()
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 # ---- mistakes
 
 @pytest.mark.parametrize("arguments, code, says", [
@@ -89,6 +107,22 @@ def test_emit_does_not_depend_on_n_h_w_when_all_is_set():
     (["emit", *LAYER, "--set", "edges=round"], 2, "predicated"),
     (["emit", *LAYER, "--algorithm", "magic"], 2, "direct"),
     (["emit", *LAYER, "--arch", "hopper"], 2, "sm_90"),
+    (["emit", *LAYER, "--arch", "sm_60"], 2, "7.0 to 12.x (--arch = 'sm_60')"),
+    (["inspect", *LAYER, "--arch", "sm_999"], 2, "7.0 to 12.x"),
+    (["explain", *LAYER, "--arch", "sm_999"], 2, "7.0 to 12.x"),
+    (["build", *LAYER, "-o", "pack", "--arch", "sm_60+PTX"], 2, "7.0 to 12.x"),
+    (["build", "twelve_layers", "-o", "pack", "--arch", "sm_90", "--padding", "1", "--set", "k_tile=1"], 2,
+     "(--padding, --set)"),
+    (["emit", *LAYER, "--set", "k_tile=1", "--set", "k_tile=2"], 2, "set twice (--set = 'k_tile=2')"),
+    (["emit", *LAYER, "--epilogue", "bias,relu", "--activation", "relu"], 2, "--epilogue and --activation"),
+    (["emit", "--input", "N,1,H,Q", "--filter", "1,3,3"], 2, "'N,1,H,Q'"),
+    (["emit", "--input", "0,1,9,9", "--filter", "1,3,3"], 2, "(--input = 0)"),
+    (["emit", "--input", "1,1,9,9", "--filter", "1,0,3"], 2, "(--filter = 0)"),
+    (["emit", *LAYER, "--algorithm", "reuse", "--set", "edges=round"], 2, "(--set edges = 'round')"),
+    (["build", *LAYER, "-o", "pack", "--arch", "sm_90", "--jobs", "0"], 2, "(--jobs = 0)"),
+    (["run", "X", "W", "-o", "y.npy", "--epilogue", "bias"], 2, "name a BIAS file"),
+    (["run", "W", "X", "-o", "y.npy"], 2, "(X = (1, 1, 3, 3))"),
+    (["run", "X", "W", "-o", "y.txt"], 2, ".npy"),
     (["emit", *LAYER, "--dtype", "float99"], 2, "float32"),
     (["emit", *LAYER, "--dtype", "float16"], 2, "not served yet"),
     (["emit", *LAYER, "--epilogue", "tanh"], 2, "relu"),
@@ -184,20 +218,33 @@ def test_the_documentation_has_every_switch():
 def test_records_have_the_golden_keys(tmp_path):
     """Written anew by: python -m pytest tests/unit/test_cli.py -k golden --update-golden"""
     from tests import settings
+    from warpconv.runtime import compilers
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("matplotlib")
     np.save(tmp_path / "x.npy", np.ones((1, 1, 8, 8), np.float32))
     np.save(tmp_path / "w.npy", np.ones((1, 1, 3, 3), np.float32))
+    image.new("L", (8, 8)).save(tmp_path / "p.png")
     files = [str(tmp_path / name) for name in ("x.npy", "w.npy")]
     commands = {"emit": ["emit", *SMALL], "explain": ["explain", *SMALL], "inspect": ["inspect", *SMALL],
                 "run": ["run", *files, "-o", str(tmp_path / "y.npy"), "--device", "cpu", "--check"],
+                "build": ["build", *SMALL, "--arch", "sm_90", "-o", str(tmp_path / "pack")],
+                "filter": ["filter", str(tmp_path / "p.png"), str(tmp_path / "q.png"), "--kernel", "box:3", "--device",
+                           "cpu"],
+                "demo": ["demo", "--device", "cpu", "-o", str(tmp_path / "demo")],
                 "cache list": ["cache", "list"], "cache clear": ["cache", "clear", "nothing-has-this-name"],
                 "cache verify": ["cache", "verify"], "env": ["env"]}
+    if not any(found.where for found in compilers.available().values()):
+        assert not settings.update_golden
+        del commands["build"]
     found = {name: json.loads(good(*command, "--json")) for name, command in commands.items()}
     assert all(record["schema"] == 1 for record in found.values())
     found["env"]["gpus"], found["inspect"]["compiled"] = {}, []         # these depend on the machine
     text = json.dumps({name: keys(record) for name, record in found.items()}, indent=1) + "\n"
     if settings.update_golden:
         GOLDEN.write_text(text)
-    assert json.loads(GOLDEN.read_text()) == json.loads(text)
+    golden = json.loads(GOLDEN.read_text())
+    assert {name: golden[name] for name in commands} == json.loads(text)
+    assert set(golden) - {"build"} == set(commands) - {"build"}
 
 
 def test_explain_says_why():
@@ -217,6 +264,18 @@ def test_inspect_counts_what_was_planned():
     assert rows["x"]["load_requests"] > 0 and rows["y"]["store_requests"] > 0 == rows["x"]["store_requests"]
     text = good("inspect", *LAYER, "--no-measure")
     assert text.startswith(good("emit", *LAYER)) and "assumed" in text
+
+
+def test_inspect_without_compiler_and_disassembler_shows_the_rest(monkeypatch):
+    from warpconv.codegen.errors import ToolNotFound
+
+    def missing(*_, **__):
+        raise ToolNotFound("no compiler here", hint="get one")
+
+    monkeypatch.setattr("warpconv.runtime.build.build", missing)
+    text = good("inspect", *SMALL, "--no-source", "--ptx", "--sass")
+    assert text.count("not: no compiler here; get one") == 3
+    assert "the emitted text, executed" in text and "the text above" not in text
 
 
 @pytest.mark.nvcc
@@ -252,6 +311,31 @@ def test_run_fails_where_the_result_is_outside_the_bound(tmp_path, monkeypatch):
     files = arrays(tmp_path, x=(1, 1, 9, 9), w=(1, 1, 3, 3))
     result = run("run", *files, "-o", tmp_path / "y.npy", "--check", "--device", "cpu")
     assert result.exit_code == 1 and "outside" in result.stderr
+
+
+def test_run_tells_what_is_not_finite(tmp_path):
+    x = np.ones((1, 1, 9, 9), np.float32)
+    x[0, 0, 4, 4] = np.inf
+    files = arrays(tmp_path, x=(1, 1, 9, 9), w=(1, 1, 3, 3))
+    np.save(files[0], x)
+    command = ["run", *files, "-o", tmp_path / "y.npy", "--check", "--device", "cpu"]
+    assert "9 outputs are not finite" in good(*command)
+    np.save(files[1], np.ones((1, 1, 3, 3), np.float32))
+    x[0, 0, 4, 4], x[0, 0, 4, 5] = 3e38, 3e38           # their sum is beyond float32, not beyond the reference
+    np.save(files[0], x)
+    result = run(*command)
+    assert result.exit_code == 1 and "6 outputs are finite in only one" in result.stdout
+
+
+def test_run_refuses_an_output_that_is_an_input_or_no_file(tmp_path):
+    files = arrays(tmp_path, x=(1, 1, 9, 9), w=(1, 1, 3, 3), b=(1,))
+    before = [Path(file).read_bytes() for file in files]
+    os.mkfifo(tmp_path / "pipe.npy")
+    (tmp_path / "link.npy").symlink_to(files[1])
+    for out in (*files, tmp_path / "link.npy", tmp_path / "pipe.npy"):
+        result = run("run", *files, "-o", out)
+        assert result.exit_code == 2 and str(out) in result.stderr and "--output" in result.stderr
+    assert [Path(file).read_bytes() for file in files] == before and (tmp_path / "pipe.npy").is_fifo()
 
 
 def test_run_leaves_an_older_file_where_it_fails(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -133,6 +134,26 @@ def test_a_filter_from_a_file(crop, tmp_path):
     assert result.exit_code == 2 and "(R, S)" in result.stderr and not (tmp_path / "new.png").exists()
 
 
+def test_filter_refuses_before_it_computes(crop, tmp_path):
+    picture, pipe = tmp_path / "p.png", tmp_path / "pipe.png"
+    Image.open(crop).save(picture)
+    before = picture.read_bytes()
+    os.mkfifo(pipe)
+    for name, array in (("nan", [[1, np.nan]]), ("huge", [[1e39]]), ("large", np.ones((1, LARGEST + 1)))):
+        np.save(tmp_path / f"{name}.npy", np.array(array))
+    for out, options, says in (
+            (picture, ["--kernel", "box:3"], "also an input"), (pipe, ["--kernel", "box:3"], "no regular file"),
+            (tmp_path / "nan.npy", ["--kernel", tmp_path / "nan.npy"], "also an input"),
+            (tmp_path / "o.png", ["--kernel", "box:3", "--scale", "nan"], "--scale"),
+            (tmp_path / "o.png", ["--kernel", "box:3", "--offset", "inf"], "--offset"),
+            (tmp_path / "o.png", ["--kernel", tmp_path / "nan.npy"], "not finite"),
+            (tmp_path / "o.png", ["--kernel", tmp_path / "huge.npy"], "not finite"),
+            (tmp_path / "o.png", ["--kernel", tmp_path / "large.npy"], "31x31")):
+        result = run("filter", picture, out, *options)
+        assert result.exit_code == 2 and says in result.stderr, result.output
+    assert picture.read_bytes() == before and pipe.is_fifo() and not (tmp_path / "o.png").exists()
+
+
 def test_formats_that_cannot_hold_the_image_are_refused(crop, tmp_path):
     Image.open(crop).convert("RGBA").save(tmp_path / "a.png")
     for name, says in (("out.jpg", "mode RGBA"), ("out.nothing", "format"), ("out", "format")):
@@ -156,6 +177,17 @@ def test_pictures_are_read_upright(tmp_path):
 
 
 # ---- demo
+
+def test_a_demo_that_fails_leaves_no_empty_folder(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise ArgumentError("no", argument="device")
+
+    monkeypatch.setattr("warpconv.commands.demo_run.run_demo", fail)
+    (tmp_path / "kept").mkdir()
+    assert run("demo", "--device", "cpu", "-o", tmp_path / "new" / "made").exit_code == 2
+    assert run("demo", "--device", "cpu", "-o", tmp_path / "kept").exit_code == 2
+    assert [p.name for p in tmp_path.iterdir()] == ["kept"]
+
 
 def test_the_demo_from_end_to_end(tmp_path):
     folder = tmp_path / "made"
