@@ -13,6 +13,7 @@ from warpconv.codegen.version import VERSION
 
 from .commands import COMMANDS
 from .commands.files import InputFileError
+from .commands.wording import worded
 
 FAILURE, BAD_USE, INTERRUPTED = 1, 2, 130
 USER_MISTAKES = (ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec, InputFileError)
@@ -26,7 +27,7 @@ class Program(click.Group):
         try:
             return super().invoke(ctx)
         except WarpconvError as error:
-            click.echo(f"warpconv: {error}", err=True)
+            click.echo(f"warpconv: {worded(error, ctx.invoked_subcommand)}", err=True)
             _echo_log(error)
             ctx.exit(BAD_USE if isinstance(error, USER_MISTAKES) else FAILURE)
         except KeyboardInterrupt:

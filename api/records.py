@@ -134,7 +134,9 @@ class InspectRecord:
     compiled_reason: str | None
     source: str | None
     ptx: str | None
+    ptx_reason: str | None
     sass: str | None
+    sass_reason: str | None
     schema: int = 1
 
 
@@ -167,12 +169,18 @@ class BuildRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class AccuracyRow:
-    """Largest difference to the float64 reference; ``worst_ratio`` is the largest error / bound (1 is the limit)."""
+    """Largest difference to the float64 reference; ``worst_ratio`` is the largest error / bound (1 is the limit).
+
+    ``not_finite`` outputs are infinite or no number in the result and in the reference, so they have no difference;
+    ``finite_in_one`` outputs are so in only one of the two, which is an error.
+    """
 
     max_error: float
     bound: float
     worst_ratio: float
     within: bool
+    not_finite: int = 0
+    finite_in_one: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
 import click
+from click.core import ParameterSource
 
 from warpconv.codegen.errors import ArgumentError, FileError
 
 from .files import InputFileError
-from .layer import LayerRequest, layer_options, read_layer
+from .layer import LayerRequest, layer_options, read_arch, read_layer
 from .output import add_row, console, echo_record, heading, json_option, seconds_text, table
 
 FAILED = 1      # exit code where a kernel could not be built
@@ -36,6 +37,8 @@ def build(ctx: click.Context, layers: str | None, output: str, archs: tuple[str,
 
     What the pack has up to date is not compiled again. Exit code 1 if a kernel could not be built.
     """
+    if layers is not None:
+        _refuse_options(ctx, options)
     wanted, targets = _layers(layers, options), _archs(archs)
     report = _build(wanted, targets, output, as_json, ptx=ptx, jobs=jobs, allow_spills=allow_spills)
     record = _record(report)
@@ -45,6 +48,15 @@ def build(ctx: click.Context, layers: str | None, output: str, archs: tuple[str,
         _show(record, report)
     if not report.ok:
         ctx.exit(FAILED)
+
+
+def _refuse_options(ctx: click.Context, options: dict[str, Any]) -> None:
+    """Raises ArgumentError where options describe a layer beside a LAYERS file."""
+    typed = [parameter.opts[-1] for parameter in ctx.command.params if parameter.name in options
+             and ctx.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT]
+    if typed:
+        raise ArgumentError("a LAYERS file has its layers' options", argument=", ".join(typed),
+                            hint="write them in the file, or give one layer in options and no file")
 
 
 def _build(layers: Sequence[Any], archs: Sequence[str], output: str, quiet: bool, **options: Any) -> Any:
@@ -93,16 +105,24 @@ def _requested(request: LayerRequest) -> Any:
 def _archs(archs: tuple[str, ...]) -> Sequence[str]:
     """Those asked for, else those of the environment, else those of the GPUs. Raises ArgumentError for none."""
     if archs:
-        return archs
+        return _checked(archs, "--arch")
     from warpconv.runtime.cuda import contexts
     from warpconv.runtime.env import settings
     listed = [f"{request.sm}+PTX" if request.ptx else request.sm for request in settings().cuda_arch_list]
+    _checked(listed, "WARPCONV_CUDA_ARCH_LIST")
     if not listed and contexts.usable() is None:
         listed = list(dict.fromkeys(contexts.arch(ordinal) for ordinal in range(contexts.count())))
     if not listed:
         raise ArgumentError("for which architectures?", argument="--arch",
                             hint="for instance --arch sm_80 --arch sm_90, or set WARPCONV_CUDA_ARCH_LIST")
     return listed
+
+
+def _checked(archs: Sequence[str], argument: str) -> Sequence[str]:
+    """The same. Raises ArgumentError for one that kernels cannot be generated for."""
+    for arch in archs:
+        read_arch(arch[:-4] if arch.upper().endswith("+PTX") else arch, argument)
+    return archs
 
 
 def _record(report: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from .device import choose_device, device_option, note_device
-from .files import make_folder
+from .files import output_folder
 from .output import add_row, console, echo_record, heading, json_option, seconds_text, table
 
 DEFAULT_FOLDER = "warpconv-demo"
@@ -26,15 +26,15 @@ def demo(device: str, output: str, kernel: str, as_json: bool) -> None:
     chosen = seven_by_seven(kernel)
     picture, path = photograph()
     place, reason = choose_device(device, picture.layer)
-    folder = make_folder(output)
-    if as_json:
-        echo_record(run_demo(picture, path, place, folder, kernel, chosen))
-        return
-    note_device(reason)
-    out = console()
-    with console(stderr=True).status("emitting, compiling, running, counting ..."):
+    if not as_json:
+        note_device(reason)
+    status = console(stderr=True, quiet=as_json).status("emitting, compiling, running, counting ...")
+    with output_folder(output) as folder, status:
         record = run_demo(picture, path, place, folder, kernel, chosen)
-    _show(out, record)
+    if as_json:
+        echo_record(record)
+    else:
+        _show(console(), record)
 
 
 def _show(out: Any, record: Any) -> None:

@@ -26,6 +26,7 @@ from .files import write_text
 from .filter import load_weights
 from .inspect_record import unit_rows
 from .run import accuracy_row
+from .wording import worded
 
 PHOTOGRAPH = "grace_hopper.jpg"
 QUALITY = 85
@@ -110,7 +111,7 @@ def _counts(plan: Any, shape: ConvShape) -> tuple[dict[str, Any], str | None]:
         unit, ours = measure_unit(plan), measure(plan, shape)
         direct = measure(plan_layer(shape, algorithm="direct", arch=plan.spec.arch, settings={"k_tile": 1}), shape)
     except ToolNotFound as error:
-        return none, str(error)
+        return none, str(worded(error))
     warps = shape.k * shape.p * shape.q / 32
     return {"unit": plan.cost.unit, "units": unit_rows(unit) if unit else (),
             "loads_per_32": ours.buffers["x"].load_requests / warps,

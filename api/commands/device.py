@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
+from .wording import phrase
+
 if TYPE_CHECKING:
     from warpconv.codegen.shape import ConvShape
     from warpconv.runtime.kernel import Kernel
@@ -47,7 +49,7 @@ def make_kernel(request: LayerRequest, device: str) -> Kernel:
 def note_device(reason: str | None) -> None:
     """Say on stderr why the CPU device was taken."""
     if reason is not None:
-        click.echo(f"warpconv: running on the CPU device: {reason}", err=True)
+        click.echo(f"warpconv: running on the CPU device: {phrase(reason)}", err=True)
 
 
 def _arch(device: str) -> Any:

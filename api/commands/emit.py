@@ -20,7 +20,7 @@ def emit(output: str | None, as_json: bool, **options: Any) -> None:
     from warpconv.codegen.render import render
     source = render(read_layer(options).plan())
     if output is not None:
-        write_text(output, source.text)
+        write_text(output, source.text, through=True)
     if as_json:
         from warpconv.records import EmitRecord
         echo_record(EmitRecord(source=source.text, entries=source.entries, digest=source.digest))

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from .output import add_row, console, echo_record, heading, json_option, table
+from .wording import phrase, worded
 
 PACKAGES = ("numpy", "jinja2", "platformdirs", "filelock", "click", "rich", "pycuda", "nvidia-cuda-nvrtc",
             "nvidia-cuda-cuobjdump", "nvidia-cuda-nvdisasm", "pillow", "matplotlib", "torch", "cupy")
@@ -91,7 +92,7 @@ def _cxx() -> Any:
         found = find_toolchain(str(cxx) if cxx is not None else None)
         return ToolRow(name="C++ (CPU device)", where=" ".join(found.command), version=found.version(), reason=None)
     except WarpconvError as error:
-        return ToolRow(name="C++ (CPU device)", where=None, version=None, reason=str(error))
+        return ToolRow(name="C++ (CPU device)", where=None, version=None, reason=str(worded(error)))
 
 
 def _version(package: str) -> str | None:
@@ -103,7 +104,7 @@ def _version(package: str) -> str | None:
 
 def _show_gpus(out: Any, gpus: dict[str, Any]) -> None:
     if not gpus["usable"]:
-        heading(out, "GPU", f"none: {gpus['reason']}")
+        heading(out, "GPU", f"none: {phrase(gpus['reason'])}")
         return
     heading(out, "GPU", f"CUDA driver {gpus['cuda_driver']}, pycuda {gpus['pycuda']}")
     for number, device in enumerate(gpus["devices"]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import click
 from warpconv.codegen.errors import ArgumentError
 
 from .device import choose_device, device_option, note_device
-from .files import read_array
+from .files import check_output, read_array
 from .output import echo_record, json_option, seconds_text
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ def filter_picture(photo: str, output: str, kernel: str, border: str, scale: flo
     from warpconv.images import finish, read_picture, to_image, write_image
     if border not in BORDERS:
         raise ArgumentError("this border is not offered", argument="--border", value=border, hint=", ".join(BORDERS))
+    for option, number in (("--scale", scale), ("--offset", offset)):
+        if not math.isfinite(number):
+            raise ArgumentError("this is no finite number", argument=option, value=number, hint="for instance 0.5")
+    check_output(output, (photo, kernel if kernel.endswith(".npy") else None), "OUTPUT")
     weights = load_weights(kernel)
     picture = read_picture(photo, "PHOTO")
     values, ran, seconds, reason = filter_planes(picture.planes, weights, device=device, algorithm=algorithm)
@@ -62,13 +67,19 @@ def load_weights(kernel: str) -> np.ndarray:
 
     Raises ArgumentError for an unknown name or an array that is no filter, InputFileError for an unreadable file.
     """
-    from warpconv.filters import weights
+    import numpy
+    from warpconv.filters import LARGEST, weights
     if not kernel.endswith(".npy"):
         return weights(kernel)
     array = read_array(kernel, "--kernel")
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiu":
         raise ArgumentError("this array is no filter", argument="--kernel", value=f"{array.dtype} {array.shape}",
                             hint="numbers of shape (R, S)")
+    if max(array.shape) > LARGEST:
+        raise ArgumentError(f"this filter is larger than {LARGEST}x{LARGEST}", argument="--kernel",
+                            value=array.shape, hint=f"at most {LARGEST} rows and columns")
+    if not (abs(array) <= numpy.finfo("float32").max).all():        # also false where one is not a number
+        raise ArgumentError("this filter has values that are not finite in float32", argument="--kernel", value=kernel)
     return array.astype("float32")
 
 

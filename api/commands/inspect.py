@@ -31,6 +31,9 @@ def inspect(source: bool, measure: bool, ptx: bool, sass: bool, as_json: bool, *
     for text in (record.ptx, record.sass):
         if text is not None:
             _show_text(out, text, "text")
+    for name, reason in (("PTX", record.ptx_reason), ("SASS", record.sass_reason)):
+        if reason is not None:
+            heading(out, name, f"not: {reason}")
     _show_plan(out, record)
     _show_launches(out, record)
     _show_cost(out, record)
@@ -74,12 +77,12 @@ def _show_cost(out: Any, record: Any) -> None:
     if record.measured is None:
         heading(out, "measured", f"not: {record.measured_reason}")
         return
-    show_measured(out, record.measured)
+    show_measured(out, record.measured, "the text above" if record.source is not None else "the emitted text")
 
 
-def show_measured(out: Any, measured: Any) -> None:
+def show_measured(out: Any, measured: Any, text: str) -> None:
     """The counts of one execution, and those of one unit beside the plan's."""
-    heading(out, "measured", f"the text above, executed on the CPU device for {measured.layer}"
+    heading(out, "measured", f"{text}, executed on the CPU device for {measured.layer}"
             + (f" ({measured.reduced})" if measured.reduced else ""))
     made = table("buffer", "load requests", "sectors", "store requests", "sectors ",
                  numbers=("load requests", "sectors", "store requests", "sectors "))

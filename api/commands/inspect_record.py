@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from warpconv.codegen.errors import CompileError, KernelNotBuilt, ToolNotFound
 
+from .wording import worded
+
 if TYPE_CHECKING:
     from warpconv.codegen.plan import KernelPlan
     from warpconv.codegen.shape import ConvShape
@@ -18,13 +20,14 @@ if TYPE_CHECKING:
 
 def inspect_record(request: LayerRequest, plan: KernelPlan, *, source: bool = True, measure: bool = True,
                    ptx: bool = False, sass: bool = False) -> InspectRecord:
-    """Everything about a plan. Raises ToolNotFound or CompileError only where ``ptx`` or ``sass`` is asked for."""
+    """Everything about a plan. Raises CompileError only where ``ptx`` or ``sass`` is asked for."""
     from warpconv.codegen.options import choices
     from warpconv.codegen.render import render
     from warpconv.records import InspectRecord, LaunchRow, PlanValue
     offered = choices(plan.options)
     measured, reason = (measured_record(plan, request.shape) if measure else (None, "switched off"))
     built, compiled_reason = _built(plan, ptx, needed=ptx or sass)
+    instructions, sass_reason = _sass(built) if sass and built else (None, compiled_reason if sass else None)
     return InspectRecord(
         layer=str(request.shape), assumed=request.assumed, algorithm=plan.spec.algorithm, arch=str(plan.spec.arch),
         plan=plan.phrase, notes=plan.notes, cost=asdict(plan.cost), measured=measured, measured_reason=reason,
@@ -35,7 +38,8 @@ def inspect_record(request: LayerRequest, plan: KernelPlan, *, source: bool = Tr
         source=render(plan).text if source else None,
         compiler=f"{built.compiled.compiler.value} {built.compiled.version}" if built else None,
         compiled=_compiled_rows(built), compiled_reason=compiled_reason,
-        ptx=built.compiled.ptx if ptx and built else None, sass=_sass(built) if sass and built else None)
+        ptx=built.compiled.ptx if ptx and built else None, sass=instructions,
+        ptx_reason=compiled_reason if ptx else None, sass_reason=sass_reason)
 
 
 def measured_record(plan: KernelPlan, shape: ConvShape, *, units: bool = True) -> tuple[MeasuredRecord | None,
@@ -51,7 +55,7 @@ def measured_record(plan: KernelPlan, shape: ConvShape, *, units: bool = True) -
         found = measure(executed, chosen)
         unit = measure_unit(plan) if units else None
     except ToolNotFound as error:
-        return None, str(error)
+        return None, str(worded(error))
     rows = tuple(BufferRow(buffer=name, load_requests=c.load_requests, load_sectors=c.load_sectors,
                            store_requests=c.store_requests, store_sectors=c.store_sectors)
                  for name, c in found.buffers.items())
@@ -83,9 +87,9 @@ def _built(plan: KernelPlan, ptx: bool, *, needed: bool) -> tuple[BuiltKernel | 
     try:
         return build(plan, ptx=ptx), None
     except (ToolNotFound, KernelNotBuilt, CompileError) as error:
-        if needed:
+        if needed and isinstance(error, CompileError):
             raise
-        return None, str(error)
+        return None, str(worded(error))
 
 
 def _compiled_rows(built: BuiltKernel | None) -> tuple[Any, ...]:
@@ -95,6 +99,9 @@ def _compiled_rows(built: BuiltKernel | None) -> tuple[Any, ...]:
                  for e in (built.compiled.entries if built else ()))
 
 
-def _sass(built: BuiltKernel) -> str:
+def _sass(built: BuiltKernel) -> tuple[str | None, str | None]:
     from warpconv.runtime.sass import disassemble
-    return disassemble(built.compiled.cubin)
+    try:
+        return disassemble(built.compiled.cubin), None
+    except ToolNotFound as error:
+        return None, str(worded(error))

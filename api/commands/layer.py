@@ -17,6 +17,8 @@ from warpconv.codegen.spec import Epilogue, parse_epilogue
 # what a letter in --input stands for until real sizes are known
 ASSUMED = {"N": 1, "H": 512, "W": 512}
 
+OLDEST, NEWEST = 7, 12      # major compute capabilities: the first with the shuffles used, the last that is known
+
 _OPEN = {0: "N", 2: "H", 3: "W"}    # places of --input that may hold a letter
 
 _SIZES = (
@@ -99,10 +101,22 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
     else:
         shape, assumed = _shape(options, geometry)
     names = [name.strip() for name in options["epilogue"].split(",") if name.strip()]
+    if options["activation"] is not None and options["activation"] in names:
+        raise ArgumentError("--epilogue and --activation name the same step", argument="--activation",
+                            value=options["activation"], hint="leave one of them out")
     steps = parse_epilogue(names, bias=bias or (shapes is None and "bias" in names), activation=options["activation"])
     return LayerRequest(shape=shape, assumed=assumed, epilogue=steps, algorithm=options["algorithm"],
                         settings=_settings(options["sets"]), index_bits=_index_bits(options["index_bits"]),
-                        arch=Arch.parse(arch, "--arch") if (arch := options.get("arch")) else None)
+                        arch=read_arch(arch) if (arch := options.get("arch")) is not None else None)
+
+
+def read_arch(text: str, argument: str = "--arch") -> Arch:
+    """An architecture that kernels can be generated for. Raises ArgumentError for others."""
+    arch = Arch.parse(text, argument)
+    if not OLDEST <= arch.major <= NEWEST:
+        raise ArgumentError(f"kernels are generated for compute capability {OLDEST}.0 to {NEWEST}.x", argument=argument,
+                            value=text, hint="for instance sm_80, sm_90 or sm_120")
+    return arch
 
 
 def _shape(options: dict[str, Any], geometry: dict[str, Any]) -> tuple[ConvShape, tuple[str, ...]]:
@@ -115,7 +129,8 @@ def _shape(options: dict[str, Any], geometry: dict[str, Any]) -> tuple[ConvShape
     least = {"N": 1, "H": geometry["dilation"][0] * (r - 1) + 1, "W": geometry["dilation"][1] * (s - 1) + 1}
     words = [str(max(ASSUMED[word], least[word])) if _OPEN.get(place) == word else word
              for place, word in enumerate(words)]
-    n, c, h, w = _numbers(",".join(words), "--input", (4,), "N,C,H,W, for instance 1,3,224,224 or N,3,H,W")
+    n, c, h, w = _numbers(",".join(words), "--input", (4,), "N,C,H,W, for instance 1,3,224,224 or N,3,H,W",
+                          typed=options["input_"])
     return ConvShape(n=n, c=c, h=h, w=w, k=k, r=r, s=s, dtype=options["dtype"], **geometry), assumed
 
 
@@ -138,13 +153,15 @@ def _number(text: str, option: str) -> int:
     return _numbers(text, option, (1,), "a whole number")[0]
 
 
-def _numbers(text: str, option: str, counts: tuple[int, ...], form: str) -> tuple[int, ...]:
+def _numbers(text: str, option: str, counts: tuple[int, ...], form: str,
+             typed: str | None = None) -> tuple[int, ...]:
     try:
         numbers = tuple(int(word) for word in text.split(","))
     except ValueError:
         numbers = ()
     if len(numbers) not in counts:
-        raise ArgumentError("these are not the numbers that belong here", argument=option, value=text, hint=form)
+        raise ArgumentError("these are not the numbers that belong here", argument=option, value=typed or text,
+                            hint=form)
     return numbers
 
 
@@ -155,6 +172,8 @@ def _settings(sets: tuple[str, ...]) -> dict[str, str]:
         if not sign or not name.strip() or not value.strip():
             raise ArgumentError("a plan value is written NAME=VALUE", argument="--set", value=text,
                                 hint="for instance --set edges=predicated; inspect lists them")
+        if name.strip() in settings:
+            raise ArgumentError("this plan value is set twice", argument="--set", value=text, hint="set it once")
         settings[name.strip()] = value.strip()
     return settings
 

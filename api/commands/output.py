@@ -18,11 +18,11 @@ def json_option(command: Callable) -> Callable:
     return click.option("--json", "as_json", is_flag=True, help="Print the data as JSON.")(command)
 
 
-def console(stderr: bool = False) -> Console:
+def console(stderr: bool = False, quiet: bool = False) -> Console:
     """A rich console; in a pipe it writes plain text of a fixed width."""
     from rich.console import Console
-    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=PIPED_WIDTH)
+    made = Console(stderr=stderr, quiet=quiet, highlight=False, soft_wrap=False)
+    return made if made.is_terminal else Console(stderr=stderr, quiet=quiet, highlight=False, width=PIPED_WIDTH)
 
 
 def table(*columns: str, title: str | None = None, numbers: tuple[str, ...] = ()) -> Table:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from warpconv.codegen.errors import ArgumentTypeError
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 
 from .device import choose_device, device_option, make_kernel, note_device
-from .files import read_array, write_array
+from .files import check_output, read_array, write_array
 from .layer import LayerRequest, layer_options, read_layer
 from .output import echo_record, json_option, seconds_text
 
@@ -30,6 +31,7 @@ OUTSIDE = 1     # exit code where --check finds an error beyond its bound
 def run(ctx: click.Context, x: str, w: str, bias: str | None, output: str, device: str, check: bool, as_json: bool,
         **options: Any) -> None:
     """Convolve the arrays in X (N, C, H, W) and W (K, C/groups, R, S), and BIAS (K), .npy files of float32."""
+    _check_output(output, (x, w, bias))
     arrays = [read_array(path, name) if path is not None else None
               for path, name in ((x, "X"), (w, "W"), (bias, "BIAS"))]
     _check_types(arrays)
@@ -41,12 +43,19 @@ def run(ctx: click.Context, x: str, w: str, bias: str | None, output: str, devic
     start = time.perf_counter()
     result = kernel(*arrays)
     seconds = time.perf_counter() - start
-    write_array(output, result)
+    write_array(output, result, "--output")
     record = _record(request, kernel, seconds, output, _check(request, arrays, result) if check else None)
     _show(record, as_json)
     if record.check is not None and not record.check.within:
         click.echo("warpconv: the result is outside the error bound", err=True)
         ctx.exit(OUTSIDE)
+
+
+def _check_output(output: str, inputs: tuple[str | None, ...]) -> None:
+    if not output.endswith(".npy"):
+        raise ArgumentError("the output is a .npy file", argument="--output", value=output,
+                            hint="end its name in .npy")
+    check_output(output, inputs, "--output")
 
 
 def _check_types(arrays: list[Any]) -> None:
@@ -57,9 +66,19 @@ def _check_types(arrays: list[Any]) -> None:
 
 
 def _check(request: LayerRequest, arrays: list[Any], result: Any) -> Any:
-    from warpconv.runtime.reference import compare
+    import numpy as np
+    from warpconv.runtime.reference import compare, reference
     x, w, bias = arrays
-    return accuracy_row(compare(result, x, w, request.shape, bias=bias, epilogue=request.epilogue))
+    layer = {"bias": bias, "epilogue": request.epilogue}
+    with np.errstate(invalid="ignore", over="ignore"):
+        row = accuracy_row(compare(result, x, w, request.shape, **layer))
+        ours = ~np.isfinite(result)
+        if row.within and not ours.any():
+            return row
+        theirs = ~np.isfinite(reference(x, w, request.shape, **layer).output)
+    in_one = int(np.count_nonzero(ours != theirs))
+    return replace(row, not_finite=int(np.count_nonzero(ours & theirs)), finite_in_one=in_one,
+                   within=row.within and in_one == 0)
 
 
 def accuracy_row(found: Any) -> Any:
@@ -86,3 +105,7 @@ def _show(record: Any, as_json: bool) -> None:
         verdict = "within" if record.check.within else "OUTSIDE"
         click.echo(f"max error {record.check.max_error:.3g}, {verdict} the bound "
                    f"(C/groups*R*S + 2) * eps * sum |a*b| ({100 * record.check.worst_ratio:.3g} % of it at worst)")
+        if record.check.not_finite:
+            click.echo(f"{record.check.not_finite} outputs are not finite, here and in the reference: not compared")
+        if record.check.finite_in_one:
+            click.echo(f"{record.check.finite_in_one} outputs are finite in only one of result and reference")

@@ -109,11 +109,11 @@ class KeepAlive:
         Objects held while the stream is being captured are kept for good: the graph may be replayed at any time.
         """
         objects = tuple(objects)
+        if objects and streams.capturing(stream):
+            self._captured.append(objects)
+            return
         self.sweep()
         if not objects:
-            return
-        if streams.capturing(stream):
-            self._captured.append(objects)
             return
         event = streams.new_event()
         streams.record(event, stream)
@@ -127,7 +127,7 @@ class KeepAlive:
             return
         context = contexts.context_key()
         gone = []
-        with self._lock:
+        with streams.relaxed_capture(), self._lock:      # asking is allowed while another stream is being captured
             for key in [k for k in self._held if k[0] == context]:
                 gone += _passed(self._held[key])
                 if not self._held[key]:
