@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Iterable, Mapping
+from typing import Any
 
 from warpconv.codegen.errors import ArgumentError, DeviceError
 from warpconv.codegen.plan import Launch, Program, Role, Workspace
@@ -18,6 +19,7 @@ from .memory import Block
 from .modules import CudaModule, Launcher
 from .pycuda_modules import PycudaModule
 
+Elsewhere = tuple[ArrayView, "int | None"]      # an array, and the stream that is its library's and not the call's
 Geometry = tuple[tuple[int, int, int], dict[str, int]]
 _FRAMEWORKS = (ArrayKind.TORCH, ArrayKind.CUPY)
 
@@ -105,7 +107,8 @@ class CudaBackend:
         with contexts.activate(self.ordinal, weight.pointer if weight.is_device else 0):
             queue = queue or Queue()
             _refuse_capture(queue, "a filter is prepared")
-            self._order(queue, [weight])
+            if weight.is_device:
+                self._order(queue, [(weight, _own_stream(weight))])
             prepared = PreparedFilter(self, weight.nbytes, queue)
             if weight.is_device:
                 memory.copy_device(prepared.block.pointer, weight.pointer, weight.nbytes, queue.handle)
@@ -125,11 +128,13 @@ class CudaBackend:
             if not x.is_device:
                 self._run_from_host(call, prepared, queue)
                 return
-            self._order(queue, call.operands.values())
+            elsewhere = [(view, stream) for view in call.operands.values()
+                         if (stream := _own_stream(view)) != queue.handle]
+            self._order(queue, elsewhere)
             try:
                 self._queue(call, {name: v.pointer for name, v in call.operands.items()}, prepared, queue)
             finally:
-                self._hold(call, prepared, queue)
+                self._hold(elsewhere, prepared, queue)
 
     def take_back(self, prepared: PreparedFilter) -> None:
         """Modules of a filter that is gone, for the next filter with a constant bank."""
@@ -184,18 +189,18 @@ class CudaBackend:
                 prepared.loaded[by_pycuda] = loaded
         return loaded
 
-    def _hold(self, call: Call, prepared: PreparedFilter | None, queue: Queue) -> None:
+    def _hold(self, elsewhere: Sequence[Elsewhere], prepared: PreparedFilter | None, queue: Queue) -> None:
         """Keep alive what could be freed or reused before the stream has passed: arrays whose library does not order
         their memory on this stream, and a filter that a captured graph will read."""
-        held: list[Any] = [view.owner for view in call.operands.values() if _own_stream(view) != queue.handle]
+        held: list[Any] = [view.owner for view, _ in elsewhere]
         if prepared is not None and streams.capturing(queue.handle):
             held.append(prepared)
         if held:
             memory.keep_alive.hold(held, queue.handle)
 
-    def _order(self, queue: Queue, views: Iterable[ArrayView]) -> None:
+    def _order(self, queue: Queue, elsewhere: Sequence[Elsewhere]) -> None:
         """Make the stream wait for those on which the arrays' libraries are writing them (or copied them)."""
-        for stream in {_own_stream(view) for view in views if view.is_device}:
+        for stream in {stream for _, stream in elsewhere}:
             if stream is not None and stream != queue.handle and not streams.capturing(queue.handle):
                 streams.order(stream, queue.handle)
 
