@@ -3,7 +3,8 @@
 The rule: of the algorithms that support the layer, take the one whose planner estimates the fewest warp instructions
 for it (loads, shuffles, FMAs and bookkeeping, edges included; more where there are too few warps to fill a large GPU,
 since then the time of one warp counts). At these kernels' arithmetic intensity the issue slots decide, not the memory.
-The batch does not change the choice: it is assumed, so that all batches share a kernel. A tuning table, where given, overrules the estimate for the layers it knows.
+The batch does not change the choice: it is assumed, so that all batches share a kernel. A tuning table, where given,
+overrules the estimate for the layers it knows.
 """
 
 from __future__ import annotations

@@ -83,8 +83,8 @@ def plan(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
     return KernelPlan(
         spec=spec, options=options, numbers=numbers, templates=("direct.cu.jinja",),
         program=Program(arguments=arguments, steps=(launch,)),
-        cost=Cost(unit=f"32 outputs of {options.k_tile} filter{'s' if options.k_tile > 1 else ''}", warp_loads=taps * spec.channels, shuffles=0,
-                  fma=taps * spec.channels * options.k_tile, registers=registers,
+        cost=Cost(unit=f"32 outputs of {options.k_tile} filter{'s' if options.k_tile > 1 else ''}",
+                  warp_loads=taps * spec.channels, shuffles=0, fma=taps * spec.channels * options.k_tile, registers=registers,
                   direct_loads=taps * spec.channels, no_spills=registers <= MOST_REGISTERS),
         phrase=f"one thread per output column of {options.k_tile} filter{'s' if options.k_tile > 1 else ''}, "
                f"{options.block_size_x} x {options.block_size_y} threads a block")

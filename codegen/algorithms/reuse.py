@@ -189,8 +189,9 @@ def plan(spec: KernelSpec, options: ReuseOptions) -> KernelPlan:
 def _complete(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> ReuseOptions:
     """Fill in the values that follow from the others where they were left at DERIVED."""
     if options.ring is Ring.DERIVED:
-        small = (spec.r * spec.s <= MOST_WEIGHTS_TURNING or spec.channels > 1) and _ring_text(spec, options) <= RING_COMFORT
-        options = replace(options, ring=Ring.TURNING if small else Ring.SHIFTED)
+        held = spec.r * spec.s <= MOST_WEIGHTS_TURNING or spec.channels > 1
+        turning = options.rows is Rows.RELOAD or (held and _ring_text(spec, options) <= RING_COMFORT)
+        options = replace(options, ring=Ring.TURNING if turning else Ring.SHIFTED)
     if options.rows_ahead == DERIVED:
         options = replace(options, rows_ahead=1)
         if spec.channels == 1 and options.rows is Rows.REUSE and options.ring is Ring.TURNING:
@@ -232,7 +233,8 @@ def _numbers(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> Re
     groups = tuple(tuple(range(first, min(first + options.rows_ahead, spec.r)))
                    for first in range(0, spec.r, options.rows_ahead))
     return ReuseNumbers(
-        columns=columns, statements=statements, row_groups=groups, swap_steps=tuple(sorted({swap.step for swap in columns.swaps})),
+        columns=columns, statements=statements, row_groups=groups,
+        swap_steps=tuple(sorted({swap.step for swap in columns.swaps})),
         threads=LANES * options.warp_columns * options.warp_rows, taps=taps, k_tiles=spec.filters // options.k_tile,
         channel_stride=stride, tile_floats=options.k_tile * spec.channels * taps,
         shared_floats=options.k_tile * spec.channels * stride if options.weights is Weights.SHARED else 0,
@@ -314,7 +316,8 @@ def _check(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers, cost:
         refusal = f"rows_ahead = {options.rows_ahead}: a turn of the ring has {spec.r} input rows"
     if refusal is None and options.rows is Rows.RELOAD and options.ring is Ring.SHIFTED:
         refusal = "rows = reload has no ring"
-    if refusal is None and options.ring is Ring.TURNING and options.rows is Rows.REUSE and _ring_text(spec, options) > RING_LIMIT:
+    turning = options.ring is Ring.TURNING and options.rows is Rows.REUSE
+    if refusal is None and turning and _ring_text(spec, options) > RING_LIMIT:
         refusal = (f"the turning ring would have {_ring_text(spec, options)} FMAs in its text (at most {RING_LIMIT} "
                    f"compile in about a second and stay in registers); ring=shifted serves it")
     if refusal is None and numbers.taps * options.k_tile > ROW_LIMIT:

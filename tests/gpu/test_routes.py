@@ -70,7 +70,8 @@ def test_a_warm_cache_compiles_nothing(monkeypatch):
 
 @pytest.mark.parametrize("name", ["pack", "pack.zip"])
 def test_packs_serve(tmp_path, monkeypatch, name):
-    layers = [NamedLayer(name="reuse", shape=SHAPE, algorithm="reuse"), NamedLayer(name="strided", shape=ConvShape(c=2, h=70, w=97, k=4, r=3,
+    layers = [NamedLayer(name="reuse", shape=SHAPE, algorithm="reuse"),
+              NamedLayer(name="strided", shape=ConvShape(c=2, h=70, w=97, k=4, r=3,
                                                                                             s=5, stride=2))]
     report = warpconv.build_pack(layers, tmp_path / name, [support.arch()])
     assert report.ok

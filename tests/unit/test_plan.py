@@ -206,3 +206,10 @@ def test_64_bit_indices_only_where_an_offset_needs_them():
     assert "using index_t = int;" in render(small).text and "using index_t = long long;" in render(large).text
     by_output = planned(shape(n=40, h=1000, w=1000, k=64, padding=2))
     assert by_output.spec.index_bits == 64
+
+
+def test_reload_needs_no_ring_whatever_the_filter():
+    """The derived ring of a large filter is the shifted one, which only row reuse has."""
+    for size in (3, 11, 13):
+        plan_ = planned(shape(h=80, w=80, r=size, s=size), rows="reload")
+        assert plan_.options.ring.value == "turning"
