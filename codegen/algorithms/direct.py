@@ -16,7 +16,7 @@ from .base import Algorithm, common_refusal, largest_divisor, layer_arguments
 UNROLLED_TAPS = 256
 THREADS = 256
 MOST_ROWS = 64
-WEIGHTS_HELD = 48      # weights of one channel that a thread keeps in registers
+WEIGHTS_HELD = 100     # weights of one channel that a thread keeps in registers
 MOST_REGISTERS = 200   # planned registers beyond which it may spill
 REGISTER_MARGIN = 24   # beyond the planned registers, so that nothing spills; unbounded, the compiler takes all 255
 DERIVED = 0            # a plan value that follows from the others

@@ -40,7 +40,7 @@ ROW_LIMIT = 2000              # FMAs that one input row may have in the text
 WIDEST_FILTER = 31
 WARPS_WANTED = 132 * 32       # sub-blocks that keep a large GPU (132 multiprocessors) busy
 WARPS_TO_FILL = 132 * 8       # with fewer, multiprocessors wait for single warps
-FEW_ROWS = 14
+FEW_ROWS, FEW_ROWS_TALL = 7, 14   # rows of a sub-block in small layers; for filters over 5 rows, whose halo costs more
 STATEMENT_COLUMNS = 5         # columns that one FMA statement of the text spans
 
 
@@ -158,7 +158,8 @@ def _rows_for(shape: ConvShape, options: ReuseOptions) -> int:
     only, so that most image sizes share a kernel."""
     rows = ReuseOptions.sub_block_rows
     columns = _assumed_batch(shape) * shape.k // options.k_tile * -(-shape.q // LANES)
-    return FEW_ROWS if columns * -(-shape.p // rows) < WARPS_WANTED else rows
+    few = FEW_ROWS if shape.r <= 5 else FEW_ROWS_TALL
+    return few if columns * -(-shape.p // rows) < WARPS_WANTED else rows
 
 
 def _assumed_batch(shape: ConvShape) -> int:

@@ -2,13 +2,13 @@
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --arch sm_90 --algorithm reuse \
 //     --set exchange=select --set rows=reuse --set decomposition=paper --set weights=shared --set edges=predicated \
-//     --set sub_block_rows=14 --set warp_columns=1 --set warp_rows=4 --set k_tile=1 --set ring=turning \
+//     --set sub_block_rows=7 --set warp_columns=1 --set warp_rows=4 --set k_tile=1 --set ring=turning \
 //     --set rows_ahead=5 --set min_blocks=8
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2, float32
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   one warp per sub-block of 14 rows x 32 columns, 4 warps per block; filter columns 5 = [5]
-// cost   sub-block of 14 rows x 32 columns, 1 filter, all channels: 36 warp loads, 54 shuffles, 350 FMA a lane, about 63 registers (direct: 350 loads)
+// plan   one warp per sub-block of 7 rows x 32 columns, 4 warps per block; filter columns 5 = [5]
+// cost   sub-block of 7 rows x 32 columns, 1 filter, all channels: 22 warp loads, 33 shuffles, 175 FMA a lane, about 63 registers (direct: 175 loads)
 //
 // Column reuse: lane l needs in[l .. l+4]. It loads in[l], in[l+4]; its neighbours hold the rest.
 //   in[l+2] is halfway between in[l] and in[l+4]: exchanged with lane l^2.
@@ -20,7 +20,7 @@
 constexpr int C = 1, GROUPS = 1;                // channels of a group; groups
 constexpr int R = 5, S = 5;                     // filter rows and columns
 constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns of zeros before the image
-constexpr int ROWS = 14;                        // output rows of a sub-block
+constexpr int ROWS = 7;                         // output rows of a sub-block
 constexpr int WARP_COLUMNS = 1, WARP_ROWS = 4;  // warps of a block, side by side and stacked
 constexpr int K_TILE = 1, K_TILES = 1;          // filters a warp works on at a time; such tiles in a group
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
