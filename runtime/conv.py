@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import logging
 import threading
@@ -211,12 +212,20 @@ def _load_cpu(plan: KernelPlan) -> Kernel:
     return Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)
 
 
+@functools.lru_cache(maxsize=1)
+def _forget_modules_at_exit() -> None:
+    """PyCUDA warns about modules that are still there when the interpreter ends."""
+    atexit.register(lambda: [kernel._backend.forget_modules() for kernel in _by_plan.values()
+                             if kernel._backend.ordinal is not None])
+
+
 def _load_cuda(plan: KernelPlan, ordinal: int) -> Kernel:
     from .build import build
     from .cuda.backend import CudaBackend
     built = build(plan)
     loaded = CudaBackend(plan.program, built.compiled.cubin, ordinal)
     loaded.load()
+    _forget_modules_at_exit()
     return Kernel(plan.spec, plan.program, loaded, source=built.source, report=built.compiled, plan=plan)
 
 

@@ -95,6 +95,12 @@ class CudaBackend:
         with contexts.activate(self.ordinal):
             self._loaded(contexts.context_key(), None, Queue().for_pycuda)
 
+    def forget_modules(self) -> None:
+        """Let go of all loaded modules, in their context: PyCUDA's cannot be cleaned up outside it."""
+        with contexts.activate(self.ordinal):
+            self._modules.clear()
+            self._spare.clear()
+
     def attributes(self) -> Mapping[str, Any]:
         """Registers and memory of each entry, as the driver reports them for the loaded module."""
         with contexts.activate(self.ordinal):

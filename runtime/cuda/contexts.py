@@ -180,7 +180,7 @@ class activate:
         if owner:
             wanted = 0 if owner == current else owner
         else:
-            wanted = 0 if _current_device() == self._ordinal else primary_context(self._ordinal)
+            wanted = 0 if current and _current_device() == self._ordinal else primary_context(self._ordinal)
         if wanted and not current and wanted == primary_context(self._ordinal):
             # nobody's context is current: let PyCUDA push, so that it can load and launch
             try:
