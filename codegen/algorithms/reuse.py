@@ -40,6 +40,8 @@ ROW_LIMIT = 2000              # FMAs that one input row may have in the text
 WIDEST_FILTER = 31
 WARPS_WANTED = 132 * 32       # sub-blocks that keep a large GPU (132 multiprocessors) busy
 WARPS_TO_FILL = 132 * 8       # with fewer, multiprocessors wait for single warps
+WARPS_TO_HIDE = 16            # working warps of a multiprocessor that hide the latency of loads
+SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
 FEW_ROWS, FEW_ROWS_TALL = 7, 14   # rows of a sub-block in small layers; for filters over 5 rows, whose halo costs more
 STATEMENT_COLUMNS = 5         # columns that one FMA statement of the text spans
 
@@ -372,7 +374,10 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     direct = (shape.p * shape.q - min(inner, shape.p * shape.q)) / LANES * options.k_tile * (25 + 4.0 * shape.reduction)
     tiles = shape.n * spec.groups * numbers.k_tiles
     warps = tiles // shape.n * _assumed_batch(shape) * max(1, columns) * max(1, bands)
-    return tiles * (fast + direct) * max(1.0, WARPS_TO_FILL / warps)
+    # a block whose tile fills shared memory has few others beside it; warps without rows of their own do not help
+    beside = min(16, SHARED_OF_A_MULTIPROCESSOR // max(1, 4 * numbers.shared_floats))
+    working = beside * min(options.warp_rows, max(1, bands)) * min(options.warp_columns, max(1, columns))
+    return tiles * (fast + direct) * max(1.0, WARPS_TO_FILL / warps, WARPS_TO_HIDE / max(1, working))
 
 
 ALGORITHM = Algorithm(name="reuse", summary="column reuse by shuffles and row reuse in registers (CLUSTER 2020, Alg. 4)",
