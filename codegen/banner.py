@@ -6,6 +6,7 @@ import textwrap
 
 from .dtypes import DType
 from .plan import KernelPlan
+from .shape import padding_text
 from .spec import KernelSpec
 from .version import VERSION
 
@@ -38,15 +39,10 @@ def emit_command(plan: KernelPlan, verb: str = "emit") -> str:
 def layer_flags(spec: KernelSpec) -> str:
     """The layer as command-line options."""
     flags = [f"--input N,{spec.c},H,W --filter {spec.k},{spec.r},{spec.s}"]
-    (top, bottom), (left, right) = spec.padding
     if spec.stride != (1, 1):
         flags.append(f"--stride {spec.stride[0]},{spec.stride[1]}")
-    if top == bottom == left == right:
-        flags.append(f"--padding {top}" if top else "")
-    elif top == bottom and left == right:
-        flags.append(f"--padding {top},{left}")
-    else:
-        flags.append(f"--padding {top},{bottom},{left},{right}")
+    if spec.padding != ((0, 0), (0, 0)):
+        flags.append(f"--padding {padding_text(spec.padding)}")
     if spec.dilation != (1, 1):
         flags.append(f"--dilation {spec.dilation[0]},{spec.dilation[1]}")
     if spec.groups != 1:
@@ -57,7 +53,7 @@ def layer_flags(spec: KernelSpec) -> str:
         flags.append(f"--epilogue {','.join(step.value for step in spec.epilogue)}")
     if spec.index_bits != 32:
         flags.append(f"--index-bits {spec.index_bits}")
-    return " ".join(flag for flag in flags if flag)
+    return " ".join(flags)
 
 
 def setting_flags(plan: KernelPlan) -> str:

@@ -167,19 +167,20 @@ _SIZES = {"n": "batch size", "c": "input channels", "h": "input height", "w": "i
 
 def describe_geometry(layer: Any) -> str:
     """Stride, padding, dilation and groups of a shape or spec, the usual ones left out."""
-    (top, bottom), (left, right) = layer.padding
-    parts = [f"stride {_pair_text(layer.stride)}"]
-    if top == bottom == left == right:
-        parts.append(f"padding {top}")
-    elif top == bottom and left == right:
-        parts.append(f"padding {top},{left}")
-    else:
-        parts.append(f"padding {top},{bottom},{left},{right}")
+    parts = [f"stride {_pair_text(layer.stride)}", f"padding {padding_text(layer.padding)}"]
     if layer.dilation != (1, 1):
         parts.append(f"dilation {_pair_text(layer.dilation)}")
     if layer.groups != 1:
         parts.append(f"groups {layer.groups}")
     return ", ".join(parts)
+
+
+def padding_text(padding: tuple[Pair, Pair]) -> str:
+    """Padding as the command line takes it: one number, vertical and horizontal, or all four sides."""
+    (top, bottom), (left, right) = padding
+    if top == bottom and left == right:
+        return _pair_text((top, left))
+    return f"{top},{bottom},{left},{right}"
 
 
 def _pair_text(pair: Pair) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import logging
 import threading
 import warnings
 from collections.abc import Mapping
@@ -24,7 +23,6 @@ from .arrays import ArrayView
 from .call import MOST_LAYERS, bias_of, check_out
 from .kernel import Filter, Kernel
 
-_log = logging.getLogger("warpconv")
 _kernels: dict[tuple, Kernel] = {}                          # by layer without its batch, and device
 _by_plan: dict[tuple[str, int | None], Kernel] = {}         # by plan, and device
 _lock = threading.RLock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable
 
+from ..arch import REGISTER_FILE, Arch
 from ..dtypes import DType, Layout
 from ..plan import Argument, KernelPlan, Role
 from ..shape import ConvShape
@@ -51,6 +52,14 @@ def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
     arguments.append(Argument(name="y", role=Role.OUTPUT, c_type=element))
     sizes = tuple(Argument(name=name, role=Role.SIZE, c_type="int") for name in ("N", "H", "W", "P", "Q"))
     return tuple(arguments) + sizes
+
+
+DERIVED = 0   # a plan value that follows from the others
+
+
+def resident_blocks(arch: Arch, registers: int, threads: int) -> int:
+    """Blocks that a multiprocessor holds when a thread has ``registers`` (given out in eights); at least 1."""
+    return max(1, min(REGISTER_FILE // (-(-registers // 8) * 8), arch.resident_threads) // threads)
 
 
 def largest_divisor(number: int, limit: int) -> int:

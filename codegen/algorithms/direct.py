@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Iterable
 
-from ..arch import REGISTER_FILE
 from ..errors import UnsupportedSpec
 from ..plan import Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import Algorithm, common_refusal, largest_divisor, layer_arguments
+from .base import DERIVED, Algorithm, common_refusal, largest_divisor, layer_arguments, resident_blocks
 
 # Rows of taps are unrolled up to this many FMAs in all; beyond it the row loop stays a loop (a 31x31 filter has 961).
 UNROLLED_TAPS = 256
@@ -19,7 +18,6 @@ MOST_ROWS = 64
 WEIGHTS_HELD = 100     # weights of one channel that a thread keeps in registers
 MOST_REGISTERS = 200   # planned registers beyond which it may spill
 REGISTER_MARGIN = 24   # beyond the planned registers, so that nothing spills; unbounded, the compiler takes all 255
-DERIVED = 0            # a plan value that follows from the others
 
 
 @dataclass(frozen=True)
@@ -67,9 +65,7 @@ def plan(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
     hoisted = taps * options.k_tile if spec.channels == 1 else 0     # one channel's weights do not change in the loop
     registers = 24 + 2 * options.k_tile + 2 * spec.s + hoisted
     if options.min_blocks == DERIVED:
-        allowed = -(-(registers + REGISTER_MARGIN) // 8) * 8
-        fitting = min(REGISTER_FILE // allowed, spec.arch.resident_threads) // threads
-        options = replace(options, min_blocks=max(1, fitting))
+        options = replace(options, min_blocks=resident_blocks(spec.arch, registers + REGISTER_MARGIN, threads))
     (top, bottom), (left, right) = spec.padding
     numbers = DirectNumbers(k_tiles=k_tiles, unroll_rows=taps * options.k_tile <= UNROLLED_TAPS, threads=threads,
                             guard_rows=top + bottom > 0, guard_columns=left + right > 0)

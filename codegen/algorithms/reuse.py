@@ -12,13 +12,12 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Iterable
 
-from ..arch import REGISTER_FILE
 from ..columns import ColumnPlan, Decomposition, decompose, plain
 from ..errors import UnsupportedSpec
 from ..plan import Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import Algorithm, common_refusal, largest_divisor, layer_arguments
+from .base import DERIVED, Algorithm, common_refusal, largest_divisor, layer_arguments, resident_blocks
 
 LANES = 32
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
@@ -29,7 +28,6 @@ RING_COMFORT = 900            # up to which the turning ring is taken without be
 # Registers a thread can have before it spills, less what addresses and the loop take.
 REGISTER_LIMIT = 255 - 30
 COMFORTABLE_REGISTERS = 170   # planned registers up to which more rows are loaded ahead
-DERIVED = 0                   # a plan value that follows from the others
 WEIGHTS_HELD = 80             # weights of a tile of filters that one channel's loop keeps in registers by default
 MOST_WEIGHTS_TURNING = 81    # weights in registers that the turning ring has room for
 MOST_WEIGHTS_HELD = 64        # and the shifted ring; beyond it they are read again for every row
@@ -201,10 +199,9 @@ def _complete(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> R
             spare = COMFORTABLE_REGISTERS - _cost(spec, options, _numbers(spec, options, columns)).registers
             options = replace(options, rows_ahead=max(1, min(spec.r, 1 + spare // len(columns.loads))))
     if options.min_blocks == DERIVED:
-        registers = -(-_registers_to_allow(spec, options, columns) // 8) * 8
+        registers = _registers_to_allow(spec, options, columns)
         threads = LANES * options.warp_columns * options.warp_rows
-        fitting = min(REGISTER_FILE // registers, spec.arch.resident_threads) // threads
-        options = replace(options, min_blocks=max(1, fitting))
+        options = replace(options, min_blocks=resident_blocks(spec.arch, registers, threads))
     return options
 
 

@@ -22,8 +22,8 @@ from .libcuda import NOT_FOUND, call, check, libcuda
 
 Launcher = Callable[[Sequence[int], Sequence["int | float"], int], None]
 
-_FORMATS = {"pointer": "P", "int": "i", "long long": "q", "float": "f"}
-_STATIC_LIMIT = 48 * 1024           # dynamic shared memory beyond this has to be asked for
+ARGUMENT_CODES = {"pointer": "P", "int": "i", "long long": "q", "float": "f"}
+STATIC_LIMIT = 48 * 1024           # dynamic shared memory beyond this has to be asked for
 _MAX_DYNAMIC_SHARED = 8             # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _WRONG_IMAGE = {200: "the image is damaged or not a cubin", 209: "it is built for another architecture",
                 218: "its PTX is invalid", 222: "its PTX is newer than the driver"}
@@ -124,7 +124,7 @@ class CudaModule:
             call("cuModuleUnload", handle, what="unloading a module")
 
     def _allow_shared(self, entry: str, function: int, shared_bytes: int) -> None:
-        if shared_bytes + _attribute(function, _ATTRIBUTES.shared_bytes) > _STATIC_LIMIT:
+        if shared_bytes + _attribute(function, _ATTRIBUTES.shared_bytes) > STATIC_LIMIT:
             status = libcuda().cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared_bytes)
             if status:
                 check(status, f"giving {entry} {shared_bytes} bytes of shared memory",
@@ -143,11 +143,11 @@ class _Arguments(threading.local):
 
 
 def _layout(arg_ctypes: Sequence[str]) -> struct.Struct:
-    unknown = [kind for kind in arg_ctypes if kind not in _FORMATS]
+    unknown = [kind for kind in arg_ctypes if kind not in ARGUMENT_CODES]
     if unknown:
         raise ArgumentError("unknown kind of kernel argument", argument="arg_ctypes", value=unknown[0],
-                            hint=f"one of {', '.join(_FORMATS)}")
-    return struct.Struct("@" + "".join(_FORMATS[kind] for kind in arg_ctypes))
+                            hint=f"one of {', '.join(ARGUMENT_CODES)}")
+    return struct.Struct("@" + "".join(ARGUMENT_CODES[kind] for kind in arg_ctypes))
 
 
 def _offsets(layout: str) -> list[int]:

@@ -12,10 +12,7 @@ from typing import Any
 from warpconv.codegen.errors import ArgumentTypeError, DeviceError
 
 from . import contexts
-from .modules import FunctionAttributes, Launcher
-
-_CODES = {"pointer": "P", "int": "i", "long long": "q", "float": "f"}
-_STATIC_LIMIT = 48 * 1024
+from .modules import ARGUMENT_CODES, STATIC_LIMIT, FunctionAttributes, Launcher
 
 
 class PycudaModule:
@@ -45,8 +42,8 @@ class PycudaModule:
         driver = contexts.driver()
         with _errors(f"looking up {entry}"):
             function = self._module.get_function(entry)
-            function.prepare("".join(_CODES[kind] for kind in arg_ctypes))
-            if shared_bytes + function.shared_size_bytes > _STATIC_LIMIT:
+            function.prepare("".join(ARGUMENT_CODES[kind] for kind in arg_ctypes))
+            if shared_bytes + function.shared_size_bytes > STATIC_LIMIT:
                 function.set_attribute(driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)
         launch_async, threads, error = function.prepared_async_call, tuple(block), driver.Error
 
