@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 
-from .dtypes import DType
+from .dtypes import DType, Layout
 from .plan import KernelPlan
 from .shape import padding_text
-from .spec import KernelSpec
+from .spec import KernelSpec, Numerics
 from .version import VERSION
 
 
@@ -17,9 +17,14 @@ def banner_lines(plan: KernelPlan) -> list[str]:
     template = " and ".join(f"templates/kernels/{name}" for name in plan.templates)
     lines = [f"warpconv {VERSION}: {spec.algorithm}, {spec.dtype.value}. Generated from {template}; do not edit.",
              "Emit it again with", *_folded(emit_command(plan))]
-    lines += ["", f"layer  {spec.layer}", "       N, H, W (and so P, Q) are arguments; all else is in the text",
+    lines += ["", f"layer  {spec.layer}", f"       N, H, W (and so P, Q) are arguments{_demands(plan)}; all else is in the text",
               f"plan   {plan.phrase}", f"cost   {plan.cost}"]
     return lines + [f"note   {note}" for note in plan.notes]
+
+
+def _demands(plan: KernelPlan) -> str:
+    sizes = "; ".join(a.demand for a in plan.program.arguments if a.demand and not a.is_pointer)
+    return f" ({sizes})" if sizes else ""
 
 
 def _folded(command: str) -> list[str]:
@@ -38,7 +43,8 @@ def emit_command(plan: KernelPlan, verb: str = "emit") -> str:
 
 def layer_flags(spec: KernelSpec) -> str:
     """The layer as command-line options."""
-    flags = [f"--input N,{spec.c},H,W --filter {spec.k},{spec.r},{spec.s}"]
+    sizes = ",".join(map(str, spec.layout.stored(("N", spec.c, "H", "W"))))
+    flags = [f"--input {sizes} --filter {spec.k},{spec.r},{spec.s}"]
     if spec.stride != (1, 1):
         flags.append(f"--stride {spec.stride[0]},{spec.stride[1]}")
     if spec.padding != ((0, 0), (0, 0)):
@@ -49,6 +55,10 @@ def layer_flags(spec: KernelSpec) -> str:
         flags.append(f"--groups {spec.groups}")
     if spec.dtype is not DType.FLOAT32:
         flags.append(f"--dtype {spec.dtype.value}")
+    if spec.layout is not Layout.NCHW:
+        flags.append(f"--layout {spec.layout.value}")
+    if spec.numerics is not Numerics.FLOAT32:
+        flags.append(f"--accumulate {spec.numerics.value}")
     if spec.epilogue:
         flags.append(f"--epilogue {','.join(step.value for step in spec.epilogue)}")
     if spec.index_bits != 32:

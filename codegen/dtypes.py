@@ -47,6 +47,29 @@ class Layout(enum.Enum):
     NCHW = "NCHW"
     NHWC = "NHWC"
 
+    @classmethod
+    def parse(cls, value: Layout | str, argument: str = "layout") -> Layout:
+        """``value`` as a Layout; ArgumentError if there is none of that name."""
+        if isinstance(value, cls):
+            return value
+        try:
+            return cls(str(value))
+        except ValueError:
+            raise ArgumentError("unknown layout", argument=argument, value=value,
+                                hint=f"one of {', '.join(t.value for t in cls)}") from None
+
+    def stored(self, sizes: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+        """(N, C, H, W) in the order of this layout's axes."""
+        n, c, h, w = sizes
+        return sizes if self is Layout.NCHW else (n, h, w, c)
+
+    def logical(self, sizes: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+        """The inverse of stored: this layout's axes as (N, C, H, W)."""
+        if self is Layout.NCHW:
+            return sizes
+        n, h, w, c = sizes
+        return n, c, h, w
+
 
 _ITEMSIZE = {DType.FLOAT32: 4, DType.FLOAT16: 2, DType.BFLOAT16: 2, DType.UINT8: 1, DType.INT8: 1, DType.UINT16: 2,
              DType.INT16: 2, DType.INT32: 4}

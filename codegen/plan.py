@@ -43,11 +43,18 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """One argument: the C parameter, the launch signature and the run-time check all come from here."""
+    """One argument: the C parameter, the launch signature and the run-time check all come from here.
+
+    A plan may ask more of it than the spec does: a size to be a multiple of something (so that rows can be loaded as
+    vectors), at most or exactly something; a pointer to be a multiple of so many bytes.
+    """
 
     name: str
     role: Role
     c_type: str
+    multiple_of: int = 1
+    at_most: int | None = None
+    exactly: int | None = None
 
     @property
     def is_pointer(self) -> bool:
@@ -60,6 +67,22 @@ class Argument:
             return f"{self.c_type} {self.name}"
         const = "" if self.role in (Role.OUTPUT, Role.WORKSPACE) else "const "
         return f"{const}{self.c_type}* __restrict__ {self.name}"
+
+
+    @property
+    def demand(self) -> str:
+        """What the plan asks of this argument, in words; empty where it asks nothing."""
+        if self.exactly is not None:
+            return f"{self.name} = {self.exactly}"
+        parts = [f"a multiple of {self.multiple_of}{' bytes' if self.is_pointer else ''}"] if self.multiple_of > 1 else []
+        parts += [f"at most {self.at_most}"] if self.at_most is not None else []
+        return f"{self.name} {' and '.join(parts)}" if parts else ""
+
+    def admits(self, value: int) -> bool:
+        """Whether a size, or a pointer's address, is what the plan asks for."""
+        if self.exactly is not None:
+            return value == self.exactly
+        return value % self.multiple_of == 0 and (self.at_most is None or value <= self.at_most)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +184,20 @@ class Program:
 
     def argument(self, name: str) -> Argument:
         return next(a for a in self.arguments if a.name == name)
+
+    @property
+    def demands(self) -> str:
+        """What the plan asks of the arguments beyond the spec, in words; empty where nothing."""
+        return "; ".join(a.demand for a in self.arguments if a.demand)
+
+    def refusal(self, shape: ConvShape) -> str | None:
+        """Why this plan cannot serve the sizes of a layer, or None."""
+        for argument in self.arguments:
+            if not argument.is_pointer:
+                value = Dimension(argument.name).of(shape)
+                if not argument.admits(value):
+                    return f"this plan needs {argument.demand}, not {value}"
+        return None
 
     @property
     def launches(self) -> tuple[Launch, ...]:

@@ -20,7 +20,7 @@ from .options import choices, with_settings
 from .plan import KernelPlan
 from .registry import ALGORITHMS, algorithm as _row
 from .shape import ConvShape
-from .spec import Epilogue, KernelSpec, parse_epilogue
+from .spec import Epilogue, KernelSpec, Numerics, parse_epilogue
 
 
 class Tuning(Protocol):
@@ -50,7 +50,7 @@ class Candidate:
 
 def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | str = DEFAULT_ARCH,
                epilogue: Iterable[Epilogue] = (), settings: Mapping[str, Any] | None = None,
-               tuning: Tuning | None = None) -> KernelPlan:
+               tuning: Tuning | None = None, numerics: Numerics | str = Numerics.FLOAT32) -> KernelPlan:
     """The plan for a layer: select() and the planner in one call.
 
     Raises UnsupportedSpec where the named algorithm cannot serve it, ArgumentError for unknown names and values.
@@ -63,15 +63,15 @@ def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | str = 
         if found is not None:
             algorithm, settings = found[0], dict(found[1])
     if algorithm == "auto":
-        algorithm = _quickest(shape, [c for c in explain(shape, arch, epilogue=epilogue)
+        algorithm = _quickest(shape, [c for c in explain(shape, arch, epilogue=epilogue, numerics=numerics)
                                       if set(settings) <= set(choices(_row(c.algorithm).options))], settings).algorithm
-    return _plan(_row(algorithm), shape, Arch.parse(arch), epilogue, settings)
+    return _plan(_row(algorithm), shape, Arch.parse(arch), epilogue, Numerics.parse(numerics), settings)
 
 
 def select(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, tuning: Tuning | None = None, *,
-           epilogue: Iterable[Epilogue] = ()) -> KernelSpec:
+           epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32) -> KernelSpec:
     """The spec of the quickest supported algorithm for a layer, by the rule above."""
-    return plan_layer(shape, arch=arch, epilogue=epilogue, tuning=tuning).spec
+    return plan_layer(shape, arch=arch, epilogue=epilogue, tuning=tuning, numerics=numerics).spec
 
 
 def plan(spec: KernelSpec, settings: Mapping[str, Any] | None = None, shape: ConvShape | None = None) -> KernelPlan:
@@ -87,18 +87,20 @@ def plan(spec: KernelSpec, settings: Mapping[str, Any] | None = None, shape: Con
 
 
 def explain(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, *,
-            epilogue: Iterable[Epilogue] = ()) -> tuple[Candidate, ...]:
+            epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32) -> tuple[Candidate, ...]:
     """Every algorithm's answer for a layer, the chosen one first."""
     _check_shape(shape)
     steps = parse_epilogue(epilogue, takes_bias=True)
-    candidates = [_candidate(row, shape, Arch.parse(arch), steps) for row in ALGORITHMS.values()]
+    numerics = Numerics.parse(numerics)
+    candidates = [_candidate(row, shape, Arch.parse(arch), steps, numerics) for row in ALGORITHMS.values()]
     ranked = sorted(candidates, key=lambda c: (c.estimate is None, c.estimate or 0.0))
     return tuple(ranked)
 
 
-def _candidate(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...]) -> Candidate:
+def _candidate(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...],
+               numerics: Numerics) -> Candidate:
     try:
-        made = _plan(row, shape, arch, epilogue, {})
+        made = _plan(row, shape, arch, epilogue, numerics, {})
     except UnsupportedSpec as error:
         return Candidate(algorithm=row.name, summary=row.summary, plan=None, reason=error.reason)
     estimate = row.estimate(made, shape)
@@ -106,9 +108,13 @@ def _candidate(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epi
                      reason=f"about {estimate / 1e6:.3g} million warp instructions for the layer")
 
 
-def _plan(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...],
+def _plan(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], numerics: Numerics,
           settings: Mapping[str, Any]) -> KernelPlan:
-    return plan(KernelSpec.of(shape, algorithm=row.name, arch=arch, epilogue=epilogue), settings, shape)
+    made = plan(KernelSpec.of(shape, algorithm=row.name, arch=arch, epilogue=epilogue, numerics=numerics), settings, shape)
+    refusal = made.program.refusal(shape)
+    if refusal is not None:
+        raise UnsupportedSpec(made.spec, refusal)
+    return made
 
 
 def _quickest(shape: ConvShape, candidates: list[Candidate], settings: Mapping[str, Any]) -> Candidate:

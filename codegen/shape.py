@@ -24,7 +24,7 @@ class ConvShape:
 
     ``stride`` and ``dilation`` are an int or (vertical, horizontal). ``padding`` is an int, (vertical, horizontal),
     ((top, bottom), (left, right)), ``"same"`` (stride 1 only; an odd total puts the extra row and column last) or
-    ``"valid"``. Raises ShapeError when a size is out of range or the output would be empty, ArgumentTypeError when it
+    ``"valid"``. ``layout`` is the order of x and y in memory (the filter is always K, C/groups, R, S). Raises ShapeError when a size is out of range or the output would be empty, ArgumentTypeError when it
     is not an integer.
     """
 
@@ -51,17 +51,20 @@ class ConvShape:
         set_(self, "groups", _integer(self.groups, "groups", "number of groups", 1, LARGEST_SIZE))
         set_(self, "padding", self._padding(self.padding))
         set_(self, "dtype", DType.parse(self.dtype))
+        set_(self, "layout", Layout.parse(self.layout))
         self._check()
 
     @classmethod
     def of(cls, input: tuple[int, ...], weight: tuple[int, ...], *, stride: Any = 1, padding: Any = 0,
-           dilation: Any = 1, groups: int = 1, dtype: DType | str = DType.FLOAT32) -> ConvShape:
-        """The layer of an input of shape (N, C, H, W) and a weight of shape (K, C/groups, R, S)."""
-        for name, shape, axes in (("input", input, "N, C, H, W"), ("weight", weight, "K, C/groups, R, S")):
+           dilation: Any = 1, groups: int = 1, dtype: DType | str = DType.FLOAT32,
+           layout: Layout | str = Layout.NCHW) -> ConvShape:
+        """The layer of an input whose axes are in ``layout``'s order and a weight of shape (K, C/groups, R, S)."""
+        layout = Layout.parse(layout)
+        for name, shape, axes in (("input", input, ", ".join(layout.value)), ("weight", weight, "K, C/groups, R, S")):
             if len(shape) != 4:
                 raise ShapeError(f"{name} must have 4 axes ({axes}), not {len(shape)}", argument=name,
                                  value=tuple(shape), hint="add axes of length 1, e.g. array[None, None] for one plane")
-        n, c, h, w = input
+        n, c, h, w = layout.logical(tuple(input))
         k, c_per_group, r, s = weight
         groups = _integer(groups, "groups", "number of groups", 1, LARGEST_SIZE)
         if c_per_group * groups != c:
@@ -69,7 +72,7 @@ class ConvShape:
                              f"{c_per_group * groups} channels where input has {c}", argument="weight",
                              value=tuple(weight), hint="weight must be (K, C/groups, R, S)")
         return cls(n=n, c=c, h=h, w=w, k=k, r=r, s=s, stride=stride, padding=padding, dilation=dilation,
-                   groups=groups, dtype=DType.parse(dtype))
+                   groups=groups, dtype=DType.parse(dtype), layout=layout)
 
     # ---- derived sizes
 
@@ -85,6 +88,7 @@ class ConvShape:
 
     @property
     def input_shape(self) -> tuple[int, int, int, int]:
+        """(N, C, H, W), whatever the layout."""
         return self.n, self.c, self.h, self.w
 
     @property
@@ -93,6 +97,7 @@ class ConvShape:
 
     @functools.cached_property
     def output_shape(self) -> tuple[int, int, int, int]:
+        """(N, K, P, Q), whatever the layout."""
         return self.n, self.k, self.p, self.q
 
     @property
@@ -118,7 +123,8 @@ class ConvShape:
     def __str__(self) -> str:
         text = (f"x[{self.n}, {self.c}, {self.h}, {self.w}] * w[{', '.join(map(str, self.weight_shape))}] -> "
                 f"y[{', '.join(map(str, self.output_shape))}]")
-        return f"{text}, {describe_geometry(self)}"
+        kind = "" if (self.dtype, self.layout) == (DType.FLOAT32, Layout.NCHW) else f", {self.dtype.value} {self.layout.value}"
+        return f"{text}, {describe_geometry(self)}{kind}"
 
     # ---- checks
 

@@ -25,9 +25,20 @@ class Operation(enum.Enum):
 
 
 class Numerics(enum.Enum):
-    """The arithmetic of the products and sums."""
+    """The arithmetic of the products and sums; FLOAT16 is less accurate, and only done where it is asked for."""
 
     FLOAT32 = "float32"
+    FLOAT16 = "float16"
+
+    @classmethod
+    def parse(cls, value: Numerics | str, argument: str = "numerics") -> Numerics:
+        if isinstance(value, cls):
+            return value
+        try:
+            return cls(str(value))
+        except ValueError:
+            raise ArgumentError("unknown arithmetic", argument=argument, value=value,
+                                hint=f"one of {', '.join(e.value for e in cls)}") from None
 
 
 class Epilogue(enum.Enum):
@@ -69,11 +80,13 @@ class KernelSpec:
     index_bits: int = 32
 
     @classmethod
-    def of(cls, shape: ConvShape, *, algorithm: str, arch: Arch, epilogue: Iterable[Epilogue] = ()) -> KernelSpec:
+    def of(cls, shape: ConvShape, *, algorithm: str, arch: Arch, epilogue: Iterable[Epilogue] = (),
+           numerics: Numerics = Numerics.FLOAT32) -> KernelSpec:
         """The spec of ``algorithm`` for ``shape``; 64-bit index arithmetic only where an offset needs it."""
         return cls(algorithm=algorithm, c=shape.c, k=shape.k, r=shape.r, s=shape.s, stride=shape.stride,
                    padding=shape.padding, dilation=shape.dilation, groups=shape.groups, dtype=shape.dtype,
-                   layout=shape.layout, epilogue=tuple(epilogue), arch=arch, index_bits=index_bits(shape))
+                   layout=shape.layout, numerics=numerics, epilogue=tuple(epilogue), arch=arch,
+                   index_bits=index_bits(shape))
 
     @property
     def channels(self) -> int:
@@ -103,8 +116,14 @@ class KernelSpec:
     @property
     def layer(self) -> str:
         """The class of layers in words."""
-        text = (f"x[N, {self.c}, H, W] * w[{self.k}, {self.channels}, {self.r}, {self.s}] -> y[N, {self.k}, P, Q], "
+        x, y = (", ".join(map(str, self.layout.stored(sizes)))
+                for sizes in (("N", self.c, "H", "W"), ("N", self.k, "P", "Q")))
+        text = (f"x[{x}] * w[{self.k}, {self.channels}, {self.r}, {self.s}] -> y[{y}], "
                 f"{describe_geometry(self)}, {self.dtype.value}")
+        if self.layout is not Layout.NCHW:
+            text += f" {self.layout.value}"
+        if self.numerics is not Numerics.FLOAT32:
+            text += f", {self.numerics.value} arithmetic"
         if self.epilogue:
             text += f", then {', '.join(step.value for step in self.epilogue)}"
         return text

@@ -9,7 +9,7 @@ from ..arch import REGISTER_FILE, Arch
 from ..dtypes import DType, Layout
 from ..plan import Argument, KernelPlan, Role
 from ..shape import ConvShape
-from ..spec import Epilogue, KernelSpec, Operation
+from ..spec import Epilogue, KernelSpec, Numerics, Operation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,14 +32,19 @@ class Algorithm:
     estimate: Callable[[KernelPlan, ConvShape], float]
 
 
-def common_refusal(spec: KernelSpec) -> str | None:
-    """The reason that holds for every algorithm so far, or None."""
-    if spec.dtype is not DType.FLOAT32:
-        return f"element type {spec.dtype.value} is not served yet, only float32"
-    if spec.layout is not Layout.NCHW:
-        return f"layout {spec.layout.value} is not served yet, only NCHW"
+FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+
+
+def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT32,),
+                   layouts: tuple[Layout, ...] = (Layout.NCHW,),
+                   numerics: tuple[Numerics, ...] = (Numerics.FLOAT32,)) -> str | None:
+    """The reason why an algorithm that serves these types, layouts and arithmetic cannot serve the spec, or None."""
+    for what, value, served in (("element type", spec.dtype, dtypes), ("layout", spec.layout, layouts),
+                                ("arithmetic", spec.numerics, numerics)):
+        if value not in served:
+            return f"{what} {value.value} is not served, only {', '.join(s.value for s in served)}"
     if spec.operation is not Operation.FORWARD:
-        return f"{spec.operation.value} is not served yet, only forward"
+        return f"{spec.operation.value} is not served, only forward"
     return None
 
 

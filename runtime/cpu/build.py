@@ -19,7 +19,9 @@ from .toolchain import Toolchain, find_toolchain
 
 DEVICE = Path(__file__).parent / "device"
 # The names that device/device_primitives.h defines in place of the emitted text's one-line definitions.
-PRIMITIVES = ("wc_half_to_float", "wc_float_to_half", "wc_bfloat16_to_float", "wc_float_to_bfloat16", "wc_read_again")
+PRIMITIVES = ("wc_half_to_float", "wc_float_to_half", "wc_bfloat16_to_float", "wc_float_to_bfloat16", "wc_read_again",
+              "wc_half_low_to_float", "wc_half_high_to_float", "wc_floats_to_halves", "wc_floats_to_bfloat16s",
+              "wc_fma_halves", "wc_fma_bfloat16s")
 _PRIMITIVE = re.compile(rf"^__device__ __forceinline__ [\w ]+ ({'|'.join(PRIMITIVES)})\(.*\) \{{.*\}}$", re.MULTILINE)
 DYNAMIC_CAPACITY = 227 * 1024            # bytes: what a block can have on sm_90
 

@@ -124,7 +124,7 @@ def test_emit_writes_through_links_and_pipes(tmp_path):
     (["run", "W", "X", "-o", "y.npy"], 2, "(X = (1, 1, 3, 3))"),
     (["run", "X", "W", "-o", "y.txt"], 2, ".npy"),
     (["emit", *LAYER, "--dtype", "float99"], 2, "float32"),
-    (["emit", *LAYER, "--dtype", "float16"], 2, "not served yet"),
+    (["emit", *LAYER, "--dtype", "float16"], 2, "not served"),
     (["emit", *LAYER, "--epilogue", "tanh"], 2, "relu"),
     (["emit", *LAYER, "--index-bits", "48"], 2, "32 or 64"),
     (["emit", "--input", "1,1,65536,65536", "--filter", "1,3,3", "--index-bits", "32"], 2, "2^31"),

@@ -14,16 +14,16 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import plan, plan_layer
 from warpconv.codegen.serialise import canonical, plan_digest
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec
+from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 from warpconv.runtime import env
 from warpconv.runtime.build import cache_key
 from warpconv.runtime.compilers import CompilerKind
 
 SHAPE = ConvShape(c=4, h=50, w=60, k=8, r=3, s=3, padding=1, groups=2)
 OTHER = {"algorithm": "direct", "c": 8, "k": 16, "r": 5, "s": 5, "stride": (2, 2), "padding": ((1, 1), (1, 2)),
-         "dilation": (2, 1), "groups": 4, "dtype": DType.FLOAT16, "layout": Layout.NHWC, "epilogue": (Epilogue.RELU,),
-         "arch": Arch(8, 0), "index_bits": 64}
-ONE_VALUE = {"numerics", "operation"}      # enums of one member: nothing to perturb yet
+         "dilation": (2, 1), "groups": 4, "dtype": DType.FLOAT16, "layout": Layout.NHWC, "numerics": Numerics.FLOAT16,
+         "epilogue": (Epilogue.RELU,), "arch": Arch(8, 0), "index_bits": 64}
+ONE_VALUE = {"operation"}      # enums of one member: nothing to perturb yet
 BASE = plan_layer(SHAPE, algorithm="reuse")
 
 
