@@ -15,6 +15,8 @@ _NAMES = {
     "KernelPlan": "codegen.plan", "KernelSource": "codegen.render", "render": "codegen.render",
     "select": "codegen.select", "explain": "codegen.select", "plan": "codegen.select", "plan_layer": "codegen.select",
     "conv2d": "runtime.conv", "specialize": "runtime.conv", "Kernel": "runtime.kernel", "Filter": "runtime.kernel",
+    "graph": "runtime.cuda.graph", "Graph": "runtime.cuda.graph",
+    "tune": "runtime.tuning",
     "open_pack": "runtime.pack", "Pack": "runtime.pack", "build_pack": "runtime.pack",
     **{name: "codegen.errors" for name in (
         "WarpconvError", "ShapeError", "ArgumentError", "ArgumentTypeError", "UnsupportedSpec", "CompileError",

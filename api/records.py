@@ -24,7 +24,8 @@ class EmitRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateRow:
-    """One algorithm's answer for a layer; ``estimate`` is in warp instructions, null where it is declined."""
+    """One algorithm's answer for a layer; ``estimate`` is in warp instructions, null where it is declined. ``demands``:
+    what its plan asks of sizes and addresses beyond the layer's class; empty where nothing."""
 
     algorithm: str
     chosen: bool
@@ -32,6 +33,7 @@ class CandidateRow:
     reason: str
     summary: str
     plan: str | None
+    demands: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,7 @@ class ExplainRecord:
     arch: str
     chosen: str | None
     candidates: tuple[CandidateRow, ...]
+    tuning: str
     schema: int = 1
 
 
@@ -116,13 +119,15 @@ class MeasuredRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class InspectRecord:
-    """``inspect``: plan, launch, planned and measured cost, the compiler's report, and the texts asked for."""
+    """``inspect``: plan, what it demands of sizes and addresses, launch, planned and measured cost, the compiler's
+    report, and the texts asked for."""
 
     layer: str
     assumed: tuple[str, ...]
     algorithm: str
     arch: str
     plan: str
+    demands: str
     values: tuple[PlanValue, ...]
     notes: tuple[str, ...]
     launches: tuple[LaunchRow, ...]
@@ -297,6 +302,58 @@ class EnvRecord:
     gpus: dict[str, Any]
     cache: str
     switches: tuple[SwitchRow, ...]
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigurationRow:
+    """A timed configuration: microseconds a call, the plan values, and the day."""
+
+    algorithm: str
+    values: dict[str, Any]
+    us: float
+    date: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredRow:
+    """All that a database has of a layer on a device. ``outcomes``: how many configurations of each; ``copy_us``: a
+    device copy of the bytes that the layer moves."""
+
+    layer: str
+    device: str
+    arch: str
+    database: str
+    outcomes: dict[str, int]
+    best: ConfigurationRow | None
+    copy_us: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedRow:
+    """What a session tried (``tried`` by outcome), what it ``skipped`` as known, and what would be chosen by rule."""
+
+    measured: MeasuredRow
+    tried: dict[str, int]
+    skipped: int
+    rule: ConfigurationRow | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneRecord:
+    """``tune``: the session's layers."""
+
+    database: str
+    layers: tuple[TunedRow, ...]
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatabaseRecord:
+    """``tune --list`` and ``tune --merge``: what is measured."""
+
+    database: str
+    layers: tuple[MeasuredRow, ...]
     schema: int = 1
 
 

@@ -19,7 +19,8 @@ from .report import OK, Report
 from .study import Context, Stopped, Study
 
 STUDIES = {"variants": "bench.variants", "counts": "bench.counts", "latency": "bench.latency",
-           "select": "bench.selection", "baked": "bench.baked"}
+           "select": "bench.selection", "baked": "bench.baked", "steps": "bench.steps",
+           "memory_wall": "bench.memory_wall"}
 
 
 def study(name: str) -> Study:
@@ -69,8 +70,9 @@ def run(chosen: Study, directory: Path, *, quick: bool = False, fresh: bool = Fa
 
 
 def _write(chosen: Study, report: Report, console: Console) -> None:
-    plot = None if chosen.plot is None else lambda figure: chosen.plot(report.rows, figure)
-    for path in report.write(chosen.about, chosen.tables(report.rows), plot):
+    plots = {name: lambda figure, draw=draw: draw(report.rows, figure)
+             for name, draw in {**({"": chosen.plot} if chosen.plot else {}), **chosen.plots}.items()}
+    for path in report.write(chosen.about, chosen.tables(report.rows), plots):
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 

@@ -7,6 +7,8 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from warpconv.codegen.dtypes import DType, Layout
+
 Call = Callable[[], Any]
 
 _SPIN_CYCLES_PER_MS = 2_000_000     # a GPU clock of 2 GHz; a slower one spins longer, which does no harm
@@ -25,13 +27,24 @@ class HostDevice:
     can_capture = False
     trial = True            # few repeats and buffers: nobody reads these times
 
-    def random(self, shape: Sequence[int], seed: int) -> Any:
-        """float32 values in [-1, 1), the same for the same seed."""
-        return (np.random.default_rng(seed).random(tuple(shape), np.float32) * 2 - 1).astype(np.float32)
+    def random(self, shape: Sequence[int], seed: int, dtype: DType = DType.FLOAT32,
+               layout: Layout = Layout.NCHW) -> Any:
+        """Values in [-1, 1), the same for the same seed, drawn in the type itself; four axes are (N, C, H, W) over
+        memory in the order of ``layout``."""
+        values = np.random.default_rng(seed).random(tuple(shape), np.float32) * 2 - 1
+        return _in_memory(values.astype(_numpy(dtype)), layout)
 
-    def poisoned(self, shape: Sequence[int]) -> Any:
+    def poisoned(self, shape: Sequence[int], dtype: DType = DType.FLOAT32, layout: Layout = Layout.NCHW) -> Any:
         """An array of NaN: what a kernel leaves unwritten shows."""
-        return np.full(tuple(shape), np.nan, np.float32)
+        return _in_memory(np.full(tuple(shape), np.nan, _numpy(dtype)), layout)
+
+    def zeros(self, shape: Sequence[int]) -> Any:
+        """Float64 zeros, to be summed into."""
+        return np.zeros(tuple(shape))
+
+    def add_product(self, target: Any, a: Any, b: Any) -> None:
+        """target += a * b; ``b`` is broadcast."""
+        target += a * b
 
     def double(self, array: Any) -> Any:
         return array.astype(np.float64)
@@ -68,9 +81,21 @@ class HostDevice:
         raise NoDevice("the host has no CUDA graphs")
 
     def specialize(self, shape: Any, plan: Any) -> Any:
-        """The kernel of a plan on this device."""
+        """The kernel of a plan on this device, for arrays with axes (N, C, H, W)."""
         import warpconv
-        return warpconv.specialize(shape, plan=plan, device=self.target)
+        return warpconv.specialize(shape, plan=plan, device=self.target).for_axes(Layout.NCHW)
+
+
+def _numpy(dtype: DType) -> Any:
+    from warpconv.runtime.arrays import numpy_dtype
+    return numpy_dtype(dtype)
+
+
+def _in_memory(array: Any, layout: Layout) -> Any:
+    """An array of axes (N, C, H, W), copied where memory is to have another order."""
+    if layout is Layout.NCHW:
+        return array
+    return array.transpose(0, 2, 3, 1).copy().transpose(0, 3, 1, 2)
 
 
 class _GpuDevice(HostDevice):
@@ -123,13 +148,28 @@ class TorchDevice(_GpuDevice):
         major, minor = torch.cuda.get_device_capability(0)
         self.arch, self.name = f"sm_{major}{minor}", torch.cuda.get_device_name(0)
 
-    def random(self, shape: Sequence[int], seed: int) -> Any:
+    def random(self, shape: Sequence[int], seed: int, dtype: DType = DType.FLOAT32,
+               layout: Layout = Layout.NCHW) -> Any:
         generator = self.torch.Generator(device=self.device)
         generator.manual_seed(seed)
-        return self.torch.rand(tuple(shape), generator=generator, device=self.device) * 2 - 1
+        values = self.torch.rand(tuple(shape), generator=generator, device=self.device,
+                                 dtype=getattr(self.torch, dtype.value)) * 2 - 1
+        return values.contiguous(memory_format=self.memory_format(layout))
 
-    def poisoned(self, shape: Sequence[int]) -> Any:
-        return self.torch.full(tuple(shape), float("nan"), device=self.device)
+    def poisoned(self, shape: Sequence[int], dtype: DType = DType.FLOAT32, layout: Layout = Layout.NCHW) -> Any:
+        empty = self.torch.empty(tuple(shape), device=self.device, dtype=getattr(self.torch, dtype.value),
+                                 memory_format=self.memory_format(layout))
+        return empty.fill_(float("nan"))
+
+    def memory_format(self, layout: Layout) -> Any:
+        """PyTorch's name of an order in memory."""
+        return self.torch.channels_last if layout is Layout.NHWC else self.torch.contiguous_format
+
+    def zeros(self, shape: Sequence[int]) -> Any:
+        return self.torch.zeros(tuple(shape), device=self.device, dtype=self.torch.float64)
+
+    def add_product(self, target: Any, a: Any, b: Any) -> None:
+        target.addcmul_(a, b)
 
     def double(self, array: Any) -> Any:
         return array.double()
@@ -191,11 +231,21 @@ class CupyDevice(_GpuDevice):
             'extern "C" __global__ void spin(long long cycles) { const long long start = clock64(); '
             "while (clock64() - start < cycles) { } }", "spin")
 
-    def random(self, shape: Sequence[int], seed: int) -> Any:
-        return self.cupy.random.RandomState(seed).rand(*shape, dtype=self.cupy.float32) * 2 - 1
+    def random(self, shape: Sequence[int], seed: int, dtype: DType = DType.FLOAT32,
+               layout: Layout = Layout.NCHW) -> Any:
+        values = self.cupy.random.RandomState(seed).rand(*shape, dtype=self.cupy.float32) * 2 - 1
+        return _in_memory(values.astype(self._dtype(dtype)), layout)
 
-    def poisoned(self, shape: Sequence[int]) -> Any:
-        return self.cupy.full(tuple(shape), float("nan"), dtype=self.cupy.float32)
+    def poisoned(self, shape: Sequence[int], dtype: DType = DType.FLOAT32, layout: Layout = Layout.NCHW) -> Any:
+        return _in_memory(self.cupy.full(tuple(shape), float("nan"), dtype=self._dtype(dtype)), layout)
+
+    def zeros(self, shape: Sequence[int]) -> Any:
+        return self.cupy.zeros(tuple(shape))
+
+    def _dtype(self, dtype: DType) -> Any:
+        if dtype is DType.BFLOAT16:
+            raise NoDevice("CuPy has no bfloat16")
+        return getattr(self.cupy, dtype.value)
 
     def double(self, array: Any) -> Any:
         return array.astype(self.cupy.float64)

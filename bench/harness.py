@@ -1,29 +1,28 @@
-"""How everything is timed and checked: buffers that rotate, medians, a float64 reference."""
+"""How everything is timed: buffers that rotate, medians, results checked before the first timing."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import os
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Sequence
 
-import numpy as np
-
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import WarpconvError
 
 from .devices import Call
+from .reference import EPSILON, PEER_ERRORS, Reference, WrongResult, reference
 
 ROTATION_BYTES = 256 << 20      # inputs and outputs in use before one comes round again: four times an H200's L2
 GRAPH_BELOW_MS = 0.1            # calls shorter than this are replayed as a graph
-EPSILON = float(np.finfo(np.float32).eps)
-PEER_ERROR = 1e-4               # another library may sum in its own way (Winograd, FFT)
+SLOW_MS, SLOW_REPEATS = 2.0, 10 # a call that takes longer is timed fewer times
 
-
-class WrongResult(Exception):
-    """A result that does not agree with the reference; it is not timed."""
+__all__ = ["EPSILON", "PEER_ERRORS", "Layer", "Reference", "Timing", "WrongResult", "compile_ahead", "make_layer",
+           "measure", "reference", "resources", "rotation", "run_kernel"]
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,12 @@ class Timing:
 
 
 def measure(device: Any, calls: Sequence[Call], *, repeats: int = 20, sample_ms: float = 1.0,
-            graph: bool = True) -> Timing:
+            graph: bool = True, written: Any = None) -> Timing:
     """Median time of a call. ``calls`` do the same on different buffers and are gone round.
 
     Short calls are captured as a CUDA graph where that works (``graph``); all others are queued behind a spinning
-    kernel, so that the events enclose nothing but the GPU's work.
+    kernel, so that the events enclose nothing but the GPU's work. ``written`` is what the first call writes: a graph
+    that does not write it has not captured the calls, and is not used. Slow calls (SLOW_MS) get SLOW_REPEATS samples.
     """
     for _ in range(2):                              # warm-up: loading, choosing algorithms, filling pools
         for call in calls:
@@ -61,15 +61,28 @@ def measure(device: Any, calls: Sequence[Call], *, repeats: int = 20, sample_ms:
     device.synchronize()
     each = min(device.sample(calls, len(calls), 0.5 + 1.2 * host_ms * len(calls)) for _ in range(2)) / len(calls)
     count = len(calls) * max(1, min(math.ceil(sample_ms / (each * len(calls) + 1e-9)), math.ceil(200 / len(calls))))
+    repeats = min(repeats, SLOW_REPEATS) if each > SLOW_MS else repeats
     method = "events"
     if graph and device.can_capture and each < GRAPH_BELOW_MS:
         try:
             replay = device.capture(calls, count)
+            _check_replay(device, replay, written)
             return _timing(device, [replay], 1, count, repeats, 0.05, "graph")
         except Exception as error:                  # whatever refuses a capture is still timed the other way
             device.synchronize()
             method = f"events (no graph: {type(error).__name__})"
     return _timing(device, calls, count, count, repeats, 0.05 + 1.2 * host_ms * count, method)
+
+
+def _check_replay(device: Any, replay: Call, written: Any) -> None:
+    """Raises WrongResult where a replay leaves ``written`` as it was."""
+    if written is None:
+        return
+    written[...] = float("nan")
+    replay()
+    device.synchronize()
+    if bool((written != written).any()):
+        raise WrongResult("the graph does not write the result")
 
 
 def _timing(device: Any, calls: Sequence[Call], launches: int, count: int, repeats: int, hold: float,
@@ -80,67 +93,9 @@ def _timing(device: Any, calls: Sequence[Call], launches: int, count: int, repea
                   count, method)
 
 
-def rotation(nbytes: int) -> int:
+def rotation(nbytes: int, most: int = 64) -> int:
     """How many sets of buffers of ``nbytes`` (inputs and outputs) are gone round."""
-    return max(1, min(64, math.ceil(ROTATION_BYTES / nbytes)))
-
-
-@dataclass(frozen=True)
-class Reference:
-    """The exact result in float64 and, for each output, the sum of the products' magnitudes."""
-
-    exact: Any
-    magnitude: Any
-    terms: int
-
-    def check(self, device: Any, result: Any, *, own: bool, inside: tuple[int, int] = (0, 0)) -> float:
-        """Relative error (norms), after checking it. Our kernels (``own``) must meet the bound
-        (terms + 2) eps sum|a b| at every output, others 1e-4 in norm. ``inside``: rows and columns left out at each
-        border. Raises WrongResult."""
-        rows, columns = inside
-        crop = np.s_[..., rows:self.exact.shape[-2] - rows, columns:self.exact.shape[-1] - columns]
-        exact = self.exact[crop]
-        difference = abs(device.double(result[:exact.shape[0]][crop]) - exact)
-        error = float((difference ** 2).sum() ** 0.5 / ((exact ** 2).sum() ** 0.5 + 1e-300))
-        excess = float((difference / (self.magnitude[crop] * ((self.terms + 2) * EPSILON) + 1e-30)).max())
-        if math.isnan(error) or math.isnan(excess) or bool((result != result).any()):
-            raise WrongResult("some outputs are NaN or were not written")
-        if own and excess > 1:
-            raise WrongResult(f"{excess:.3g} times the rounding error that float32 may have")
-        if not own and error > PEER_ERROR:
-            raise WrongResult(f"relative error {error:.3g}")
-        return error
-
-
-def reference(device: Any, x: Any, w: Any, shape: Any, images: int = 2) -> Reference:
-    """The layer's first ``images`` images in float64, one tap after the other, on the device."""
-    library = device.library
-    exact = magnitude = 0.0
-    n = min(images, shape.n)
-    padded = _padded(device, x[:n], shape)
-    weight = device.double(w).reshape(shape.groups, shape.k // shape.groups, shape.c // shape.groups, shape.r, shape.s)
-    (sy, sx), (dy, dx) = shape.stride, shape.dilation
-    for r in range(shape.r):
-        for s in range(shape.s):
-            window = padded[:, :, r * dy:r * dy + (shape.p - 1) * sy + 1:sy, s * dx:s * dx + (shape.q - 1) * sx + 1:sx]
-            tap = weight[..., r, s]
-            if shape.c == shape.k == 1:
-                part, size = window * tap[0, 0, 0], abs(window) * abs(tap[0, 0, 0])
-            else:
-                groups = window.reshape(n, shape.groups, shape.c // shape.groups, shape.p, shape.q)
-                part = library.einsum("ngcpq,gkc->ngkpq", groups, tap)
-                size = library.einsum("ngcpq,gkc->ngkpq", abs(groups), abs(tap))
-            exact, magnitude = exact + part, magnitude + size
-    images_shape = (n, *shape.output_shape[1:])
-    return Reference(exact.reshape(images_shape), magnitude.reshape(images_shape), shape.reduction)
-
-
-def _padded(device: Any, x: Any, shape: Any) -> Any:
-    (top, bottom), (left, right) = shape.padding
-    out = device.double(device.poisoned((x.shape[0], shape.c, shape.h + top + bottom, shape.w + left + right)))
-    out[...] = 0.0
-    out[:, :, top:top + shape.h, left:left + shape.w] = device.double(x)
-    return out
+    return max(1, min(most, math.ceil(ROTATION_BYTES / nbytes)))
 
 
 @dataclass(frozen=True)
@@ -154,13 +109,17 @@ class Layer:
     reference: Reference
 
 
-def make_layer(device: Any, shape: Any, seed: int = 1) -> Layer:
-    """Random inputs and weights for a layer, poisoned outputs, and the reference of the first input."""
-    nbytes = 4 * (math.prod(shape.input_shape) + math.prod(shape.output_shape))
-    sets = 1 if device.trial else rotation(nbytes)
-    xs = tuple(device.random(shape.input_shape, seed + i) for i in range(sets))
-    ys = tuple(device.poisoned(shape.output_shape) for _ in range(sets))
-    w = device.random(shape.weight_shape, seed + 1000)
+def make_layer(device: Any, shape: Any, seed: int = 1, *, most: int = 64) -> Layer:
+    """Random inputs and weights for a layer, poisoned outputs, and the reference of the first input.
+
+    All are of the layer's type, inputs and outputs with axes (N, C, H, W) over memory in the layer's order. ``most``:
+    sets of buffers at most.
+    """
+    nbytes = shape.dtype.itemsize * (math.prod(shape.input_shape) + math.prod(shape.output_shape))
+    sets = 1 if device.trial else rotation(nbytes, most)
+    xs = tuple(device.random(shape.input_shape, seed + i, shape.dtype, shape.layout) for i in range(sets))
+    ys = tuple(device.poisoned(shape.output_shape, shape.dtype, shape.layout) for _ in range(sets))
+    w = device.random(shape.weight_shape, seed + 1000, shape.dtype, Layout.NCHW)
     return Layer(shape, xs, ys, w, reference(device, xs[0], w, shape))
 
 
@@ -190,7 +149,7 @@ def compile_ahead(device: Any, plans: Iterable[Callable[[], Any]]) -> None:
         with contextlib.suppress(WarpconvError):
             build(plan())
 
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(min(16, os.cpu_count() or 8)) as pool:
         list(pool.map(one, plans))
 
 
@@ -205,4 +164,4 @@ def run_kernel(device: Any, layer: Layer, plan: Any, *, prepared: bool | None = 
     device.synchronize()
     error = layer.reference.check(device, layer.ys[0], own=True)
     calls = [lambda x=x, y=y: kernel(x, weight, out=y) for x, y in zip(layer.xs, layer.ys)]
-    return {"error": error, **resources(kernel), **measure(device, calls).fields()}
+    return {"error": error, **resources(kernel), **measure(device, calls, written=layer.ys[0]).fields()}

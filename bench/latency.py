@@ -1,4 +1,4 @@
-"""Cold and warm times of specialize(), and the host's time for a warm call beside torch.nn.functional.conv2d."""
+"""Cold and warm times of specialize(), and the host's time for a warm call and for many, beside PyTorch's conv2d."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warpconv.codegen.shape import ConvShape
 
 from . import environment
 from .devices import NoDevice
-from .harness import make_layer
+from .harness import WrongResult, make_layer
 from .report import OK, Table
 from .study import Context, Rows, Study
 
@@ -26,6 +26,7 @@ CALLS, ROUNDS, QUICK_ROUNDS = 100, 40, 10
 TIMES = {"import_ms": "import warpconv", "context_ms": "CUDA context", "first_ms": "first specialize()",
          "second_ms": "another layer", "memory_ms": "from memory", "other_size_ms": "another batch size",
          "compile_ms": "of the first: compiler"}
+CHAIN, CHAIN_CALLS = 32, 20       # layers one after the other; times that they are submitted in a round
 LAYERS = {"1x1x64x64, 5x5": ConvShape(c=1, h=64, w=64, k=1, r=5, s=5, padding=2),
           "8x32x28x28 depthwise, 3x3": ConvShape(n=8, c=32, h=28, w=28, k=32, r=3, s=3, padding=1, groups=32)}
 
@@ -39,15 +40,20 @@ Second table: host time of one call in microseconds, while the GPU works behind:
 the queue is waited for outside the clock; medians over the rounds. Below the GPU's own time for the layer a call cannot
 be seen; both layers take the GPU only some microseconds. `x.add_(0)` on one element is what PyTorch itself needs at least
 to launch anything.
+
+Third table: 32 small layers one after the other, each reading what the last one wrote. "host us" is the host's time to
+submit all 32, as above; "whole us" the time from the first submission until the GPU is done and the host knows it, one
+round at a time. `warpconv.graph` and PyTorch's CUDA graph submit the same 32 kernels as one.
 """
 
 
 def run(context: Context) -> None:
-    context.expect(2 * len(COMPILERS) + (len(_calls(None, None)) + 2) * len(LAYERS))
+    context.expect(2 * len(COMPILERS) + (len(_calls(None, None)) + 2) * len(LAYERS) + len(SUBMISSIONS))
     for compiler in COMPILERS:
         _start_times(context, compiler)
     for name, shape in LAYERS.items():
         _call_times(context, name, shape)
+    _chain_times(context)
 
 
 # ---- specialize()
@@ -155,9 +161,9 @@ def _torch_calls(context: Context, layer: Any) -> dict[str, Callable[[], Callabl
     return {"torch conv2d": conv2d, "torch x.add_(0), one element": smallest}
 
 
-def _host_time(context: Context, call: Callable[[], Any], rounds: int) -> dict[str, Any]:
-    """Microseconds of the host for one call; the queue never holds more than CALLS."""
-    calls, rounds = (2, 3) if context.device.trial else (CALLS, rounds)
+def _host_time(context: Context, call: Callable[[], Any], rounds: int, calls: int = CALLS) -> dict[str, Any]:
+    """Microseconds of the host for one call; the queue never holds more than ``calls``."""
+    calls, rounds = (2, 3) if context.device.trial else (calls, rounds)
     for _ in range(calls):
         call()
     context.device.synchronize()
@@ -174,6 +180,113 @@ def _host_time(context: Context, call: Callable[[], Any], rounds: int) -> dict[s
             "us_high": samples[-1 - len(samples) // 10], "rounds": rounds, "gpu_us": 1e3 * gpu}
 
 
+# ---- many small layers
+
+SUBMISSIONS = ("kernel(x, filter, out=y), 32 calls", "conv2d(x, w, out=y), 32 calls", "warpconv.graph of the kernels",
+               "CUDA graph of the framework, of the kernels", "torch conv2d, 32 calls")
+
+
+def _chain_times(context: Context) -> None:
+    keys = {what: f"chain/{what}" for what in SUBMISSIONS}
+    if not context.pending(keys.values()):
+        return
+    layer = make_layer(context.device, LAYERS["8x32x28x28 depthwise, 3x3"])
+    chain = _Chain(context, layer)
+    rounds = QUICK_ROUNDS if context.quick else ROUNDS
+    makers = (chain.kernels, chain.conv2d, chain.graph, chain.framework_graph, chain.torch)
+    for (what, key), make in zip(keys.items(), makers):
+        context.row(key, lambda make=make: _submission(context, make(), rounds), call=what)
+
+
+class _Chain:
+    """32 depthwise layers of one size between two buffers, the first reading the layer's input."""
+
+    def __init__(self, context: Context, layer: Any):
+        self.device, self.layer, self.word = context.device, layer, _device_word(context)
+        self.buffers = [context.device.poisoned(layer.shape.output_shape) for _ in range(2)]
+
+    def steps(self) -> list[tuple[Any, Any]]:
+        """(input, output) of each layer."""
+        sources = [self.layer.xs[0], *(self.buffers[i % 2] for i in range(CHAIN - 1))]
+        return [(source, self.buffers[i % 2]) for i, source in enumerate(sources)]
+
+    def kernels(self) -> Callable[[], Any]:
+        kernel = self._kernel()
+        prepared, steps = kernel.prepare(self.layer.w), self.steps()
+
+        def submit() -> None:
+            for source, target in steps:
+                kernel(source, prepared, out=target)
+
+        return submit
+
+    def conv2d(self) -> Callable[[], Any]:
+        import warpconv
+        w, shape, steps = self.layer.w, self.layer.shape, self.steps()
+        padding = shape.padding[0][0]
+
+        def submit() -> None:
+            for source, target in steps:
+                warpconv.conv2d(source, w, padding=padding, groups=shape.groups, out=target, **self.word)
+
+        return submit
+
+    def graph(self) -> Callable[[], Any]:
+        if self.device.kind == "host":
+            raise NoDevice("the host has no CUDA graphs")
+        import warpconv
+        submit = self.kernels()
+        wanted = self._result(submit)
+        with warpconv.graph() as graph:
+            submit()
+        return self._same(graph.launch, wanted)
+
+    def framework_graph(self) -> Callable[[], Any]:
+        submit = self.kernels()
+        wanted = self._result(submit)
+        return self._same(self.device.capture([submit], 1), wanted)
+
+    def torch(self) -> Callable[[], Any]:
+        from .peers import torch_conv
+        call, x = torch_conv(self.device, self.layer), self.layer.xs[0]
+
+        def submit() -> None:
+            y = x
+            for _ in range(CHAIN):
+                y = call(y)
+
+        return submit
+
+    def _kernel(self) -> Any:
+        return self.device.specialize(self.layer.shape, plan_layer(self.layer.shape, arch=self.device.arch))
+
+    def _result(self, submit: Callable[[], Any]) -> Any:
+        """What a submission leaves in the last buffer, copied; the other one is poisoned before."""
+        for buffer in self.buffers:
+            self.device.copy(buffer, self.device.poisoned(self.layer.shape.output_shape))
+        submit()
+        self.device.synchronize()
+        return self.device.double(self.buffers[(CHAIN - 1) % 2])
+
+    def _same(self, submit: Callable[[], Any], wanted: Any) -> Callable[[], Any]:
+        if not bool((self._result(submit) == wanted).all()):
+            raise WrongResult("the graph gives another result than the calls")
+        return submit
+
+
+def _submission(context: Context, submit: Callable[[], Any], rounds: int) -> dict[str, Any]:
+    """As _host_time for a whole chain, and microseconds until the host knows that one chain is done."""
+    found = _host_time(context, submit, rounds, CHAIN_CALLS)
+    whole = []
+    for _ in range(found["rounds"]):
+        context.device.synchronize()
+        start = time.perf_counter()
+        submit()
+        context.device.synchronize()
+        whole.append(1e6 * (time.perf_counter() - start))
+    return {**found, "whole_us": statistics.median(whole)}
+
+
 # ---- what is shown
 
 def tables(rows: Rows) -> list[Table]:
@@ -184,8 +297,11 @@ def tables(rows: Rows) -> list[Table]:
     call_lines = tuple((what, *(v for layer in layers for v in _cells(calls, what, layer)))
                        for what in dict.fromkeys(r["call"] for r in calls))
     columns = [c for layer in layers for c in (f"{layer}: host us", "GPU us")]
+    chains = tuple((r["call"], r["us"], r["whole_us"], r["gpu_us"]) for r in rows.values()
+                   if r["key"].startswith("chain/") and r["status"] == OK)
     return [Table("specialize(), milliseconds", ("compiler", "cache", *TIMES.values()), start_lines),
-            Table("A warm call, microseconds", ("call", *columns), call_lines)]
+            Table("A warm call, microseconds", ("call", *columns), call_lines),
+            Table(f"{CHAIN} small layers, microseconds", ("submission", "host us", "whole us", "GPU us"), chains)]
 
 
 def _cells(calls: list[dict[str, Any]], what: str, layer: str) -> tuple[float | None, float | None]:
@@ -206,5 +322,5 @@ def plot(rows: Rows, figure: Any) -> None:
         axes.set(title=layer, xlabel="host microseconds a call")
 
 
-STUDY = Study("latency", "cold and warm specialize(), and the host's time of a call beside torch's conv2d", ABOUT, run,
-              tables, plot)
+STUDY = Study("latency", "cold and warm specialize(), and the host's time of a call and of many beside torch's conv2d",
+              ABOUT, run, tables, plot)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any, Callable
+
+from warpconv.codegen.dtypes import DType, Layout
 
 from . import npp
 from .devices import Call, NoDevice
@@ -15,18 +18,25 @@ GEMM_SIZE = 8192
 
 @dataclass(frozen=True)
 class Peer:
-    """A library's routine for one plane: ``calls`` prepares it, checks its result and gives its rotating calls."""
+    """A library's routine: ``calls`` prepares it for a layer, checks its result and gives its rotating calls.
+
+    ``writes``: the calls write the layer's outputs, rather than a result of their own.
+    """
 
     name: str
     remark: str
     calls: Callable[[Any, Layer], tuple[list[Call], float]]
     graph: bool = False
+    writes: bool = True
 
 
-def run_peer(device: Any, layer: Layer, peer: Peer) -> dict[str, Any]:
-    """Check and time one peer on a layer. Raises NoDevice where it is missing, WrongResult where it disagrees."""
+def run_peer(device: Any, layer: Layer, peer: Peer, *, graph: bool | None = None) -> dict[str, Any]:
+    """Check and time one peer on a layer; ``graph`` overrules the peer's. Raises NoDevice where it is missing,
+    WrongResult where it disagrees."""
     calls, error = peer.calls(device, layer)
-    return {"error": error, "remark": peer.remark, **measure(device, calls, graph=peer.graph).fields()}
+    timing = measure(device, calls, graph=peer.graph if graph is None else graph,
+                     written=layer.ys[0] if peer.writes else None)
+    return {"error": error, "remark": peer.remark, **timing.fields()}
 
 
 def copy_ceiling(device: Any, floats: int = COPY_FLOATS) -> dict[str, Any]:
@@ -71,19 +81,30 @@ def _cudnn(device: Any, layer: Layer) -> tuple[list[Call], float]:
 
 
 def torch_conv(device: Any, layer: Layer) -> Callable[[Any], Any]:
-    """torch.nn.functional.conv2d on a layer's weights. Raises NoDevice where PyTorch does not serve it."""
+    """torch.nn.functional.conv2d on a layer's weights, put into the layer's order in memory beforehand. Raises NoDevice
+    where PyTorch does not serve it."""
     if device.kind != "torch":
         raise NoDevice("PyTorch is not what this run goes through" if device.kind == "cupy" else "no GPU")
     conv2d, shape, w = device.torch.nn.functional.conv2d, layer.shape, layer.w
     (top, bottom), (left, right) = shape.padding
     if top != bottom or left != right:
         raise NoDevice("the padding differs between sides")
+    w = w.contiguous(memory_format=device.memory_format(shape.layout))
     return lambda x: conv2d(x, w, None, shape.stride, (top, left), shape.dilation, shape.groups)
 
 
-def _cupy(device: Any, layer: Layer) -> tuple[list[Call], float]:
+def _check_plane(device: Any, layer: Layer) -> None:
+    """Raises NoDevice where the layer is no single plane of float32 on a GPU."""
+    shape = layer.shape
     if device.kind == "host":
         raise NoDevice("no GPU")
+    if (shape.n, shape.c, shape.k, shape.dtype, shape.layout) != (1, 1, 1, DType.FLOAT32, Layout.NCHW):
+        raise NoDevice("it takes one plane of float32")
+
+
+def _cupy(device: Any, layer: Layer) -> tuple[list[Call], float]:
+    """On the device's stream, also while that is captured."""
+    _check_plane(device, layer)
     try:
         import cupy
         from cupyx.scipy import ndimage
@@ -91,7 +112,17 @@ def _cupy(device: Any, layer: Layer) -> tuple[list[Call], float]:
         raise NoDevice(f"CuPy cannot be imported ({error})") from None
     planes = [(cupy.asarray(x)[0, 0], cupy.asarray(y)[0, 0]) for x, y in zip(layer.xs, layer.ys)]
     weights = cupy.asarray(layer.w)[0, 0]
-    calls = [lambda x=x, y=y: ndimage.correlate(x, weights, output=y, mode="constant", cval=0.0) for x, y in planes]
+
+    def stream() -> Any:
+        handle = device.stream()
+        return cupy.cuda.ExternalStream(handle) if handle and device.kind != "cupy" else contextlib.nullcontext()
+
+    def correlate(x: Any, y: Any) -> None:
+        with stream():
+            ndimage.correlate(x, weights, output=y, mode="constant", cval=0.0)
+
+    calls = [lambda x=x, y=y: correlate(x, y) for x, y in planes]
+    layer.ys[0][...] = float("nan")
     calls[0]()
     cupy.cuda.runtime.deviceSynchronize()
     return calls, layer.reference.check(device, layer.ys[0], own=False)
@@ -99,17 +130,19 @@ def _cupy(device: Any, layer: Layer) -> tuple[list[Call], float]:
 
 def _npp(device: Any, layer: Layer) -> tuple[list[Call], float]:
     """NPP takes the last coefficient first; where a version does not, the other order is found by its result."""
-    if device.kind == "host":
-        raise NoDevice("no GPU")
+    _check_plane(device, layer)
     function, context = npp.filter_border(), npp.stream_context(device.stream())
+
+    def call(x: Any, y: Any, taps: Any) -> None:
+        context.stream = device.stream() or None        # another one while a graph is captured
+        npp.call(function, context, device.pointer(x), device.pointer(y), device.pointer(taps), shape.h, shape.w, size)
+
     shape, size = layer.shape, (layer.shape.r, layer.shape.s)
     inside = (shape.r // 2, shape.s // 2)
     banks = [device.random(layer.w.shape, 1), layer.w]
     device.copy(banks[0], device.reversed(layer.w))
     for taps in banks:
-        calls = [lambda x=x, y=y, taps=taps: npp.call(function, context, device.pointer(x), device.pointer(y),
-                                                      device.pointer(taps), shape.h, shape.w, size)
-                 for x, y in zip(layer.xs, layer.ys)]
+        calls = [lambda x=x, y=y, taps=taps: call(x, y, taps) for x, y in zip(layer.xs, layer.ys)]
         layer.ys[0][...] = float("nan")
         calls[0]()
         device.synchronize()
@@ -122,7 +155,7 @@ def _npp(device: Any, layer: Layer) -> tuple[list[Call], float]:
 
 PLANE_PEERS = (
     Peer("device copy", "of the same plane", _copy, graph=True),
-    Peer("cuDNN", "torch conv2d, benchmark mode, TF32 off, zero border", _cudnn, graph=True),
+    Peer("cuDNN", "torch conv2d, benchmark mode, TF32 off, zero border", _cudnn, graph=True, writes=False),
     Peer("NPP", "nppiFilterBorder_32f_C1R_Ctx, replicated border (the inside is checked)", _npp),
     Peer("CuPy", "cupyx.scipy.ndimage.correlate, zero border", _cupy),
 )

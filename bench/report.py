@@ -1,4 +1,4 @@
-"""A study's results on disk: JSON (what resuming reads), CSV, Markdown and an SVG plot."""
+"""A study's results on disk: JSON (what resuming reads), CSV, Markdown and SVG plots."""
 
 from __future__ import annotations
 
@@ -67,13 +67,15 @@ class Report:
         aside.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         os.replace(aside, self.path("json"))
 
-    def write(self, about: str, tables: Iterable[Table], plot: Callable[[Any], None] | None = None) -> list[Path]:
-        """All four files; the plot is left out where matplotlib is missing."""
+    def write(self, about: str, tables: Iterable[Table],
+              plots: Mapping[str, Callable[[Any], None]] | None = None) -> list[Path]:
+        """All files; ``plots`` by name, the study's own is "". They are left out where matplotlib is missing."""
         self.save()
         self._write_csv()
-        drawn = plot is not None and _draw(plot, self.path("svg"))
+        drawn = [path for name, plot in (plots or {}).items()
+                 if _draw(plot, path := self.directory / f"{'-'.join(filter(None, (self.study, name)))}.svg")]
         self.path("md").write_text(self._markdown(about, list(tables), drawn), encoding="utf-8")
-        return [self.path(s) for s in ("json", "csv", "md", "svg") if self.path(s).exists()]
+        return [*(self.path(s) for s in ("json", "csv", "md")), *drawn]
 
     def _write_csv(self) -> None:
         columns = list(dict.fromkeys(name for row in self.rows.values() for name in row))
@@ -83,7 +85,7 @@ class Report:
             writer.writerows({k: json.dumps(v) if isinstance(v, (dict, list)) else v for k, v in row.items()}
                              for row in self.rows.values())
 
-    def _markdown(self, about: str, tables: Sequence[Table], drawn: bool) -> str:
+    def _markdown(self, about: str, tables: Sequence[Table], drawn: Sequence[Path]) -> str:
         lines = [f"# {self.study}", ""]
         used = {row["run"] for row in self.rows.values()}
         for number, run in enumerate(self.runs):
@@ -93,8 +95,8 @@ class Report:
             lines.append("- Rows come from more than one run (column `run` of the CSV): absolute figures differ a little "
                          "between runs.")
         lines += ["", about.strip(), ""]
-        if drawn:
-            lines += [f"![{self.study}]({self.path('svg').name})", ""]
+        for path in drawn:
+            lines += [f"![{path.stem}]({path.name})", ""]
         for table in tables:
             lines += markdown_table(table)
         problems = [f"- {row['key']}: {row['status']}" for row in self.rows.values() if row["status"] != OK]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterable, Mapping
 
 from warpconv.codegen.errors import UnsupportedSpec
 
@@ -20,7 +20,8 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Study:
-    """One study. ``run`` measures rows; ``tables`` and ``plot`` show rows, from this run or an earlier one."""
+    """One study. ``run`` measures rows; ``tables``, ``plot`` and further ``plots`` (by name) show rows, from this run or
+    an earlier one."""
 
     name: str
     summary: str
@@ -29,6 +30,7 @@ class Study:
     tables: Callable[[Rows], Iterable[Table]]
     plot: Callable[[Rows, Any], None] | None = None
     needs_gpu: bool = True
+    plots: Mapping[str, Callable[[Rows, Any], None]] = field(default_factory=dict)
 
 
 class Context:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 
 from .dtypes import DType, Layout
+from .errors import ShapeError
 from .plan import KernelPlan
 from .shape import padding_text
 from .spec import KernelSpec, Numerics
 from .version import VERSION
+
+
+ASSUMED_SIDE = 512      # what the letters H and W stand for on a command line (more where the filter spans more)
 
 
 def banner_lines(plan: KernelPlan) -> list[str]:
@@ -38,12 +43,13 @@ def _folded(command: str) -> list[str]:
 
 def emit_command(plan: KernelPlan, verb: str = "emit") -> str:
     """The command line that gives this plan; N, H, W stand for any sizes."""
-    return f"warpconv {verb} {layer_flags(plan.spec)} --arch {plan.spec.arch}{setting_flags(plan)}"
+    return f"warpconv {verb} {layer_flags(plan)} --arch {plan.spec.arch}{setting_flags(plan)}"
 
 
-def layer_flags(spec: KernelSpec) -> str:
-    """The layer as command-line options."""
-    sizes = ",".join(map(str, spec.layout.stored(("N", spec.c, "H", "W"))))
+def layer_flags(plan: KernelPlan) -> str:
+    """The plan's layer as command-line options."""
+    spec = plan.spec
+    sizes = ",".join(map(str, spec.layout.stored(("N", spec.c, _side(plan, "H"), _side(plan, "W")))))
     flags = [f"--input {sizes} --filter {spec.k},{spec.r},{spec.s}"]
     if spec.stride != (1, 1):
         flags.append(f"--stride {spec.stride[0]},{spec.stride[1]}")
@@ -70,3 +76,27 @@ def setting_flags(plan: KernelPlan) -> str:
     """``--algorithm`` and a ``--set`` for every plan value, so that the command does not lean on defaults."""
     sets = "".join(f" --set {name}={value}" for name, value in plan.settings().items())
     return f" --algorithm {plan.spec.algorithm}{sets}"
+
+
+def _side(plan: KernelPlan, name: str) -> str | int:
+    """H or W for --input: the letter, or a number where the plan asks for another size than a letter stands for."""
+    inputs, outputs = (plan.program.argument(size) for size in (name, {"H": "P", "W": "Q"}[name]))
+    if not inputs.demand and not outputs.demand:
+        return name
+    letter, *others = _sides(plan.spec, name)
+    for size, made in (letter, *others):
+        if inputs.admits(size) and outputs.admits(made):
+            return name if (size, made) == letter else size
+    return name
+
+
+def _sides(spec: KernelSpec, name: str) -> Iterator[tuple[int, int]]:
+    """Sizes of the input and the output along H or W: what the letter stands for, then larger and smaller ones."""
+    least = {"H": spec.dilation[0] * (spec.r - 1) + 1, "W": spec.dilation[1] * (spec.s - 1) + 1}
+    usual = {axis: max(ASSUMED_SIDE, extent) for axis, extent in least.items()}
+    for size in (*range(usual[name], usual[name] + 64), *range(usual[name] - 1, 0, -1)):
+        try:
+            shape = spec.example_shape(**{axis.lower(): side for axis, side in {**usual, name: size}.items()})
+        except ShapeError:      # an empty output
+            return
+        yield size, shape.p if name == "H" else shape.q

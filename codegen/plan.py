@@ -87,12 +87,13 @@ class Argument:
 
 @dataclass(frozen=True, kw_only=True)
 class Blocks:
-    """Blocks along one axis of the grid: min(limit, times * ((value of ``of`` + add) // per)), at least 1.
+    """Blocks along one axis of the grid: min(limit, times * ((each * value of ``of`` + add) // per)), at least 1.
 
     Without ``of`` it is min(limit, times): all that a filter's preparation can ask for, which knows no image.
     """
 
     of: Dimension | None = None
+    each: int = 1
     add: int = 0
     per: int = 1
     times: int = 1
@@ -101,11 +102,12 @@ class Blocks:
     def __str__(self) -> str:
         if self.of is None:
             return str(self.times)
-        units = f"({self.of.value}{f' + {self.add}' if self.add else ''}) // {self.per}" if self.per > 1 else self.of.value
+        units = f"{self.each} * {self.of.value}" if self.each > 1 else self.of.value
+        units = f"({units}{f' + {self.add}' if self.add else ''}) // {self.per}" if self.per > 1 else units
         return f"{self.times} * {units}" if self.times > 1 else units
 
     def count(self, shape: ConvShape | None) -> int:
-        units = 1 if self.of is None else (self.of.of(shape) + self.add) // self.per
+        units = 1 if self.of is None else (self.each * self.of.of(shape) + self.add) // self.per
         return max(1, min(self.limit, self.times * units))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from .algorithms import direct, reuse
+from .algorithms import channels, direct, reuse, staged, toeplitz, wide
 from .algorithms.base import Algorithm
 from .errors import ArgumentError
 
-ALGORITHMS: dict[str, Algorithm] = {row.name: row for row in (reuse.ALGORITHM, direct.ALGORITHM)}
+ALGORITHMS: dict[str, Algorithm] = {row.name: row for row in (
+    reuse.ALGORITHM, wide.ALGORITHM, staged.ALGORITHM, toeplitz.ALGORITHM, channels.ALGORITHM, direct.ALGORITHM)}
 
 
 def algorithm(name: str) -> Algorithm:

@@ -29,6 +29,9 @@ class Tuning(Protocol):
     def best(self, shape: ConvShape, arch: Arch) -> tuple[str, Mapping[str, Any]] | None:
         """Algorithm and plan values measured quickest for the layer, or None where it was not measured."""
 
+    def origin(self, shape: ConvShape, arch: Arch) -> str:
+        """Where best() has its answer from, in words, for people."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
@@ -58,10 +61,10 @@ def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | str = 
     _check_shape(shape)
     epilogue = parse_epilogue(epilogue, takes_bias=True)
     settings = _names(settings)
-    if algorithm == "auto" and not settings and tuning is not None:
-        found = tuning.best(shape, Arch.parse(arch))
-        if found is not None:
-            algorithm, settings = found[0], dict(found[1])
+    if algorithm == "auto" and not settings:
+        measured = _measured(shape, Arch.parse(arch), epilogue, Numerics.parse(numerics), tuning)
+        if measured is not None:
+            return measured
     if algorithm == "auto":
         algorithm = _quickest(shape, [c for c in explain(shape, arch, epilogue=epilogue, numerics=numerics)
                                       if set(settings) <= set(choices(_row(c.algorithm).options))], settings).algorithm
@@ -87,14 +90,33 @@ def plan(spec: KernelSpec, settings: Mapping[str, Any] | None = None, shape: Con
 
 
 def explain(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, *,
-            epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32) -> tuple[Candidate, ...]:
-    """Every algorithm's answer for a layer, the chosen one first."""
+            epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32,
+            tuning: Tuning | None = None) -> tuple[Candidate, ...]:
+    """Every algorithm's answer for a layer, the chosen one first; what ``tuning`` chooses says so."""
     _check_shape(shape)
     steps = parse_epilogue(epilogue, takes_bias=True)
     numerics = Numerics.parse(numerics)
     candidates = [_candidate(row, shape, Arch.parse(arch), steps, numerics) for row in ALGORITHMS.values()]
     ranked = sorted(candidates, key=lambda c: (c.estimate is None, c.estimate or 0.0))
-    return tuple(ranked)
+    made = _measured(shape, Arch.parse(arch), steps, numerics, tuning)
+    if made is None:
+        return tuple(ranked)
+    row = _row(made.spec.algorithm)
+    chosen = Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=row.estimate(made, shape),
+                       reason=tuning.origin(shape, Arch.parse(arch)))
+    return chosen, *(c for c in ranked if c.algorithm != row.name)
+
+
+def _measured(shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], numerics: Numerics,
+              tuning: Tuning | None) -> KernelPlan | None:
+    """The plan that a table of measured choices has for the layer; None where it has none that can still be made."""
+    found = tuning.best(shape, arch) if tuning is not None and numerics is Numerics.FLOAT32 else None
+    if found is None:
+        return None
+    try:
+        return _plan(_row(found[0]), shape, arch, epilogue, numerics, dict(found[1]))
+    except (ArgumentError, UnsupportedSpec):    # measured by another version, or for another epilogue: the rule decides
+        return None
 
 
 def _candidate(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...],

@@ -17,11 +17,13 @@ from warpconv.codegen.errors import ArgumentTypeError, DeviceError
 from .array_readers import recognise
 from .array_streams import current_stream
 from .array_view import ArrayKind, ArrayView
+from .axes import Order
 
 
-def empty(like: ArrayView, shape: Sequence[int], dtype: DType, *, stream: int) -> Any:
+def empty(like: ArrayView, shape: Sequence[int], dtype: DType, *, stream: int, order: Order | None = None) -> Any:
     """A new C-contiguous array of the same library on the same device as ``like``, to be written on ``stream``.
 
+    With ``order`` the result shows its axes transposed so (``shape`` is that of the memory): a channels_last tensor.
     Host arrays of DLPack producers give NumPy arrays. GPU arrays known only by the CUDA array interface or DLPack (JAX,
     Numba, ...) give ``pycuda.gpuarray.GPUArray``, which all of them can read: JAX's arrays cannot be written, and the
     protocols have no way to make one. Raises DeviceError where there is no memory or no PyCUDA, ArgumentTypeError for
@@ -29,17 +31,20 @@ def empty(like: ArrayView, shape: Sequence[int], dtype: DType, *, stream: int) -
     """
     shape = tuple(shape)
     if like.kind is ArrayKind.TORCH:
-        return _empty_torch(like, shape, dtype, stream)
-    if like.device is None:
-        return _empty_numpy(shape, numpy_dtype(dtype))
-    if like.kind is ArrayKind.CUPY:
-        return _empty_cupy(like, shape, dtype, stream)
-    return _empty_pycuda(like, shape, dtype)
+        new = _empty_torch(like, shape, dtype, stream)
+    elif like.device is None:
+        new = _empty_numpy(shape, numpy_dtype(dtype))
+    elif like.kind is ArrayKind.CUPY:
+        new = _empty_cupy(like, shape, dtype, stream)
+    else:
+        new = _empty_pycuda(like, shape, dtype)
+    return _transposed(new, order)
 
 
-def as_contiguous(value: Any, view: ArrayView, argument: str) -> tuple[Any, ArrayView]:
-    """(value, view) themselves if C-contiguous, else of a copy made by the array's own library.
+def as_contiguous(value: Any, view: ArrayView, argument: str, order: Order | None = None) -> tuple[Any, ArrayView]:
+    """(value, view) themselves if ``view`` is C-contiguous, else of a copy made by the array's own library.
 
+    With ``order`` the view shows the value's axes transposed so, and a copy has them in that order.
     PyTorch and CuPy queue the copy on their current stream (``current_stream``), so work on another stream has to wait
     for that one. Other GPU arrays are copied by CuPy where it is imported, else after waiting for the GPU: by PyCUDA
     where the gaps are simple, at last through the host into a GPUArray. Raises DeviceError where that fails,
@@ -47,7 +52,7 @@ def as_contiguous(value: Any, view: ArrayView, argument: str) -> tuple[Any, Arra
     """
     if view.contiguous:
         return value, view
-    copy = _COPIES.get(view.kind, _copy_by_interface)(value, view)
+    copy = _COPIES.get(view.kind, _copy_by_interface)(value, view, order)
     return copy, recognise(copy, argument, None)
 
 
@@ -133,21 +138,27 @@ def _free(pointer: int, ordinal: int) -> None:
         memory.free(pointer)
 
 
-def _copy_numpy(value: Any, view: ArrayView) -> Any:
-    return np.ascontiguousarray(value)
+def _transposed(value: Any, order: Order | None) -> Any:
+    if order is None:
+        return value
+    return value.permute(order) if hasattr(value, "permute") else value.transpose(order)
 
 
-def _copy_torch(value: Any, view: ArrayView) -> Any:
-    return value.contiguous()
+def _copy_numpy(value: Any, view: ArrayView, order: Order | None) -> Any:
+    return np.ascontiguousarray(_transposed(value, order))
 
 
-def _copy_cupy(value: Any, view: ArrayView) -> Any:
+def _copy_torch(value: Any, view: ArrayView, order: Order | None) -> Any:
+    return _transposed(value, order).contiguous()
+
+
+def _copy_cupy(value: Any, view: ArrayView, order: Order | None) -> Any:
     cupy = sys.modules["cupy"]
     with cupy.cuda.Device(view.device):
-        return cupy.ascontiguousarray(value)
+        return cupy.ascontiguousarray(_transposed(value, order))
 
 
-def _copy_pycuda(value: Any, view: ArrayView) -> Any:
+def _copy_pycuda(value: Any, view: ArrayView, order: Order | None) -> Any:
     from .cuda import contexts, streams
     if not _is_slice(view):
         return _copy_through_host(view)
@@ -155,7 +166,7 @@ def _copy_pycuda(value: Any, view: ArrayView) -> Any:
         streams.synchronize_all()       # nothing says on which stream the array was written
         copy = _empty_pycuda(view, view.shape, view.dtype)
         try:
-            copy[...] = value
+            copy[...] = _transposed(value, order)
         except (ValueError, RuntimeError, contexts.driver().Error):     # more gaps than a 3D copy can skip
             return _copy_through_host(view)
         streams.synchronize_all()
@@ -168,7 +179,7 @@ def _is_slice(view: ArrayView) -> bool:
     return min(steps) > 0 and steps == sorted(steps, reverse=True)
 
 
-def _copy_by_interface(value: Any, view: ArrayView) -> Any:
+def _copy_by_interface(value: Any, view: ArrayView, order: Order | None) -> Any:
     if view.device is None:
         return _strided(view, view.byte_bounds()[0]).copy().view(numpy_dtype(view.dtype))
     cupy = sys.modules.get("cupy")
@@ -176,7 +187,7 @@ def _copy_by_interface(value: Any, view: ArrayView) -> Any:
         return _copy_through_host(view)
     take = cupy.asarray if view.kind is ArrayKind.CUDA_ARRAY_INTERFACE else cupy.from_dlpack
     with cupy.cuda.Device(view.device):
-        return cupy.ascontiguousarray(take(value))
+        return cupy.ascontiguousarray(_transposed(take(value), order))
 
 
 def _copy_through_host(view: ArrayView) -> Any:

@@ -129,8 +129,9 @@ def _numpy_element(dtype: np.dtype, argument: str) -> DType:
 def _named_element(name: str, argument: str) -> DType:
     element = _BY_NAME.get(name)
     if element is None:
+        raw = "; bfloat16 has no code in this interface: give the array itself, or DLPack" if name == "void16" else ""
         raise ArgumentTypeError(f"there are no kernels for {name} elements", argument=argument, value=name,
-                                hint="cast the array, e.g. to float32")
+                                hint=f"cast the array, e.g. to float32{raw}")
     return element
 
 

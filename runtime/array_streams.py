@@ -20,9 +20,9 @@ def current_stream(view: ArrayView) -> int | None:
     if view.device is None:
         return None
     if view.kind is ArrayKind.TORCH:
-        return _torch_stream(view.device)
+        return torch_stream(view.device)
     if view.kind is ArrayKind.CUPY:
-        return _cupy_stream(view.device)
+        return cupy_stream(view.device)
     return view.producer_stream
 
 
@@ -42,13 +42,15 @@ def stream_handle(stream: Any, argument: str = "stream") -> int:
     return 0 if handle == 1 else handle     # CU_STREAM_LEGACY: the default stream by its other name
 
 
-def _torch_stream(ordinal: int) -> int:
+def torch_stream(ordinal: int) -> int:
+    """Handle of PyTorch's current stream on a GPU."""
     torch = sys.modules["torch"]
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)      # what Inductor's code calls: no object is made
     return raw(ordinal) if raw is not None else torch.cuda.current_stream(ordinal).cuda_stream
 
 
-def _cupy_stream(ordinal: int) -> int:
+def cupy_stream(ordinal: int) -> int:
+    """Handle of CuPy's current stream on a GPU."""
     cuda = sys.modules["cupy"].cuda
     try:
         return cuda.get_current_stream(ordinal).ptr

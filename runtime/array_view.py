@@ -63,6 +63,11 @@ class ArrayView(NamedTuple):
             expected *= extent
         return True
 
+    def transposed(self, order: tuple[int, ...]) -> ArrayView:
+        """The same memory with its axes in another order, as numpy.transpose."""
+        return self._replace(shape=tuple([self.shape[axis] for axis in order]),
+                             strides=tuple([self.strides[axis] for axis in order]))
+
     def byte_bounds(self) -> tuple[int, int]:
         """First address and the one behind the last that the elements lie in; equal for an empty array."""
         if self.contiguous:

@@ -29,7 +29,7 @@ def view(value: Any, argument: str, *, dtypes: Sequence[DType] | None = None, nd
     result = recognise(value, argument, stream)
     if dtypes is not None and result.dtype not in dtypes:
         raise ArgumentTypeError(f"elements must be {' or '.join(t.value for t in dtypes)}", argument=argument,
-                                value=result.dtype.value, hint="cast the array first")
+                                value=result.dtype.value, hint=_cast(result.dtype, dtypes))
     if ndim is not None and len(result.shape) != ndim:
         raise ShapeError(f"{argument} has {len(result.shape)} axes, {ndim} are needed",
                          argument=argument, value=result.shape,
@@ -49,6 +49,11 @@ def overlaps(a: ArrayView, b: ArrayView) -> bool:
         return False
     (a_low, a_high), (b_low, b_high) = a.byte_bounds(), b.byte_bounds()
     return max(a_low, b_low) < min(a_high, b_high)
+
+
+def _cast(given: DType, wanted: Sequence[DType]) -> str:
+    bits = given in (DType.UINT16, DType.INT16) and DType.BFLOAT16 in wanted
+    return "cast the array first" + (", or .view(ml_dtypes.bfloat16) if it holds such elements' bits" if bits else "")
 
 
 def _check_writable(result: ArrayView, argument: str) -> None:

@@ -82,7 +82,7 @@ def cache_key(plan: KernelPlan, kind: CompilerKind, ptx: bool, settings: env.Set
 
 def build_command(plan: KernelPlan) -> str:
     """The command line that builds a plan into a pack."""
-    return f"warpconv build {layer_flags(plan.spec)}{setting_flags(plan)} --arch {plan.spec.arch} -o PACK"
+    return f"warpconv build {layer_flags(plan)}{setting_flags(plan)} --arch {plan.spec.arch} -o PACK"
 
 
 def _kinds(kind: CompilerKind | None, settings: env.Settings) -> list[CompilerKind]:

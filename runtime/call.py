@@ -5,35 +5,45 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from warpconv.codegen.dtypes import DType
+from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
-from warpconv.codegen.plan import Program, Role
+from warpconv.codegen.plan import Argument, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, index_bits
 
-from . import arrays
+from . import arrays, axes
 from .arrays import ArrayView
-
+from .axes import Order
 
 MOST_LAYERS = 4096      # sizes that a kernel remembers
 
 
+class Misaligned(ArgumentError):
+    """An operand's address is not what the kernel's plan asks for; another plan can serve it."""
+
+
 @dataclass(slots=True)
 class Call:
-    """Operands by their argument names in the program (no weight where a Filter was given)."""
+    """Operands by their argument names in the program (no weight where a Filter was given), axes in memory order."""
 
     shape: ConvShape
     operands: dict[str, ArrayView]
 
 
-def contiguous(value: Any, view: ArrayView, argument: str) -> ArrayView:
-    """The operand as C-contiguous memory; one that is not is copied by its own library (the view's owner is the copy)."""
-    return view if view.contiguous else arrays.as_contiguous(value, view, argument)[1]
+def contiguous(value: Any, view: ArrayView, argument: str, order: Order | None = None) -> ArrayView:
+    """The operand as C-contiguous memory; one that is not is copied by its own library (the view's owner is the copy).
+
+    With ``order`` the view shows the value's axes transposed so.
+    """
+    return view if view.contiguous else arrays.as_contiguous(value, view, argument, order)[1]
 
 
-def layer_of(spec: KernelSpec, x: tuple[int, ...]) -> ConvShape:
-    """The layer of a kernel for an input of shape ``x``. Raises ShapeError where the kernel cannot serve it."""
-    n, c, h, w = x
+def layer_of(spec: KernelSpec, x: tuple[int, ...], program: Program | None = None) -> ConvShape:
+    """The layer of a kernel for an input of shape ``x``, axes in memory order.
+
+    Raises ShapeError where the kernel cannot serve it, or the program asks for other sizes.
+    """
+    n, c, h, w = spec.layout.logical(x)
     if c != spec.c:
         raise ShapeError(f"this kernel was made for {spec.c} input channels, input has {c}", argument="input", value=x,
                          hint="specialize() another kernel, or call conv2d()")
@@ -41,7 +51,20 @@ def layer_of(spec: KernelSpec, x: tuple[int, ...]) -> ConvShape:
     if spec.index_bits == 32 and index_bits(shape) != 32:
         raise ShapeError("this kernel's index arithmetic is 32 bits wide and the tensors pass 2^31 elements",
                          argument="input", value=x, hint="specialize() a kernel for this shape, or call conv2d()")
+    refusal = None if program is None else program.refusal(shape)
+    if refusal is not None:
+        raise ShapeError(refusal, argument="input", value=x,
+                         hint="specialize() a kernel for this shape, or call conv2d()")
     return shape
+
+
+def check_address(argument: Argument, pointer: int) -> None:
+    """Raises Misaligned where the plan asks for another address of an operand."""
+    if not argument.admits(pointer):
+        name = "out" if argument.role is Role.OUTPUT else argument.role.value
+        raise Misaligned(f"this kernel's plan needs the address {argument.demand}, and {name} is at {pointer:#x}",
+                         argument=name, value=pointer,
+                         hint="copy the array, specialize(..., settings={'vector': 1}), or call conv2d()")
 
 
 def check_weight(spec: KernelSpec, view: ArrayView) -> None:
@@ -74,15 +97,22 @@ def bias_of(k: int, dtype: DType, bias: Any, x: ArrayView, stream: int | None = 
     return view
 
 
-def check_out(out: Any, shape: ConvShape, inputs: dict[str, ArrayView | None]) -> ArrayView:
-    """A given output as memory. Raises ShapeError, ArgumentTypeError, or ArgumentError if it overlaps an input."""
+def check_out(out: Any, shape: ConvShape, order: Layout, inputs: dict[str, ArrayView | None]) -> ArrayView:
+    """A given output with axes in ``order`` as memory in the layer's layout.
+
+    Raises ShapeError, ArgumentTypeError, or ArgumentError if it has gaps or the other layout, or overlaps an input.
+    """
     view = arrays.view(out, "out", dtypes=(shape.dtype,), ndim=4, writable=True)
-    if view.shape != shape.output_shape:
+    expected = order.stored(shape.output_shape)
+    if view.shape != expected:
         raise ShapeError("out does not have the output's shape", argument="out", value=view.shape,
-                         hint=f"{shape.output_shape} is needed")
+                         hint=f"{expected} is needed")
+    strides = view.strides
+    view = axes.stored(view, order, shape.layout)
     if not view.contiguous:
-        raise ArgumentError("out is not contiguous", argument="out", value=view.strides,
-                            hint="give a C-contiguous array, or none and copy the result")
+        raise ArgumentError(f"out is not contiguous in {shape.layout.value} order, the input's", argument="out",
+                            value=strides, hint="give an array with the input's order in memory and no gaps, or none "
+                                                "and copy the result")
     for name, other in inputs.items():
         if other is None:
             continue

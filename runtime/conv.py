@@ -8,24 +8,28 @@ import threading
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Iterable
+from typing import Any, Iterable, NamedTuple
 
 from warpconv.codegen.arch import Arch, DEFAULT_ARCH
-from warpconv.codegen.dtypes import DType
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError
+from warpconv.codegen.algorithms.base import FLOATS
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec, index_bits, parse_epilogue
+from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, index_bits, parse_epilogue
 
-from . import arrays, env
+from . import arrays, axes, env, signatures
 from .arrays import ArrayView
-from .call import MOST_LAYERS, bias_of, check_out
+from .call import MOST_LAYERS, Misaligned, bias_of, check_out
 from .kernel import Filter, Kernel
 
 _kernels: dict[tuple, Kernel] = {}                          # by layer without its batch, and device
+_quick: dict[tuple, tuple[Kernel, ...]] = {}                # by the call's arguments as they were given
 _by_plan: dict[tuple[str, int | None], Kernel] = {}         # by plan, and device
 _lock = threading.RLock()
+
+MOST_KERNELS = 4        # that one call's arguments may need, by what lies at odd addresses or tells no order of axes
 
 # Outputs per second of a 5x5 filter on the CPU device with two cores; only for the estimate in the warning.
 CPU_RATE = 2.0e7
@@ -33,99 +37,157 @@ CPU_RATE = 2.0e7
 
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1, *, activation: str | None = None, epilogue: Iterable[Any] = (), algorithm: str = "auto",
-           device: str = "auto", out: Any = None, stream: Any = None) -> Any:
+           layout: Layout | str = "NCHW", accum_dtype: str | None = None, device: str = "auto", out: Any = None,
+           stream: Any = None) -> Any:
     """2D cross-correlation as torch.nn.functional.conv2d, by a kernel specialised to the layer.
 
-    ``input`` (N, C, H, W) and ``weight`` (K, C/groups, R, S), float32: NumPy arrays, PyTorch tensors, CuPy arrays,
-    GPUArrays, or anything with ``__cuda_array_interface__`` or DLPack; ``bias`` (K,). ``stride``, ``padding``,
-    ``dilation``: int or pair; padding also ((top, bottom), (left, right)), 'same' or 'valid'. ``epilogue`` is a list
-    of steps applied to each output ('bias', 'relu'), ``activation`` sugar for a last one. ``device``: 'auto' (where
-    the arrays are; NumPy goes to a GPU if one is usable, else to the CPU device), 'cpu', 'cuda', 'cuda:1'.
+    ``input`` (N, C, H, W) and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16, both of one type: NumPy
+    arrays (bfloat16 by ml_dtypes), PyTorch tensors, CuPy arrays, GPUArrays, or anything with
+    ``__cuda_array_interface__`` or DLPack; ``bias`` (K,). ``stride``, ``padding``, ``dilation``: int or pair; padding
+    also ((top, bottom), (left, right)), 'same' or 'valid'. ``epilogue`` is a list of steps applied to each output
+    ('bias', 'relu'), ``activation`` sugar for a last one.
 
-    Returns (N, K, P, Q), of the input's library, in ``out`` if given. Raises ShapeError, ArgumentError,
-    ArgumentTypeError, UnsupportedSpec or DeviceError before anything is launched or written.
+    ``layout``: the order of the axes of input and output, 'NCHW' or 'NHWC'. What order they have in memory is seen by
+    the input's strides and kept: a channels_last tensor gives one, and nothing is copied. ``accum_dtype``: the
+    arithmetic of products and sums, 'float32' if None; 'float16' means that of 16-bit elements themselves.
+    ``device``: 'auto' (where the arrays are; NumPy goes to a GPU if one is usable, else to the CPU device), 'cpu',
+    'cuda', 'cuda:1'.
+
+    Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', of the input's library and type, in ``out`` if given, which has
+    the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError before
+    anything is launched or written.
     """
+    signed = signatures.sign(input), signatures.sign(weight)
+    key = None
+    if signed[0] is not None and signed[1] is not None:
+        key = (*signed, bias is None, _token(stride), _token(padding), _token(dilation), _token(groups), activation,
+               _token(epilogue), algorithm, layout, accum_dtype, device)
+        try:
+            known = _quick.get(key, ())
+        except TypeError:       # lists and other unhashable arguments
+            key, known = None, ()
+        for kernel in known:
+            done = kernel.repeat(input, weight, bias, out, stream, signed)
+            if done is not None:
+                return done
+    kernel, result = _conv2d(input, weight, bias, (stride, padding, dilation, groups), activation, epilogue, algorithm,
+                             layout, accum_dtype, device, out, stream)
+    if key is not None and kernel not in _quick.get(key, ()):
+        if len(_quick) > MOST_LAYERS:
+            _quick.clear()
+        _quick[key] = (*_quick.get(key, ()), kernel)[-MOST_KERNELS:]
+    return result
+
+
+def _conv2d(input: Any, weight: Any, bias: Any, geometry: tuple[Any, ...], activation: Any, epilogue: Any,
+            algorithm: Any, layout: Any, accum_dtype: Any, device: Any, out: Any, stream: Any) -> tuple[Kernel, Any]:
+    """The kernel and its output, everything checked."""
     if isinstance(weight, Filter):
         raise ArgumentTypeError("a Filter belongs to its kernel", argument="weight",
                                 hint="call the kernel that prepared it: filter.kernel(input, filter)")
-    x = arrays.view(input, "input", dtypes=(DType.FLOAT32,), ndim=4)
-    w = arrays.view(weight, "weight", dtypes=(DType.FLOAT32,), ndim=4)
+    order = Layout.parse(layout)
+    x = arrays.view(input, "input", dtypes=FLOATS, ndim=4)
+    w = arrays.view(weight, "weight", dtypes=(x.dtype,), ndim=4)
     if x.device != w.device:
         raise ArgumentTypeError("input and weight are not in one place: one is in host memory, or they are on two GPUs",
                                 argument="weight", hint="move both to one device")
-    shape = _layer(x, w, stride, padding, dilation, groups)
+    y = None if out is None else arrays.view(out, "out", dtypes=(x.dtype,), ndim=4, writable=True)
+    memory = axes.memory_order(order, x, y)
+    shape = _layer(axes.stored(x, order, memory), w, memory, geometry)
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation)
-    target = resolve_device(device, x, shape)
-    key = _key(shape, target, algorithm, steps, None, None)
-    kernel = _kernels.get(key)
+    want = _Wanted(resolve_device(device, x, shape, depth=4), algorithm, steps, _numerics(accum_dtype))
+    kernel = _kernels.get(_key(shape, want))
     if kernel is None:      # a mistake in what the kernel itself would check shall not cost a compilation
         views = {"input": x, "weight": w}
         if bias is not None:
             views["bias"] = bias_of(shape.k, shape.dtype, bias, x)
         if out is not None:
-            check_out(out, shape, views)
-        kernel = _kernel(key, shape, target, algorithm, steps, None, None)
-    return kernel(input, weight, bias, out=out, stream=stream)
-
-
-def _layer(x: ArrayView, w: ArrayView, *geometry: Any) -> ConvShape:
-    """The call's layer; checking its sizes takes longer than a launch, so it is done once per set of arguments."""
+            check_out(out, shape, order, views)
+    kernel = _kernel(shape, want).for_axes(order)
     try:
-        return _layer_of(x.shape, w.shape, x.dtype, _kinds(geometry), *geometry)
+        return kernel, kernel(input, weight, bias, out=out, stream=stream)
+    except Misaligned:
+        kernel = _anywhere(kernel, shape, want).for_axes(order)
+        return kernel, kernel(input, weight, bias, out=out, stream=stream)
+
+
+def _token(value: Any) -> Any:
+    """An argument for a key: True and 1, or 1.0 and 1, are equal but not the same argument."""
+    if type(value) is int:
+        return value
+    return tuple(map(_token, value)) if type(value) is tuple else (type(value), value)
+
+
+def _layer(x: ArrayView, w: ArrayView, memory: Layout, geometry: tuple[Any, ...]) -> ConvShape:
+    """The layer of an input with its axes in memory order; checking its sizes takes longer than a launch, so it is done
+    once per set of arguments."""
+    try:
+        return _layer_of(x.shape, w.shape, x.dtype, memory, _token(geometry), *geometry)
     except ArgumentTypeError:
         raise
     except TypeError:       # lists and other unhashable arguments
-        return _layer_of.__wrapped__(x.shape, w.shape, x.dtype, (), *geometry)
-
-
-def _kinds(value: Any) -> Any:
-    """Types, tuples taken apart: True and 1, or 1.0 and 1, are equal as keys but not as arguments."""
-    return tuple(map(_kinds, value)) if type(value) is tuple else type(value)
+        return _layer_of.__wrapped__(x.shape, w.shape, x.dtype, memory, (), *geometry)
 
 
 @functools.lru_cache(maxsize=4096)
-def _layer_of(x: tuple[int, ...], w: tuple[int, ...], dtype: DType, kinds: Any, stride: Any, padding: Any,
-              dilation: Any, groups: int) -> ConvShape:
-    return ConvShape.of(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, dtype=dtype)
+def _layer_of(x: tuple[int, ...], w: tuple[int, ...], dtype: DType, memory: Layout, token: Any, stride: Any,
+              padding: Any, dilation: Any, groups: int) -> ConvShape:
+    return ConvShape.of(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, dtype=dtype,
+                        layout=memory)
 
 
 def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str = "auto", algorithm: str = "auto",
                plan: KernelPlan | None = None, epilogue: Iterable[Any] = (), bias: bool = False,
-               activation: str | None = None, settings: Mapping[str, Any] | None = None) -> Kernel:
+               activation: str | None = None, settings: Mapping[str, Any] | None = None,
+               layout: Layout | str | None = None, accum_dtype: str | None = None) -> Kernel:
     """Plan and build a kernel for ``shape`` (and any other N, H, W) without launching it.
 
     ``plan`` takes a KernelPlan as it is; else ``algorithm`` and plan values (``settings``) choose. With ``bias`` or
-    'bias' in ``epilogue`` the kernel takes a bias. Raises UnsupportedSpec, ArgumentError, DeviceError, ToolNotFound,
-    CompileError or KernelNotBuilt.
+    'bias' in ``epilogue`` the kernel takes a bias. ``layout`` is the order of the arrays' axes, the shape's if None; in
+    memory they have NHWC order if either of the two is NHWC ('NCHW' over an NHWC shape is for channels_last tensors).
+    ``accum_dtype`` as in conv2d. Raises UnsupportedSpec, ArgumentError, DeviceError, ToolNotFound, CompileError or
+    KernelNotBuilt.
     """
     if not isinstance(shape, ConvShape):
         raise ArgumentTypeError("specialize takes a ConvShape", argument="shape", value=type(shape).__name__,
                                 hint="warpconv.ConvShape(c=..., h=..., w=..., k=..., r=..., s=...)")
+    order = shape.layout if layout is None else Layout.parse(layout)
+    if order is Layout.NHWC:
+        shape = replace(shape, layout=order)
     target = resolve_device(device, None, shape)
     if plan is not None:
-        _check_plan(plan, shape, algorithm, settings, epilogue, bias, activation)
-        return _make(plan, target)
+        _check_plan(plan, shape, algorithm, settings, epilogue, bias, activation, accum_dtype)
+        return _make(plan, target).for_axes(order)
     steps = parse_epilogue(epilogue, bias=bias, activation=activation, takes_bias=True)
     arch = None if arch is None else Arch.parse(arch)
-    return _kernel(_key(shape, target, algorithm, steps, arch, settings), shape, target, algorithm, steps, arch, settings)
+    want = _Wanted(target, algorithm, steps, _numerics(accum_dtype), arch, settings)
+    return _kernel(shape, want).for_axes(order)
 
 
-def _check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *epilogue: Any) -> None:
+def _check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more: Any) -> None:
     """A given plan is taken as it is: nothing else may ask for something different, and it must serve the shape."""
     if not isinstance(plan, KernelPlan):
         raise ArgumentTypeError("plan must be a KernelPlan", argument="plan", value=type(plan).__name__,
                                 hint="warpconv.plan(spec, settings) makes one")
-    if algorithm != "auto" or settings or any(epilogue):
-        raise ArgumentError("a plan has its algorithm, settings and epilogue already", argument="plan",
+    if algorithm != "auto" or settings or any(more):
+        raise ArgumentError("a plan has its algorithm, settings, epilogue and arithmetic already", argument="plan",
                             value=plan.spec.name, hint="give the plan alone, or no plan")
-    needed = KernelSpec.of(shape, algorithm=plan.spec.algorithm, arch=plan.spec.arch, epilogue=plan.spec.epilogue)
+    needed = KernelSpec.of(shape, algorithm=plan.spec.algorithm, arch=plan.spec.arch, epilogue=plan.spec.epilogue,
+                           numerics=plan.spec.numerics)
     if plan.spec not in (needed, replace(needed, index_bits=64)):
         raise ArgumentError("this plan is for other layers", argument="plan", value=str(plan.spec),
                             hint=f"the shape needs {needed}")
+    refusal = plan.program.refusal(shape)
+    if refusal is not None:
+        raise ArgumentError(f"the shape does not suit this plan: {refusal}", argument="plan", value=str(plan.spec),
+                            hint="specialize(shape) finds one")
 
 
-def resolve_device(device: str, x: ArrayView | None, shape: ConvShape) -> int | None:
-    """The GPU's ordinal, or None for the CPU device. Raises ArgumentError, ArgumentTypeError or DeviceError."""
+def resolve_device(device: str, x: ArrayView | None, shape: ConvShape, *, depth: int = 3) -> int | None:
+    """The GPU's ordinal, or None for the CPU device; ``depth`` frames up is the code that a warning is about.
+
+    Raises ArgumentError, ArgumentTypeError or DeviceError.
+    """
     ordinal = x.device if x is not None else None
     kind, _, number = str(device).partition(":")
     if kind not in ("auto", "cpu", "cuda") or (number and (kind != "cuda" or not number.isdecimal())):
@@ -149,7 +211,7 @@ def resolve_device(device: str, x: ArrayView | None, shape: ConvShape) -> int | 
     if kind == "cuda":
         raise DeviceError(f"no GPU can be used: {reason}", argument="device", value=device,
                           hint="device='cpu' executes the same kernel without one")
-    _warn_once(reason, shape.n * shape.k * shape.p * shape.q * shape.reduction / 25 / CPU_RATE)
+    _warn_once(reason, shape.n * shape.k * shape.p * shape.q * shape.reduction / 25 / CPU_RATE, depth + 1)
     return None
 
 
@@ -157,36 +219,85 @@ def clear() -> None:
     """Forget the kernels kept in memory (the disk cache stays)."""
     with _lock:
         _kernels.clear()
+        _quick.clear()
         _by_plan.clear()
 
 
-def _key(shape: ConvShape, target: int | None, algorithm: str, epilogue: tuple[Epilogue, ...], arch: Arch | None,
-         settings: Mapping[str, Any] | None) -> tuple:
+class _Wanted(NamedTuple):
+    """What is asked of a kernel besides the layer; no ``target`` is the CPU device."""
+
+    target: int | None
+    algorithm: str
+    epilogue: tuple[Epilogue, ...]
+    numerics: Numerics
+    arch: Arch | None = None
+    settings: Mapping[str, Any] | None = None
+
+
+def _numerics(accum_dtype: Any) -> Numerics:
+    return Numerics.FLOAT32 if accum_dtype is None else Numerics.parse(accum_dtype, "accum_dtype")
+
+
+def _key(shape: ConvShape, want: _Wanted) -> tuple:
     """The shape key of the memory cache. Raises ArgumentTypeError for what can be no algorithm or settings."""
+    target, algorithm, epilogue, numerics, arch, settings = want
     if not isinstance(algorithm, str):
-        raise ArgumentTypeError("algorithm must be a name", argument="algorithm", value=algorithm, hint="'auto', 'reuse', ...")
+        raise ArgumentTypeError("algorithm must be a name", argument="algorithm", value=algorithm,
+                                hint="'auto', 'reuse', ...")
     if settings is not None and not (isinstance(settings, Mapping) and all(isinstance(n, str) for n in settings)):
         raise ArgumentTypeError("settings must be a mapping of names to values", argument="settings", value=settings,
                                 hint="{'exchange': 'packed'}")
     values = tuple(sorted((name, repr(value)) for name, value in settings.items())) if settings else ()
-    return _without_batch(shape), index_bits(shape), target, algorithm, epilogue, arch, values
+    return _without_batch(shape), index_bits(shape), target, algorithm, epilogue, numerics, arch, values
 
 
-def _kernel(key: tuple, shape: ConvShape, target: int | None, algorithm: str, epilogue: tuple[Epilogue, ...],
-            arch: Arch | None, settings: Mapping[str, Any] | None) -> Kernel:
-    """The memory cache: a hit costs one dictionary look-up."""
+def _kernel(shape: ConvShape, want: _Wanted) -> Kernel:
+    """The memory cache: a hit costs one dictionary look-up.
+
+    A kernel is found by the layer without its batch; where its plan asks something of the batch that this one is not,
+    the layer with its batch has a kernel of its own.
+    """
+    key = _key(shape, want)
     kernel = _kernels.get(key)
+    if kernel is not None and kernel.program.refusal(shape) is not None:
+        key = (shape, *key)
+        kernel = _kernels.get(key)
     if kernel is None:
         with _lock:
             kernel = _kernels.get(key)
             if kernel is None:
-                kernel = _from_packs(shape, target, algorithm, epilogue, arch, settings) or _make(
-                    plan_layer(shape, algorithm=algorithm, arch=arch or _arch(target), epilogue=epilogue,
-                               settings=settings), target)
+                kernel = _from_packs(shape, want) or _make(_plan(shape, want), want.target)
                 if len(_kernels) > MOST_LAYERS:     # kernels stay, by their plans; only sizes are forgotten
                     _kernels.clear()
                 _kernels[key] = kernel
     return kernel
+
+
+def _plan(shape: ConvShape, want: _Wanted) -> KernelPlan:
+    """By what was measured on this GPU, where the layer was; that may ask for another batch, or be of another version."""
+    def by(table: Any) -> KernelPlan:
+        return plan_layer(shape, algorithm=want.algorithm, arch=want.arch or _arch(want.target), epilogue=want.epilogue,
+                          settings=want.settings, tuning=table, numerics=want.numerics)
+
+    if want.target is None or want.algorithm != "auto" or want.settings or want.numerics is not Numerics.FLOAT32:
+        return by(None)
+    from . import tuning
+    try:
+        return by(tuning.table(want.target))
+    except (UnsupportedSpec, ArgumentError):
+        return by(None)
+
+
+def _anywhere(kernel: Kernel, shape: ConvShape, want: _Wanted) -> Kernel:
+    """A kernel for the same layer that takes arrays at any address: the same algorithm without vectors, or direct."""
+    if kernel.plan is not None and "vector" in kernel.plan.settings():
+        try:
+            found = _kernel(shape, want._replace(algorithm=kernel.spec.algorithm, settings={"vector": 1}))
+            if all(a.admits(shape.dtype.itemsize) for a in found.program.arguments if a.is_pointer):
+                return found
+        except (UnsupportedSpec, ArgumentError):
+            pass
+    return _kernel(shape, want._replace(algorithm="direct", settings=None))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -227,12 +338,12 @@ def _load_cuda(plan: KernelPlan, ordinal: int) -> Kernel:
     return Kernel(plan.spec, plan.program, loaded, source=built.source, report=built.compiled, plan=plan)
 
 
-def _from_packs(shape: ConvShape, target: int | None, algorithm: str, epilogue: tuple[Epilogue, ...],
-                arch: Arch | None, settings: Mapping[str, Any] | None) -> Kernel | None:
-    if settings or not env.settings().pack:
+def _from_packs(shape: ConvShape, want: _Wanted) -> Kernel | None:
+    if want.settings or not env.settings().pack:
         return None
     from .pack import find_in_packs
-    return find_in_packs(shape, device=target, algorithm=algorithm, epilogue=epilogue, arch=arch)
+    return find_in_packs(shape, device=want.target, algorithm=want.algorithm, epilogue=want.epilogue, arch=want.arch,
+                         numerics=want.numerics)
 
 
 def _arch(target: int | None) -> Arch:
@@ -247,8 +358,8 @@ def _warned() -> list[bool]:
     return []
 
 
-def _warn_once(reason: str, seconds: float) -> None:
+def _warn_once(reason: str, seconds: float, depth: int) -> None:
     if not _warned():
         _warned().append(True)
         warnings.warn(f"warpconv runs on the CPU device ({reason}); this layer takes about {seconds:.2g} s there. "
-                      "device='cpu' asks for it without this warning.", RuntimeWarning, stacklevel=4)
+                      "device='cpu' asks for it without this warning.", RuntimeWarning, stacklevel=depth)

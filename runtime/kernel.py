@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.codegen.plan import Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from . import arrays
+from . import arrays, axes
 from .arrays import ArrayView
-from .call import (MOST_LAYERS, Call, check_bias, check_out, check_weight, contiguous, layer_of, name_of, place,
-                   same_memory)
+from .call import (MOST_LAYERS, Call, check_address, check_bias, check_out, check_weight, contiguous, layer_of, name_of,
+                   place, same_memory)
+from .quick import QuickCalls
+from .recording import recording
 
 
 class Prepared(Protocol):
@@ -45,20 +48,27 @@ class Filter:
 class Kernel:
     """A convolution specialised to a class of layers (any N, H and W) on one device.
 
-    ``kernel(input, weight, bias=None, *, out=None, stream=None)`` computes it: input (N, C, H, W), weight
-    (K, C/groups, R, S) or a Filter, bias (K,), all of the spec's element type and C-contiguous (others are copied).
-    The result is ``out`` or a new array of the input's library. On a GPU the work is queued on ``stream`` (default: the
-    stream that the input's library is on); for NumPy arrays the call returns when the result is there.
+    ``kernel(input, weight, bias=None, *, out=None, stream=None)`` computes it: input with its axes in the order
+    ``axes``, (N, C, H, W) or (N, H, W, C), weight (K, C/groups, R, S) or a Filter, bias (K,), all of the spec's element
+    type. In memory input and output have the order of the spec's layout; others, and arrays with gaps, are copied. The
+    result is ``out`` or a new array of the input's library, its axes in the same order. On a GPU the work is queued on
+    ``stream`` (default: the stream that the input's library is on); for NumPy arrays the call returns when the result
+    is there.
     """
 
     def __init__(self, spec: KernelSpec, program: Program, backend: Backend, *, source: str, report: Any = None,
-                 plan: Any = None):
+                 plan: Any = None, axes: Layout | None = None):
         self.spec = spec
         self.program = program
         self.source = source
         self.report = report      # compilers.Compiled on a GPU: registers, spills, shared memory, log
         self.plan = plan          # None for a kernel served from a pack
+        self.axes = axes or spec.layout
         self._backend = backend
+        self._to_memory, self._to_caller = _orders(self.axes, spec.layout)
+        self._aligned = tuple(a for a in program.arguments if a.is_pointer and a.demand)
+        self._quick = None if backend.ordinal is None else QuickCalls(backend, program)
+        self._siblings: dict[str, Kernel] = {}
         self._shapes: dict[tuple[int, ...], ConvShape] = {}
         self._x, self._w, self._bias, self._y = (name_of(program, role) for role in (Role.INPUT, Role.WEIGHT, Role.BIAS,
                                                                                      Role.OUTPUT))
@@ -70,27 +80,62 @@ class Kernel:
 
     def __call__(self, input: Any, weight: Any, bias: Any = None, *, out: Any = None, stream: Any = None) -> Any:
         """Raises ShapeError, ArgumentError or ArgumentTypeError before anything is launched or written."""
-        spec, handle = self.spec, self._handle(stream)
+        if self._quick is not None:
+            done = self._quick(input, weight, bias, out, stream, isinstance(weight, Filter))
+            if done is not None:
+                return done
+        return self._call(input, weight, bias, out, stream)
+
+    def repeat(self, input: Any, weight: Any, bias: Any, out: Any, stream: Any, signed: tuple[Any, Any]) -> Any:
+        """A call whose like has been checked, by the ``signatures`` of input and weight; None where it has not been."""
+        return self._quick(input, weight, bias, out, stream, False, signed)
+
+    def _call(self, input: Any, weight: Any, bias: Any, out: Any, stream: Any) -> Any:
+        """A call with everything checked; what passes is remembered for the quick way."""
+        spec, handle, given = self.spec, self._handle(stream), out
         x = arrays.view(input, "input", dtypes=(spec.dtype,), ndim=4, stream=handle)
         self._check_place(x, "input")
+        x = self._stored(x)
         shape = self._shapes.get(x.shape) or self._layer(x.shape)
-        queue = self._queue(stream, handle, x)
-        handle = None if queue is None else queue.handle
         prepared, w = self._weight(weight, x, handle)
         b = check_bias(spec, bias, x, handle)
-        y = None if out is None else check_out(out, shape, {"input": x, "weight": w, "bias": b})
-        # all is checked: from here on memory is taken and work queued
-        operands = {self._x: contiguous(input, x, "input")}
+        y = None if out is None else check_out(out, shape, self.axes, {"input": x, "weight": w, "bias": b})
+        if recording.graph is not None:
+            recording.graph.check(stream, {"input": x, "weight": w, "bias": b, "out": y})
+        queue = self._queue(stream, handle, x)
+        # all is checked but addresses: from here on memory is taken, then work queued
+        operands = {self._x: contiguous(input, x, "input", self._to_memory)}
         if w is not None:
             operands[self._w] = contiguous(weight, w, "weight")
         if b is not None:
             operands[self._bias] = contiguous(bias, b, "bias")
         if y is None:
-            out = arrays.empty(x, shape.output_shape, spec.dtype, stream=handle or 0)
-            y = arrays.view(out, "out")
+            out = arrays.empty(x, spec.layout.stored(shape.output_shape), spec.dtype, order=self._to_caller,
+                               stream=0 if queue is None else queue.handle)
+            y = self._stored(arrays.view(out, "out"))
         operands[self._y] = y
+        if x.is_device:         # what comes from the host is copied to memory that is aligned
+            for argument in self._aligned:
+                if argument.name in operands:
+                    check_address(argument, operands[argument.name].pointer)
         self._backend.run(Call(shape, operands), prepared, queue)
+        if recording.graph is not None:
+            recording.graph.add(operands.values(), prepared)
+        elif self._quick is not None and x.is_device:
+            self._quick.learn(input, weight if w is not None else None, bias, given, out, operands, shape)
         return out
+
+    def for_axes(self, order: Layout) -> Kernel:
+        """The same kernel for arrays whose axes are in this order; the same in memory."""
+        if order is self.axes:
+            return self
+        found = self._siblings.get(order.value)
+        if found is None:
+            made = Kernel(self.spec, self.program, self._backend, source=self.source, report=self.report,
+                          plan=self.plan, axes=order)
+            made._siblings[self.axes.value] = self
+            found = self._siblings.setdefault(order.value, made)
+        return found
 
     def prepare(self, weight: Any, *, stream: Any = None) -> Filter:
         """Copy, reorder or move ``weight`` once; the Filter is accepted in its place by this kernel.
@@ -112,8 +157,8 @@ class Kernel:
         return f"<warpconv.Kernel {self.spec.name} on {self.device}: {self.spec}>"
 
     def _layer(self, x: tuple[int, ...]) -> ConvShape:
-        """The layer for an input of shape ``x``, remembered."""
-        shape = layer_of(self.spec, x)
+        """The layer for an input of shape ``x`` (in memory order), remembered."""
+        shape = layer_of(self.spec, x, self.program)
         if len(self._shapes) > MOST_LAYERS:
             self._shapes.clear()
         self._shapes[x] = shape
@@ -130,6 +175,10 @@ class Kernel:
         same_memory(view, x, "weight")
         return None, view
 
+    def _stored(self, view: ArrayView) -> ArrayView:
+        """An input or output with its axes in memory order."""
+        return view if self._to_memory is None else view.transposed(self._to_memory)
+
     def _handle(self, stream: Any) -> int | None:
         """The handle of a stream that the caller named."""
         if stream is None:
@@ -143,6 +192,8 @@ class Kernel:
         if self._backend.ordinal is None:
             return None
         from .cuda.backend import Queue
+        if recording.graph is not None:
+            return Queue(recording.graph.join(self._backend.ordinal, x.pointer), True)
         if handle is None:
             return Queue((arrays.current_stream(x) or 0) if x.is_device else 0)
         return Queue(handle, True, stream if type(stream).__module__.startswith("pycuda") else None)
@@ -151,3 +202,8 @@ class Kernel:
         if view.is_device and view.device != self._backend.ordinal:
             raise ArgumentTypeError(f"{argument} is {place(view.device)} and this kernel was made for {self.device}",
                                     argument=argument, hint=f"specialize(..., device='cuda:{view.device}')")
+
+
+def _orders(given: Layout, memory: Layout) -> tuple[Any, Any]:
+    """How an array's axes are turned to memory order, and back."""
+    return axes.order(given, memory), axes.order(memory, given)

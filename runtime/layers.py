@@ -4,13 +4,15 @@
     stride = 1
 
     [layer.conv1]
-    input = [128, 3, 227, 227]  # N, C, H, W
+    input = [128, 3, 227, 227]  # N, C, H, W, or in the order of layout
     filter = [96, 11, 11]       # K, R, S
     stride = 4                  # or [vertical, horizontal]
     padding = 0                 # or [vertical, horizontal], [top, bottom, left, right], "same", "valid"
     dilation = 1
     groups = 1
-    dtype = "float32"
+    dtype = "float32"           # or "float16", "bfloat16"
+    layout = "NCHW"             # or "NHWC": the order of the input's and the output's axes
+    accumulate = "float32"      # or "float16": the arithmetic of products and sums
     epilogue = ["bias", "relu"]
     algorithm = "auto"
     set = {exchange = "packed"} # plan values of the algorithm
@@ -30,17 +32,20 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, FileError, WarpconvError
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm as registered
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape, describe_geometry
-from warpconv.codegen.spec import Epilogue, parse_epilogue
+from warpconv.codegen.spec import Epilogue, Numerics, parse_epilogue
 
-FIELDS = ("input", "filter", "stride", "padding", "dilation", "groups", "dtype", "epilogue", "algorithm", "set")
+FIELDS = ("input", "filter", "stride", "padding", "dilation", "groups", "dtype", "layout", "accumulate", "epilogue",
+          "algorithm", "set")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _LARGEST_FILE = 4 << 20
-_FIELD_OF = {**dict.fromkeys("nchw", "input"), **dict.fromkeys("krs", "filter"), "activation": "epilogue"}
+_FIELD_OF = {**dict.fromkeys("nchw", "input"), **dict.fromkeys("krs", "filter"), "activation": "epilogue",
+             "numerics": "accumulate"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +57,7 @@ class NamedLayer:
     epilogue: tuple[Epilogue, ...] = ()
     algorithm: str = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
+    numerics: Numerics = Numerics.FLOAT32
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -63,17 +69,20 @@ class NamedLayer:
     def plan(self, arch: Any) -> KernelPlan:
         """The kernel's plan for an architecture. Raises UnsupportedSpec or ArgumentError."""
         return plan_layer(self.shape, algorithm=self.algorithm, arch=arch, epilogue=self.epilogue,
-                          settings=self.settings)
+                          settings=self.settings, numerics=self.numerics)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.shape}"
 
 
 def default_name(shape: ConvShape, *, epilogue: tuple[Epilogue, ...] = (), algorithm: str = "auto",
-                 settings: Mapping[str, Any] | None = None) -> str:
+                 settings: Mapping[str, Any] | None = None, numerics: Numerics = Numerics.FLOAT32) -> str:
     """A name for a layer that was given none: the same for layers that differ in N, H and W alone."""
     geometry = re.sub(r"[^0-9a-z]+", "_", describe_geometry(shape).replace("stride ", "s").replace("padding ", "p"))
-    parts = [f"c{shape.c}_k{shape.k}_{shape.r}x{shape.s}", geometry, *(step.value for step in epilogue),
+    kind = [part.value for part, usual in ((shape.dtype, DType.FLOAT32), (shape.layout, Layout.NCHW)) if part != usual]
+    parts = [f"c{shape.c}_k{shape.k}_{shape.r}x{shape.s}", geometry, *kind,
+             *([f"sums_{numerics.value}"] if numerics is not Numerics.FLOAT32 else []),
+             *(step.value for step in epilogue),
              *([algorithm] if algorithm != "auto" else []),
              *(f"{name}-{value}" for name, value in sorted((settings or {}).items()))]
     return "_".join(parts)[:80]
@@ -187,10 +196,12 @@ def _layer(name: str, fields: dict[str, Any], label: str) -> NamedLayer:
 
 
 def _named_layer(name: str, fields: Mapping[str, Any]) -> NamedLayer:
-    n, c, h, w = _sizes(fields["input"], "input", ("N", "C", "H", "W"))
+    layout = Layout.parse(fields.get("layout", Layout.NCHW))
+    n, c, h, w = layout.logical(tuple(_sizes(fields["input"], "input", tuple(layout.value))))
     k, r, s = _sizes(fields["filter"], "filter", ("K", "R", "S"))
     shape = ConvShape(n=n, c=c, h=h, w=w, k=k, r=r, s=s, padding=_padding(fields.get("padding", 0)),
-                      **{key: fields[key] for key in ("stride", "dilation", "groups", "dtype") if key in fields})
+                      layout=layout, **{key: fields[key] for key in ("stride", "dilation", "groups", "dtype")
+                                        if key in fields})
     settings = fields.get("set", {})
     if not isinstance(settings, dict):
         raise ArgumentError("set is a table of plan values", argument="set", value=settings,
@@ -199,7 +210,7 @@ def _named_layer(name: str, fields: Mapping[str, Any]) -> NamedLayer:
     if not isinstance(algorithm, str):
         raise ArgumentError("an algorithm is named by text", argument="algorithm", value=algorithm, hint='"auto"')
     return NamedLayer(name=name, shape=shape, epilogue=_epilogue(fields.get("epilogue", [])), algorithm=algorithm,
-                      settings=settings)
+                      settings=settings, numerics=Numerics.parse(fields.get("accumulate", Numerics.FLOAT32)))
 
 
 def _sizes(value: Any, argument: str, names: tuple[str, ...]) -> list[Any]:

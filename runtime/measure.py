@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import Dimension, KernelPlan, Launch
 from warpconv.codegen.registry import algorithm
 from warpconv.codegen.select import plan as plan_spec
@@ -13,6 +16,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 
 from .cpu.report import BufferCounts, LaunchReport, Mode
+from .elements import stored
 from .reference import Accuracy, compare
 
 # Modelled warp instructions of one execution; the CPU device counts some millions of them a second.
@@ -57,14 +61,18 @@ def measure(plan: KernelPlan, shape: ConvShape, *, seed: int = 0) -> Measurement
     kernel = Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)
     x, w, bias = operands(plan, shape, seed)
     output = kernel(x, w, bias)
-    return _summed(loaded.reports, shape, compare(output, x, w, shape, bias=bias, epilogue=plan.spec.epilogue))
+    return _summed(loaded.reports, shape, compare(output, x, w, shape, bias=bias, epilogue=plan.spec.epilogue,
+                                                  numerics=plan.spec.numerics))
 
 
 def operands(plan: KernelPlan, shape: ConvShape, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Random input, weight and, where the epilogue adds one, bias."""
+    """Random input (axes in the layout's order), weight and, where the epilogue adds one, bias, of the element type.
+
+    Raises ArgumentTypeError for bfloat16 without ml_dtypes.
+    """
     rng = np.random.default_rng(seed)
-    x, w, bias = (rng.standard_normal(size, dtype=np.float32)
-                  for size in (shape.input_shape, shape.weight_shape, (shape.k,)))
+    x, w, bias = (stored(rng.standard_normal(size, dtype=np.float32), shape.dtype)
+                  for size in (shape.layout.stored(shape.input_shape), shape.weight_shape, (shape.k,)))
     return x, w, bias if Epilogue.BIAS in plan.spec.epilogue else None
 
 
@@ -73,8 +81,21 @@ def affordable(plan: KernelPlan, shape: ConvShape) -> bool:
     return algorithm(plan.spec.algorithm).estimate(plan, shape) <= BUDGET
 
 
+def measurable(plan: KernelPlan, shape: ConvShape) -> tuple[KernelPlan, ConvShape] | None:
+    """The plan and the layer or, where that would take too long, the same plan values for fewer channels and filters on
+    an image of two by two blocks, or where the plan takes no such image, on one of the layer's. None if all take
+    long."""
+    smaller = plan if affordable(plan, shape) else reduced(plan)
+    tries = [(plan, shape), (smaller, smaller.spec.example_shape(h=shape.h, w=shape.w))]
+    if _tiles_the_output(smaller):
+        tries.insert(1, (smaller, blocks_shape(smaller, 2, 2)))
+    return next(((made, layer) for made, layer in tries
+                 if made.program.refusal(layer) is None and affordable(made, layer)), None)
+
+
 def measure_unit(plan: KernelPlan, *, seed: int = 0) -> UnitMeasurement | None:
-    """Count what one warp does for a unit of the plan's cost; None where the program is not one launch over P and Q.
+    """Count what one warp does for a unit of the plan's cost; None where the program is not one launch over P and Q, or
+    asks for other sizes than those of whole blocks.
 
     Four images are executed, one or two blocks wide and one or two high. In f(2, 2) - f(2, 1) - f(1, 2) + f(1, 1) all
     that happens along edges and corners cancels, and one block's interior is left. Raises as measure().
@@ -82,6 +103,8 @@ def measure_unit(plan: KernelPlan, *, seed: int = 0) -> UnitMeasurement | None:
     if not _tiles_the_output(plan):
         return None
     plan = reduced(plan)
+    if any(plan.program.refusal(blocks_shape(plan, tall, wide)) for tall in (1, 2) for wide in (1, 2)):
+        return None
     counts = {}
     for tall in (1, 2):
         for wide in (1, 2):
@@ -89,19 +112,27 @@ def measure_unit(plan: KernelPlan, *, seed: int = 0) -> UnitMeasurement | None:
             counts[tall, wide] = np.array([found.buffers["x"].load_requests, found.shuffles])
     loads, shuffles = counts[2, 2] - counts[2, 1] - counts[1, 2] + counts[1, 1]
     launch = plan.program.steps[0]
-    warps = -(-int(np.prod(launch.block)) // 32) * launch.grid_of(blocks_shape(plan, 1, 1))[2]
+    warps = -(-math.prod(launch.block) // 32) * launch.grid_of(blocks_shape(plan, 1, 1))[2]
     return UnitMeasurement(plan=plan, warp_loads=float(loads) / warps, shuffles=float(shuffles) / warps)
 
 
 def reduced(plan: KernelPlan) -> KernelPlan:
-    """The plan, or one of the same values for fewer filters and channels, so that two by two blocks are affordable."""
-    if affordable(plan, blocks_shape(plan, 2, 2)):
+    """The plan, or one of the same values for fewer filters and channels, so that two by two blocks are affordable. The
+    plan as it is, too, where its algorithm cannot serve fewer."""
+    if _tiles_the_output(plan) and affordable(plan, blocks_shape(plan, 2, 2)):
         return plan
-    spec = plan.spec
+    spec, smaller = plan.spec, plan
     filters = getattr(plan.options, "k_tile", 1)
+    if spec.layout is Layout.NHWC:      # the filters that lie side by side in a block
+        filters = min(spec.filters * spec.groups, filters * plan.program.steps[0].block[0])
+    if spec.groups == 1 and spec.c <= FEWEST_CHANNELS and spec.k == filters:
+        return plan
     for channels in _halved(spec.channels):
-        smaller = plan_spec(replace(spec, groups=1, c=channels, k=filters), plan.settings())
-        if affordable(smaller, blocks_shape(smaller, 2, 2)):
+        try:
+            smaller = plan_spec(replace(spec, groups=1, c=channels, k=filters), plan.settings())
+        except UnsupportedSpec:
+            return plan
+        if _tiles_the_output(smaller) and affordable(smaller, blocks_shape(smaller, 2, 2)):
             break
     return smaller
 

@@ -14,7 +14,7 @@ from typing import Any
 from warpconv.codegen.arch import DEFAULT_ARCH, Arch
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, KernelNotBuilt, PackError
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec, parse_epilogue
+from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, parse_epilogue
 
 from . import env
 from .build import BuiltKernel, build_command
@@ -97,12 +97,14 @@ class Pack:
         raise self._not_built(shape, target, algorithm, steps, wanted)
 
     def find(self, shape: ConvShape, *, device: int | None, algorithm: str = "auto",
-             epilogue: tuple[Epilogue, ...] = (), arch: Arch | None = None) -> Kernel | None:
+             epilogue: tuple[Epilogue, ...] = (), arch: Arch | None = None,
+             numerics: Numerics = Numerics.FLOAT32) -> Kernel | None:
         """As specialize, with a GPU's ordinal (None: the CPU device), and None where the pack has no such kernel."""
         near = _device_arch(device)
         fitting = [record for record in self._manifest.records
                    if algorithm in ("auto", record.kernel.spec.algorithm) and arch in (None, record.kernel.spec.arch)
-                   and serves(record.kernel.spec, shape, epilogue)]
+                   and serves(record.kernel.spec, shape, epilogue, numerics)
+                   and record.kernel.program.refusal(shape) is None]
         too_new = None
         for record, by_ptx in ranked(fitting, shape, near):
             try:
@@ -187,7 +189,8 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
 
 
 def find_in_packs(shape: ConvShape, *, device: int | None, algorithm: str = "auto",
-                  epilogue: tuple[Epilogue, ...] = (), arch: Arch | None = None) -> Kernel | None:
+                  epilogue: tuple[Epilogue, ...] = (), arch: Arch | None = None,
+                  numerics: Numerics = Numerics.FLOAT32) -> Kernel | None:
     """A kernel for the layer from the first pack of WARPCONV_PACK that has one, else None.
 
     A pack is opened and verified once, and again when it has changed. Raises PackError for one that is missing or
@@ -197,7 +200,8 @@ def find_in_packs(shape: ConvShape, *, device: int | None, algorithm: str = "aut
     too_new = None
     for path in settings.pack:
         try:
-            kernel = _opened(path).find(shape, device=device, algorithm=algorithm, epilogue=epilogue, arch=arch)
+            kernel = _opened(path).find(shape, device=device, algorithm=algorithm, epilogue=epilogue, arch=arch,
+                                        numerics=numerics)
         except PtxTooNew as error:
             too_new = too_new or error
             _log.warning("%s", error)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from warpconv.codegen.arch import DEFAULT_ARCH, Arch
 from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec, index_bits
+from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, index_bits
 
 from .pack_format import Record
 
@@ -25,9 +25,10 @@ class PtxTooNew(DeviceError):
     """A pack has a kernel as PTX only, and the driver is older than the PTX."""
 
 
-def serves(spec: KernelSpec, shape: ConvShape, epilogue: Sequence[Epilogue]) -> bool:
+def serves(spec: KernelSpec, shape: ConvShape, epilogue: Sequence[Epilogue],
+           numerics: Numerics = Numerics.FLOAT32) -> bool:
     """Whether a kernel computes this layer: all that is baked into it is the same, and its indices are wide enough."""
-    wanted = KernelSpec.of(shape, algorithm=spec.algorithm, arch=spec.arch, epilogue=epilogue)
+    wanted = KernelSpec.of(shape, algorithm=spec.algorithm, arch=spec.arch, epilogue=epilogue, numerics=numerics)
     baked = ("c", "k", "r", "s", "stride", "padding", "dilation", "groups", "dtype", "layout", "operation", "numerics",
              "epilogue")
     return (all(getattr(spec, name) == getattr(wanted, name) for name in baked)

@@ -1,7 +1,22 @@
-"""The layer in float64, tap by tap, and the error that a float32 kernel may have; compared with, never a result.
+"""The layer in float64, tap by tap, and the error that a kernel may have; compared with, never a result.
 
-A kernel sums C/groups*R*S products (and a bias) in float32, in some order. Its error is at most
-(C/groups*R*S + 2) * eps * sum |a * b|, whatever the order; that is the bound of every output, on its own.
+The elements are given, so in float64 the reference of them is exact but for roundings near 2^-53. A kernel differs
+from it for two reasons, and the bound of every output, on its own, is the sum of both.
+
+Summing. A kernel adds n = C/groups*R*S products (and a bias) in some order, in float32. With round to nearest, and
+whatever the order, the error of such a sum is at most n * u * sum |a * b|, u the unit roundoff (2^-24; Jeannerod and
+Rump, "Improved error bounds for inner products in floating-point arithmetic", 2013: no condition on n); the bound
+allows (n + 2) * eps * sum |a * b|, eps = 2u, which has room for a bias and for products that are rounded before they
+are added. Where the kernel was asked for half arithmetic, products and sums are rounded to the element type; n
+products, a bias and a last conversion are n + 2 roundings of partial sums, each of magnitude at most sum |a * b|: (n
++ 2) * u * sum |a * b| with that type's u, and n + 2 times half its smallest subnormal for those that are subnormal.
+
+Storing. A 16-bit result is rounded once more, from what the kernel has, at most |y| + the bound so far: by u times
+that (2^-11 for float16, which has 11 significant bits; 2^-8 for bfloat16, which has 8), or by half the smallest
+subnormal if that is more. A magnitude from half a unit above the largest number on becomes infinite, so a 16-bit
+infinity of the right sign is accepted where the reference, give or take the bound, reaches that far; in half
+arithmetic, whose partial sums may overflow, anything not finite is accepted where sum |a * b| reaches that far. A
+float32 result that is infinite where the reference is not is an error.
 """
 
 from __future__ import annotations
@@ -11,9 +26,12 @@ from typing import Any, Iterable, Iterator
 
 import numpy as np
 
+from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ShapeError
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue
+from warpconv.codegen.spec import Epilogue, Numerics
+
+from .elements import FORMATS, values
 
 EPSILON = float(np.finfo(np.float32).eps)
 BAND_ELEMENTS = 2**16       # float64 values of one slice of the input that are worked on at a time; they stay in cache
@@ -21,10 +39,12 @@ BAND_ELEMENTS = 2**16       # float64 values of one slice of the input that are 
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """The output in float64 and, for each element, the error that a float32 sum may have."""
+    """The output in float64, the error that each element may have, and where it may be infinite instead; all in the
+    order of the layout's axes."""
 
     output: np.ndarray
     bound: np.ndarray
+    overflows: np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +66,10 @@ class Accuracy:
 
 
 def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray | None = None,
-              epilogue: Iterable[Epilogue] = ()) -> Reference:
-    """Output and bound of the layer for an input (N, C, H, W) and a weight (K, C/groups, R, S)."""
+              epilogue: Iterable[Epilogue] = (), numerics: Numerics = Numerics.FLOAT32) -> Reference:
+    """Output and bound of the layer for an input whose axes are in ``shape.layout``'s order and a weight (K, C/groups,
+    R, S), both of ``shape.dtype`` (bfloat16 also as its bits); the output's axes are in the layout's order, too."""
+    x, w = _logical(values(x, shape.dtype), shape.layout), values(w, shape.dtype)
     output, magnitude = np.zeros(shape.output_shape), np.zeros(shape.output_shape)
     channels, filters = shape.c // shape.groups, shape.k // shape.groups
     for image in range(shape.n):
@@ -56,23 +78,65 @@ def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarra
             made = slice(group * filters, (group + 1) * filters)
             for rows in _bands(shape, channels):
                 _add_taps(output[image, made, rows], magnitude[image, made, rows], source, w[made], shape, rows.start)
-    return _finished(output, magnitude, shape, bias, tuple(epilogue))
+    for step in epilogue:
+        if step is Epilogue.BIAS:
+            column = values(np.asarray(bias), shape.dtype).astype(np.float64)[None, :, None, None]
+            output, magnitude = output + column, magnitude + np.abs(column)
+        elif step is Epilogue.RELU:
+            output = np.maximum(output, 0.0)
+    return _bounded(_stored(output, shape.layout), _stored(magnitude, shape.layout), shape, numerics)
 
 
 def compare(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray | None = None,
-            epilogue: Iterable[Epilogue] = ()) -> Accuracy:
-    """How far a float32 result is from the reference. Raises ShapeError for a result of another shape."""
-    if got.shape != shape.output_shape:
+            epilogue: Iterable[Epilogue] = (), numerics: Numerics = Numerics.FLOAT32) -> Accuracy:
+    """How far a result is from the reference; arrays as reference() takes and gives them. Raises ShapeError for a result
+    of another shape."""
+    if got.shape != shape.layout.stored(shape.output_shape):
         raise ShapeError("this is no result of the layer", argument="output", value=got.shape,
-                         hint=f"{shape.output_shape}")
-    expected = reference(x, w, shape, bias=bias, epilogue=epilogue)
+                         hint=f"{shape.layout.stored(shape.output_shape)}")
+    expected = reference(x, w, shape, bias=bias, epilogue=epilogue, numerics=numerics)
+    got = values(got, shape.dtype)
     with np.errstate(invalid="ignore"):
         error = np.abs(got.astype(np.float64) - expected.output)
     error[np.isnan(expected.output) & np.isnan(got)] = 0.0
     error[expected.output == got] = 0.0                             # infinities of one sign
+    error[_overflowed(got, expected, numerics)] = 0.0
     ratio = np.divide(error, expected.bound, out=np.where(error > 0, np.inf, 0.0), where=expected.bound > 0)
     ratio[np.isnan(error)] = np.inf
     return Accuracy(max_error=_largest(error), bound=_largest(expected.bound), worst_ratio=_largest(ratio))
+
+
+def _bounded(output: np.ndarray, magnitude: np.ndarray, shape: ConvShape, numerics: Numerics) -> Reference:
+    """The bound of the module's docstring, from the sum |a * b| of each output."""
+    form = FORMATS[shape.dtype]
+    half = numerics is Numerics.FLOAT16
+    terms = shape.reduction + 2
+    bound = terms * (form.roundoff * magnitude + form.half_step) if half else terms * EPSILON * magnitude
+    if shape.dtype is not DType.FLOAT32:
+        with np.errstate(invalid="ignore"):
+            bound = bound + np.maximum(form.roundoff * (np.abs(output) + bound), form.half_step)
+    if shape.dtype is DType.FLOAT32:
+        overflows = np.zeros(output.shape, bool)
+    else:
+        overflows = (magnitude if half else np.abs(output)) + bound >= form.overflow
+    return Reference(output=output, bound=bound, overflows=overflows)
+
+
+def _overflowed(got: np.ndarray, expected: Reference, numerics: Numerics) -> np.ndarray:
+    """Where a result is rightly not finite though the reference is."""
+    right = np.isinf(got) & (np.signbit(got) == np.signbit(expected.output))
+    allowed = ~np.isfinite(got) if numerics is Numerics.FLOAT16 else right
+    return expected.overflows & np.isfinite(expected.output) & allowed
+
+
+def _logical(array: np.ndarray, layout: Layout) -> np.ndarray:
+    """An array in the layout's order of axes seen as (N, C, H, W)."""
+    return array if layout is Layout.NCHW else array.transpose(0, 3, 1, 2)
+
+
+def _stored(array: np.ndarray, layout: Layout) -> np.ndarray:
+    """The inverse of _logical."""
+    return array if layout is Layout.NCHW else array.transpose(0, 2, 3, 1)
 
 
 def _largest(values: np.ndarray) -> float:
@@ -109,14 +173,3 @@ def _padded_rows(source: np.ndarray, shape: ConvShape, first: int, count: int) -
     if low < high:
         padded[:, low - start:high - start, left:left + shape.w] = source[:, low:high]
     return padded
-
-
-def _finished(output: np.ndarray, magnitude: np.ndarray, shape: ConvShape, bias: Any,
-              epilogue: tuple[Epilogue, ...]) -> Reference:
-    for step in epilogue:
-        if step is Epilogue.BIAS:
-            column = np.asarray(bias, np.float64)[None, :, None, None]
-            output, magnitude = output + column, magnitude + np.abs(column)
-        elif step is Epilogue.RELU:
-            output = np.maximum(output, 0.0)
-    return Reference(output=output, bound=(shape.reduction + 2) * EPSILON * magnitude)

@@ -12,12 +12,13 @@ from warpconv.codegen.errors import ToolNotFound
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue
+from warpconv.codegen.spec import Epilogue, Numerics
 from warpconv.runtime.conv import specialize
 from warpconv.runtime.cpu import LaunchReport, Mode, backend, find_toolchain
 from warpconv.runtime.kernel import Kernel
 
 from . import reference, settings
+from .cases import Case
 
 
 @functools.lru_cache(maxsize=1)
@@ -31,9 +32,11 @@ def no_cpu_device() -> str | None:
 
 
 def planned(shape: ConvShape, algorithm: str = "auto", values: Mapping[str, Any] | None = None,
-            epilogue: Iterable[Epilogue] = (), arch: str = "sm_90") -> KernelPlan:
+            epilogue: Iterable[Epilogue] = (), arch: str = "sm_90",
+            numerics: Numerics | str = Numerics.FLOAT32) -> KernelPlan:
     """The plan of a layer with plan values over the defaults."""
-    return plan_layer(shape, algorithm=algorithm, arch=arch, epilogue=tuple(epilogue), settings=values)
+    return plan_layer(shape, algorithm=algorithm, arch=arch, epilogue=tuple(epilogue), settings=values,
+                      numerics=numerics)
 
 
 def cpu_kernel(plan: KernelPlan, mode: Mode = Mode.FAST) -> Kernel:
@@ -55,18 +58,32 @@ def compile_ahead(load: Callable[[Any], Any], plans: Iterable[Any], workers: int
 
 
 def check_kernel(kernel: Kernel, shape: ConvShape, *, seed: int = 0) -> np.ndarray:
-    """Call ``kernel`` on random arrays of ``shape`` with poisoned output memory; AssertionError if a value is wrong."""
+    """Call ``kernel`` on random arrays of ``shape``, its type and its layout, with poisoned output memory; AssertionError
+    if a value is wrong."""
+    spec = kernel.spec
     x, w, bias = reference.operands(shape, settings.generator(seed))
-    epilogue = kernel.spec.epilogue
-    given = bias if Epilogue.BIAS in epilogue else None
-    out = np.full(shape.output_shape, np.nan, np.float32)
+    given = bias if Epilogue.BIAS in spec.epilogue else None
+    out = reference.poisoned(shape)
     before = x.copy(), w.copy()
     result = kernel(x, w, given, out=out)
     assert result is out
     assert np.array_equal(x, before[0]) and np.array_equal(w, before[1]), "the kernel wrote to its input"
-    wanted = reference.expected(x, w, shape, bias=given, epilogue=epilogue)
+    wanted = reference.expected(x, w, shape, bias=given, epilogue=spec.epilogue, numerics=spec.numerics)
     wanted.check(out, f"{kernel!r}, {shape}, values {kernel.plan.settings() if kernel.plan else 'of a pack'}")
     return out
+
+
+def check_case(case: Case, shapes: Iterable[ConvShape], kernel_of: Callable[[KernelPlan, ConvShape], Kernel], *,
+               arch: str = "sm_90", seed: int = 0) -> int:
+    """Check a case at these sizes, with as few plans as serve them (``kernel_of`` a plan and one such size); how many
+    sizes its planner took."""
+    done = 0
+    for plan, served in case.plans(tuple(shapes), arch):
+        kernel = kernel_of(plan, served[0])
+        for shape in served:
+            check_kernel(kernel, shape, seed=seed + done)
+            done += 1
+    return done
 
 
 def check_layer(device: str, shape: ConvShape, algorithm: str = "auto", values: Mapping[str, Any] | None = None,

@@ -1,7 +1,8 @@
 """Layers drawn at random, with plan values that the planner accepts.
 
 What is drawn is written once over ``choose(sequence) -> element``: the CPU ring passes Hypothesis, which shrinks what
-fails, the GPU ring a NumPy generator, which is quick enough for thousands of layers.
+fails, the GPU ring a NumPy generator, which is quick enough for thousands of layers. Algorithms of the registry without
+a row in tests/axes.py are drawn too, with their planners' own values.
 """
 
 from __future__ import annotations
@@ -13,89 +14,124 @@ import numpy as np
 from hypothesis import assume
 
 from warpconv.codegen.errors import ShapeError, UnsupportedSpec
+from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
 
-from .cases import BIAS, RELU, Case
-
-Choose = Callable[[Sequence[Any]], Any]
+from .axes import BIAS, RELU, ROWS, Choose
+from .cases import Case, Numerics
 
 LARGEST_SIDE = 130
+SQUARES = (7, 14, 28, 56)           # planes of networks, smaller than what a warp spans
 EPILOGUES = ((), (), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS))
+# about half of what is drawn is float32 in NCHW
+KINDS = (("float32", "NCHW"),) * 5 + tuple((dtype, layout) for dtype in ("float32", "float16", "bfloat16")
+                                           for layout in ("NCHW", "NHWC") if (dtype, layout) != ("float32", "NCHW"))
+LAYER_TRIES = 20
 
 
-def draw_case(choose: Choose) -> Case:
-    """A kernel; its plan may still be refused."""
-    groups = choose((1, 1, 1, 2, 3, 4))
-    channels, filters = choose((1, 1, 2, 3, 5)), choose((1, 1, 2, 3, 4, 6))
-    algorithm = choose(("reuse", "reuse", "direct", "auto"))
-    layer: dict[str, Any] = {"c": groups * channels, "k": groups * filters, "groups": groups}
-    k_tile = choose([t for t in (1, 2, 3, 4, 6) if filters % t == 0])
-    if algorithm == "reuse":
-        layer["s"] = choose((1, 2, 3, 3, 4, 5, 5, 6, 7, 7, 8, 9, 10, 11, 12, 13, 17, 31))
-        layer["r"] = choose((1, 2, 3, 3, 4, 5, 5, 7) if layer["s"] < 14 else (1, 2, 3))
-        values = _reuse_values(choose, k_tile)
-    else:
-        layer["r"], layer["s"] = choose((1, 2, 3, 3, 4, 5, 7, 11)), choose((1, 2, 3, 3, 4, 5, 7, 12))
-        layer["stride"] = choose((1, 1, 2, 3, (1, 2), (5, 1)))
-        layer["dilation"] = choose((1, 1, 1, 2, (1, 3)))
-        values = {} if algorithm == "auto" else {
-            "block_size_x": choose((8, 16, 32, 64, 128)), "block_size_y": choose((4, 5, 8)), "k_tile": k_tile}
-    sides = (0, 0, 1, 2, 3, 8)
-    layer["padding"] = choose((0, "half", ((choose(sides), choose(sides)), (choose(sides), choose(sides)))))
+def draw_algorithm(choose: Choose) -> str:
+    """One of the registry, or whichever select() takes."""
+    return choose((*ALGORITHMS, "auto", "auto"))
+
+
+def draw_case(choose: Choose, algorithm: str | None = None) -> Case:
+    """A kernel, of an algorithm of the registry or of the one that select() takes; its plan may still be refused."""
+    algorithm = algorithm or draw_algorithm(choose)
+    rows = ROWS.get(algorithm)
+    layer = draw_layer(choose)
+    if rows is not None:
+        layer.update(rows.draw_layer(choose))
     if layer["padding"] == "half":
         layer["padding"] = (layer["r"] // 2, layer["s"] // 2)
-    return Case(algorithm, tuple(layer.items()), tuple(values.items()), choose(EPILOGUES))
+    values = rows.draw(choose, layer) if rows is not None else {}
+    half = layer["dtype"] != "float32" and choose((False,) * 5 + (True,))
+    return Case(algorithm, tuple(layer.items()), tuple(values.items()), choose(EPILOGUES),
+                numerics=Numerics.FLOAT16 if half else Numerics.FLOAT32)
+
+
+def draw_layer(choose: Choose) -> dict[str, Any]:
+    """A layer's fields without its sizes: planes, depthwise (with a channel multiplier, too), grouped, all to all."""
+    c, k, groups = choose((_plane, _depthwise, _depthwise, _multiplier, _grouped, _grouped, _dense, _dense))(choose)
+    r, s = choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 11)), choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 12))
+    if choose((True, True, False)):
+        s = r                                       # square ones as often as in networks
+    stride = choose((1, 1, 1, 2, 2, 3, (1, 2), (5, 1)))
+    dtype, layout = choose(KINDS)
+    sides = (0, 0, 1, 2, 3, 8)
+    padding = choose((0, "half", "half", ((choose(sides), choose(sides)), (choose(sides), choose(sides)))))
+    return {"c": c, "k": k, "groups": groups, "r": r, "s": s, "stride": stride,
+            "dilation": choose((1, 1, 1, 1, 2, (1, 3))), "padding": padding, "dtype": dtype, "layout": layout}
+
+
+def _plane(choose: Choose) -> tuple[int, int, int]:
+    return 1, choose((1, 1, 1, 2, 4)), 1
+
+
+def _depthwise(choose: Choose) -> tuple[int, int, int]:
+    channels = choose((2, 3, 4, 8, 16, 24, 33, 40, 64))
+    return channels, channels, channels
+
+
+def _multiplier(choose: Choose) -> tuple[int, int, int]:
+    channels = choose((2, 3, 4, 8, 20, 32))
+    return channels, channels * choose((2, 3, 4)), channels
+
+
+def _grouped(choose: Choose) -> tuple[int, int, int]:
+    groups = choose((2, 3, 4))
+    return groups * choose((1, 2, 3, 5)), groups * choose((1, 2, 3, 4)), groups
+
+
+def _dense(choose: Choose) -> tuple[int, int, int]:
+    return choose((1, 2, 3, 5, 8)), choose((1, 2, 3, 4, 6, 8)), 1
 
 
 def draw_size(choose: Choose, largest: int = LARGEST_SIDE) -> tuple[int, int, int]:
-    """(N, H, W), the neighbourhood of multiples of 32 more often than the rest."""
+    """(N, H, W): squares of networks' planes, widths that are multiples of 4 and 8, the neighbourhood of multiples of 32,
+    and any others."""
+    n = choose((1, 1, 2, 3))
+    kind = choose(("square", "vectors", "vectors", "any", "any"))
+    if kind == "square":
+        side = choose(SQUARES)
+        return n, side, side
     near = [side + d for side in range(32, largest, 32) for d in (-1, 0, 1)]
     sides = (*range(1, largest + 1), *near, *near)
-    return choose((1, 1, 2, 3)), choose(sides), choose(sides)
+    step = choose((4, 8))
+    return n, choose(sides), choose(range(step, largest + 1, step)) if kind == "vectors" else choose(sides)
 
 
-def draw_shape(choose: Choose, case: Case, tries: int = 20) -> ConvShape | None:
-    """The case's layer at a random size that gives an output, None if none of the tries does."""
+def draw_shape(choose: Choose, case: Case, tries: int = 20, arch: str = "sm_90") -> ConvShape | None:
+    """The case's layer at a random size that gives an output and that its planner takes, None where no try does."""
     for _ in range(tries):
         try:
-            return case.shape(*draw_size(choose))
-        except ShapeError:
+            shape = case.shape(*draw_size(choose))
+            case.plan(arch, shape)
+        except (ShapeError, UnsupportedSpec):
             continue
+        return shape
+    return None
+
+
+def draw_layer_and_case(choose: Choose, algorithm: str | None = None) -> tuple[Case, ConvShape] | None:
+    """A kernel and an image size that its planner takes; of each algorithm as often as it is drawn, if it takes any of
+    LAYER_TRIES layers."""
+    algorithm = algorithm or draw_algorithm(choose)
+    for _ in range(LAYER_TRIES):
+        case = draw_case(choose, algorithm)
+        shape = draw_shape(choose, case, tries=3)
+        if shape is not None:
+            return case, shape
     return None
 
 
 @st.composite
-def layers(draw: Callable[[Any], Any]) -> tuple[Case, ConvShape]:
-    """Hypothesis strategy: a kernel that the planner accepts and an image size that gives an output."""
-    def choose(sequence: Sequence[Any]) -> Any:
-        return draw(st.sampled_from(sequence))
-
-    case = draw_case(choose)
-    assume(accepted(case))
-    shape = draw_shape(choose, case, tries=3)
-    assume(shape is not None)
-    return case, shape
-
-
-def accepted(case: Case) -> bool:
-    """Whether the planner takes the values for this layer."""
-    try:
-        case.plan()
-    except (UnsupportedSpec, ShapeError):
-        return False
-    return True
+def layers(draw: Callable[[Any], Any], algorithm: str | None = None) -> tuple[Case, ConvShape]:
+    """Hypothesis strategy: a kernel and an image size that its planner accepts."""
+    found = draw_layer_and_case(lambda sequence: draw(st.sampled_from(sequence)), algorithm)
+    assume(found is not None)
+    return found
 
 
 def numpy_choose(rng: np.random.Generator) -> Choose:
     """``choose`` over a NumPy generator."""
     return lambda sequence: sequence[int(rng.integers(len(sequence)))]
-
-
-def _reuse_values(choose: Choose, k_tile: int) -> dict[str, Any]:
-    return {"exchange": choose(("select", "select", "packed", "dynamic", "dynamic_local", "none")),
-            "rows": choose(("reuse", "reuse", "reload")), "weights": choose(("shared", "shared", "constant", "cached")),
-            "decomposition": choose(("paper", "fewest_loads", "shared_ends")),
-            "edges": choose(("direct", "predicated")), "sub_block_rows": choose((1, 2, 3, 5, 8, 13, 32, 56)),
-            "warp_columns": choose((1, 1, 2, 3, 4)), "warp_rows": choose((1, 2, 4)), "k_tile": k_tile,
-            "ring": choose(("derived", "turning", "shifted")),
-            "rows_ahead": choose((1, 1, 2, 3, 5, 9)), "min_blocks": choose((1, 1, 2, 4))}

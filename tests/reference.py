@@ -1,29 +1,41 @@
-"""Convolution in float64, made another way than the kernels make it, and the error that float32 may have."""
+"""Convolution in float64, made another way than the kernels make it, and the error that a kernel may have.
+
+Arrays of x and y have their axes in the layout's order, and are of the element type (ml_dtypes' for bfloat16).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Iterable
 
+import ml_dtypes
 import numpy as np
 
+from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue
+from warpconv.codegen.spec import Epilogue, Numerics
 
+ELEMENTS = {DType.FLOAT32: np.dtype(np.float32), DType.FLOAT16: np.dtype(np.float16),
+            DType.BFLOAT16: np.dtype(ml_dtypes.bfloat16)}
 EPSILON = float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The output in float64, and for each of its elements the largest error that a float32 sum may have."""
+    """The output in float64, and for each of its elements the largest error that a kernel may have; ``overflows``: where
+    an infinity of the right sign will do as well."""
 
     output: np.ndarray
     tolerance: np.ndarray
+    element: np.dtype = ELEMENTS[DType.FLOAT32]
+    overflows: np.ndarray | None = None
 
     def check(self, got: np.ndarray, what: str = "") -> None:
         """AssertionError naming the worst element if one is off by more than its tolerance, or is no number."""
-        assert got.dtype == np.float32 and got.shape == self.output.shape, (got.dtype, got.shape, self.output.shape)
+        assert got.dtype == self.element and got.shape == self.output.shape, (got.dtype, got.shape, self.output.shape)
         error = np.abs(got.astype(np.float64) - self.output)
+        if self.overflows is not None:
+            error[self.overflows & (got.astype(np.float64) == np.copysign(np.inf, self.output))] = 0.0
         wrong = ~(error <= self.tolerance)                     # also true where the result is NaN
         if wrong.any():
             excess = np.where(np.isnan(error), np.inf, error / np.maximum(self.tolerance, 1e-300))
@@ -34,31 +46,57 @@ class Expected:
 
 
 def convolve(x: np.ndarray, w: np.ndarray, shape: ConvShape) -> np.ndarray:
-    """The layer in float64: windows of the padded input, contracted with the filter group by group."""
+    """The layer in float64, (N, C, H, W) to (N, K, P, Q): windows of the padded input, contracted with the filter group
+    by group."""
     return np.stack([_one_image(image, w, shape) for image in np.asarray(x)])
 
 
 def expected(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray | None = None,
-             epilogue: Iterable[Epilogue] = ()) -> Expected:
-    """Output and tolerance (C/groups*R*S + 2) * eps * sum |a * b| of each element, the bias being one more product."""
-    epilogue = tuple(epilogue)
+             epilogue: Iterable[Epilogue] = (), numerics: Numerics = Numerics.FLOAT32) -> Expected:
+    """Output and tolerance of each element: (C/groups*R*S + 2) * eps * sum |a * b|, the bias being one more product, or
+    in half arithmetic with half that type's eps (and steps of subnormals); then half a step of a 16-bit result."""
+    x, w = np.moveaxis(x, -1, 1) if shape.layout is Layout.NHWC else x, np.asarray(w)
     output = convolve(x, w, shape)
-    magnitude = convolve(np.abs(x), np.abs(w), shape)
-    for step in epilogue:
+    magnitude = convolve(np.abs(x.astype(np.float64)), np.abs(w.astype(np.float64)), shape)
+    for step in tuple(epilogue):
         if step is Epilogue.BIAS:
             column = bias.astype(np.float64)[None, :, None, None]
             output, magnitude = output + column, magnitude + np.abs(column)
         else:
             output = np.maximum(output, 0.0)
-    return Expected(output, (shape.reduction + 2) * EPSILON * magnitude)
+    tolerance = (shape.reduction + 2) * EPSILON * magnitude
+    if numerics is Numerics.FLOAT16:
+        half = ml_dtypes.finfo(ELEMENTS[shape.dtype])
+        tolerance = (shape.reduction + 2) * (float(half.eps) * magnitude + float(half.smallest_subnormal)) / 2
+    if shape.dtype is not DType.FLOAT32:
+        tolerance = tolerance + half_a_step(np.abs(output) + tolerance, shape.dtype)
+    overflows = np.abs(output) + tolerance >= float(ml_dtypes.finfo(ELEMENTS[shape.dtype]).max)
+    in_order = (lambda a: np.moveaxis(a, 1, -1)) if shape.layout is Layout.NHWC else (lambda a: a)
+    return Expected(in_order(output), in_order(tolerance), ELEMENTS[shape.dtype], in_order(overflows))
+
+
+def half_a_step(values: np.ndarray, dtype: DType) -> np.ndarray:
+    """Half the distance from each value to its neighbours in the element type."""
+    limits = ml_dtypes.finfo(ELEMENTS[dtype])
+    _, exponent = np.frexp(values)
+    return np.maximum(np.exp2(exponent - 1.0) * float(limits.eps), float(limits.smallest_subnormal)) / 2
 
 
 def operands(shape: ConvShape, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Random input, filter (with no symmetry, every tap of another size) and bias."""
+    """Random input, filter (with no symmetry, every tap of another size) and bias, of the shape's type and layout."""
+    element = ELEMENTS[shape.dtype]
     x = rng.standard_normal(shape.input_shape).astype(np.float32)
     w = rng.standard_normal(shape.weight_shape).astype(np.float32)
     w += np.sign(w) * np.linspace(0.1, 1.0, w.size, dtype=np.float32).reshape(w.shape)
-    return x, w, rng.standard_normal(shape.k).astype(np.float32)
+    bias = rng.standard_normal(shape.k).astype(np.float32)
+    if shape.layout is Layout.NHWC:
+        x = np.ascontiguousarray(np.moveaxis(x, 1, -1))
+    return x.astype(element), w.astype(element), bias.astype(element)
+
+
+def poisoned(shape: ConvShape) -> np.ndarray:
+    """Memory for an output, full of NaN."""
+    return np.full(shape.layout.stored(shape.output_shape), np.nan, ELEMENTS[shape.dtype])
 
 
 def _one_image(image: np.ndarray, w: np.ndarray, shape: ConvShape) -> np.ndarray:

@@ -9,5 +9,6 @@ from .explain import explain
 from .filter import filter_picture
 from .inspect import inspect
 from .run import run
+from .tune import tune
 
-COMMANDS = (emit, inspect, explain, build, run, filter_picture, demo, cache, env)
+COMMANDS = (emit, inspect, explain, build, tune, run, filter_picture, demo, cache, env)

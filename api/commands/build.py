@@ -97,9 +97,9 @@ def _requested(request: LayerRequest) -> Any:
             return self.made(arch)
 
     name = default_name(request.shape, epilogue=request.epilogue, algorithm=request.algorithm,
-                        settings=request.settings)
+                        settings=request.settings, numerics=request.numerics)
     return Requested(name=name, shape=request.shape, epilogue=request.epilogue, algorithm=request.algorithm,
-                     settings=request.settings, made=request.plan)
+                     settings=request.settings, numerics=request.numerics, made=request.plan)
 
 
 def _archs(archs: tuple[str, ...]) -> Sequence[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .layer import LayerRequest, layer_options, read_layer
 from .output import add_row, console, echo_record, heading, json_option, table
+
+if TYPE_CHECKING:
+    from warpconv.codegen.arch import Arch
 
 
 @click.command()
@@ -24,11 +27,13 @@ def explain(as_json: bool, **options: Any) -> None:
     heading(out, "layer", str(request))
     heading(out, "rule", "the fewest estimated warp instructions among the algorithms that can serve the layer"
             if request.algorithm == "auto" else f"--algorithm {request.algorithm}")
+    heading(out, "tuning", record.tuning)
     made = table("", "algorithm", "warp instructions", "reason", "plan", numbers=("warp instructions",))
     for row in record.candidates:
         add_row(made, "*" if row.chosen else "", row.algorithm,
                 "declined" if row.estimate is None else f"{row.estimate:.3g}",
-                row.summary if row.estimate is not None else row.reason, row.plan,
+                row.summary if row.estimate is not None else row.reason,
+                f"{row.plan}; needs {row.demands}" if row.demands else row.plan,
                 style="bold" if row.chosen else None if row.estimate is not None else "dim")
     out.print(made)
 
@@ -38,15 +43,43 @@ def explain_record(request: LayerRequest) -> Any:
 
     Raises UnsupportedSpec or ArgumentError where the request itself cannot be planned.
     """
-    from warpconv.codegen.arch import DEFAULT_ARCH
     from warpconv.codegen.select import explain as candidates_for
     from warpconv.records import CandidateRow, ExplainRecord
-    arch = request.arch or DEFAULT_ARCH
-    candidates = candidates_for(request.shape, arch, epilogue=request.epilogue)
-    chosen = request.plan().spec.algorithm if request.algorithm != "auto" or request.settings else next(
+    arch, tuning, where = _tuning(request)
+    candidates = candidates_for(request.shape, arch, epilogue=request.epilogue, tuning=tuning,
+                                numerics=request.numerics)
+    if tuning is not None:
+        where = tuning.origin(request.shape, arch)
+        if candidates[0].reason != where:
+            measured = tuning.best(request.shape, arch) is not None
+            where += f"{', with plan values that this version refuses' if measured else ''}: the rule chooses"
+    chosen = request.plan(arch).spec.algorithm if request.algorithm != "auto" or request.settings else next(
         (c.algorithm for c in candidates if c.supported), None)
     rows = [CandidateRow(algorithm=c.algorithm, chosen=c.algorithm == chosen, estimate=c.estimate, reason=c.reason,
-                         summary=c.summary, plan=c.plan.phrase if c.plan else None) for c in candidates]
+                         summary=c.summary, plan=c.plan.phrase if c.plan else None,
+                         demands=c.plan.program.demands if c.plan else "") for c in candidates]
     rows.sort(key=lambda row: not row.chosen)
     return ExplainRecord(layer=str(request.shape), assumed=request.assumed, arch=str(arch), chosen=chosen,
-                         candidates=tuple(rows))
+                         candidates=tuple(rows), tuning=where)
+
+
+def _tuning(request: LayerRequest) -> tuple[Arch, Any, str]:
+    """The architecture, the table of measured choices, and why there is none."""
+    from warpconv.codegen.arch import DEFAULT_ARCH, Arch
+    from warpconv.codegen.spec import Numerics
+    from warpconv.runtime.cuda import contexts
+    from warpconv.runtime.tuning import table
+    arch = request.arch or DEFAULT_ARCH
+    if request.algorithm != "auto" or request.settings:
+        return arch, None, "not asked: the options choose"
+    if request.numerics is not Numerics.FLOAT32:
+        return arch, None, f"not asked: {request.numerics.value} arithmetic is not measured"
+    if request.tuning is not None:
+        return arch, request.table(arch), ""
+    if contexts.usable() is not None:
+        return arch, None, "no GPU here whose measurements would count: the rule chooses (--tuning FILE follows a file)"
+    ordinal = contexts.default_device()
+    here = Arch.parse(contexts.arch(ordinal))
+    if request.arch not in (None, here):
+        return arch, None, f"the GPU here is no {arch}: the rule chooses (--tuning FILE follows a file)"
+    return here, table(ordinal), ""

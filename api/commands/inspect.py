@@ -52,8 +52,11 @@ def _show_text(out: Any, text: str, language: str) -> None:
 def _show_plan(out: Any, record: Any) -> None:
     heading(out, "layer", record.layer)
     if record.assumed:
-        heading(out, "assumed", f"{', '.join(record.assumed)}: any size is served; these are assumed for the figures")
+        served = "such sizes are served as the plan demands" if record.demands else "any size is served"
+        heading(out, "assumed", f"{', '.join(record.assumed)}: {served}; these are assumed for the figures")
     heading(out, "plan", f"{record.algorithm} for {record.arch}: {record.plan}")
+    if record.demands:
+        heading(out, "demands", record.demands)
     for note in record.notes:
         heading(out, "note", note)
     made = table("plan value", "set to", "may be (--set name=value)")

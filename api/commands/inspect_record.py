@@ -30,7 +30,8 @@ def inspect_record(request: LayerRequest, plan: KernelPlan, *, source: bool = Tr
     instructions, sass_reason = _sass(built) if sass and built else (None, compiled_reason if sass else None)
     return InspectRecord(
         layer=str(request.shape), assumed=request.assumed, algorithm=plan.spec.algorithm, arch=str(plan.spec.arch),
-        plan=plan.phrase, notes=plan.notes, cost=asdict(plan.cost), measured=measured, measured_reason=reason,
+        plan=plan.phrase, demands=plan.program.demands, notes=plan.notes, cost=asdict(plan.cost), measured=measured,
+        measured_reason=reason,
         values=tuple(PlanValue(name=name, value=value, choices=offered[name])
                      for name, value in plan.settings().items()),
         launches=tuple(LaunchRow(entry=launch.entry, grid=launch.grid_of(request.shape), block=launch.block,
@@ -46,12 +47,12 @@ def measured_record(plan: KernelPlan, shape: ConvShape, *, units: bool = True) -
                                                                                        str | None]:
     """Counts on ``shape``, or on a smaller layer where that would take long; else None and why there are none."""
     from warpconv.records import BufferRow, MeasuredRecord
-    from warpconv.runtime.measure import affordable, blocks_shape, measure, measure_unit, reduced
+    from warpconv.runtime.measure import measurable, measure, measure_unit
+    pair = measurable(plan, shape)
+    if pair is None:
+        return None, "the layer would take long, and its plan takes no smaller one"
+    executed, chosen = pair
     try:
-        executed, chosen = plan, shape
-        if not affordable(plan, shape):
-            executed = reduced(plan)
-            chosen = blocks_shape(executed, 2, 2)
         found = measure(executed, chosen)
         unit = measure_unit(plan) if units else None
     except ToolNotFound as error:
@@ -76,10 +77,13 @@ def unit_rows(unit: Any) -> tuple[Any, ...]:
 
 
 def _reduction(plan: KernelPlan, executed: KernelPlan, shape: ConvShape, chosen: ConvShape) -> str | None:
+    if executed is plan and chosen == shape:
+        return None
+    image = "one image" if (chosen.h, chosen.w) == (shape.h, shape.w) else "an image of two by two blocks"
     if executed is not plan:
-        return (f"reduced: the same plan values with C = {executed.spec.c} and K = {executed.spec.k}, and an image of "
-                "two by two blocks; the whole layer would take long")
-    return "reduced to an image of two by two blocks; the whole layer would take long" if chosen != shape else None
+        return (f"reduced: the same plan values with C = {executed.spec.c} and K = {executed.spec.k}, and {image}; "
+                "the whole layer would take long")
+    return f"reduced to {image}; the whole layer would take long"
 
 
 def _built(plan: KernelPlan, ptx: bool, *, needed: bool) -> tuple[BuiltKernel | None, str | None]:

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Callable
 
 import click
 
 from warpconv.codegen.arch import DEFAULT_ARCH, Arch
-from warpconv.codegen.errors import ArgumentError
+from warpconv.codegen.banner import ASSUMED_SIDE
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.errors import ArgumentError, FileError
 from warpconv.codegen.plan import KernelPlan
-from warpconv.codegen.select import plan, plan_layer
+from warpconv.codegen.select import Tuning, plan, plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, parse_epilogue
+from warpconv.codegen.spec import Epilogue, Numerics, parse_epilogue
+
+from .files import InputFileError
 
 # what a letter in --input stands for until real sizes are known
-ASSUMED = {"N": 1, "H": 512, "W": 512}
+ASSUMED = {"N": 1, "H": ASSUMED_SIDE, "W": ASSUMED_SIDE}
 
 OLDEST, NEWEST = 7, 12      # major compute capabilities: the first with the shuffles used, the last that is known
 
-_OPEN = {0: "N", 2: "H", 3: "W"}    # places of --input that may hold a letter
+_SHORT = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}     # element types as they are often written
 
 _SIZES = (
     click.option("--input", "input_", metavar="N,C,H,W",
-                 help="Sizes of the input; N, H and W may be left as letters: any size."),
+                 help="Sizes of the input, in the order of --layout; N, H and W may be left as letters: any size."),
     click.option("--filter", "filter_", metavar="K,R,S", help="Number, height and width of the filters."),
 )
 _GEOMETRY = (
@@ -40,14 +45,24 @@ _KERNEL = (
     click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="A plan value; inspect lists them."),
     click.option("--index-bits", metavar="32|64", help="Width of the index arithmetic (default: as needed)."),
 )
-_DTYPE = click.option("--dtype", metavar="TYPE", default="float32", show_default=True, help="Element type.")
+_DTYPE = {True: click.option("--dtype", metavar="TYPE", default="float32", show_default=True,
+                             help="Element type: float32, float16 or bfloat16."),
+          False: click.option("--dtype", metavar="TYPE", help="Element type (default: the arrays'); bfloat16 for its "
+                                                              "16 bits.")}
+_FORM = (
+    click.option("--layout", metavar="NCHW|NHWC", default="NCHW", show_default=True,
+                 help="Order of the axes of input and output, in memory too."),
+    click.option("--accumulate", metavar="float32|float16", default="float32", show_default=True,
+                 help="Arithmetic of products and sums; float16: in the 16-bit element type, quicker and less exact."),
+)
+_TUNING = click.option("--tuning", metavar="FILE", help="Follow the measured choices of a database (warpconv tune).")
 _ARCH = click.option("--arch", metavar="sm_90", help=f"GPU architecture (default: the GPU's, or {DEFAULT_ARCH}).")
 
 
 def layer_options(*, sizes: bool = True, arch: bool = True) -> Callable[[Callable], Callable]:
     """The layer's options for a command; without ``sizes`` they come from arrays."""
-    options = [*(_SIZES if sizes else ()), *_GEOMETRY, *((_DTYPE,) if sizes else ()), *_KERNEL,
-               *((_ARCH,) if arch else ())]
+    options = [*(_SIZES if sizes else ()), *_GEOMETRY, _DTYPE[sizes], *_FORM, *_KERNEL,
+               *((_ARCH,) if arch else ()), *((_TUNING,) if arch and sizes else ())]
 
     def decorate(command: Callable) -> Callable:
         for option in reversed(options):
@@ -68,14 +83,27 @@ class LayerRequest:
     settings: dict[str, str]
     arch: Arch | None
     index_bits: int | None
+    tuning: Path | None = None
+    numerics: Numerics = Numerics.FLOAT32
+
+    def table(self, arch: Arch | str) -> Tuning | None:
+        """The measured choices of the file that was named, if one was. Raises InputFileError."""
+        if self.tuning is None:
+            return None
+        from warpconv.runtime.tuning.choice import table_of_file
+        try:
+            return table_of_file(self.tuning, arch)
+        except FileError as error:
+            raise InputFileError(error.message, argument="--tuning", value=str(self.tuning), hint=error.hint) from error
 
     def plan(self, arch: Arch | str | None = None) -> KernelPlan:
         """The plan; for ``arch``, else the one asked for, else the default.
 
         Raises UnsupportedSpec or ArgumentError where there is none.
         """
-        made = plan_layer(self.shape, algorithm=self.algorithm, arch=arch or self.arch or DEFAULT_ARCH,
-                          epilogue=self.epilogue, settings=self.settings)
+        arch = arch or self.arch or DEFAULT_ARCH
+        made = plan_layer(self.shape, algorithm=self.algorithm, arch=arch, tuning=self.table(arch),
+                          epilogue=self.epilogue, settings=self.settings, numerics=self.numerics)
         if self.index_bits is None or self.index_bits == made.spec.index_bits:
             return made
         if self.index_bits < made.spec.index_bits:
@@ -89,13 +117,15 @@ class LayerRequest:
 
 
 def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
-               bias: bool = False) -> LayerRequest:
-    """The options of layer_options as a request; ``shapes`` are those of arrays, in place of --input and --filter.
+               dtype: DType | None = None, bias: bool = False) -> LayerRequest:
+    """The options of layer_options as a request; ``shapes`` are those of arrays, in place of --input and --filter, and
+    ``dtype`` their element type.
 
     Raises ArgumentError, ShapeError or ArgumentTypeError for what fits no layer.
     """
     geometry = {"stride": _pair(options["stride"], "--stride"), "padding": _padding(options["padding"]),
-                "dilation": _pair(options["dilation"], "--dilation"), "groups": _number(options["groups"], "--groups")}
+                "dilation": _pair(options["dilation"], "--dilation"), "groups": _number(options["groups"], "--groups"),
+                "dtype": dtype or read_dtype(options["dtype"]), "layout": Layout.parse(options["layout"].upper())}
     if shapes is not None:
         shape, assumed = ConvShape.of(*shapes, **geometry), ()
     else:
@@ -107,7 +137,14 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
     steps = parse_epilogue(names, bias=bias or (shapes is None and "bias" in names), activation=options["activation"])
     return LayerRequest(shape=shape, assumed=assumed, epilogue=steps, algorithm=options["algorithm"],
                         settings=_settings(options["sets"]), index_bits=_index_bits(options["index_bits"]),
+                        numerics=Numerics.parse(_SHORT.get(options["accumulate"], options["accumulate"])),
+                        tuning=Path(tuning) if (tuning := options.get("tuning")) is not None else None,
                         arch=read_arch(arch) if (arch := options.get("arch")) is not None else None)
+
+
+def read_dtype(text: str) -> DType:
+    """An element type by its name. Raises ArgumentError for one that there is not."""
+    return DType.parse(_SHORT.get(text, text))
 
 
 def read_arch(text: str, argument: str = "--arch") -> Arch:
@@ -125,13 +162,18 @@ def _shape(options: dict[str, Any], geometry: dict[str, Any]) -> tuple[ConvShape
             raise ArgumentError(f"{option} is missing", argument=option, hint=f"for instance {option} {form}")
     k, r, s = _numbers(options["filter_"], "--filter", (3,), "K,R,S, for instance 64,3,3")
     words = [word.strip() for word in options["input_"].split(",")]
-    assumed = tuple(word for place, word in enumerate(words) if _OPEN.get(place) == word)
+    axes = geometry["layout"].value
+    letters = {place: axis for place, axis in enumerate(axes) if axis != "C"}      # places that may hold a letter
+    assumed = tuple(word for place, word in enumerate(words) if letters.get(place) == word)
     least = {"N": 1, "H": geometry["dilation"][0] * (r - 1) + 1, "W": geometry["dilation"][1] * (s - 1) + 1}
-    words = [str(max(ASSUMED[word], least[word])) if _OPEN.get(place) == word else word
+    words = [str(max(ASSUMED[word], least[word])) if letters.get(place) == word else word
              for place, word in enumerate(words)]
-    n, c, h, w = _numbers(",".join(words), "--input", (4,), "N,C,H,W, for instance 1,3,224,224 or N,3,H,W",
-                          typed=options["input_"])
-    return ConvShape(n=n, c=c, h=h, w=w, k=k, r=r, s=s, dtype=options["dtype"], **geometry), assumed
+    example, open_ = (",".join(map(str, geometry["layout"].stored(sizes))) for sizes in ((1, 3, 224, 224),
+                                                                                         ("N", 3, "H", "W")))
+    sizes = _numbers(",".join(words), "--input", (4,), f"{','.join(axes)}, for instance {example} or {open_}",
+                     typed=options["input_"])
+    n, c, h, w = geometry["layout"].logical(sizes)
+    return ConvShape(n=n, c=c, h=h, w=w, k=k, r=r, s=s, **geometry), assumed
 
 
 def _padding(text: str) -> Any:

@@ -8,13 +8,16 @@ from typing import Any
 
 import click
 
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
+from warpconv.codegen.spec import Numerics
 
 from .device import choose_device, device_option, make_kernel, note_device
 from .files import check_output, read_array, write_array
-from .layer import LayerRequest, layer_options, read_layer
+from .layer import LayerRequest, layer_options, read_dtype, read_layer
 from .output import echo_record, json_option, seconds_text
 
+ELEMENTS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 OUTSIDE = 1     # exit code where --check finds an error beyond its bound
 
 
@@ -30,12 +33,18 @@ OUTSIDE = 1     # exit code where --check finds an error beyond its bound
 @click.pass_context
 def run(ctx: click.Context, x: str, w: str, bias: str | None, output: str, device: str, check: bool, as_json: bool,
         **options: Any) -> None:
-    """Convolve the arrays in X (N, C, H, W) and W (K, C/groups, R, S), and BIAS (K), .npy files of float32."""
+    """Convolve the arrays in X (N, C, H, W) and W (K, C/groups, R, S), and BIAS (K), .npy files of one element type.
+
+    With --layout NHWC the axes of X and of the output are N, H, W, C. bfloat16, which .npy files have no name for, is
+    read as its 16 bits (uint16, or the '|V2' that ml_dtypes' arrays are saved as) with --dtype bfloat16, and written
+    as X was.
+    """
     _check_output(output, (x, w, bias))
     arrays = [read_array(path, name) if path is not None else None
               for path, name in ((x, "X"), (w, "W"), (bias, "BIAS"))]
-    _check_types(arrays)
-    request = read_layer(options, shapes=(arrays[0].shape, arrays[1].shape), bias=bias is not None)
+    saved_as = arrays[0].dtype
+    arrays, dtype = _elements(arrays, options["dtype"])
+    request = read_layer(options, shapes=(arrays[0].shape, arrays[1].shape), dtype=dtype, bias=bias is not None)
     place, reason = choose_device(device, request.shape)
     if not as_json:
         note_device(reason)
@@ -43,9 +52,9 @@ def run(ctx: click.Context, x: str, w: str, bias: str | None, output: str, devic
     start = time.perf_counter()
     result = kernel(*arrays)
     seconds = time.perf_counter() - start
-    write_array(output, result, "--output")
+    write_array(output, result.view(saved_as), "--output")
     record = _record(request, kernel, seconds, output, _check(request, arrays, result) if check else None)
-    _show(record, as_json)
+    _show(record, request, as_json)
     if record.check is not None and not record.check.within:
         click.echo("warpconv: the result is outside the error bound", err=True)
         ctx.exit(OUTSIDE)
@@ -58,24 +67,37 @@ def _check_output(output: str, inputs: tuple[str | None, ...]) -> None:
     check_output(output, inputs, "--output")
 
 
-def _check_types(arrays: list[Any]) -> None:
+def _elements(arrays: list[Any], asked: str | None) -> tuple[list[Any], DType]:
+    """The arrays with the elements that they hold, all of one type. Raises ArgumentTypeError where they do not."""
+    from warpconv.runtime.elements import from_bits
+    named = next((d for d in ELEMENTS if d.value == arrays[0].dtype.name), None)
+    dtype = named if asked is None else read_dtype(asked)
+    taken = ", ".join(d.value for d in ELEMENTS)
+    if dtype is None:
+        raise ArgumentTypeError(f"the elements are {arrays[0].dtype}; {taken} are accepted", argument="X",
+                                hint="save array.astype(numpy.float32), or give --dtype bfloat16 for its bits")
+    arrays = [array if array is None else from_bits(array, dtype) for array in arrays]
     for name, array in zip(("X", "W", "BIAS"), arrays):
-        if array is not None and array.dtype.name != "float32":
-            raise ArgumentTypeError(f"the elements are {array.dtype}, float32 is accepted", argument=name,
-                                    hint="save array.astype(numpy.float32)")
+        if array is not None and array.dtype.name != dtype.value:
+            raise ArgumentTypeError(f"the elements are {array.dtype}, {dtype.value} is accepted here", argument=name,
+                                    hint=f"save array.astype({dtype.value!r})" if dtype is not DType.BFLOAT16 else
+                                         "save array.astype(ml_dtypes.bfloat16), or its bits as uint16")
+    return arrays, dtype
 
 
 def _check(request: LayerRequest, arrays: list[Any], result: Any) -> Any:
     import numpy as np
+    from warpconv.runtime.elements import values
     from warpconv.runtime.reference import compare, reference
     x, w, bias = arrays
-    layer = {"bias": bias, "epilogue": request.epilogue}
+    layer = {"bias": bias, "epilogue": request.epilogue, "numerics": request.numerics}
     with np.errstate(invalid="ignore", over="ignore"):
         row = accuracy_row(compare(result, x, w, request.shape, **layer))
-        ours = ~np.isfinite(result)
+        ours = ~np.isfinite(values(result, request.shape.dtype))
         if row.within and not ours.any():
             return row
-        theirs = ~np.isfinite(reference(x, w, request.shape, **layer).output)
+        exact = reference(x, w, request.shape, **layer)
+        theirs = ~np.isfinite(exact.output) | (ours & exact.overflows)
     in_one = int(np.count_nonzero(ours != theirs))
     return replace(row, not_finite=int(np.count_nonzero(ours & theirs)), finite_in_one=in_one,
                    within=row.within and in_one == 0)
@@ -95,7 +117,15 @@ def _record(request: LayerRequest, kernel: Any, seconds: float, output: str, che
                      output=output, check=check)
 
 
-def _show(record: Any, as_json: bool) -> None:
+def _bound(request: LayerRequest) -> str:
+    """The bound of runtime.reference, in short."""
+    dtype = request.shape.dtype
+    eps = "eps" if request.numerics is Numerics.FLOAT32 else f"half of {dtype.value}'s eps"
+    stored = f" + half a step of {dtype.value}" if dtype.itemsize == 2 else ""
+    return f"(C/groups*R*S + 2) * {eps} * sum |a*b|{stored}"
+
+
+def _show(record: Any, request: LayerRequest, as_json: bool) -> None:
     if as_json:
         echo_record(record)
         return
@@ -104,7 +134,7 @@ def _show(record: Any, as_json: bool) -> None:
     if record.check is not None:
         verdict = "within" if record.check.within else "OUTSIDE"
         click.echo(f"max error {record.check.max_error:.3g}, {verdict} the bound "
-                   f"(C/groups*R*S + 2) * eps * sum |a*b| ({100 * record.check.worst_ratio:.3g} % of it at worst)")
+                   f"{_bound(request)} ({100 * record.check.worst_ratio:.3g} % of it at worst)")
         if record.check.not_finite:
             click.echo(f"{record.check.not_finite} outputs are not finite, here and in the reference: not compared")
         if record.check.finite_in_one:

@@ -8,9 +8,11 @@ from warpconv.codegen.errors import WarpconvError
 
 _OPTIONS = {
     **dict.fromkeys(("n", "c", "h", "w", "input"), "--input"), **dict.fromkeys(("k", "r", "s", "weight"), "--filter"),
-    **{name: f"--{name}" for name in ("stride", "padding", "dilation", "groups", "dtype", "epilogue", "activation",
-                                      "algorithm", "arch", "device", "jobs", "output")},
-    "archs": "--arch", "layer": "LAYERS", "layers": "LAYERS", "bias": "--epilogue", "settings": "--set",
+    **{name: f"--{name}" for name in ("stride", "padding", "dilation", "groups", "dtype", "layout", "epilogue",
+                                      "activation", "algorithm", "arch", "device", "jobs", "output", "database", "strategy",
+                                      "budget", "configurations", "set")},
+    **dict.fromkeys(("numerics", "accum_dtype"), "--accumulate"), "archs": "--arch", "layer": "LAYERS",
+    "layers": "LAYERS", "bias": "--epilogue", "settings": "--set",
     "cxx": "WARPCONV_CXX",
 }
 _FROM_FILES = {"run": {"--input": "X", "--filter": "W", "bias": "BIAS"},

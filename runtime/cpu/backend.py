@@ -10,6 +10,7 @@ from typing import Any, Mapping
 
 import numpy as np
 
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import KernelNotBuilt
 from warpconv.codegen.plan import KernelPlan, Launch, Program, Role, Workspace
 from warpconv.codegen.serialise import plan_identity
@@ -171,8 +172,12 @@ def _toolchain() -> Toolchain:
 
 
 def host_array(view: ArrayView) -> np.ndarray:
-    """Host memory of a C-contiguous view as an ndarray, without a copy; the view keeps it alive."""
-    if isinstance(view.owner, np.ndarray) and view.owner.shape == view.shape:
+    """Host memory of a C-contiguous view as an ndarray, without a copy; the view keeps it alive.
+
+    bfloat16 of other libraries comes as its bits, uint16, so that NumPy need not know the type.
+    """
+    if isinstance(view.owner, np.ndarray) and view.owner.shape == view.shape and view.owner.flags.c_contiguous:
         return view.owner
     raw = (ctypes.c_char * view.nbytes).from_address(view.pointer)
-    return np.frombuffer(raw, numpy_dtype(view.dtype)).reshape(view.shape)
+    element = np.dtype(np.uint16) if view.dtype is DType.BFLOAT16 else numpy_dtype(view.dtype)
+    return np.frombuffer(raw, element).reshape(view.shape)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from warpconv.codegen.errors import ArgumentError, DeviceError
 from warpconv.codegen.plan import Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.arrays import ArrayKind, ArrayView, current_stream
 from warpconv.runtime.call import MOST_LAYERS, Call, name_of
+from warpconv.runtime.recording import recording
 from warpconv.runtime.steps import execute
 
-from . import contexts, memory, streams
+from . import contexts, memory, quick, streams
 from .memory import Block
 from .modules import CudaModule, Launcher
 from .pycuda_modules import PycudaModule
@@ -24,8 +24,7 @@ Geometry = tuple[tuple[int, int, int], dict[str, int]]
 _FRAMEWORKS = (ArrayKind.TORCH, ArrayKind.CUPY)
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(NamedTuple):
     """The stream of one call: its handle, whether the caller named it, and PyCUDA's object where it is PyCUDA's."""
 
     handle: int = 0
@@ -70,6 +69,7 @@ class _Loaded:
         self.module = PycudaModule(cubin) if by_pycuda else CudaModule(cubin)
         self.launchers: dict[int, Launcher] = {}
         self.geometry: dict[tuple[int, tuple[int, int, int]], Geometry] = {}      # by step and N, H, W
+        self.quick: dict[quick.QuickLaunch, quick.Fire] = {}      # of a filter's own module
         for step in program.launches:
             kinds = tuple("pointer" if program.argument(n).is_pointer else "int" for n in step.arguments)
             self.launchers[id(step)] = self.module.launcher(step.entry, kinds, step.block, step.shared_bytes)
@@ -142,6 +142,16 @@ class CudaBackend:
             finally:
                 self._hold(elsewhere, prepared, queue)
 
+    def quick(self, shape: ConvShape, pointer: int, *, by_filter: bool) -> quick.QuickLaunch | None:
+        """A layer's launches ready to be queued, in the context of the memory at ``pointer``; None where a call is more
+        than launches. They go through the driver library, whatever PyCUDA sees."""
+        if not quick.possible(self.program, by_filter):
+            return None
+        with contexts.activate(self.ordinal, pointer):
+            context = contexts.context_key()
+            launchers = self._loaded(context, None, False).launchers
+            return quick.QuickLaunch(context, quick.maker(self.program, shape), launchers, bool(self._constant))
+
     def take_back(self, prepared: PreparedFilter) -> None:
         """Modules of a filter that is gone, for the next filter with a constant bank."""
         with self._lock:
@@ -160,13 +170,17 @@ class CudaBackend:
                 raise ArgumentError("this Filter lives in another CUDA context", argument="weight",
                                     hint="prepare it again in the context of the call")
             pointers[self._weight] = prepared.block.pointer
-            prepared.used_on.add(queue.handle)
+            if recording.graph is None:         # which keeps its filters until its launches are done
+                prepared.used_on.add(queue.handle)
             if preparation is not None and preparation.buffer is not None:
                 pointers[preparation.buffer.name] = prepared.block.pointer
         if not self._constant:
             self._execute(self._loaded(contexts.context_key(), None, queue.for_pycuda), call, pointers, queue)
         elif prepared is not None:
             self._execute(self._module_for(prepared, queue), call, pointers, queue)
+        elif recording.graph is not None:
+            raise ArgumentError("this kernel has its weights in constant memory, which a graph cannot share",
+                                argument="weight", hint="kernel.prepare(weight) before recording, and give the Filter")
         else:
             # weights by pointer: a bank per stream, filled and read in that stream's order, by one thread at a time
             loaded = self._loaded(contexts.context_key(), streams.identity(queue.handle), queue.for_pycuda)
@@ -198,6 +212,8 @@ class CudaBackend:
     def _hold(self, elsewhere: Sequence[Elsewhere], prepared: PreparedFilter | None, queue: Queue) -> None:
         """Keep alive what could be freed or reused before the stream has passed: arrays whose library does not order
         their memory on this stream, and a filter that a captured graph will read."""
+        if recording.graph is not None:         # keeps all that the call read
+            return
         held: list[Any] = [view.owner for view, _ in elsewhere]
         if prepared is not None and streams.capturing(queue.handle):
             held.append(prepared)

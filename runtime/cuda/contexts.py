@@ -102,16 +102,25 @@ def context_key() -> tuple[str, int]:
     A handle alone would not do: the driver gives the address of a destroyed context to the next one, and modules of
     the dead one would be taken for loaded. CUDA 12 numbers contexts; before it the handle is all there is.
     """
-    library = libcuda()
+    key = current_key()
+    if key is None:
+        check(INVALID_CONTEXT, "asking for the current context")
+    return key
+
+
+def current_key() -> tuple[str, int] | None:
+    """As context_key, None where no context is current."""
+    library = _libcuda._library or libcuda()
     numbered = getattr(library, "cuCtxGetId", None)
     if numbered is not None:
         number = c_ulonglong()
-        check(numbered(0, byref(number)), "asking for the current context")
+        status = numbered(0, byref(number))
+        if status == INVALID_CONTEXT:
+            return None
+        check(status, "asking for the current context")
         return "id", number.value
     handle = current_context()
-    if not handle:
-        check(INVALID_CONTEXT, "asking for the current context")
-    return "handle", handle
+    return ("handle", handle) if handle else None
 
 
 def current_context() -> int:

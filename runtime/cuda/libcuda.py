@@ -62,12 +62,20 @@ _PROTOTYPES: dict[str, tuple] = {
     "cuStreamWaitEvent": (_HANDLE, _HANDLE, c_uint),
     "cuStreamIsCapturing": (_HANDLE, _OUT_INT),
     "cuThreadExchangeStreamCaptureMode": (_OUT_INT,),
+    "cuStreamCreate": (_OUT, c_uint),
+    "cuStreamDestroy_v2": (_HANDLE,),
+    "cuStreamBeginCapture_v2": (_HANDLE, c_int),
+    "cuStreamEndCapture": (_HANDLE, _OUT),
+    "cuGraphLaunch": (_HANDLE, _HANDLE),
+    "cuGraphDestroy": (_HANDLE,),
+    "cuGraphExecDestroy": (_HANDLE,),
     "cuEventCreate": (_OUT, c_uint),
     "cuEventRecord": (_HANDLE, _HANDLE),
     "cuEventQuery": (_HANDLE,),
     "cuEventDestroy_v2": (_HANDLE,),
 }
-_OPTIONAL = {"cuCtxGetId": (_HANDLE, POINTER(c_ulonglong))}     # since CUDA 12.0
+_OPTIONAL = {"cuCtxGetId": (_HANDLE, POINTER(c_ulonglong)),              # since CUDA 12.0
+             "cuGraphInstantiateWithFlags": (_OUT, _HANDLE, c_ulonglong)}    # since CUDA 11.4
 
 _HINTS = {
     OUT_OF_MEMORY: "free GPU memory held elsewhere (in PyTorch: torch.cuda.empty_cache())",

@@ -102,6 +102,12 @@ class KeepAlive:
         self._lock = threading.Lock()
         self._held: dict[_PoolKey, deque[tuple[int, tuple]]] = {}
         self._captured: list[tuple] = []
+        self._adopted: deque[tuple[tuple[str, int], int, tuple]] = deque()
+
+    def adopt(self, context: tuple[str, int], event: int, objects: tuple) -> None:
+        """Keep ``objects`` until an event has passed, which belongs to the keeper from now on. Takes no lock, so that
+        finalizers may call it at any time."""
+        self._adopted.append((context, event, objects))
 
     def hold(self, objects: Iterable[Any], stream: int) -> None:
         """Keep ``objects`` until everything queued on ``stream`` has run; lets go of what has passed meanwhile.
@@ -123,11 +129,14 @@ class KeepAlive:
 
     def sweep(self) -> None:
         """Let go of all objects of the current context whose stream has come past them."""
-        if not self._held:
+        if not self._held and not self._adopted:
             return
         context = contexts.context_key()
         gone = []
         with streams.relaxed_capture(), self._lock:      # asking is allowed while another stream is being captured
+            while self._adopted:
+                owner, event, objects = self._adopted.popleft()
+                self._held[owner, (event, -1)] = deque([(event, objects)])
             for key in [k for k in self._held if k[0] == context]:
                 gone += _passed(self._held[key])
                 if not self._held[key]:
@@ -138,7 +147,7 @@ class KeepAlive:
     def __len__(self) -> int:
         """How many sets of objects are held."""
         with self._lock:
-            return len(self._captured) + sum(map(len, self._held.values()))
+            return len(self._captured) + len(self._adopted) + sum(map(len, self._held.values()))
 
 
 pool = StreamPool()         # the process's pool for workspaces and temporaries

@@ -16,6 +16,10 @@ REUSE = {"exchange": "select", "rows": "reuse", "decomposition": "paper", "weigh
          "sub_block_rows": 56, "warp_columns": 1, "warp_rows": 4, "ring": "turning", "rows_ahead": 1,
          "k_tile": 1, "min_blocks": 1}
 DIRECT = {"block_size_x": 64, "block_size_y": 4, "k_tile": 1}
+CHANNELS = {"body": "ring", "vector": 1, "columns": 2, "width": "whole", "sub_block_rows": 14, "rows_ahead": 1,
+            "block_channels": 8, "block_columns": 8, "block_rows": 1, "min_blocks": 4}
+STAGED = {"height": 7, "width": 7, "rows": 7, "planes": 32, "buffers": 1, "stage": "async", "weights": "registers",
+          "vector": 8, "min_blocks": 8}
 BIAS, RELU = Epilogue.BIAS, Epilogue.RELU
 
 
@@ -29,6 +33,20 @@ def _reuse(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
 
 def _direct(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
     return plan_layer(shape, algorithm="direct", epilogue=epilogue, settings={**DIRECT, **values})
+
+
+def _depthwise(size: int, **changes: Any) -> ConvShape:
+    return ConvShape(**{**dict(n=8, c=16, h=56, w=56, k=16, groups=16, r=size, s=size, padding=size // 2, layout="NHWC"),
+                        **changes})
+
+
+def _channels(shape: ConvShape, *epilogue: Epilogue, numerics: str = "float32", **values: Any) -> KernelPlan:
+    return plan_layer(shape, algorithm="channels", epilogue=epilogue, settings={**CHANNELS, **values}, numerics=numerics)
+
+
+def _staged(*epilogue: Epilogue, size: int = 3, settings: dict[str, Any], **layer: Any) -> KernelPlan:
+    shape = _depthwise(size, **{**dict(c=32, h=7, w=7, k=32, groups=32, layout="NCHW"), **layer})
+    return plan_layer(shape, algorithm="staged", epilogue=epilogue, settings={**STAGED, **settings})
 
 
 def plans() -> dict[str, KernelPlan]:
@@ -49,7 +67,24 @@ def plans() -> dict[str, KernelPlan]:
         "reuse_2x3_index64": _reuse(ConvShape(n=70000, c=1, h=300, w=300, k=1, r=2, s=3, padding=((0, 1), (2, 0)))),
         "direct_3x3_stride_dilation_groups": _direct(ConvShape(c=4, h=64, w=64, k=6, r=3, s=3, stride=2, padding=1,
                                                                dilation=(1, 2), groups=2)),
+        "direct_3x3_bfloat16": _direct(ConvShape(c=2, h=64, w=64, k=2, r=3, s=3, padding=1, dtype="bfloat16"), RELU,
+                                       k_tile=2),
+        "direct_nhwc_3x3_depthwise_float16": _direct(ConvShape(c=64, h=56, w=56, k=64, r=3, s=3, padding=1, groups=64,
+                                                               dtype="float16", layout="NHWC"), BIAS),
+        "direct_nhwc_2x5_tile": _direct(ConvShape(c=8, h=64, w=64, k=12, r=2, s=5, stride=(1, 2), groups=2,
+                                                  layout="NHWC"), block_size_x=6, block_size_y=32, k_tile=2),
         "direct_5x5_tile": _direct(ConvShape(c=3, h=64, w=64, k=8, r=5, s=5), BIAS, k_tile=4),
+        "channels_3x3_float16": _channels(_depthwise(3, dtype="float16"), vector=2, columns=2),
+        "channels_3x3_stride_2_half_arithmetic": _channels(
+            _depthwise(3, dtype="float16", stride=2), BIAS, numerics="float16", vector=4, columns=1, width="any",
+            rows_ahead=2),
+        "channels_5x5_tile_multiplier": _channels(_depthwise(5, k=32, dtype="bfloat16"), BIAS, RELU, body="tile", columns=4,
+                                                  sub_block_rows=2),
+        "staged_3x3": _staged(settings={}),
+        "staged_5x5_strips_float16": _staged(BIAS, RELU, size=5, dtype="float16", h=8, w=8, settings={
+            "height": 8, "width": 8, "rows": 2, "buffers": 2}),
+        "staged_3x3_cut_stride_2_registers": _staged(c=5, k=10, groups=5, stride=2, settings={
+            "rows": 3, "planes": 16, "stage": "registers", "weights": "shared"}),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Iterator
+from typing import Any, Iterator, Mapping
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from tests import checks, reference, settings
 from tests.cases import Case
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue
+from warpconv.codegen.spec import Epilogue, Numerics
 from warpconv.runtime.build import build
 from warpconv.runtime.conv import specialize
 from warpconv.runtime.cuda import contexts
@@ -26,13 +26,17 @@ def arch() -> str:
     return contexts.arch(0)
 
 
-def build_ahead(cases: list[Case]) -> None:
-    """Compile side by side; a hit in the disk cache is all that the tests then meet."""
-    checks.compile_ahead(lambda case: build(case.plan(arch())), cases, COMPILERS)
+def build_ahead(cases: list[Case], shapes: Mapping[Case, tuple[ConvShape, ...]] | None = None) -> None:
+    """Compile side by side what the cases' sizes (their own, or ``shapes``) need; a hit in the disk cache is all that the
+    tests then meet."""
+    plans = [plan for case in cases
+             for plan, _ in case.plans(shapes[case] if shapes else case.sizes(), arch())]
+    checks.compile_ahead(build, plans, COMPILERS)
 
 
-def kernel_of(plan: KernelPlan) -> Kernel:
-    return specialize(plan.spec.example_shape(), device="cuda", plan=plan)
+def kernel_of(plan: KernelPlan, shape: ConvShape | None = None) -> Kernel:
+    """A plan's kernel; ``shape`` is one that it serves, where it does not serve every size."""
+    return specialize(shape or plan.spec.example_shape(), device="cuda", plan=plan)
 
 
 def local_bytes(kernel: Kernel) -> int:
@@ -48,11 +52,13 @@ def promises_registers(plan: KernelPlan) -> bool:
 class Layer:
     """Operands of a layer in host memory, and what must come out."""
 
-    def __init__(self, shape: ConvShape, *, seed: int = 0, epilogue: tuple[Epilogue, ...] = ()):
+    def __init__(self, shape: ConvShape, *, seed: int = 0, epilogue: tuple[Epilogue, ...] = (),
+                 numerics: Numerics = Numerics.FLOAT32):
         self.shape = shape
         self.x, self.w, bias = reference.operands(shape, settings.generator(seed))
         self.bias = bias if Epilogue.BIAS in epilogue else None
-        self.expected = reference.expected(self.x, self.w, shape, bias=self.bias, epilogue=epilogue)
+        self.expected = reference.expected(self.x, self.w, shape, bias=self.bias, epilogue=epilogue,
+                                           numerics=numerics)
 
     def check(self, got: Any, what: str = "") -> None:
         self.expected.check(to_host(got), what)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections import Counter
+
 import pytest
 
 from tests import checks, drawn, settings
+from tests.cases import Case
 from tests.gpu import support
+from warpconv.codegen.shape import ConvShape
 
 pytestmark = pytest.mark.gpu
 
@@ -14,31 +17,28 @@ SIZES_EACH = 20
 PARTS = 10
 
 
-def kernels(part: int) -> tuple[list, np.random.Generator]:
-    """A part's kernels and the generator that goes on to draw their sizes."""
-    rng = settings.generator(part)
-    choose = drawn.numpy_choose(rng)
+def draw(part: int) -> list[tuple[Case, tuple[ConvShape, ...]]]:
+    """A part's kernels, each with image sizes that its planner takes."""
+    choose = drawn.numpy_choose(settings.generator(part))
     wanted = max(1, -(-settings.drawn_on_gpu() // (SIZES_EACH * PARTS)))
     found: list = []
     while len(found) < wanted:
-        case = drawn.draw_case(choose)
-        if drawn.accepted(case):
-            found.append(case)
-    return found, rng
+        one = drawn.draw_layer_and_case(choose)
+        if one is not None:
+            case, shape = one
+            more = (drawn.draw_shape(choose, case, arch=support.arch()) for _ in range(SIZES_EACH - 1))
+            found.append((case, (shape, *(shape for shape in more if shape is not None))))
+    return found
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_values(part, record_property):
-    cases, rng = kernels(part)
-    support.build_ahead(cases)
+    layers = draw(part)
+    support.build_ahead([case for case, _ in layers], dict(layers))
     done = 0
-    for case in cases:
-        kernel = support.kernel_of(case.plan(support.arch()))
-        for _ in range(SIZES_EACH):
-            shape = drawn.draw_shape(drawn.numpy_choose(rng), case)
-            if shape is not None:
-                checks.check_kernel(kernel, shape, seed=done)
-                done += 1
+    for case, shapes in layers:
+        done += checks.check_case(case, shapes, support.kernel_of, arch=support.arch(), seed=done)
     record_property("drawn", done)
-    print(f"seed {settings.seed}, part {part}: {len(cases)} kernels, {done} layers")
-    assert done >= 0.9 * min(SIZES_EACH * len(cases), settings.drawn_on_gpu())
+    kinds = Counter(case.algorithm for case, _ in layers)
+    print(f"seed {settings.seed}, part {part}: {len(layers)} kernels {dict(kinds)}, {done} layers")
+    assert done >= 0.9 * min(SIZES_EACH * len(layers), settings.drawn_on_gpu())

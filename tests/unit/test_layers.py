@@ -6,7 +6,7 @@ import pytest
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, FileError, ShapeError, WarpconvError
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue
+from warpconv.codegen.spec import Epilogue, Numerics
 from warpconv.runtime.layers import NamedLayer, default_name, read_layers, shipped
 
 FULL = """
@@ -46,6 +46,39 @@ def test_every_field(tmp_path):
     assert (one.name, one.algorithm, dict(one.settings)) == ("one", "direct", {"k_tile": 3})
     assert one.plan("sm_80").options.k_tile == 3
     assert (two.name, two.shape.stride, two.epilogue, two.algorithm) == ("conv2.x", (2, 2), (Epilogue.RELU,), "auto")
+
+
+def test_type_layout_and_arithmetic(tmp_path):
+    """Sizes stand in the layout's order, as on the command line."""
+    text = """
+        [defaults]
+        layout = "NHWC"
+        dtype = "bfloat16"
+        [layer.a]
+        input = [2, 30, 40, 8]
+        filter = [8, 3, 3]
+        groups = 8
+        accumulate = "float16"
+        """
+    made, = read_layers(write(tmp_path, text))
+    assert made.shape == ConvShape(n=2, c=8, h=30, w=40, k=8, r=3, s=3, groups=8, dtype="bfloat16", layout="NHWC")
+    assert made.numerics is Numerics.FLOAT16
+    with pytest.raises(ArgumentError) as caught:
+        read_layers(write(tmp_path, text.replace('"NHWC"', '"HWCN"')))
+    assert caught.value.argument == "layer.a.layout" and "NHWC" in caught.value.hint
+    with pytest.raises(ArgumentError) as caught:
+        read_layers(write(tmp_path, text.replace("[2, 30, 40, 8]", "[2, 30, 40]")))
+    assert caught.value.hint == "[N, H, W, C]"
+    with pytest.raises(ArgumentError) as caught:
+        read_layers(write(tmp_path, text.replace('"float16"', '"int8"')))
+    assert caught.value.argument == "layer.a.accumulate"
+
+
+def test_names_tell_types_layouts_and_arithmetic_apart():
+    shape = ConvShape(c=8, h=30, w=40, k=8, r=3, s=3)
+    names = {default_name(ConvShape(c=8, h=30, w=40, k=8, r=3, s=3, dtype=dtype, layout=layout), numerics=numerics)
+             for dtype in ("float32", "float16", "bfloat16") for layout in ("NCHW", "NHWC") for numerics in Numerics}
+    assert len(names) == 12 and default_name(shape) in names and "float32" not in default_name(shape)
 
 
 def test_json_is_the_same_tree(tmp_path):

@@ -6,10 +6,16 @@ import pytest
 
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.measure import affordable, blocks_shape, measure, measure_unit, reduced
+from warpconv.codegen.spec import Numerics
+from warpconv.runtime import reference
+from warpconv.runtime.measure import affordable, blocks_shape, measure, measure_unit, operands, reduced
 
 LAYERS = [("direct", dict(c=2, h=64, w=64, k=1, r=3, s=3), {}),
           ("direct", dict(c=1, h=64, w=64, k=2, r=4, s=3, stride=(2, 1), dilation=(1, 2), padding=1), {}),
+          ("direct", dict(c=2, h=64, w=64, k=2, r=3, s=3, dtype="bfloat16"), {"k_tile": 2}),
+          ("direct", dict(c=32, h=64, w=64, k=32, r=3, s=3, groups=32, padding=1, layout="NHWC"), {}),
+          ("direct", dict(c=6, h=64, w=64, k=64, r=3, s=2, stride=2, dtype="float16", layout="NHWC"), {"k_tile": 2}),
+          ("direct", dict(c=64, h=64, w=64, k=512, r=3, s=3, padding=1, layout="NHWC"), {}),
           ("reuse", dict(c=1, h=64, w=64, k=1, r=5, s=5, padding=2), {"edges": "direct"}),
           ("reuse", dict(c=1, h=64, w=64, k=1, r=5, s=5, padding=2), {"edges": "predicated"}),
           ("reuse", dict(c=2, h=64, w=64, k=2, r=3, s=3, padding=1), {"exchange": "none", "warp_columns": "2"}),
@@ -20,8 +26,9 @@ LAYERS = [("direct", dict(c=2, h=64, w=64, k=1, r=3, s=3), {}),
 def test_one_warp_loads_what_was_planned(algorithm, sizes, settings):
     plan = plan_layer(ConvShape(**sizes), algorithm=algorithm, settings=settings)
     unit = measure_unit(plan)
-    assert unit.warp_loads == plan.cost.warp_loads
-    assert unit.shuffles == plan.cost.shuffles
+    assert unit.plan.settings() == plan.settings()
+    assert unit.warp_loads == unit.plan.cost.warp_loads
+    assert unit.shuffles == unit.plan.cost.shuffles
 
 
 def test_a_measurement_sums_and_compares():
@@ -33,6 +40,24 @@ def test_a_measurement_sums_and_compares():
     assert found.buffers["y"].store_bytes == 4 * 2 * 3 * 18 * 38
     assert found.buffers["x"].load_bytes == 4 * 2 * 3 * 18 * 38 * 18
     assert measure(plan, shape, seed=1).buffers == found.buffers
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_nhwc_depthwise_reads_and_writes_whole_sectors(dtype):
+    """Neighbouring threads take neighbouring channels: a warp's request touches as few sectors as its bytes fill."""
+    shape = ConvShape(n=2, c=64, h=12, w=20, k=64, r=3, s=3, groups=64, dtype=dtype, layout="NHWC")
+    found = measure(plan_layer(shape, algorithm="direct"), shape)
+    x, y = found.buffers["x"], found.buffers["y"]
+    assert found.accuracy.within
+    assert 32 * x.load_sectors == x.load_bytes and 32 * y.store_sectors == y.store_bytes
+    assert y.store_bytes == shape.dtype.itemsize * 2 * 64 * 10 * 18
+
+
+def test_half_arithmetic_is_measured_against_its_own_bound():
+    shape = ConvShape(c=2, h=9, w=9, k=2, r=3, s=3, dtype="float16")
+    plan = plan_layer(shape, algorithm="direct")
+    assert measure(plan, shape).accuracy.bound < 0.01 < reference.reference(
+        *operands(plan, shape)[:2], shape, numerics=Numerics.FLOAT16).bound.max()
 
 
 def test_layers_that_would_take_long_are_reduced_with_their_plan_values():

@@ -7,7 +7,8 @@
 
 namespace warpcpu {
 
-constexpr uint16_t kManyReaders = 0xffff;
+constexpr uint16_t kManyReaders = 0xffff;          // in several warps
+constexpr uint16_t kManyOfWarp = 0x8000;           // in one: its number is added
 constexpr uint32_t kAtomicWriter = 0xffffffff, kManyThreads = 0xfffffffe;
 
 Checker::Checker(Launch &launch) : launch_(launch) {
@@ -106,6 +107,11 @@ bool Checker::shared_access(const Touch &touch) {
 bool Checker::is_ordered(const Thread &thread, unsigned other, uint32_t time) const {
     if (time < barrier_time_) return true;
     if (other == kManyReaders) return false;
+    if (other >= kManyOfWarp) {                    // a __syncwarp of all lanes since
+        bool all = other - kManyOfWarp == thread.number / kLanes;
+        for (uint32_t met : thread.ordered_with) all &= time < met;
+        return all;
+    }
     if (other == thread.number) return true;
     return other / kLanes == thread.number / kLanes && time < thread.ordered_with[other % kLanes];
 }
@@ -123,13 +129,15 @@ void Checker::check_shared_byte(const Touch &touch, uintptr_t offset) {
     if (touch.write && byte.read_time >= block_time_ && !is_ordered(thread, byte.reader, byte.read_time))
         thread.worker->fault(thread, WCPU_SHARED_RACE, "writes %s, which %s has read with no barrier between",
                              shared_place(offset, place),
-                             byte.reader == kManyReaders ? "another thread of the block" : "one other thread");
+                             byte.reader >= kManyOfWarp ? "another thread of the block" : "one other thread");
     if (touch.write) {
         byte.write_time = now_;
         byte.writer = thread.number;
     } else {
         const bool first = byte.read_time < block_time_ || is_ordered(thread, byte.reader, byte.read_time);
-        byte.reader = first ? thread.number : kManyReaders;
+        const unsigned warp = thread.number / kLanes;
+        const bool same_warp = byte.reader >= kManyOfWarp ? byte.reader == kManyOfWarp + warp : byte.reader / kLanes == warp;
+        byte.reader = first ? thread.number : same_warp ? kManyOfWarp + warp : kManyReaders;
         byte.read_time = now_;
     }
 }

@@ -23,7 +23,7 @@ struct Range {
 // What is known of a byte of shared memory. Times are those of Checker::now_; 0 is before everything.
 struct SharedByte {
     uint32_t write_time = 0, read_time = 0;
-    uint16_t writer = 0, reader = 0;  // threads of the block; of several readers since a barrier, kManyReaders
+    uint16_t writer = 0, reader = 0;  // threads of the block; several readers since a barrier: kManyOfWarp + warp, or kManyReaders
 };
 
 // Checks the accesses of one worker, which runs one block at a time.

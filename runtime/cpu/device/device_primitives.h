@@ -11,6 +11,16 @@
 //   wc_half_low_to_float      low (high) half of a word -> float       exact
 //   wc_floats_to_halves       two floats -> a word                     as above (wc_floats_to_bfloat16s too)
 //   wc_fma_halves             a * b + c on both halves of words        once, to nearest even (wc_fma_bfloat16s too)
+//   wc_copy_async_16          16 (8, 4) bytes, global to shared; here  -
+//                             at once, on a GPU by wc_copy_async_wait
+//   wc_copy_async_if_16       the same for lanes that take part        -
+//   wc_copy_async_or_zero_16  the same, or zeros and nothing read      -
+//   wc_copy_async_commit      groups copies; .._wait_but waits for     -
+//                             all groups but the youngest few
+//   wc_load_matrices_4        8 x 8 matrices from shared memory to all   -
+//                             lanes (wc_load_matrices_2 too)
+//   wc_mma_halves_16          matrix product on tensor cores, added to   products exact, each sum to
+//                             floats (_8, wc_mma_bfloat16s_16 and _8)    nearest; a GPU truncates
 //
 // NaNs come out as the one quiet NaN that cvt.rn gives: 0x7fff for both 16-bit types.
 #pragma once
@@ -70,4 +80,88 @@ __forceinline__ unsigned wc_fma_bfloat16s(unsigned a, unsigned b, unsigned c) {
         wcpu_to_odd((double)wc_bfloat16_to_float(a) * wc_bfloat16_to_float(b) + wc_bfloat16_to_float(c)),
         wcpu_to_odd((double)wc_bfloat16_to_float(a >> 16) * wc_bfloat16_to_float(b >> 16)
                     + wc_bfloat16_to_float(c >> 16)));
+}
+
+// One access of each memory, as wide as on a GPU, at the address of the call.
+__forceinline__ void wc_copy_async_4(void *to, const void *from) { *(unsigned *)to = *(const unsigned *)from; }
+__forceinline__ void wc_copy_async_8(void *to, const void *from) { *(uint2 *)to = *(const uint2 *)from; }
+__forceinline__ void wc_copy_async_16(void *to, const void *from) { *(uint4 *)to = *(const uint4 *)from; }
+__forceinline__ void wc_copy_async_wait() {}
+__forceinline__ void wc_copy_async_if_4(bool takes_part, void *shared, const void *global) {
+    if (takes_part) wc_copy_async_4(shared, global);
+}
+__forceinline__ void wc_copy_async_or_zero_4(bool takes_part, void *shared, const void *global, bool inside) {
+    if (takes_part && inside) wc_copy_async_4(shared, global);
+    else if (takes_part) *(unsigned *)shared = 0;
+}
+__forceinline__ void wc_copy_async_if_8(bool takes_part, void *shared, const void *global) {
+    if (takes_part) wc_copy_async_8(shared, global);
+}
+__forceinline__ void wc_copy_async_or_zero_8(bool takes_part, void *shared, const void *global, bool inside) {
+    if (takes_part && inside) wc_copy_async_8(shared, global);
+    else if (takes_part) *(uint2 *)shared = uint2(0, 0);
+}
+__forceinline__ void wc_copy_async_if_16(bool takes_part, void *shared, const void *global) {
+    if (takes_part) wc_copy_async_16(shared, global);
+}
+__forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void *shared, const void *global, bool inside) {
+    if (takes_part && inside) wc_copy_async_16(shared, global);
+    else if (takes_part) *(uint4 *)shared = uint4(0, 0, 0, 0);
+}
+__forceinline__ void wc_copy_async_commit() {}
+__forceinline__ void wc_copy_async_wait_but() {}
+
+// All 32 lanes take part in what follows. Each row of a matrix is read by the lane that has its address, in one access.
+__forceinline__ unsigned wcpu_word_of_row(uint4 row, int matrix) {
+    const int lane = wcpu_lane(), source = 8 * matrix + lane / 4;
+    const unsigned long long low = __shfl_sync(0xffffffffu, row.x | (unsigned long long)row.y << 32, source);
+    const unsigned long long high = __shfl_sync(0xffffffffu, row.z | (unsigned long long)row.w << 32, source);
+    return (unsigned)((lane & 2 ? high : low) >> (lane & 1 ? 32 : 0));
+}
+__forceinline__ void wc_load_matrices_4(unsigned &a, unsigned &b, unsigned &c, unsigned &d, const void *address) {
+    const uint4 row = *(const uint4 *)address;
+    a = wcpu_word_of_row(row, 0);
+    b = wcpu_word_of_row(row, 1);
+    c = wcpu_word_of_row(row, 2);
+    d = wcpu_word_of_row(row, 3);
+}
+__forceinline__ void wc_load_matrices_2(unsigned &a, unsigned &b, const void *address) {
+    uint4 row(0, 0, 0, 0);
+    if (wcpu_lane() < 16) row = *(const uint4 *)address;
+    a = wcpu_word_of_row(row, 0);
+    b = wcpu_word_of_row(row, 1);
+}
+
+// Lane 4 g + t has columns 2 t, 2 t + 1 (and 8 further) of rows g and g + 8 of a, and those rows of column g of b; it makes
+// columns 2 t, 2 t + 1 of rows g and g + 8 of c. `words`: 2 for 16 columns of a, 1 for 8.
+template <class ToFloat>
+__noinline__ void wcpu_mma(float4 &c, const unsigned (&a)[4], const unsigned (&b)[2], int words, ToFloat to_float) {
+    const int group = wcpu_lane() / 4 * 4, column = wcpu_lane() % 4 * 8;
+    float *sums[2][2] = {{&c.x, &c.y}, {&c.z, &c.w}};
+    unsigned long long rows[2][4], columns[2][4];
+    for (int t = 0; t < 4; ++t)
+        for (int i = 0; i < 2; ++i) {
+            rows[i][t] = i < words ? __shfl_sync(0xffffffffu, a[2 * i] | (unsigned long long)a[2 * i + 1] << 32, group + t) : 0;
+            columns[i][t] = __shfl_sync(0xffffffffu, b[0] | (unsigned long long)b[1] << 32, column + 4 * i + t);
+        }
+    for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 2; ++j)
+            for (int word = 0; word < words; ++word)
+                for (int t = 0; t < 4; ++t) {
+                    const unsigned of_a = (unsigned)(rows[word][t] >> 32 * i), of_b = (unsigned)(columns[j][t] >> 32 * word);
+                    *sums[i][j] += to_float((unsigned short)of_a) * to_float((unsigned short)of_b);
+                    *sums[i][j] += to_float((unsigned short)(of_a >> 16)) * to_float((unsigned short)(of_b >> 16));
+                }
+}
+__forceinline__ void wc_mma_halves_16(float4 &c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+    wcpu_mma(c, {a0, a1, a2, a3}, {b0, b1}, 2, wc_half_to_float);
+}
+__forceinline__ void wc_mma_halves_8(float4 &c, unsigned a0, unsigned a1, unsigned b0) {
+    wcpu_mma(c, {a0, a1, 0, 0}, {b0, 0}, 1, wc_half_to_float);
+}
+__forceinline__ void wc_mma_bfloat16s_16(float4 &c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+    wcpu_mma(c, {a0, a1, a2, a3}, {b0, b1}, 2, wc_bfloat16_to_float);
+}
+__forceinline__ void wc_mma_bfloat16s_8(float4 &c, unsigned a0, unsigned a1, unsigned b0) {
+    wcpu_mma(c, {a0, a1, 0, 0}, {b0, 0}, 1, wc_bfloat16_to_float);
 }

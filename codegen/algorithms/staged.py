@@ -1,0 +1,271 @@
+"""``staged``: depthwise convolution of small NCHW planes, staged in shared memory a group of planes at a time.
+
+Planes lie one after another in memory, so a group of them is one stretch that is copied in and out in wide accesses,
+whatever the width of a row. A thread makes a strip of ``rows`` output rows of one plane, all columns of them. Height
+and width are in the text: taps in the padding are not emitted, and every offset is a constant. Outputs take the place
+of the consumed inputs and leave as one stretch, too. The text's numbers are made in codegen.algorithms.staged_numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Iterable
+
+from ..arch import REGISTER_FILE
+from ..dtypes import Layout
+from ..errors import UnsupportedSpec
+from ..plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program, Role
+from ..shape import ConvShape
+from ..spec import KernelSpec
+from .base import DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments
+from .staged_numbers import (Stage, StagedNumbers, StagedOptions, Weights, StripCost, multiprocessors, numbers_of,
+                             output_size, shared_of, strip_cost)
+
+LARGEST_PLANE = 1024          # elements; larger planes have rows wide enough for a warp
+WEIGHTS_HELD = 49             # weights that a thread keeps in registers by default
+MOST_REGISTERS = 168          # planned registers beyond which it may spill
+COMFORTABLE_REGISTERS = 140   # up to which the default number of rows goes
+MOST_SUMS = 56                # of a thread by default: with 64 the compiler, which loads rows ahead, spills
+EASY_REGISTERS = 112          # more of them leave fewer warps to hide latencies
+QUARTERS = 4                  # of a multiprocessor: each has its own warps and a quarter of the registers
+MOST_BLOCKS = 16              # resident on a multiprocessor, on every architecture
+SHARED_RESERVED = 1024        # bytes of shared memory that the system takes of each block
+MOST_TEXT = 6000              # FMAs in the text; beyond it compiling takes long
+COMFORTABLE_TEXT = 2500       # 40 kB of instructions, which an instruction cache holds
+THREADS_WANTED = 256          # of a block, at most, by default
+FEWEST_THREADS = 64           # below which planes that divide K are not worth it
+GROUP_BYTES = 32 * 1024       # of a group's planes, at most, by default
+IN_FLIGHT_WANTED = 64 * 1024  # bytes that a multiprocessor of 1/132 of 4.2 TB/s has to have under way, about
+MOST_GROUPS = 2**20           # blocks of a grid; its step over groups then stays within an int
+PLANES = (64, 32, 16, 8)      # of a group
+
+
+def supports(spec: KernelSpec) -> str | None:
+    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NCHW,))
+    if refusal is None and spec.channels != 1:
+        refusal = f"{spec.channels} channels in a group (planes are staged for depthwise layers: C = groups)"
+    return refusal
+
+
+def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> StagedOptions:
+    """Height and width of the shape; weights in registers while they are few. The rest follows when it is planned."""
+    options = StagedOptions(
+        weights=Weights.REGISTERS if spec.r * spec.s <= WEIGHTS_HELD else Weights.SHARED,
+        stage=Stage.ASYNC if spec.arch.major >= 8 else Stage.REGISTERS)
+    return options if shape is None else replace(options, height=shape.h, width=shape.w)
+
+
+def _complete(spec: KernelSpec, options: StagedOptions) -> StagedOptions:
+    """Fill in the values that follow from the others where they were left at DERIVED: the rows of a strip that take the
+    fewest instructions, planes for about 256 threads, two buffers where the blocks that registers allow would have too
+    few bytes under way."""
+    if options.rows == DERIVED:
+        options = replace(options, rows=_default_rows(spec, options))
+    if options.planes == DERIVED:
+        options = replace(options, planes=_default_planes(spec, options))
+    if options.buffers == DERIVED:
+        options = replace(options, buffers=_default_buffers(spec, options))
+    return options
+
+
+def _default_rows(spec: KernelSpec, options: StagedOptions) -> int:
+    """Output rows of a strip: the fewest instructions, weighed with the registers they take; rows that divide P, where
+    there are some, so that all strips are whole."""
+    p, q = output_size(spec, options)
+    best, best_score = 1, float("inf")
+    dividing = [rows for rows in range(1, p + 1) if p % rows == 0]
+    for rows in dividing if len(dividing) > 2 else range(1, p + 1):
+        cost = strip_cost(spec, replace(options, rows=rows))
+        comfortable = cost.registers <= COMFORTABLE_REGISTERS and cost.text <= COMFORTABLE_TEXT
+        if rows > 1 and (rows * q > MOST_SUMS or not comfortable):
+            continue
+        score = cost.instructions * -(-p // rows) * max(1.0, cost.registers / EASY_REGISTERS)
+        if score < best_score:
+            best, best_score = rows, score
+    return best
+
+
+def _default_planes(spec: KernelSpec, options: StagedOptions) -> int:
+    """The most planes that keep a block small; those that divide K first, for then no group is cut or mixed."""
+    p, q = output_size(spec, options)
+    strips = -(-p // options.rows)
+    plane = max(options.height * options.width, p * q) * spec.dtype.itemsize
+    offered = [n for n in PLANES if n % spec.filters == 0] or [spec.filters * max(1, 32 // spec.filters)]
+    fitting = [n for n in offered if n * strips <= THREADS_WANTED and n * plane <= GROUP_BYTES] or [offered[-1]]
+    dividing = [n for n in fitting if spec.k % n == 0 and n * strips >= FEWEST_THREADS]
+    return (dividing or fitting)[0]
+
+
+def _default_buffers(spec: KernelSpec, options: StagedOptions) -> int:
+    if options.stage is Stage.REGISTERS or spec.k % options.planes or _refusal(spec, replace(options, buffers=2)):
+        return 1
+    single = numbers_of(spec, replace(options, buffers=1))
+    held = _resident(spec, single, strip_cost(spec, options))
+    return 1 if held * single.buffer_bytes >= IN_FLIGHT_WANTED else 2
+
+
+def plan(spec: KernelSpec, options: StagedOptions) -> KernelPlan:
+    refusal = supports(spec) or _size_refusal(spec, options)
+    if refusal is None:
+        options = _complete(spec, options)
+        refusal = _refusal(spec, options)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    numbers, strip = numbers_of(spec, options), strip_cost(spec, options)
+    if options.min_blocks == DERIVED:
+        options = replace(options, min_blocks=_resident(spec, numbers, strip))
+    if numbers.threads * options.min_blocks > spec.arch.resident_threads:
+        raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} "
+                                    f"holds {spec.arch.resident_threads} threads")
+    arguments = _arguments(spec, options, numbers)
+    launch = Launch(entry=spec.name, grid=(_blocks(spec, options, numbers), Blocks(), Blocks()),
+                    block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in arguments),
+                    shared_bytes=numbers.shared_bytes)
+    return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("staged.cu.jinja",),
+                      cost=_cost(spec, options), program=Program(arguments=arguments, steps=(launch,)),
+                      phrase=_phrase(options, numbers), notes=_notes(spec, options, numbers, strip))
+
+
+def _size_refusal(spec: KernelSpec, options: StagedOptions) -> str | None:
+    """Why planes of this height and width cannot be served, or None."""
+    if DERIVED in (options.height, options.width):
+        return "height and width stand in its text: plan it for a shape, or set height and width"
+    if options.height * options.width > LARGEST_PLANE:
+        return (f"a plane of {options.height} x {options.width} elements (at most {LARGEST_PLANE}: larger ones have "
+                f"wide rows)")
+    p, q = output_size(spec, options)
+    if min(p, q) < 1:
+        return f"no output: the filter is larger than the padded plane of {options.height} x {options.width}"
+    if p * q > 2 * LARGEST_PLANE:
+        return f"an output plane of {p} x {q} elements (at most {2 * LARGEST_PLANE})"
+    return None
+
+
+def _refusal(spec: KernelSpec, options: StagedOptions) -> str | None:
+    """Why these plan values cannot be had, or None."""
+    p, _ = output_size(spec, options)
+    if options.rows > p:
+        return f"rows = {options.rows} of {p} output rows"
+    if options.planes % spec.filters:
+        return f"planes = {options.planes} is no multiple of K/groups = {spec.filters}"
+    threads = options.planes * -(-p // options.rows)
+    if threads > 1024:
+        return f"a block of {threads} threads (at most 1024): fewer planes, or more rows a strip"
+    if options.buffers > 2:
+        return f"buffers = {options.buffers} (1 or 2)"
+    if options.stage is Stage.ASYNC and spec.arch.major < 8:
+        return f"{spec.arch} has no asynchronous copies: stage=registers"
+    if options.buffers == 2 and options.stage is Stage.REGISTERS:
+        return "two buffers are filled by asynchronous copies: stage=async, or buffers=1"
+    if options.buffers == 2 and spec.k % options.planes:
+        return (f"buffers = 2 needs planes that divide K = {spec.k}, so that a block keeps its filters; planes = "
+                f"{options.planes}")
+    if options.vector not in (1, 2, 4, 8):
+        return f"vector = {options.vector} elements a copy (1, 2, 4 or 8)"
+    return _resource_refusal(spec, options)
+
+
+def _resource_refusal(spec: KernelSpec, options: StagedOptions) -> str | None:
+    strip, numbers = strip_cost(spec, options), numbers_of(spec, options)
+    if options.stage is Stage.ASYNC and min(numbers.copy_in.bytes, 16) < 4:
+        return (f"asynchronous copies of {numbers.copy_in.bytes} bytes (at least 4): more planes, a larger vector, or "
+                f"stage=registers")
+    if strip.registers > MOST_REGISTERS:
+        return (f"{strip.registers} registers for {options.rows} rows of outputs (at most {MOST_REGISTERS}): fewer "
+                f"rows, or weights=shared")
+    if strip.text > MOST_TEXT:
+        return f"{strip.text} FMAs in the text (at most {MOST_TEXT})"
+    if numbers.shared_bytes > shared_of(spec.arch):
+        return f"{numbers.shared_bytes} bytes of shared memory for a block ({spec.arch} has {shared_of(spec.arch)})"
+    return None
+
+
+def _resident(spec: KernelSpec, numbers: StagedNumbers, strip: StripCost) -> int:
+    """Blocks that a multiprocessor holds: by registers, and by shared memory."""
+    warps = -(-numbers.threads // 32)
+    by_registers = QUARTERS * (REGISTER_FILE // QUARTERS // (32 * -(-strip.registers // 8) * 8))
+    by_threads = spec.arch.resident_threads // 32
+    return max(1, min(MOST_BLOCKS, min(by_registers, by_threads) // warps,
+                      shared_of(spec.arch) // (numbers.shared_bytes + SHARED_RESERVED)))
+
+
+def _arguments(spec: KernelSpec, options: StagedOptions, numbers: StagedNumbers) -> tuple[Argument, ...]:
+    p, q = output_size(spec, options)
+    sizes = {"H": options.height, "W": options.width, "P": p, "Q": q}
+    aligned = {"x": numbers.copy_in.bytes, "y": numbers.copy_out.bytes}
+    return tuple(replace(a, exactly=sizes.get(a.name)) if a.role is Role.SIZE else
+                 replace(a, multiple_of=aligned.get(a.name, 1)) for a in layer_arguments(spec))
+
+
+def _blocks(spec: KernelSpec, options: StagedOptions, numbers: StagedNumbers) -> Blocks:
+    """At least a block per group (too many return at once); with two buffers as many as are resident, and a multiple of
+    the groups of an image, so that a block meets the same filters again."""
+    if spec.k % options.planes:
+        images = max(1, options.planes // spec.k)
+        return Blocks(of=Dimension.N, add=images - 1, per=images, times=-(-spec.k // options.planes), limit=MOST_GROUPS)
+    groups = spec.k // options.planes
+    limit = MOST_GROUPS
+    if options.buffers == 2:
+        limit = groups * max(1, multiprocessors(spec.arch) * options.min_blocks // groups)
+    return Blocks(of=Dimension.N, times=groups, limit=limit)
+
+
+def _cost(spec: KernelSpec, options: StagedOptions) -> Cost:
+    numbers, strip = numbers_of(spec, options), strip_cost(spec, options)
+    outputs = numbers.p * numbers.q * options.planes
+    return Cost(unit=f"group of {options.planes} planes", shuffles=0,
+                warp_loads=_requests(numbers.copy_in.count, numbers.threads), fma=strip.text,
+                registers=strip.registers, direct_loads=-(-outputs * spec.r * spec.s // 32),
+                no_spills=strip.registers <= MOST_REGISTERS)
+
+
+def _requests(accesses: int, threads: int) -> int:
+    """Warp instructions that make so many accesses, thread by thread in turn."""
+    rounds, rest = divmod(accesses, threads)
+    return rounds * -(-threads // 32) + -(-rest // 32)
+
+
+def _phrase(options: StagedOptions, numbers: StagedNumbers) -> str:
+    buffers = "two buffers in turn" if options.buffers == 2 else "one buffer"
+    return (f"groups of {options.planes} planes of {options.height} x {options.width} in shared memory ({buffers}), a "
+            f"thread makes {options.rows} output rows of one plane, {numbers.threads} threads a block")
+
+
+def _notes(spec: KernelSpec, options: StagedOptions, numbers: StagedNumbers, strip: StripCost) -> tuple[str, ...]:
+    instructions = warp_instructions(spec, options) * 32 / (numbers.p * numbers.q * options.planes)
+    moved = (numbers.copy_in.group + numbers.copy_out.group) * spec.dtype.itemsize
+    notes = [f"a group moves {moved} bytes; about {instructions:.1f} instructions an output",
+             f"{numbers.shared_bytes} bytes of shared memory a block, {_resident(spec, numbers, strip)} blocks a "
+             f"multiprocessor"]
+    if numbers.cut:
+        notes.append(f"{options.planes} planes do not divide K = {spec.k}: the last group may be cut")
+    return tuple(notes)
+
+
+def space(spec: KernelSpec) -> Iterable[StagedOptions]:
+    """Plan values around the defaults; height and width are those of the shape, added by whoever tunes."""
+    stages = (Stage.ASYNC, Stage.REGISTERS) if spec.arch.major >= 8 else (Stage.REGISTERS,)
+    return [StagedOptions(rows=rows, planes=planes, buffers=buffers, stage=stage, weights=weights)
+            for rows in (1, 2, 3, 4, 5, 7, 14) for planes in PLANES for buffers in (1, 2) for stage in stages
+            for weights in Weights if planes % spec.filters == 0 and not (buffers == 2 and stage is Stage.REGISTERS)]
+
+
+def warp_instructions(spec: KernelSpec, options: StagedOptions) -> float:
+    """Modelled warp instructions of one group: the strips, and both copies."""
+    numbers, strip = numbers_of(spec, options), strip_cost(spec, options)
+    warps = -(-numbers.threads // 32)
+    return (strip.typical * numbers.threads / 32 + 5 * (numbers.copy_in.count + numbers.copy_out.count) / 32
+            + (0 if options.buffers == 2 else 4 * options.planes * spec.r * spec.s / 32) + 20 * warps)
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """Warp instructions of all groups; a cut group counts whole. A plane that comes alone is one block's work, which
+    leaves the other multiprocessors idle."""
+    groups = -(-shape.n * shape.k // plan.options.planes)
+    idle = multiprocessors(plan.spec.arch) if shape.c == shape.k == 1 else 1
+    return groups * idle * warp_instructions(plan.spec, plan.options)
+
+
+ALGORITHM = Algorithm(name="staged", options=StagedOptions, supports=supports, defaults=defaults, plan=plan,
+                      space=space, estimate=estimate,
+                      summary="groups of small planes staged in shared memory, a thread per strip of rows; depthwise")

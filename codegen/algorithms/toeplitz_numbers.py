@@ -1,0 +1,156 @@
+"""Plan values of ``toeplitz``, and every number and name that its template writes."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from ..spec import KernelSpec
+from .base import DERIVED
+
+LANES = 32
+TILE_ROWS = 16                # output rows of one matrix instruction
+BLOCK_COLUMNS = 8             # output columns of one, and the columns of one matrix of the image
+QUAD = 4                      # lanes that hold one row of a tile
+STEPS_AHEAD = 1               # bands that are copied while one is computed
+
+
+class Walk(enum.Enum):
+    """What a team of warps goes through while its filter stays."""
+
+    BANDS = "bands"      # down a strip of one plane, band by band; rows that two bands share stay in a ring
+    PLANES = "planes"    # whole planes of image after image, in two buffers
+
+
+class Weights(enum.Enum):
+    """Where a lane finds its words of the banded filter matrix."""
+
+    REGISTERS = "registers"
+    SHARED = "shared"        # read again for every tile
+
+
+@dataclass(frozen=True)
+class ToeplitzOptions:
+    """Plan values. A warp makes 16 rows of ``tiles`` times 8 columns at a time; ``warp_columns`` x ``warp_rows`` warps
+    share a patch, ``warp_planes`` such teams make a block; copies to shared memory are of ``vector`` elements, stores of
+    ``store_vector``. walk=bands: a block makes ``sub_block_rows`` rows; walk=planes: planes of up to ``height`` x
+    ``width`` elements, of ``images`` images one after another. The compiler leaves registers for ``min_blocks`` blocks."""
+
+    walk: Walk = Walk.BANDS
+    tiles: int = 8
+    warp_columns: int = 4
+    warp_rows: int = 1
+    warp_planes: int = 1
+    vector: int = 8
+    store_vector: int = 8
+    weights: Weights = Weights.REGISTERS
+    sub_block_rows: int = 256
+    height: int = DERIVED
+    width: int = DERIVED
+    images: int = 8
+    min_blocks: int = DERIVED
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Eight input columns of one filter row: block ``block`` from where a tile begins."""
+
+    row: int
+    block: int
+
+
+@dataclass(frozen=True)
+class Product:
+    """One matrix instruction for each tile: one slice or two."""
+
+    name: str            # of its registers: filter_<number>
+    slices: tuple[Slice, ...]
+    ready: int           # the filter row after whose loads it can be done
+
+
+@dataclass(frozen=True)
+class BlockLoad:
+    """One load of matrices: columns of one block or two neighbouring ones."""
+
+    blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ToeplitzNumbers:
+    """What the template writes; elements unless a name says otherwise."""
+
+    threads: int
+    team_warps: int
+    span: int                    # output columns of a team
+    band: int                    # output rows of a team at a time
+    margin: int                  # image columns before a team's first output column, in its patch
+    offset: int                  # columns of a tile's first block that no output needs
+    slices: int                  # blocks of eight columns that a tile needs
+    blocks: int                  # blocks that a warp loads for each filter row
+    loads: tuple[BlockLoad, ...]
+    products: tuple[Product, ...]
+    patch_columns: int
+    pitch: int                   # an odd number of 16 bytes: eight rows lie in different banks
+    rows: int                    # rows of a team's ring or buffer
+    first_rows: int              # rows that the first band needs
+    buffers: int
+    patch: int                   # of all teams
+    copy_columns: int            # columns of a row that are copied
+    copy_chunks: int             # copies for them
+    copy_words: int              # words of one of the two copies of a padded filter row
+    row_words: int               # of both
+    filter_words: int            # of a plane's filter
+    quads: tuple[tuple[int, ...], ...]   # tiles whose rows are regrouped together
+    most_rows: int               # output rows and columns that walk=planes has room for
+    most_columns: int
+
+    @property
+    def shared_bytes(self) -> int:
+        return 2 * self.patch + 4 * self.filter_words
+
+
+def slices_of(spec: KernelSpec) -> int:
+    """Blocks of eight columns that hold the input of a tile of eight outputs."""
+    margin = -(-spec.padding[1][0] // BLOCK_COLUMNS) * BLOCK_COLUMNS
+    return -(-(margin - spec.padding[1][0] + BLOCK_COLUMNS - 1 + spec.s) // BLOCK_COLUMNS)
+
+
+def products_of(spec: KernelSpec) -> tuple[Product, ...]:
+    """Slices in the order of rows and columns, two to an instruction, the last alone if their number is odd."""
+    slices = [Slice(row, block) for row in range(spec.r) for block in range(slices_of(spec))]
+    pairs = [tuple(slices[i:i + 2]) for i in range(0, len(slices), 2)]
+    return tuple(Product(f"filter_{i}", pair, pair[-1].row) for i, pair in enumerate(pairs))
+
+
+def filter_registers(spec: KernelSpec) -> int:
+    """Registers of the banded filter matrix, a word for each slice."""
+    return spec.r * slices_of(spec)
+
+
+def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
+    team = options.warp_columns * options.warp_rows
+    margin = -(-spec.padding[1][0] // BLOCK_COLUMNS) * BLOCK_COLUMNS
+    slices = slices_of(spec)
+    span = options.tiles * BLOCK_COLUMNS * options.warp_columns
+    band = TILE_ROWS * options.warp_rows
+    blocks = options.tiles + slices - 1
+    columns = span + (slices - 1) * BLOCK_COLUMNS
+    units = columns // BLOCK_COLUMNS
+    pitch = (units + 1 - units % 2) * BLOCK_COLUMNS
+    planes = options.walk is Walk.PLANES
+    (top, bottom), (left, right) = spec.padding
+    most_rows = options.height + top + bottom - spec.r + 1
+    most_columns = options.width + left + right - spec.s + 1
+    rows = (-(-max(1, most_rows) // TILE_ROWS) * TILE_ROWS if planes else (STEPS_AHEAD + 1) * band) + spec.r - 1
+    copied = options.width // options.vector * options.vector if planes else columns
+    copy_words = BLOCK_COLUMNS // 2 * slices + 4
+    return ToeplitzNumbers(
+        threads=LANES * team * options.warp_planes, team_warps=team, span=span, band=band, margin=margin,
+        offset=margin - spec.padding[1][0], slices=slices, blocks=blocks,
+        loads=tuple(BlockLoad(tuple(range(b, min(b + 2, blocks)))) for b in range(0, blocks, 2)),
+        products=products_of(spec), patch_columns=columns, pitch=pitch, rows=rows, first_rows=band + spec.r - 1,
+        buffers=2 if planes else 1, patch=options.warp_planes * rows * pitch * (2 if planes else 1),
+        copy_columns=copied, copy_chunks=copied // options.vector, copy_words=copy_words,
+        row_words=2 * copy_words, filter_words=2 * copy_words * spec.r * options.warp_planes,
+        quads=tuple(tuple(range(n, min(n + QUAD, options.tiles))) for n in range(0, options.tiles, QUAD)),
+        most_rows=most_rows, most_columns=most_columns)

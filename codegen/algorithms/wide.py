@@ -1,0 +1,301 @@
+"""``wide``: row and column reuse with several output columns per lane; planes, depthwise and few-channel layers in NCHW.
+
+From the idea of Lu, Zhang, Wang (CLUSTER 2020, Alg. 4), each input element loaded once, neighbours' columns by shuffle,
+rows kept in registers, to the form that memory or the FMA pipe bounds on chips of today: wide loads, several columns a
+lane, halo columns from the neighbouring lanes, loads issued ahead, accumulators that move on without moves, a path
+without guards for the interior. docs/wide.md tells it step by step.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Iterable
+
+from ..errors import UnsupportedSpec
+from ..plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Preparation, Program, Role
+from ..shape import ConvShape
+from ..spec import KernelSpec
+from .base import DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks
+from .wide_numbers import (LANES, REGISTER_LIMIT, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideNumbers,
+                           WideOptions, accumulators, filter_registers, make_numbers, row_registers)
+
+SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
+SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
+VECTOR_BYTES = 16             # of the widest load
+TALLEST_FILTER = 63
+LARGEST_TEXT = 8192           # FMAs of a step: more takes the compiler many seconds
+MOST_CHANNELS = 16            # of a group: more is a matrix product, not this algorithm
+WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
+WARPS_WANTED = 132 * 24       # sub-blocks that keep a large GPU (132 multiprocessors) busy
+REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight
+
+
+def supports(spec: KernelSpec) -> str | None:
+    refusal = common_refusal(spec, dtypes=FLOATS)
+    if refusal is None and spec.channels > MOST_CHANNELS:
+        refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
+    if refusal is None and spec.r > TALLEST_FILTER:
+        refusal = f"a filter {spec.r} rows tall (at most {TALLEST_FILTER}: the accumulators have a register per row)"
+    if refusal is None and spec.r * spec.s > LARGEST_TEXT:
+        refusal = f"a filter of {spec.r * spec.s} taps (at most {LARGEST_TEXT} in the text)"
+    return refusal
+
+
+def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
+    """By rule: as wide a lane as loads and registers allow, rows packed where a warp is wider than they are, loads
+    ahead for about 40 kB in flight on a multiprocessor, few rows a sub-block where the layer would not fill a GPU."""
+    widest = VECTOR_BYTES // spec.dtype.itemsize
+    options = WideOptions(columns=1, vector=1, store_vector=1)
+    best, best_waste = options, math.inf
+    for columns in (8, 4, 2, 1):
+        if columns > widest or (accumulators(spec, columns) > 132 and columns > 1):
+            continue
+        tried = _sized(spec, shape, replace(options, columns=columns))
+        waste = _waste(spec, shape, tried)
+        if waste < best_waste:
+            best, best_waste = tried, waste
+    best = replace(best, weights=_weights(spec, best))
+    best = replace(best, **_rows(spec, shape, best))
+    return replace(best, **_warp_arrangement(spec, shape, best))
+
+
+def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> WideOptions:
+    """Vectors and lanes for a number of columns per lane."""
+    if shape is None:
+        return options
+    chunk = options.columns * spec.stride[1]
+    vector = math.gcd(math.gcd(shape.w, chunk), VECTOR_BYTES // spec.dtype.itemsize)
+    store = math.gcd(math.gcd(shape.q, options.columns), vector)
+    options = replace(options, vector=vector, store_vector=store)
+    lanes = max(-(-shape.q // options.columns), -(-shape.w // chunk))
+    if lanes > LANES:
+        return replace(options, span=Span.STRIPS)
+    reach_left, reach_right = spec.padding[1][0], _reach(spec, shape.q)
+    with_gap = max(-(-(shape.w + reach_left) // chunk), -(-(reach_right + 1) // chunk), lanes)
+    if with_gap <= LANES and LANES // with_gap == LANES // lanes:
+        return replace(options, span=Span.PACKED, row_lanes=LANES // (LANES // with_gap), gaps=Gaps.ZERO_LANES,
+                       edges=Edges.GUARDED)
+    return replace(options, span=Span.PACKED, row_lanes=lanes, gaps=Gaps.SELECT, edges=Edges.GUARDED)
+
+
+def _reach(spec: KernelSpec, q: int) -> int:
+    """The last input column that any output needs."""
+    return (q - 1) * spec.stride[1] + (spec.s - 1) * spec.dilation[1] - spec.padding[1][0]
+
+
+def _waste(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> float:
+    """What a number of columns costs, relative to others: idle lanes, halo columns, narrow loads."""
+    if shape is None:
+        return abs(options.columns * spec.dtype.itemsize - VECTOR_BYTES)
+    if options.span is Span.PACKED:
+        planes = LANES // options.row_lanes
+        busy = planes * shape.q / (LANES * options.columns)
+    else:
+        strips = -(-shape.q // (LANES * options.columns))
+        busy = shape.q / (strips * LANES * options.columns)
+    taps = spec.r * spec.s
+    halo = max(0, (spec.s - 1) * spec.dilation[1] + 1 - spec.stride[1])
+    loads = options.columns * spec.stride[1] / options.vector
+    row = taps / spec.stride[0] * options.columns + 2.5 * halo + 4 * loads + 8
+    return row / options.columns / busy
+
+
+def _weights(spec: KernelSpec, options: WideOptions) -> Weights:
+    taps = spec.r * spec.s
+    held = spec.channels == 1 and taps <= WEIGHTS_HELD
+    room = REGISTER_LIMIT - accumulators(spec, options.columns) - row_registers(spec, options)
+    return Weights.REGISTERS if held and taps <= room else Weights.SHARED
+
+
+def _rows(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> dict:
+    """Rows ahead and rows of a sub-block."""
+    large = spec.r * spec.s * options.columns > 1000
+    ahead = 1 if large or spec.channels > 1 else max(1, min(4, 16 // max(1, spec.r)))
+    slots = -(-spec.r // spec.stride[0])
+    rows = max(8, 4 * spec.r) if not large else max(14, spec.r)
+    if shape is not None:
+        per_band = _warps(spec, shape, options)
+        while rows > max(7, spec.r) and per_band * -(-shape.p // rows) < WARPS_WANTED:
+            rows = -(-rows // 2)
+        rows = min(rows, max(1, shape.p)) if options.span is Span.PACKED else rows
+        bands = -(-shape.p // rows)
+        if options.span is Span.PACKED:
+            rows = -(-shape.p // bands)
+    # whole turns of the loads ahead leave no step that is computed for nothing
+    rows += -(rows + slots - 1) % ahead
+    tap_rows = TapRows.NEEDED if spec.r * spec.s > 160 and spec.stride[0] == 1 and spec.channels == 1 else TapRows.ALL
+    return {"rows_ahead": ahead, "sub_block_rows": rows, "tap_rows": tap_rows,
+            "pipeline": Pipeline.COPIED if large else Pipeline.PAIRED}
+
+
+def _warp_arrangement(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> dict:
+    """Four warps a block: stacked where a plane has the rows for it (their halo rows meet in the cache), then side by
+    side, the rest on other planes."""
+    if shape is None:
+        return {"warp_columns": 1, "warp_rows": 4, "warp_planes": 1}
+    bands, strips = -(-shape.p // options.sub_block_rows), -(-shape.q // (LANES * options.columns))
+    rows = 4 if bands >= 4 else 2 if bands >= 2 else 1
+    columns = 1 if options.span is Span.PACKED else min(4 // rows, strips)
+    columns = columns if columns != 3 else 2
+    return {"warp_columns": columns, "warp_rows": rows, "warp_planes": 4 // rows // columns if spec.k > 1 else 1}
+
+
+def _warps(spec: KernelSpec, shape: ConvShape, options: WideOptions) -> float:
+    """Warps of one band of rows, for an assumed batch, so that the batch never changes the plan."""
+    batch = 1 if shape.c == shape.k == 1 else 16
+    if options.span is Span.PACKED:
+        return batch * spec.k / (LANES // options.row_lanes)
+    return batch * spec.k * -(-shape.q // (LANES * options.columns))
+
+
+def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
+    refusal = supports(spec) or _refusal(spec, options)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    options = replace(options, store_vector=min(options.store_vector, options.vector))
+    if options.span is Span.PACKED:
+        options = replace(options, edges=Edges.GUARDED, warp_columns=1)
+    numbers = make_numbers(spec, options)
+    registers = _registers(spec, options, numbers)
+    if options.min_blocks == DERIVED:
+        fitting = resident_blocks(spec.arch, min(255, registers + REGISTER_MARGIN), numbers.threads)
+        shared = 4 * numbers.shared_floats + spec.dtype.itemsize * numbers.line.elements
+        options = replace(options, min_blocks=max(1, min(fitting, SHARED_OF_A_MULTIPROCESSOR // max(1, shared))))
+    cost = _cost(spec, options, numbers, registers)
+    _check(spec, options, numbers)
+    arguments = _arguments(spec, options, numbers)
+    launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
+                    arguments=tuple(a.name for a in arguments))
+    preparation = (Preparation(constant="filter_bank", constant_bytes=4 * numbers.taps)
+                   if options.weights is Weights.CONSTANT else None)
+    return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("wide.cu.jinja",), cost=cost,
+                      program=Program(arguments=arguments, steps=(launch,), preparation=preparation),
+                      phrase=_phrase(options, numbers))
+
+
+def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
+    """Plan values that do not go together, before any number is made of them."""
+    chunk = options.columns * spec.stride[1]
+    if options.vector not in (1, 2, 4, 8) or options.vector * spec.dtype.itemsize > VECTOR_BYTES or chunk % options.vector:
+        return (f"vector = {options.vector}: loads are of 1, 2, 4 or 8 elements, at most {VECTOR_BYTES} bytes, and divide "
+                f"the {chunk} input columns of a lane")
+    if options.store_vector not in (1, 2, 4, 8) or options.columns % options.store_vector:
+        return f"store_vector = {options.store_vector}: 1, 2, 4 or 8, and a divisor of columns = {options.columns}"
+    if options.row_lanes > LANES:
+        return f"row_lanes = {options.row_lanes} (at most {LANES})"
+    if spec.channels > 1 and options.weights is not Weights.SHARED:
+        return f"weights = {options.weights.value} holds one channel's filter, and there are {spec.channels}"
+    if options.loads is not Loads.REGISTERS and (spec.arch.major < 8 or spec.channels > 1 or options.vector * spec.dtype.itemsize < 4):
+        return f"loads = {options.loads.value} needs sm_80, one channel, and loads of 4 bytes or more"
+    if options.rows_ahead % options.turn_steps or (options.turn_steps > 1 and options.loads is Loads.REGISTERS):
+        return f"turn_steps = {options.turn_steps} is for asynchronous loads, and divides rows_ahead = {options.rows_ahead}"
+    if options.weights is Weights.CONSTANT and (spec.k > 1 or spec.dtype.itemsize != 4):
+        return "weights = constant takes a single float32 filter"
+    if options.tap_rows is TapRows.NEEDED and (spec.channels > 1 or math.gcd(*_steps(spec)) != spec.stride[0]):
+        return "tap_rows = needed takes one channel and steps of one input row"
+    if accumulators(spec, options.columns) > REGISTER_LIMIT:
+        return f"{accumulators(spec, options.columns)} accumulators would not stay in registers (at most {REGISTER_LIMIT})"
+    if spec.r * spec.s * options.columns > LARGEST_TEXT:
+        return f"{spec.r * spec.s * options.columns} FMAs a row in the text (at most {LARGEST_TEXT})"
+    return None
+
+
+def _steps(spec: KernelSpec) -> tuple[int, int]:
+    return spec.stride[0], spec.dilation[0]
+
+
+def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None:
+    refusal = None
+    if numbers.left_lanes + numbers.right_lanes > LANES:
+        refusal = f"a window reaches {numbers.left_lanes} lanes to the left and {numbers.right_lanes} to the right of {LANES}"
+    if refusal is None and numbers.threads > 1024:
+        refusal = f"{numbers.threads // LANES} warps are more than a block's 1024 threads"
+    if refusal is None and numbers.threads * options.min_blocks > spec.arch.resident_threads:
+        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
+    if refusal is None and options.sub_block_rows * options.warp_rows > 4096:
+        refusal = f"sub_block_rows = {options.sub_block_rows} in {options.warp_rows} warps (at most 4096 in all)"
+    shared = 4 * numbers.shared_floats + spec.dtype.itemsize * numbers.line.elements
+    if refusal is None and shared > SHARED_LIMIT:
+        refusal = (f"the filters of {numbers.block_planes} planes and the rows ahead have {shared} bytes, more than the "
+                   f"{SHARED_LIMIT} of shared memory")
+    if refusal is None and options.span is Span.PACKED and numbers.most_columns < 1:
+        refusal = f"row_lanes = {options.row_lanes} leaves no room for a row beside its padding"
+    if refusal is None and options.rows_ahead > 16:
+        refusal = f"rows_ahead = {options.rows_ahead} (at most 16)"
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+
+
+def _arguments(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple[Argument, ...]:
+    """The layer's arguments with what vectors and packed rows ask of them."""
+    packed = options.span is Span.PACKED
+    demands = {"W": {"multiple_of": options.vector, "at_most": numbers.most_columns if packed else None},
+               "Q": {"multiple_of": options.store_vector, "at_most": numbers.most_outputs if packed else None},
+               "x": {"multiple_of": options.vector * spec.dtype.itemsize},
+               "y": {"multiple_of": options.store_vector * spec.dtype.itemsize}}
+    return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
+
+
+def _grid(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple[Blocks, Blocks, Blocks]:
+    wide = numbers.strip * options.warp_columns
+    x = Blocks() if numbers.packed else Blocks(of=Dimension.Q, add=wide - 1, per=wide, limit=GRID_LIMIT[0])
+    return (x, Blocks(of=Dimension.P, add=numbers.block_rows - 1, per=numbers.block_rows, times=numbers.classes,
+                      limit=GRID_LIMIT[1]),
+            Blocks(of=Dimension.N, each=spec.k, add=numbers.block_planes - 1, per=numbers.block_planes,
+                   limit=GRID_LIMIT[2]))
+
+
+def _registers(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> int:
+    carried = (numbers.carried + 1) * options.columns
+    rows = 2 * options.rows_ahead * numbers.step_rows * numbers.row_cells if spec.channels == 1 else numbers.row_cells
+    return carried + rows + numbers.step_rows * len(numbers.window) + filter_registers(spec, options) + 24
+
+
+def _cost(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registers: int) -> Cost:
+    rows = (options.sub_block_rows + numbers.slots - 1) * numbers.step_rows
+    outputs = f"{options.sub_block_rows} rows x {LANES * options.columns} columns"
+    loads = numbers.own_loads + numbers.edge_loads
+    return Cost(unit=f"sub-block of {outputs}{', all channels' if spec.channels > 1 else ''}",
+                warp_loads=rows * loads * spec.channels, shuffles=rows * len(numbers.takes) * spec.channels,
+                fma=(options.sub_block_rows + numbers.slots - 1) * numbers.taps * options.columns * spec.channels,
+                registers=registers, direct_loads=options.sub_block_rows * options.columns * numbers.taps * spec.channels,
+                no_spills=registers <= REGISTER_LIMIT)
+
+
+def _phrase(options: WideOptions, numbers: WideNumbers) -> str:
+    across = (f"{numbers.planes} rows of {options.row_lanes} lanes side by side" if numbers.packed
+              else f"strips of {numbers.strip} columns")
+    warps = options.warp_columns * options.warp_rows * options.warp_planes
+    return (f"{options.columns} columns per lane, {across}, sub-blocks of {options.sub_block_rows} rows, {warps} warps "
+            f"per block; {options.vector} element{'s' if options.vector > 1 else ''} a load, {options.rows_ahead} steps ahead")
+
+
+def space(spec: KernelSpec) -> Iterable[WideOptions]:
+    base = defaults(spec)
+    widest = VECTOR_BYTES // spec.dtype.itemsize
+    return [replace(base, columns=c, vector=min(c * spec.stride[1] & -(c * spec.stride[1]), widest),
+                    store_vector=min(c, widest), sub_block_rows=rows, rows_ahead=ahead, edges=edges, pipeline=pipeline,
+                    warp_columns=wc, warp_rows=wr)
+            for c in (2, 4, 8) for rows in (7, 14, 28, 56) for ahead in (1, 2, 4) for edges in Edges
+            for pipeline in Pipeline for wc, wr in ((1, 4), (4, 1), (2, 2))]
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """Warp instructions of the layer: products, exchanges, loads, stores and the loop's own."""
+    options, numbers, spec = plan.options, plan.numbers, plan.spec
+    bands = -(-shape.p // (options.sub_block_rows * numbers.classes)) * numbers.classes
+    steps = shape.p + bands * (numbers.slots - 1)
+    fma = numbers.taps * options.columns
+    shared = fma / 16 if options.weights is Weights.SHARED else 0
+    row = (numbers.own_loads + 2 * numbers.edge_loads + 2 * len(numbers.takes) + numbers.row_cells) * numbers.step_rows
+    loads = 4 * (options.columns * spec.stride[1] // options.vector - 1)
+    across = 1 if numbers.packed else -(-shape.q // numbers.strip)
+    planes = shape.n * spec.k / (numbers.planes if numbers.packed else 1)
+    setup = 60 + numbers.taps * (1 if options.weights is Weights.REGISTERS else 0.2)
+    return planes * across * (steps * (spec.channels * (fma + shared + row + loads) + 12) + bands * setup)
+
+
+ALGORITHM = Algorithm(name="wide", summary="several columns a lane, halo columns by shuffles, rows in registers; NCHW",
+                      options=WideOptions, supports=supports, defaults=defaults, plan=plan, space=space,
+                      estimate=estimate)

@@ -1,0 +1,461 @@
+"""Plan values of ``wide``, and every number and name that its template writes."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+from ..dtypes import DType
+from ..spec import KernelSpec
+from .base import DERIVED
+
+LANES = 32
+REGISTER_LIMIT = 255 - 30     # registers of a thread, less what addresses and the loop take
+
+
+class Span(enum.Enum):
+    """How rows lie on a warp's lanes."""
+
+    STRIPS = "strips"    # rows wider than a warp: strips, whose outermost lanes load the columns beside the strip
+    PACKED = "packed"    # narrow rows: whole ones, of several planes side by side
+
+
+class Gaps(enum.Enum):
+    """Where the zeros beside a packed row come from."""
+
+    ZERO_LANES = "zero_lanes"    # lanes beyond the row's end, which load nothing, stand between the rows
+    SELECT = "select"            # no lanes left for that: a select after the shuffle
+
+
+class Edges(enum.Enum):
+    INTERIOR = "interior"    # sub-blocks whose loads all lie in the image take a copy of the code without guards
+    GUARDED = "guarded"      # one copy, every load guarded
+
+
+class Weights(enum.Enum):
+    REGISTERS = "registers"  # a register per weight
+    SHARED = "shared"        # staged in shared memory as floats, read again for every row
+    CONSTANT = "constant"    # constant memory: operands of the FMA; a single filter only
+
+
+class Loads(enum.Enum):
+    """Where rows wait that are loaded ahead."""
+
+    REGISTERS = "registers"  # columns of other lanes then come by shuffle
+    ASYNC = "async"          # copied asynchronously to shared memory, where a lane reads all columns it needs; sm_80 on
+    CACHED = "cached"        # the same through the first-level cache, where neighbouring warps find their halo
+
+
+class Pipeline(enum.Enum):
+    """How rows that were loaded ahead in registers come into use."""
+
+    PAIRED = "paired"    # the loop body stands twice, the two sets of registers taking turns
+    COPIED = "copied"    # once, with a copy from one set to the other
+
+
+class TapRows(enum.Enum):
+    ALL = "all"          # every step is added to all output rows in work
+    NEEDED = "needed"    # a branch per filter row leaves out those of other sub-blocks and of rows outside the image
+
+
+@dataclass(frozen=True)
+class WideOptions:
+    """Plan values. A lane makes ``columns`` outputs of a row from loads of ``vector`` elements; a packed row takes
+    ``row_lanes`` lanes; a block has ``warp_columns`` x ``warp_rows`` x ``warp_planes`` warps; ``rows_ahead`` steps are
+    in flight (loads=registers: loaded together; loads=async: waited for ``turn_steps`` at a time); the compiler leaves registers for ``min_blocks`` blocks (follows from
+    the others if not given)."""
+
+    columns: int = 4
+    vector: int = 4
+    store_vector: int = 4
+    span: Span = Span.STRIPS
+    row_lanes: int = LANES
+    gaps: Gaps = Gaps.ZERO_LANES
+    edges: Edges = Edges.INTERIOR
+    sub_block_rows: int = 14
+    rows_ahead: int = 2
+    weights: Weights = Weights.REGISTERS
+    loads: Loads = Loads.REGISTERS
+    turn_steps: int = 1
+    pipeline: Pipeline = Pipeline.PAIRED
+    tap_rows: TapRows = TapRows.ALL
+    warp_columns: int = 1
+    warp_rows: int = 1
+    warp_planes: int = 4
+    min_blocks: int = DERIVED
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A load or store of several elements: its C types in registers and in memory, its zero, its cells (registers)."""
+
+    type: str
+    memory: str
+    zero: str
+    cells: int
+    per_cell: int        # elements of a register
+
+
+@dataclass(frozen=True)
+class Distance:
+    """A neighbour that columns are taken from."""
+
+    name: str            # left_1, right_2
+    distance: int
+    select: str          # "edge": its outermost lanes give what they loaded beyond the strip; "zero"; or ""
+    condition: str       # when
+
+
+@dataclass(frozen=True)
+class Take:
+    """One register got from a neighbour."""
+
+    name: str
+    lane: str            # the Distance's name
+    own: str             # the neighbour's member of Row
+    edge: str            # what an outermost lane gives instead
+    select: str
+
+
+@dataclass(frozen=True)
+class Column:
+    """An input column as a float: from which register, and which part of it."""
+
+    name: str
+    cell: str
+    part: str            # whole, low, high
+    own: bool            # a member of Row, or a register taken from a neighbour or read from shared memory
+    member: str = ""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Columns that a lane reads from shared memory at once, ``at`` elements from its own first column."""
+
+    name: str
+    at: int
+    vector: Vector
+
+
+@dataclass(frozen=True)
+class Line:
+    """An input row of a warp in shared memory, in elements: zeros or neighbours' columns stand on both sides."""
+
+    margin: int          # before the first own column
+    length: int          # of one plane's row
+    row: int             # of all planes side by side
+    step: int            # of the rows of a step
+    warp: int            # of all steps of a warp
+    elements: int        # of a block
+    left_copies: int     # vectors that are copied beside a strip
+    right_copies: int
+    way: str             # of a copy: past the first-level cache (cg) or through it (ca)
+    copy: str            # bytes of a copy, as in the primitives' names
+    zeros_left: int      # columns that stay zero beside a packed row
+    zeros_right: int
+
+
+@dataclass(frozen=True)
+class Tap:
+    r: int
+    s: int
+    columns: tuple[str, ...]     # the input column of each output column
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One output row in work: its products of a step begin with the registers ``start`` and end in ``to``."""
+
+    number: int
+    age: int             # steps since its first
+    start: str
+    to: str
+    rows: tuple[int, ...]
+    taps: tuple[Tap, ...]
+
+
+@dataclass(frozen=True)
+class StorePart:
+    at: int
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class WideNumbers:
+    """What the template writes besides the spec."""
+
+    chunk: int               # input columns of a lane
+    strip: int               # output columns of a warp
+    strip_columns: int       # input columns of a warp
+    packed: bool
+    planes: int              # side by side in a warp
+    most_columns: int        # widest input and output that packed lanes hold
+    most_outputs: int
+    step_rows: int
+    slots: int
+    carried: int             # rows of accumulators that live from step to step
+    classes: int
+    pad_top: bool
+    pad_bottom: bool
+    taps: int
+    own: Vector
+    own_loads: int
+    edge: Vector
+    edge_loads: int
+    edge_vector: int         # elements of one such load
+    edge_left: int           # columns beside the strip that are loaded
+    edge_right: int
+    beyond_left: int         # from an outermost lane's own first column to those it loads beyond the strip
+    beyond_right: int
+    left_lanes: int
+    right_lanes: int
+    row_cells: int           # registers of a loaded row
+    cell_type: str
+    cell_zero: str
+    distances: tuple[Distance, ...]
+    takes: tuple[Take, ...]
+    window: tuple[Column, ...]
+    row_names: tuple[str, ...]
+    rows_fragment: str
+    chains: tuple[Chain, ...]
+    pieces: tuple[Piece, ...]
+    line: Line
+    turns_ahead: int
+    store: Vector
+    stores: tuple[StorePart, ...]
+    interior: bool
+    loaded_rows: int         # input rows that a whole sub-block loads, those loaded for nothing too
+    paired: bool
+    skip_rows: bool
+    reread_weights: bool
+    threads: int
+    block_rows: int
+    block_planes: int
+    tap_stride: int          # floats from one channel's weights to the next
+    shared_floats: int
+    unit: str
+
+
+def accumulators(spec: KernelSpec, columns: int) -> int:
+    """Registers of the output rows in work."""
+    step_rows = spec.stride[0] // math.gcd(*_vertical(spec))
+    return -(-spec.r // step_rows) * columns
+
+
+def row_registers(spec: KernelSpec, options: WideOptions) -> int:
+    """Registers of an input row's columns as floats."""
+    return (options.columns - 1) * spec.stride[1] + (spec.s - 1) * spec.dilation[1] + 1
+
+
+def filter_registers(spec: KernelSpec, options: WideOptions) -> int:
+    return {Weights.REGISTERS: spec.r * spec.s, Weights.SHARED: 16, Weights.CONSTANT: 0}[options.weights]
+
+
+def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
+    stride, dilation, left = spec.stride[1], spec.dilation[1], spec.padding[1][0]
+    common = math.gcd(*_vertical(spec))
+    step_rows, classes = spec.stride[0] // common, spec.dilation[0] // common
+    slots = -(-spec.r // step_rows)
+    packed = options.span is Span.PACKED
+    chunk = options.columns * stride
+    needed = sorted({v * stride + s * dilation - left for v in range(options.columns) for s in range(spec.s)})
+    own = vector_of(spec.dtype, options.vector)
+    reach = _Reach(needed, chunk, own.per_cell)
+    in_shared = options.loads is not Loads.REGISTERS
+    edge = 0 if packed or in_shared or not reach.takes else _edge_columns(reach, chunk, own.per_cell)
+    edge_vector = min(edge, options.vector) or 1
+    planes = LANES // options.row_lanes if packed else 1
+    warps = options.warp_columns * options.warp_rows * options.warp_planes
+    taps = spec.r * spec.s
+    tap_stride = -(-taps // 4) * 4
+    block_planes = options.warp_planes * planes
+    names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
+    select = "" if packed and options.gaps is Gaps.ZERO_LANES else "zero" if packed else "edge"
+    most_columns, most_outputs = _packed_sizes(spec, options, chunk)
+    pieces = _pieces(spec.dtype, needed, options.vector)
+    line = _line(spec, options, pieces, chunk, planes, step_rows, warps)
+    steps = options.sub_block_rows + slots - 1
+    together = options.turn_steps if in_shared else options.rows_ahead
+    return WideNumbers(
+        chunk=chunk, strip=LANES * options.columns, strip_columns=LANES * chunk, packed=packed, planes=planes,
+        most_columns=most_columns, most_outputs=most_outputs, step_rows=step_rows, slots=slots,
+        carried=slots if spec.channels > 1 else slots - 1, classes=classes, pad_top=spec.padding[0][0] > 0, pad_bottom=spec.padding[0][1] > 0, taps=taps,
+        own=own, own_loads=chunk // options.vector, edge=vector_of(spec.dtype, edge_vector),
+        edge_loads=edge // edge_vector, edge_vector=edge_vector,
+        edge_left=line.left_copies * options.vector if in_shared else _beside(edge, reach.left, chunk),
+        edge_right=line.right_copies * options.vector if in_shared else _beside(edge, reach.right, chunk),
+        beyond_left=-LANES * chunk + chunk - edge, beyond_right=LANES * chunk,
+        left_lanes=reach.left, right_lanes=reach.right,
+        row_cells=0 if in_shared else (chunk + edge) // own.per_cell,
+        cell_type="float" if spec.dtype is DType.FLOAT32 else "unsigned",
+        cell_zero="0.0f" if spec.dtype is DType.FLOAT32 else "0u",
+        distances=() if in_shared else tuple(_distance(d, select) for d in reach.distances),
+        takes=() if in_shared else tuple(_take(spec, options, reach, cell, edge, select) for cell in reach.takes),
+        window=tuple(_read_columns(spec, pieces, needed) if in_shared else _columns(spec, options, reach, needed)),
+        row_names=names, rows_fragment=f"wide_rows_{'async' if in_shared else 'registers'}.cuh.jinja", pieces=pieces, line=line,
+        turns_ahead=options.rows_ahead // options.turn_steps,
+        chains=tuple(_chain(spec, options, slots, step_rows, number, names) for number in range(slots)),
+        store=vector_of(spec.dtype, options.store_vector),
+        stores=tuple(StorePart(at, tuple(range(at, at + options.store_vector)))
+                     for at in range(0, options.columns, options.store_vector)),
+        interior=options.edges is Edges.INTERIOR and not packed and spec.channels == 1,
+        loaded_rows=-(-steps // together) * together * step_rows,
+        paired=options.pipeline is Pipeline.PAIRED, skip_rows=options.tap_rows is TapRows.NEEDED,
+        reread_weights=options.weights is Weights.SHARED and spec.channels == 1, threads=LANES * warps,
+        block_rows=classes * options.sub_block_rows * options.warp_rows, block_planes=block_planes,
+        tap_stride=tap_stride,
+        shared_floats=block_planes * spec.channels * tap_stride if options.weights is Weights.SHARED else 0,
+        unit=(f"{planes} planes side by side, {options.row_lanes} lanes a row" if packed
+              else f"{LANES} lanes, {options.columns} output columns each"))
+
+
+def vector_of(dtype: DType, elements: int) -> Vector:
+    """The C types of a vector of ``elements``."""
+    if dtype is DType.FLOAT32:
+        name = "float" if elements == 1 else f"float{elements}"
+        zero = "0.0f" if elements == 1 else f"make_{name}({', '.join(['0.0f'] * elements)})"
+        return Vector(name, name, zero, elements, 1)
+    if elements == 1:
+        return Vector("unsigned", "unsigned short", "0u", 1, 1)
+    cells = elements // 2
+    name = "unsigned" if cells == 1 else f"uint{cells}"
+    zero = "0u" if cells == 1 else f"make_{name}({', '.join(['0u'] * cells)})"
+    return Vector(name, name, zero, cells, 2)
+
+
+class _Reach:
+    """Which registers of which neighbours the needed columns lie in; positions count from a lane's own first column."""
+
+    def __init__(self, needed: list[int], chunk: int, per_cell: int):
+        self.chunk_cells, self.per_cell = chunk // per_cell, per_cell
+        cells = sorted({column // per_cell for column in needed})
+        self.takes = [c for c in cells if not 0 <= c < self.chunk_cells]
+        self.distances = sorted({c // self.chunk_cells for c in self.takes})
+        self.left = -min([0, *self.distances])
+        self.right = max([0, *self.distances])
+        first, last = needed[0], needed[-1]
+        self.beside = max(-first, last - chunk + 1)      # columns beyond the strip, on the longer side
+
+
+def _pieces(dtype: DType, needed: list[int], vector: int) -> tuple[Piece, ...]:
+    """Aligned vectors, at most ``vector`` wide, that hold the needed columns: the narrowest of each place."""
+    least = 1 if dtype is DType.FLOAT32 or vector == 1 else 2
+    found = []
+    for place in sorted({column // vector for column in needed}):
+        inside = [column - place * vector for column in needed if column // vector == place]
+        first, width = 0, vector
+        while width // 2 >= least and (inside[-1] < first + width // 2 or inside[0] >= first + width // 2):
+            first += width // 2 if inside[0] >= first + width // 2 else 0
+            width //= 2
+        at = place * vector + first
+        found.append(Piece(f"line_{_signed(at)}", at, vector_of(dtype, width)))
+    return tuple(found)
+
+
+def _line(spec: KernelSpec, options: WideOptions, pieces: tuple[Piece, ...], chunk: int, planes: int, step_rows: int,
+          warps: int) -> Line:
+    widest = 16 // spec.dtype.itemsize
+    vector = options.vector
+    left = max(0, -min(piece.at for piece in pieces))
+    right = max(0, max(piece.at + piece.vector.cells * piece.vector.per_cell for piece in pieces) - chunk)
+    packed = options.span is Span.PACKED
+    lanes = options.row_lanes if packed else LANES
+    margin, after = -(-left // widest) * widest, -(-right // widest) * widest
+    length = -(-(margin + lanes * chunk + after) // widest) * widest
+    step = length * planes * step_rows
+    warp = step * (options.rows_ahead + options.turn_steps)
+    return Line(margin=margin, length=length, row=length * planes, step=step, warp=warp,
+                elements=warp * warps if options.loads is not Loads.REGISTERS else 0,
+                way="ca" if options.loads is Loads.CACHED else "cg",
+                left_copies=0 if packed else -(-left // vector), right_copies=0 if packed else -(-right // vector),
+                copy=str(vector * spec.dtype.itemsize), zeros_left=margin, zeros_right=length - margin - lanes * chunk)
+
+
+def _read_columns(spec: KernelSpec, pieces: tuple[Piece, ...], needed: list[int]) -> list[Column]:
+    found = []
+    for column in needed:
+        piece = max((p for p in pieces if p.at <= column), key=lambda p: p.at)
+        cell, low = divmod(column - piece.at, piece.vector.per_cell)
+        part = "whole" if piece.vector.per_cell == 1 else ("low", "high")[low]
+        found.append(Column(f"in_{_signed(column)}", piece.name, part, False,
+                            f".{'xyzw'[cell]}" if piece.vector.cells > 1 else ""))
+    return found
+
+
+def _vertical(spec: KernelSpec) -> tuple[int, int]:
+    return spec.stride[0], spec.dilation[0]
+
+
+def _edge_columns(reach: _Reach, chunk: int, per_cell: int) -> int:
+    """Columns that an outermost lane loads beyond the strip: a whole chunk where several lanes do, else a vector."""
+    if reach.left > 1 or reach.right > 1:
+        return chunk
+    return min(chunk, max(per_cell, 1 << (reach.beside - 1).bit_length()))
+
+
+def _beside(edge: int, lanes: int, chunk: int) -> int:
+    return 0 if not lanes else edge if lanes == 1 else lanes * chunk
+
+
+def _packed_sizes(spec: KernelSpec, options: WideOptions, chunk: int) -> tuple[int, int]:
+    """Most input and output columns of a packed row."""
+    room = options.row_lanes * chunk
+    if options.gaps is Gaps.SELECT:
+        return room, options.row_lanes * options.columns
+    # the last output's window must end before the next row begins, and zeros at least as wide as the padding lie before it
+    reach = (spec.s - 1) * spec.dilation[1] - spec.padding[1][0]
+    outputs = (room - 1 - reach) // spec.stride[1] + 1
+    return room - spec.padding[1][0], min(outputs, options.row_lanes * options.columns)
+
+
+def _distance(distance: int, select: str) -> Distance:
+    side = "left" if distance < 0 else "right"
+    if select == "edge":
+        condition = f"lane >= {LANES + distance}" if distance < 0 else f"lane < {distance}"
+    else:
+        condition = f"position >= {-distance}" if distance < 0 else f"position < ROW_LANES - {distance}"
+    return Distance(f"{side}_{abs(distance)}", distance, select, condition)
+
+
+def _take(spec: KernelSpec, options: WideOptions, reach: _Reach, cell: int, edge: int, select: str) -> Take:
+    distance, index = divmod(cell, reach.chunk_cells)
+    name = f"in_{_signed(cell)}" if spec.dtype is DType.FLOAT32 else f"word_{_signed(cell)}"
+    inside = index - (reach.chunk_cells - edge // reach.per_cell) if distance < 0 and edge else index
+    edge_cells = max(1, min(edge, options.vector) // reach.per_cell)
+    return Take(name, _distance(distance, "").name, _member("own_", options.vector // reach.per_cell, index),
+                _member("edge_", edge_cells, inside) if select == "edge" else "", select)
+
+
+def _columns(spec: KernelSpec, options: WideOptions, reach: _Reach, needed: list[int]) -> list[Column]:
+    """The columns that are not registers of their own already."""
+    found = []
+    for column in needed:
+        cell, low = divmod(column, reach.per_cell)
+        own = 0 <= cell < reach.chunk_cells
+        if not own and spec.dtype is DType.FLOAT32:
+            continue
+        part = "whole" if reach.per_cell == 1 else ("low", "high")[low]
+        source = _member("own_", options.vector // reach.per_cell, cell) if own else f"word_{_signed(cell)}"
+        found.append(Column(f"in_{_signed(column)}", source, part, own))
+    return found
+
+
+def _chain(spec: KernelSpec, options: WideOptions, slots: int, step_rows: int, number: int,
+           names: tuple[str, ...]) -> Chain:
+    age = slots - 1 - number
+    rows = [step_rows * age + u for u in range(step_rows) if step_rows * age + u < spec.r]
+    taps = tuple(Tap(r, s, tuple(f"in_{_signed(v * spec.stride[1] + s * spec.dilation[1] - spec.padding[1][0])}"
+                                 f"{names[r - step_rows * age]}" for v in range(options.columns)))
+                 for r in rows for s in range(spec.s))
+    return Chain(number, age, f"acc_p{number}" if number < slots - 1 else "",
+                 f"acc_p{number - 1}" if number else "out", tuple(rows), taps)
+
+
+def _member(prefix: str, cells_of_load: int, cell: int) -> str:
+    load, index = divmod(cell, cells_of_load)
+    return f"{prefix}{load}" + (f".{'xyzw'[index]}" if cells_of_load > 1 else "")
+
+
+def _signed(position: int) -> str:
+    return f"m{-position}" if position < 0 else str(position)

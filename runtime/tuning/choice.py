@@ -1,0 +1,114 @@
+"""Choosing by what was measured: the tuning table that planning takes."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from warpconv.codegen.arch import Arch
+from warpconv.codegen.errors import FileError
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Numerics
+from warpconv.runtime import env
+
+from . import files
+from .records import Database, Origin, Timing
+
+_Stamp = tuple[int, int] | None     # a file's time and size; None where there is none
+
+
+class Table:
+    """A database as codegen.select.Tuning, for one architecture and one device (None: any of that architecture).
+
+    A layer's entry counts for every batch, since all batches share a kernel: that measured with the largest one, and
+    of these the one with the shortest epilogue.
+    """
+
+    def __init__(self, database: Database, arch: Arch | str, device: str | None = None):
+        self.arch, self.device = str(arch), device
+        self._found: dict[ConvShape, tuple[Timing, Origin, ConvShape]] = {}
+        ranks: dict[ConvShape, tuple] = {}
+        for subject in database.subjects():
+            timed = database.timed(subject)
+            if (not timed or subject.arch != self.arch or device not in (None, subject.device)
+                    or subject.numerics is not Numerics.FLOAT32):
+                continue
+            layer = subject.shape.with_batch(1)
+            rank = subject.shape.n, -len(subject.epilogue), database.date(timed[0])
+            if layer not in ranks or rank > ranks[layer]:
+                ranks[layer] = rank
+                self._found[layer] = timed[0], database.origins[timed[0].origin], subject.shape
+
+    def best(self, shape: ConvShape, arch: Arch) -> tuple[str, Mapping[str, Any]] | None:
+        """Algorithm and plan values measured quickest for the layer; None where it was not measured on such a GPU."""
+        found = self._find(shape, arch)
+        return None if found is None else (found[0].algorithm, dict(found[0].values))
+
+    def origin(self, shape: ConvShape, arch: Arch) -> str:
+        """Where best() has it from, in words."""
+        found = self._find(shape, arch)
+        if found is None:
+            return f"not measured on {self.device or self.arch}"
+        timing, origin, measured = found
+        text = f"measured: {timing.us:.4g} us on {origin.device}, {origin.date[:10]}"
+        return text if measured.n == shape.n else f"{text}, for N = {measured.n}"
+
+    def _find(self, shape: ConvShape, arch: Arch) -> tuple[Timing, Origin, ConvShape] | None:
+        return self._found.get(shape.with_batch(1)) if str(arch) == self.arch else None
+
+
+def table(ordinal: int | None) -> Table | None:
+    """The table of a GPU: what is shipped and what its user measured, as far as this very model was measured.
+
+    None for the CPU device, which executes what a GPU would run. A user's file that cannot be read is warned of once,
+    and the shipped one serves. The file is read again when it changes.
+    """
+    if ordinal is None:
+        return None
+    from warpconv.runtime.cuda import contexts
+    path = user_file()
+    return _table(contexts.name(ordinal), contexts.arch(ordinal), path, _stamp(path))
+
+
+def table_of_file(path: Path, arch: Arch | str) -> Table:
+    """A file's timings for an architecture, whichever device of it was measured. Raises FileError."""
+    return Table(files.read(path), arch)
+
+
+def user_file() -> Path:
+    """The user's own database: WARPCONV_TUNE_DB, else in the user's data directory."""
+    return env.settings().tune_db
+
+
+@functools.lru_cache(maxsize=8)
+def _table(device: str, arch: str, path: Path, stamp: _Stamp) -> Table:
+    database = Database()
+    database.take(shipped())
+    if stamp is not None:
+        try:
+            database.take(files.read(path))
+        except FileError as error:
+            warnings.warn(f"{error}; the rules choose until then", RuntimeWarning, stacklevel=2)
+    return Table(database, arch, device)
+
+
+@functools.lru_cache(maxsize=1)
+def shipped() -> Database:
+    """What comes with warpconv: one file for each device that was measured. Not to be changed by callers."""
+    database = Database()
+    for item in sorted(resources.files(__package__).iterdir(), key=lambda item: item.name):
+        if item.name.endswith(".json"):
+            database.take(files.parse(item.read_text(encoding="utf-8")))
+    return database
+
+
+def _stamp(path: Path) -> _Stamp:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

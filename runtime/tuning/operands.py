@@ -1,0 +1,135 @@
+"""A layer's data for timing, and whether a result is right: sampled outputs in float64, all outputs against another.
+
+A float64 reference of a whole large layer takes longer than timing it, so it is made of a drawn sample of outputs,
+those at the corners among them; all other outputs are compared with the first result that passed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue
+from warpconv.runtime.arrays import numpy_dtype
+
+PRODUCTS = 2**21                # of the sample, all outputs together
+FEWEST, MOST = 64, 8192         # outputs of the sample
+CHUNK = 2**24                   # elements compared at a time
+EPSILON = 2.0**-23
+ROUNDING = {DType.FLOAT32: 0.0, DType.FLOAT16: 2.0**-11, DType.BFLOAT16: 2.0**-8}     # of a stored output, relative
+TINY = {DType.FLOAT32: 0.0, DType.FLOAT16: 2.0**-25, DType.BFLOAT16: 0.0}             # and where it is subnormal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operands:
+    """Input in the layout's order, weight (K, C/groups, R, S) and bias (K,) or None, values in [-0.5, 0.5)."""
+
+    shape: ConvShape
+    epilogue: tuple[Epilogue, ...]
+    x: np.ndarray
+    w: np.ndarray
+    bias: np.ndarray | None
+
+    @classmethod
+    def draw(cls, shape: ConvShape, epilogue: tuple[Epilogue, ...], seed: int) -> Operands:
+        rng, dtype = np.random.default_rng(seed), numpy_dtype(shape.dtype)
+        x, w, bias = ((rng.random(size, np.float32) - np.float32(0.5)).astype(dtype)
+                      for size in (shape.layout.stored(shape.input_shape), shape.weight_shape, (shape.k,)))
+        return cls(shape=shape, epilogue=epilogue, x=x, w=w, bias=bias if Epilogue.BIAS in epilogue else None)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """In the layout's order."""
+        return self.shape.layout.stored(self.shape.output_shape)
+
+    def poisoned(self) -> np.ndarray:
+        """An output full of NaN: what a kernel leaves unwritten shows."""
+        return np.full(self.output_shape, np.nan, self.x.dtype)
+
+
+class Judge:
+    """Checks one result after the other; the first that is right becomes what all outputs are compared with."""
+
+    def __init__(self, operands: Operands, seed: int):
+        shape = operands.shape
+        self._shape = shape
+        self._places = _sample(shape, np.random.default_rng(seed))
+        self._exact, self._bound = _reference(operands, self._places)
+        largest = shape.reduction * 0.25 + 0.5
+        self._difference = 2 * (shape.reduction + 2) * EPSILON * largest      # of two results, about one value
+        self._first: np.ndarray | None = None
+
+    def fault(self, result: np.ndarray) -> str | None:
+        """What is wrong with a result (in the layout's order), in words, or None."""
+        n, k, p, q = self._places
+        got = (result[n, k, p, q] if self._shape.layout is Layout.NCHW else result[n, p, q, k]).astype(np.float64)
+        excess = np.abs(got - self._exact) / self._bound
+        if not np.all(excess <= 1.0):       # NaN is not
+            worst = int(np.argmax(np.nan_to_num(excess, nan=np.inf)))
+            place = tuple(int(axis[worst]) for axis in self._places)
+            return f"y{list(place)} is {got[worst]:.6g} and should be {self._exact[worst]:.6g}"
+        if self._first is None:
+            if not _all_finite(result):
+                return "some outputs were not written, or are not finite"
+            self._first = result.copy()
+            return None
+        if got.size == result.size:
+            return None
+        return self._compared(result.reshape(-1), self._first.reshape(-1))
+
+    def _compared(self, result: np.ndarray, first: np.ndarray) -> str | None:
+        relative = 4 * ROUNDING[self._shape.dtype]
+        for start in range(0, result.size, CHUNK):
+            ours, theirs = (part[start:start + CHUNK].astype(np.float32) for part in (result, first))
+            near = np.abs(ours - theirs) <= self._difference + relative * np.abs(theirs)
+            if not near.all():
+                return f"{int(np.count_nonzero(~near))} or more outputs are not those of the other kernels"
+        return None
+
+
+def _all_finite(result: np.ndarray) -> bool:
+    flat = result.reshape(-1)
+    return all(bool(np.isfinite(flat[start:start + CHUNK].astype(np.float32)).all())
+               for start in range(0, flat.size, CHUNK))
+
+
+def _sample(shape: ConvShape, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """(n, k, p, q) of the outputs to check: all, or a drawn sample with the corners of the first and last plane."""
+    sizes = shape.output_shape
+    count, wanted = int(np.prod(sizes)), max(FEWEST, min(MOST, PRODUCTS // shape.reduction))
+    if count <= wanted:
+        return np.unravel_index(np.arange(count), sizes)
+    ends = [(0, size - 1) for size in sizes]
+    corners = np.stack([axis.reshape(-1) for axis in np.meshgrid(*ends, indexing="ij")])
+    drawn = np.stack([rng.integers(0, size, wanted) for size in sizes])
+    return tuple(np.concatenate([corners, drawn], axis=1))
+
+
+def _reference(operands: Operands, places: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The outputs at some places in float64, each from its own window, and the error that each may have."""
+    shape = operands.shape
+    n, k, p, q = places
+    channels = shape.c // shape.groups
+    rows = p[:, None] * shape.stride[0] - shape.padding[0][0] + np.arange(shape.r) * shape.dilation[0]
+    columns = q[:, None] * shape.stride[1] - shape.padding[1][0] + np.arange(shape.s) * shape.dilation[1]
+    c = (k // (shape.k // shape.groups) * channels)[:, None] + np.arange(channels)
+    index = (n[:, None, None, None], c[:, :, None, None], np.clip(rows, 0, shape.h - 1)[:, None, :, None],
+             np.clip(columns, 0, shape.w - 1)[:, None, None, :])
+    if shape.layout is Layout.NHWC:
+        index = (index[0], index[2], index[3], index[1])
+    inside = (((rows >= 0) & (rows < shape.h))[:, None, :, None]
+              & ((columns >= 0) & (columns < shape.w))[:, None, None, :])
+    products = np.where(inside, operands.x[index].astype(np.float64) * operands.w[k].astype(np.float64), 0.0)
+    exact, magnitude = products.sum(axis=(1, 2, 3)), np.abs(products).sum(axis=(1, 2, 3))
+    for step in operands.epilogue:
+        if step is Epilogue.BIAS:
+            added = operands.bias[k].astype(np.float64)
+            exact, magnitude = exact + added, magnitude + np.abs(added)
+        elif step is Epilogue.RELU:
+            exact = np.maximum(exact, 0.0)
+    bound = (shape.reduction + 2) * EPSILON * magnitude
+    return exact, bound + ROUNDING[shape.dtype] * (np.abs(exact) + bound) + TINY[shape.dtype] + 1e-300

@@ -1,0 +1,241 @@
+"""How the tests cover each algorithm: one row of ROWS each, read by the case table and by the drawn layers.
+
+Adding an algorithm: its axes (the values that shall meet in pairs), a function that turns a row of them into plan
+values, one that draws plan values for a drawn layer, and what else differs from the usual. The axes below are
+understood for every algorithm, and those that are left out have the layer's default:
+
+    filter (R, S) · channels (C, K, groups) · padding · stride · dilation · dtype · layout · epilogue · numerics
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterable, Mapping, Sequence
+
+from warpconv.codegen.spec import Epilogue
+
+Row = Mapping[str, Any]
+Choose = Callable[[Sequence[Any]], Any]
+
+BIAS, RELU = Epilogue.BIAS, Epilogue.RELU
+# filter (rows, columns): every width 1..13 and 31; square, flat, tall, even
+FILTERS = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8), (9, 9), (2, 10), (3, 11), (1, 12), (4, 13),
+           (3, 31), (1, 3), (5, 1), (9, 2), (3, 5), (5, 4), (11, 3))
+# (C, K, groups)
+CHANNELS = ((1, 1, 1), (1, 2, 1), (2, 3, 1), (3, 4, 1), (5, 2, 1), (4, 6, 2), (3, 3, 3), (2, 6, 2))
+PADDINGS = ("valid", "same", ((0, 1), (2, 0)), ((3, 0), (0, 1)), "large")
+EPILOGUES = ((), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS))
+DTYPES = ("float32", "float16", "bfloat16")
+LAYOUTS = ("NCHW", "NHWC")
+# image sizes: those around the 32 lanes, tall and wide ones
+SIZES: Mapping[str, tuple] = {
+    "n": (1, 2, 3), "h": (1, 5, 31, 32, 33, 63, 64, 65, 240), "w": (1, 7, 31, 32, 33, 63, 64, 65, 200)}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One algorithm in the tests.
+
+    ``values``: a row's plan values. ``draw``: plan values for a drawn layer (its fields so far, as ConvShape takes
+    them); where it gives none, the planner's own. ``draw_layer``: fields over those drawn for every algorithm, which
+    see ``drawn.draw_layer``. ``sizes``: images, covered in pairs; of them a kernel runs on those that its plan takes.
+    ``variants``: rows to execute with every access checked.
+    """
+
+    axes: Mapping[str, tuple]
+    values: Callable[[Row], dict[str, Any]]
+    draw: Callable[[Choose, Row], dict[str, Any]] = lambda choose, layer: {}
+    draw_layer: Callable[[Choose], dict[str, Any]] = lambda choose: {}
+    sizes: Mapping[str, tuple] = field(default_factory=lambda: SIZES)
+    variants: Callable[[], Iterable[Row]] = lambda: ()
+
+
+def layer_of(row: Row) -> dict[str, Any]:
+    """The fields of ConvShape, without sizes, that a row of any algorithm stands for."""
+    (r, s), (c, k, groups) = row["filter"], row["channels"]
+    layer = {"c": c, "k": k, "groups": groups, "r": r, "s": s, "padding": row.get("padding", 0)}
+    layer.update({name: row[name] for name in ("stride", "dilation", "dtype", "layout") if name in row})
+    if layer["padding"] == "same" and row.get("stride", 1) not in (1, (1, 1)):
+        layer["padding"] = (r // 2, s // 2)
+    if layer["padding"] == "large":            # larger than the filter: whole windows of zeros
+        layer["padding"] = ((r + 1, r + 2), (s + 2, s + 1))
+    return layer
+
+
+def k_tile(choose: Choose, layer: Row) -> int:
+    """A number of filters that divides those of a group."""
+    return choose([t for t in (1, 2, 3, 4, 6) if layer["k"] // layer["groups"] % t == 0])
+
+
+# ---- reuse
+
+REUSE_AXES: Mapping[str, tuple] = {
+    "filter": FILTERS, "channels": CHANNELS, "padding": PADDINGS, "epilogue": EPILOGUES,
+    "exchange": ("packed", "select", "dynamic", "dynamic_local", "none"), "rows": ("reuse", "reload"),
+    "decomposition": ("paper", "fewest_loads", "shared_ends"), "weights": ("shared", "constant", "cached"),
+    "edges": ("direct", "predicated"), "sub_block_rows": (3, 7, 16, 56),
+    "warps": ((1, 4), (4, 1), (2, 2), (1, 1), (3, 2)), "ring": ("turning", "shifted"),
+    "rows_ahead": (1, 2, 3, 8), "k_tile": (1, 2, 3),
+    "min_blocks": (1, 3)}
+
+
+def reuse_values(row: Row) -> dict[str, Any]:
+    values = {name: row[name] for name in ("exchange", "rows", "decomposition", "weights", "edges",
+                                           "sub_block_rows", "ring", "rows_ahead", "k_tile", "min_blocks")}
+    values.update(warp_columns=row["warps"][0], warp_rows=row["warps"][1],
+                  rows_ahead=min(row["rows_ahead"], row["filter"][0]))
+    return values
+
+
+def reuse_layer(choose: Choose) -> dict[str, Any]:
+    s = choose((1, 2, 3, 3, 4, 5, 5, 6, 7, 7, 8, 9, 10, 11, 12, 13, 17, 31))
+    return {"s": s, "r": choose((1, 2, 3, 3, 4, 5, 5, 7) if s < 14 else (1, 2, 3)), "stride": 1, "dilation": 1,
+            "dtype": "float32", "layout": "NCHW"}
+
+
+def reuse_draw(choose: Choose, layer: Row) -> dict[str, Any]:
+    return {"exchange": choose(("select", "select", "packed", "dynamic", "dynamic_local", "none")),
+            "rows": choose(("reuse", "reuse", "reload")), "weights": choose(("shared", "shared", "constant", "cached")),
+            "decomposition": choose(("paper", "fewest_loads", "shared_ends")),
+            "edges": choose(("direct", "predicated")), "sub_block_rows": choose((1, 2, 3, 5, 8, 13, 32, 56)),
+            "warp_columns": choose((1, 1, 2, 3, 4)), "warp_rows": choose((1, 2, 4)), "k_tile": k_tile(choose, layer),
+            "ring": choose(("derived", "turning", "shifted")),
+            "rows_ahead": choose((1, 1, 2, 3, 5, 9)), "min_blocks": choose((1, 1, 2, 4))}
+
+
+def reuse_variants() -> Iterable[Row]:
+    """Exchange x (rows, ring) x weights x edges."""
+    axes = [REUSE_AXES[name] for name in ("exchange", "weights", "edges")]
+    rings = (("reuse", "turning"), ("reuse", "shifted"), ("reload", "turning"))
+    for i, (exchange, weights, edges, (rows, ring)) in enumerate(itertools.product(*axes, rings)):
+        channels = (CHANNELS[0], CHANNELS[2], CHANNELS[5])[i % 3]
+        yield dict(filter=(3, 7), channels=channels, padding="same", epilogue=EPILOGUES[i % 4], exchange=exchange,
+                   rows=rows, weights=weights, edges=edges, decomposition=REUSE_AXES["decomposition"][i % 3],
+                   sub_block_rows=7, warps=REUSE_AXES["warps"][i % 5], ring=ring, rows_ahead=1 + i % 2,
+                   k_tile=channels[1] // channels[2] if i % 2 else 1, min_blocks=1)
+
+
+# ---- direct
+
+DIRECT_AXES: Mapping[str, tuple] = {
+    "filter": ((1, 1), (2, 3), (3, 3), (5, 5), (4, 7), (13, 2), (1, 9), (31, 31)), "channels": CHANNELS,
+    "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 3), (4, 1)), "dilation": (1, 2, (3, 1)),
+    "dtype": DTYPES, "layout": LAYOUTS,
+    "block": ((64, 4), (32, 1), (8, 32), (16, 3), (256, 1)), "k_tile": (1, 2, 3)}
+
+
+def direct_values(row: Row) -> dict[str, Any]:
+    return {"block_size_x": row["block"][0], "block_size_y": row["block"][1], "k_tile": row["k_tile"]}
+
+
+def direct_draw(choose: Choose, layer: Row) -> dict[str, Any]:
+    return {"block_size_x": choose((8, 16, 32, 64, 128)), "block_size_y": choose((4, 5, 8)),
+            "k_tile": k_tile(choose, layer)}
+
+
+def direct_variants() -> Iterable[Row]:
+    """Each block, in every type and layout."""
+    for i, block in enumerate(DIRECT_AXES["block"]):
+        for j, (dtype, layout) in enumerate(itertools.product(DTYPES, LAYOUTS)):
+            yield dict(filter=(3, 4), channels=CHANNELS[(i + j) % 8], padding=PADDINGS[i],
+                       epilogue=EPILOGUES[(i + j) % 5], stride=((1, 1), (2, 1), (1, 3), (2, 2), (1, 1))[i],
+                       dilation=1 + i // 3, dtype=dtype, layout=layout, block=block, k_tile=1)
+
+
+# ---- staged
+
+# depthwise, some with a channel multiplier; numbers of filters that groups of planes divide, and that they do not
+STAGED_CHANNELS = ((1, 1, 1), (3, 3, 3), (32, 32, 32), (16, 32, 16), (2, 6, 2), (48, 48, 48))
+STAGED_AXES: Mapping[str, tuple] = {
+    "filter": ((1, 1), (2, 3), (3, 3), (5, 5), (7, 7), (4, 1), (1, 5), (9, 9)), "channels": STAGED_CHANNELS,
+    "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 3)), "dilation": (1, (2, 1), (1, 2)),
+    "dtype": DTYPES, "rows": (1, 2, 3), "planes": (6, 16, 32), "stage": (("async", 1), ("async", 2), ("registers", 1)),
+    "weights": ("registers", "shared"), "vector": (1, 2, 8)}
+
+
+def staged_values(row: Row) -> dict[str, Any]:
+    stage, buffers = row["stage"]
+    return {"stage": stage, "buffers": buffers, **{name: row[name] for name in ("rows", "planes", "weights", "vector")}}
+
+
+def staged_draw(choose: Choose, layer: Row) -> dict[str, Any]:
+    """Mostly what the planner takes, else values that go with any small plane."""
+    multiplier = layer["k"] // layer["groups"]
+    return choose(({}, {}, {"rows": choose((1, 2, 3)), "planes": choose((1, 8, 16)) * multiplier, "buffers": 1,
+                            "stage": choose(("async", "registers")), "weights": choose(("registers", "shared"))}))
+
+
+def staged_layer(choose: Choose) -> dict[str, Any]:
+    """Depthwise in NCHW."""
+    channels = choose((1, 2, 3, 7, 16, 32, 33, 64))
+    return {"c": channels, "k": channels * choose((1, 1, 1, 2, 3)), "groups": channels, "layout": "NCHW"}
+
+
+def staged_variants() -> Iterable[Row]:
+    """Way of staging x where the weights are x type."""
+    axes = [STAGED_AXES[name] for name in ("stage", "weights", "dtype")]
+    for i, (stage, weights, dtype) in enumerate(itertools.product(*axes)):
+        yield dict(filter=((3, 3), (5, 5), (2, 3))[i % 3], channels=STAGED_CHANNELS[2 + i % 2], padding="same",
+                   epilogue=EPILOGUES[i % 5], stride=1, dilation=1, dtype=dtype, rows=1 + i % 3, planes=(32, 16)[i % 2],
+                   stage=stage, weights=weights, vector=8)
+
+
+STAGED_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (3, 5, 7, 14, 20, 28), "w": (4, 7, 12, 14, 17)}
+
+
+# ---- channels
+
+DEPTHWISE = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (6, 6, 6), (8, 8, 8), (4, 8, 4), (3, 12, 3), (32, 32, 32),
+             (130, 130, 130))
+CHANNELS_AXES: Mapping[str, tuple] = {
+    "filter": ((1, 1), (3, 3), (5, 5), (2, 4), (7, 1), (1, 6), (7, 7), (9, 11)), "channels": DEPTHWISE,
+    "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 3), (4, 1), (6, 2)),
+    "dilation": (1, 2, (3, 1), (4, 3)), "dtype": DTYPES, "layout": ("NHWC",), "numerics": ("float32", "float16"),
+    "body": ("ring", "tile"), "vector": (1, 2, 4, 8), "columns": (1, 2, 4, 7), "width": ("any", "whole"),
+    "sub_block_rows": (1, 3, 7, 14), "rows_ahead": (1, 2, 3), "block": ((32, 2, 1), (3, 4, 2), (16, 1, 4))}
+
+
+def channels_values(row: Row) -> dict[str, Any]:
+    values = {name: row[name] for name in ("body", "vector", "columns", "width", "sub_block_rows", "rows_ahead")}
+    values.update(zip(("block_channels", "block_columns", "block_rows"), row["block"]))
+    return values
+
+
+def channels_layer(choose: Choose) -> dict[str, Any]:
+    channels, filters = choose((1, 2, 3, 8, 8, 24, 40, 64)), choose((1, 1, 1, 2, 3, 4))
+    return {"c": channels, "k": channels * filters, "groups": channels, "layout": "NHWC",
+            "dtype": choose(DTYPES), "dilation": choose((1, 1, 1, 2, (3, 1)))}
+
+
+def channels_draw(choose: Choose, layer: Row) -> dict[str, Any]:
+    if choose((True, False)):
+        return {}
+    body = choose(("ring", "ring", "tile"))
+    return {"body": body, "vector": choose((1, 2, 4, 8) if body == "ring" else (1, 1, 2)),
+            "columns": choose((1, 2, 3, 4, 7, 8)), "width": choose(("any", "any", "whole")),
+            "sub_block_rows": choose((1, 2, 5, 14, 56) if body == "ring" else (1, 2, 4, 7)),
+            "rows_ahead": choose((1, 1, 2, 3)) if body == "ring" else 1, "block_channels": choose((1, 3, 16, 32)),
+            "block_columns": choose((1, 2, 5)), "block_rows": choose((1, 1, 2))}
+
+
+def channels_variants() -> Iterable[Row]:
+    """Each body in every type and arithmetic."""
+    kinds = [(dtype, "float32") for dtype in DTYPES] + [(dtype, "float16") for dtype in DTYPES[1:]]
+    for i, ((dtype, numerics), body) in enumerate(itertools.product(kinds, ("ring", "tile"))):
+        yield dict(filter=((3, 3), (2, 5))[i % 2], channels=((8, 8, 8), (6, 6, 6))[i // 2 % 2], padding="large",
+                   epilogue=EPILOGUES[i % 5], stride=(1, 2, (3, 1))[i % 3], dilation=(1, (2, 1), 1, (1, 2))[i % 4],
+                   dtype=dtype, layout="NHWC", numerics=numerics, body=body,
+                   vector=2 if body == "ring" or numerics == "float16" else 1, columns=3,
+                   width=("any", "whole")[i // 4 % 2],
+                   sub_block_rows=5, rows_ahead=1 + i // 2 % 2 if body == "ring" else 1, block=(3, 4, 2))
+
+
+ROWS: Mapping[str, Rows] = {
+    "reuse": Rows(REUSE_AXES, reuse_values, reuse_draw, reuse_layer, variants=reuse_variants),
+    "channels": Rows(CHANNELS_AXES, channels_values, channels_draw, channels_layer, variants=channels_variants,
+                     sizes={"n": (1, 2, 3), "h": (1, 2, 7, 14, 33), "w": (1, 7, 14, 28, 33, 56, 96, 99)}),
+    "direct": Rows(DIRECT_AXES, direct_values, direct_draw, variants=direct_variants),
+    "staged": Rows(STAGED_AXES, staged_values, staged_draw, staged_layer, sizes=STAGED_SIZES, variants=staged_variants),
+}
+AXES = {name: rows.axes for name, rows in ROWS.items()}
