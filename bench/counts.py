@@ -136,8 +136,9 @@ def hardware(arch: str) -> dict[str, dict[str, int]]:
 
 
 def _beside(kernel: str, arch: str, hardware_counts: dict[str, int] | None) -> dict[str, Any]:
-    plan = ncu_target.plan_of(kernel, HARDWARE_SIZE, HARDWARE_FILTER, arch)
-    executed = execute(plan, *ncu_target.data(HARDWARE_SIZE, HARDWARE_FILTER), buffers=("x", "w", "y"))
+    shape = ncu_target.shape_of(HARDWARE_SIZE, HARDWARE_FILTER)
+    plan = ncu_target.plan_of(kernel, shape, arch)
+    executed = execute(plan, *ncu_target.data(shape), buffers=("x", "w", "y"))
     found: dict[str, Any] = {f"executed_{name}": value for name, value in executed.items()}
     for name, value in (hardware_counts or {}).items():
         found |= {f"hardware_{name}": value, f"equal_{name}": value == executed[name]}

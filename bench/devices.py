@@ -193,11 +193,14 @@ class TorchDevice(_GpuDevice):
         self.torch.cuda.empty_cache()
 
     def capture(self, calls: Sequence[Call], count: int) -> Call:
-        graph = self.torch.cuda.CUDAGraph()
-        # relaxed: a call may ask whether an event has passed, which the other modes forbid while capturing
-        with self.torch.cuda.graph(graph, capture_error_mode="relaxed"):
-            for i in range(count):
-                calls[i % len(calls)]()
+        graph, stream = self.torch.cuda.CUDAGraph(), self.torch.cuda.current_stream()
+        try:
+            # relaxed: a call may ask whether an event has passed, which the other modes forbid while capturing
+            with self.torch.cuda.graph(graph, capture_error_mode="relaxed"):
+                for i in range(count):
+                    calls[i % len(calls)]()
+        finally:
+            self.torch.cuda.set_stream(stream)      # a capture that failed may leave its own stream current
         return graph.replay
 
     def _event(self) -> Any:

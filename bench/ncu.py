@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Sequence
 
+from warpconv.codegen.registry import ALGORITHMS
+
 from . import environment
 from .devices import NoDevice
 
@@ -38,14 +40,14 @@ def find() -> Path:
 
 
 def command(metrics: Sequence[str], target: Sequence[str]) -> list[str]:
-    """Arguments after ncu's own path."""
+    """Arguments after ncu's own path; only our kernels are profiled."""
     return ["--clock-control", "none", "--target-processes", "application-only", "--print-units", "base",
-            "--kernel-name", "regex:.*(direct|reuse)_.*",
+            "--kernel-name", f"regex:({'|'.join(ALGORITHMS)})_.*",
             "--metrics", ",".join(metrics), "--csv", *target]
 
 
 def profile(target: Sequence[str]) -> list[dict[str, int]]:
-    """Counters of each launch of ``python -m bench.ncu_target <target>``, in order. Raises NoDevice with ncu's words."""
+    """Counters of each launch of ``python -m bench.ncu_target <target>``, in order. Raises NoDevice in ncu's words."""
     program = [sys.executable, "-m", "bench.ncu_target", *target]
     failure = ""
     for wanted in (COUNTERS | OPTIONAL, COUNTERS):

@@ -20,8 +20,8 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Study:
-    """One study. ``run`` measures rows; ``tables``, ``plot`` and further ``plots`` (by name) show rows, from this run or
-    an earlier one."""
+    """One study. ``run`` measures rows; ``tables``, ``plot`` and further ``plots`` (by name) show rows, from this run
+    or an earlier one."""
 
     name: str
     summary: str

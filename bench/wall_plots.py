@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .study import Rows
-from .wall_tables import best_peer, measured
+from .wall_tables import best_peer, kind, measured
 
 DATASHEET_TFLOPS = 67.0         # float32 FMAs of an H200
 COLOURS = {"float32": "#1b6ca8", "float16": "#d1495b", "bfloat16": "#edae49"}
@@ -52,11 +52,10 @@ def of_floor(rows: Rows, figure: Any) -> None:
                  label="the quickest peer")
     for place, row in zip(places, found):
         for target in row["targets"]:
-            if target["field"] == "of_floor":
+            if target["field"] == "of_floor" or (target["field"], row["bound"]) == ("of_copy", "copy"):
                 axes.plot([target["must"]] * 2, [place - 0.4, place + 0.4], color="0.2", linewidth=1)
-    axes.set_yticks(places, [f"{row['group']}: {row['name']}" + (f", {row['dtype']}" if row["group"] == "planes" else "")
-                             for row in found], fontsize=5)
+    axes.set_yticks(places, [f"{row['group']}: {row['name']}{kind(row)}" for row in found], fontsize=5)
     axes.axvline(1, color="0.5", linewidth=0.8)
     axes.set(xlabel="part of the floor reached (line: must)", ylim=(-1, len(found)))
     if peers:
-        axes.legend(fontsize=6, loc="lower right")
+        axes.legend(fontsize=6, loc="lower right", bbox_to_anchor=(1, 1))

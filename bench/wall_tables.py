@@ -55,12 +55,13 @@ def _target(name: str, judged: list[tuple[dict[str, Any], dict[str, Any]]]) -> t
     met = [target["met"] for target, _ in known]
     complete = len(known) == len(judged)
     aim = first["aim"]
-    return (name, first["must"], aim, worst["reached"], f"{row['name']}{_kind(row)}", f"{sum(met)} of {len(judged)}",
+    return (name, first["must"], aim, worst["reached"], f"{row['name']}{kind(row)}", f"{sum(met)} of {len(judged)}",
             False if not all(met) else True if complete else None,
             None if aim is None or not complete else worst["reached"] >= aim)
 
 
-def _kind(row: dict[str, Any]) -> str:
+def kind(row: dict[str, Any]) -> str:
+    """What a plane's name does not say."""
     return f", {row['dtype']}" if row["group"] == "planes" else ""
 
 
@@ -100,7 +101,7 @@ def _ceilings(rows: Rows) -> Table:
 def _groups(rows: list[dict[str, Any]]) -> list[Table]:
     titles: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        titles.setdefault(f"{row['group']}{_kind(row)}", []).append(row)
+        titles.setdefault(f"{row['group']}{kind(row)}", []).append(row)
     return [_group(title, members) for title, members in titles.items()]
 
 
@@ -112,8 +113,9 @@ def _group(title: str, rows: list[dict[str, Any]]) -> Table:
     lines = []
     for row in rows:
         peer, peer_ms = best_peer(row) or (None, None)
-        line = [row["name"], row["ms"], row["gbs"], row["tflops"], row["of_copy"], row["of_floor"], row["bound"], peer,
-                peer_ms, peer_ms and peer_ms / row["ms"], row["algorithm"], row.get("registers"), _must(row), row["met"]]
+        line = [row["name"], row["ms"], row["gbs"], row["tflops"], row["of_copy"], row["of_floor"], row["bound"],
+                peer, peer_ms, peer_ms and peer_ms / row["ms"], row["algorithm"], row.get("registers"), _must(row),
+                row["met"]]
         lines.append(tuple(line[:5] + [row.get("of_launch_and_copy")] + line[5:] if small else line))
     return Table(title[0].upper() + title[1:], columns, tuple(lines), _spilled(rows))
 
@@ -136,6 +138,12 @@ def _spilled(rows: list[dict[str, Any]]) -> str:
 
 
 def _missing_peers(rows: list[dict[str, Any]]) -> list[Table]:
-    lines = tuple((f"{row['group']}: {row['name']}{_kind(row)}", peer, row[f"{peer}_reason"])
-                  for row in rows for peer in PEERS if row.get(f"{peer}_reason"))
-    return [Table("Peers without a time", ("layer", "peer", "reason"), lines)] if lines else []
+    """Peers that gave no time, by their reason."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for peer in PEERS:
+            if row.get(f"{peer}_reason"):
+                name = f"{row['group']} {row['name']}{kind(row)}"
+                by_reason.setdefault((peer, row[f"{peer}_reason"]), []).append(name)
+    lines = tuple((peer, reason, len(names), names[0]) for (peer, reason), names in by_reason.items())
+    return [Table("Peers without a time", ("peer", "reason", "rows", "first"), lines)] if lines else []

@@ -86,6 +86,25 @@ class Argument:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Fill:
+    """How the blocks along one axis adapt to a whole grid that is small: enough, or few enough, for full rounds of the
+    ``blocks`` that a GPU holds at a time, with at least ``least`` units left to each; grids of over ``rounds`` rounds are
+    left alone."""
+
+    blocks: int
+    least: int
+    rounds: int = 6
+
+    def count(self, units: int, planned: int, others: int) -> int:
+        """Blocks for ``units``, ``planned`` without this rule, where the other axes have ``others``."""
+        rounds = planned * others / self.blocks
+        if rounds >= self.rounds:
+            return planned
+        most = max(1, units // self.least)
+        return max(1, min(most, int(max(1, round(rounds)) * self.blocks / others)))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Blocks:
     """Blocks along one axis of the grid: min(limit, times * ((each * value of ``of`` + add) // per)), at least 1.
 
@@ -98,16 +117,21 @@ class Blocks:
     per: int = 1
     times: int = 1
     limit: int = GRID_LIMIT[0]
+    fill: Fill | None = None
 
     def __str__(self) -> str:
         if self.of is None:
             return str(self.times)
         units = f"{self.each} * {self.of.value}" if self.each > 1 else self.of.value
         units = f"({units}{f' + {self.add}' if self.add else ''}) // {self.per}" if self.per > 1 else units
-        return f"{self.times} * {units}" if self.times > 1 else units
+        text = f"{self.times} * {units}" if self.times > 1 else units
+        return f"{text}, to whole rounds of {self.fill.blocks} blocks" if self.fill else text
 
-    def count(self, shape: ConvShape | None) -> int:
+    def count(self, shape: ConvShape | None, others: int = 1) -> int:
+        """Blocks for a layer; ``others`` is the product of the other axes', for a rule that fills the GPU."""
         units = 1 if self.of is None else (self.each * self.of.of(shape) + self.add) // self.per
+        if self.fill is not None:
+            units = self.fill.count(self.of.of(shape), units, self.times * others)
         return max(1, min(self.limit, self.times * units))
 
 
@@ -126,7 +150,9 @@ class Launch:
         return f"launch {self.entry}({', '.join(self.arguments)}), blocks {grid}, threads {self.block}"
 
     def grid_of(self, shape: ConvShape | None) -> tuple[int, int, int]:
-        x, y, z = (blocks.count(shape) for blocks in self.grid)
+        x, y, z = (blocks.count(shape) if blocks.fill is None else 1 for blocks in self.grid)
+        if self.grid[1].fill is not None:
+            y = self.grid[1].count(shape, x * z)
         return x, y, z
 
 

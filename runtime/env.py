@@ -156,11 +156,6 @@ def _user_cache_dir() -> Path:
     return Path(platformdirs.user_cache_dir("warpconv", appauthor=False))
 
 
-def _user_tuning_file() -> Path:
-    import platformdirs
-    return Path(platformdirs.user_data_dir("warpconv", appauthor=False)) / "tuning.json"
-
-
 def _usable_cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -173,7 +168,7 @@ SWITCHES: tuple[Switch, ...] = (
     Switch("WARPCONV_DISABLE_CACHE", BOOL, False, "neither read nor write the disk cache"),
     Switch("WARPCONV_DISABLE_JIT", BOOL, False, "compile nothing: kernels come from cache and packs, or not at all"),
     Switch("WARPCONV_PACK", PATHS, (), "packs of ready kernels to look in"),
-    Switch("WARPCONV_TUNE_DB", PATH, _user_tuning_file, "the database of measured configurations (warpconv tune)",
+    Switch("WARPCONV_TUNE_DB", PATH, None, "the database of measured configurations (warpconv tune)",
            "tuning.json in the user's data directory"),
     Switch("WARPCONV_COMPILER", COMPILER, CompilerChoice.AUTO, "which CUDA compiler; auto takes NVRTC, else nvcc",
            "auto"),
@@ -203,7 +198,7 @@ class Settings:
     disable_cache: bool
     disable_jit: bool
     pack: tuple[Path, ...]
-    tune_db: Path
+    tune_db: Path | None
     compiler: CompilerChoice
     nvcc: Path | None
     nvcc_flags: tuple[str, ...]

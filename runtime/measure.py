@@ -102,7 +102,7 @@ def measure_unit(plan: KernelPlan, *, seed: int = 0) -> UnitMeasurement | None:
     """
     if not _tiles_the_output(plan):
         return None
-    plan = reduced(plan)
+    plan = reduced(_as_in_a_large_layer(plan))
     if any(plan.program.refusal(blocks_shape(plan, tall, wide)) for tall in (1, 2) for wide in (1, 2)):
         return None
     counts = {}
@@ -114,6 +114,13 @@ def measure_unit(plan: KernelPlan, *, seed: int = 0) -> UnitMeasurement | None:
     launch = plan.program.steps[0]
     warps = -(-math.prod(launch.block) // 32) * launch.grid_of(blocks_shape(plan, 1, 1))[2]
     return UnitMeasurement(plan=plan, warp_loads=float(loads) / warps, shuffles=float(shuffles) / warps)
+
+
+def _as_in_a_large_layer(plan: KernelPlan) -> KernelPlan:
+    """The plan with the blocks that it launches where a GPU is full: unit for unit the planned ones."""
+    launch = plan.program.steps[0]
+    grid = tuple(replace(blocks, fill=None) for blocks in launch.grid)
+    return replace(plan, program=replace(plan.program, steps=(replace(launch, grid=grid),)))
 
 
 def reduced(plan: KernelPlan) -> KernelPlan:
@@ -129,7 +136,7 @@ def reduced(plan: KernelPlan) -> KernelPlan:
         return plan
     for channels in _halved(spec.channels):
         try:
-            smaller = plan_spec(replace(spec, groups=1, c=channels, k=filters), plan.settings())
+            smaller = _as_in_a_large_layer(plan_spec(replace(spec, groups=1, c=channels, k=filters), plan.settings()))
         except UnsupportedSpec:
             return plan
         if _tiles_the_output(smaller) and affordable(smaller, blocks_shape(smaller, 2, 2)):
@@ -138,12 +145,17 @@ def reduced(plan: KernelPlan) -> KernelPlan:
 
 
 def blocks_shape(plan: KernelPlan, tall: int, wide: int) -> ConvShape:
-    """One image whose outputs that touch no padding fill ``tall`` x ``wide`` blocks."""
+    """One image whose outputs that touch no padding fill ``tall`` x ``wide`` blocks; all its outputs where the plan
+    refuses that size."""
     spec, launch = plan.spec, plan.program.steps[0]
     sizes = [(count * blocks.per - 1) * stride + (taps - 1) * dilation + 1
              for count, blocks, stride, taps, dilation in zip((tall, wide), (launch.grid[1], launch.grid[0]),
                                                               spec.stride, (spec.r, spec.s), spec.dilation)]
-    return spec.example_shape(n=1, h=sizes[0], w=sizes[1])
+    shape = spec.example_shape(n=1, h=sizes[0], w=sizes[1])
+    if plan.program.refusal(shape) is None:
+        return shape
+    h, w = (max(1, size - sum(sides)) for size, sides in zip(sizes, spec.padding))
+    return spec.example_shape(n=1, h=h, w=w)
 
 
 def _tiles_the_output(plan: KernelPlan) -> bool:

@@ -231,11 +231,135 @@ def channels_variants() -> Iterable[Row]:
                    sub_block_rows=5, rows_ahead=1 + i // 2 % 2 if body == "ring" else 1, block=(3, 4, 2))
 
 
+# ---- wide
+
+WIDE_CHANNELS = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (5, 5, 5), (2, 6, 2), (4, 4, 2), (6, 4, 2))
+WIDE_AXES: Mapping[str, tuple] = {
+    "filter": ((1, 1), (2, 2), (3, 3), (5, 5), (7, 7), (2, 7), (6, 3), (1, 17), (17, 1), (9, 9), (13, 13)),
+    "channels": WIDE_CHANNELS, "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 2), (2, 1), 3),
+    "dilation": (1, 2, (2, 1)), "dtype": DTYPES, "columns": (1, 2, 4, 8), "vector": (1, 2, 4, 8), "store_vector": (1, 8),
+    "span": (("strips", 32), ("packed", 4), ("packed", 7), ("packed", 14), ("packed", 32)),
+    "gaps": ("zero_lanes", "select"), "edges": ("interior", "guarded"), "sub_block_rows": (1, 3, 7, 16, 56),
+    "ahead": ((1, 1), (2, 1), (2, 2), (3, 1), (4, 2)), "weights": ("registers", "shared", "constant"),
+    "loads": ("registers", "async", "cached"), "pipeline": ("paired", "copied"), "tap_rows": ("all", "needed"),
+    "warps": ((1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 4), (2, 2, 2))}
+
+
+def wide_values(row: Row) -> dict[str, Any]:
+    values = {name: row[name] for name in ("columns", "vector", "gaps", "edges", "sub_block_rows", "weights", "loads",
+                                           "pipeline", "tap_rows")}
+    values.update(zip(("warp_columns", "warp_rows", "warp_planes"), row["warps"]))
+    values.update(zip(("span", "row_lanes"), row["span"]), store_vector=min(row["store_vector"], row["columns"]))
+    values.update(zip(("rows_ahead", "turn_steps"), row["ahead"]))
+    return values
+
+
+def wide_layer(choose: Choose) -> dict[str, Any]:
+    """Planes and depthwise layers; some with two and three channels a group."""
+    groups, channels = choose((1, 1, 2, 3, 5, 8)), choose((1, 1, 1, 1, 2, 3))
+    return {"c": groups * channels, "k": groups * choose((1, 1, 1, 2, 3)), "groups": groups, "layout": "NCHW",
+            "r": choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 11)), "s": choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 12)),
+            "dtype": choose(DTYPES)}
+
+
+def wide_draw(choose: Choose, layer: Row) -> dict[str, Any]:
+    """Mostly what the planner takes, else other sub-blocks, pipelines and ways to load."""
+    loads, ahead = choose((("registers", 1), ("registers", 1), ("async", 1), ("cached", 2))), choose((2, 4))
+    loads, turn = loads
+    return choose(({}, {}, {"sub_block_rows": choose((1, 2, 5, 16, 40)), "rows_ahead": ahead, "turn_steps": turn,
+                            "loads": loads, "pipeline": choose(("paired", "copied")), "warp_planes": 1,
+                            "edges": choose(("interior", "guarded")), "warp_rows": choose((1, 2, 3)),
+                            "weights": choose(("registers", "shared")) if layer["c"] == layer["groups"] else "shared"}))
+
+
+def wide_variants() -> Iterable[Row]:
+    """Way of loading x where the weights are x how rows lie on the lanes, in every type; several channels."""
+    spans = ((("strips", 32), "zero_lanes", 4), (("packed", 16), "zero_lanes", 4), (("packed", 10), "select", 2))
+    kinds = itertools.product(WIDE_AXES["loads"], WIDE_AXES["weights"], spans)
+    for i, (loads, weights, (span, gaps, columns)) in enumerate(kinds):
+        yield dict(filter=((3, 3), (5, 4), (2, 7))[i % 3], padding=("same", ((2, 0), (1, 3)), "large")[i // 2 % 3],
+                   channels=(1, 1, 1) if weights == "constant" else ((3, 3, 3), (2, 6, 2))[i % 2],
+                   epilogue=EPILOGUES[i % 5], stride=(1, 1, 2, (2, 1))[i % 4], dilation=(1, (2, 1), 1)[i // 3 % 3],
+                   dtype="float32" if weights == "constant" else DTYPES[i % 3], columns=columns, vector=2, store_vector=1,
+                   span=span, gaps=gaps, edges=("interior", "guarded")[i // 3 % 2], sub_block_rows=(1, 7, 16)[i % 3],
+                   ahead=(2, 1 if loads == "registers" else 1 + i % 2), weights=weights, loads=loads,
+                   pipeline=("paired", "copied")[i % 2], tap_rows="all", warps=WIDE_AXES["warps"][i % 5])
+    for i, dtype in enumerate(DTYPES):
+        yield dict(filter=(3, 3), padding="large", channels=((4, 4, 2), (6, 4, 2), (2, 2, 1))[i], epilogue=(BIAS, RELU),
+                   stride=(1, 2, 1)[i], dilation=(1, 1, 2)[i], dtype=dtype, columns=2, vector=2, store_vector=1,
+                   span=spans[i][0], gaps=spans[i][1], edges="guarded", sub_block_rows=5, ahead=(1, 1), weights="shared",
+                   loads="registers", pipeline="paired", tap_rows="all", warps=(1, 2, 1))
+        yield dict(filter=(5, 5), padding="same", channels=(1, 1, 1), epilogue=(), stride=1, dilation=1, dtype=dtype,
+                   columns=4, vector=4, store_vector=2, span=("strips", 32), gaps="zero_lanes", edges="interior",
+                   sub_block_rows=7, ahead=(2, 1), weights="registers", loads=WIDE_AXES["loads"][i], pipeline="paired",
+                   tap_rows="needed", warps=(1, 2, 1))
+
+
+WIDE_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 56, 70),
+                                   "w": (1, 7, 8, 14, 16, 28, 33, 56, 96, 130, 136, 264, 272, 520)}
+
+
+# ---- toeplitz
+
+TOEPLITZ_AXES: Mapping[str, tuple] = {
+    "filter": ((1, 1), (3, 3), (5, 5), (7, 7), (2, 4), (6, 1), (1, 9), (11, 11), (3, 13), (9, 2), (4, 31), (17, 3)),
+    "channels": ((1, 1, 1), (1, 3, 1), (3, 3, 3), (2, 6, 2), (5, 5, 5)), "padding": PADDINGS, "epilogue": EPILOGUES,
+    "dtype": DTYPES[1:], "walk": ("bands", "planes"), "tiles": (1, 2, 4, 7, 8),
+    "warps": ((1, 1, 1), (2, 1, 2), (1, 2, 1), (4, 1, 1), (2, 2, 1), (1, 1, 4)), "vector": (1, 2, 4, 8),
+    "store_vector": (1, 2, 8), "stores": ("direct", "staged"), "weights": ("registers", "shared"),
+    "sub_block_rows": (32, 64), "images": (1, 3), "buffers": (2, 3)}
+
+
+def toeplitz_values(row: Row) -> dict[str, Any]:
+    values = {name: row[name] for name in ("walk", "tiles", "vector", "store_vector", "stores", "weights", "sub_block_rows",
+                                           "images", "buffers")}
+    values.update(zip(("warp_columns", "warp_rows", "warp_planes"), row["warps"]))
+    return values
+
+
+def toeplitz_layer(choose: Choose) -> dict[str, Any]:
+    """Planes and depthwise in 16 bits; windows wider than two blocks of columns, too."""
+    channels = choose((1, 1, 2, 3, 5, 8, 17))
+    return {"c": channels, "k": channels * choose((1, 1, 1, 2, 3)), "groups": channels, "layout": "NCHW", "stride": 1,
+            "dilation": 1, "dtype": choose(DTYPES[1:]), "r": choose((1, 2, 3, 5, 5, 7, 7, 9, 11, 13, 18)),
+            "s": choose((1, 2, 3, 4, 5, 5, 7, 7, 9, 11, 13, 21, 31))}
+
+
+def toeplitz_draw(choose: Choose, layer: Row) -> dict[str, Any]:
+    """Mostly what the planner takes, else other warps and copies in bands."""
+    rows = choose((1, 1, 2, 3))
+    return choose(({}, {}, {}, {
+        "walk": "bands", "stores": "direct", "store_vector": 1, "tiles": choose((1, 3, 5, 8, 9)), "warp_columns": choose((1, 2, 3)), "warp_rows": rows,
+        "warp_planes": choose((1, 2, 3)), "weights": choose(("registers", "shared")),
+        "sub_block_rows": 16 * rows * choose((1, 2, 5))}))
+
+
+def toeplitz_variants() -> Iterable[Row]:
+    """(Walk, way of the stores) x width of the copies x of the stores."""
+    walks = (("bands", "direct"), ("planes", "direct"), ("planes", "staged"))
+    axes = [TOEPLITZ_AXES[name] for name in ("vector", "store_vector")]
+    for i, ((walk, stores), vector, store_vector) in enumerate(itertools.product(walks, *axes)):
+        yield dict(filter=((3, 3), (5, 7), (2, 10))[i % 3], channels=((1, 1, 1), (3, 3, 3), (2, 6, 2))[i // 2 % 3],
+                   padding=((1, 1), (2, 3), ((2, 0), (9, 8)))[i % 3] if store_vector > 1 else "large",
+                   epilogue=EPILOGUES[i % 5], dtype=DTYPES[1 + i % 2], walk=walk, vector=vector,
+                   store_vector=store_vector, stores=stores, weights=("registers", "shared")[i // 2 % 2], images=1 + i % 3,
+                   buffers=2 + i // 2 % 2,
+                   tiles=(1, 3)[i // 4 % 2] if walk == "bands" else 8, sub_block_rows=32,
+                   warps=TOEPLITZ_AXES["warps"][i % 6])
+
+
+TOEPLITZ_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 16, 17, 28, 33, 56, 70),
+                                       "w": (1, 7, 8, 14, 16, 28, 40, 56, 72, 96, 99, 130)}
+
+
 ROWS: Mapping[str, Rows] = {
+    "wide": Rows(WIDE_AXES, wide_values, wide_draw, wide_layer, sizes=WIDE_SIZES, variants=wide_variants),
     "reuse": Rows(REUSE_AXES, reuse_values, reuse_draw, reuse_layer, variants=reuse_variants),
     "channels": Rows(CHANNELS_AXES, channels_values, channels_draw, channels_layer, variants=channels_variants,
                      sizes={"n": (1, 2, 3), "h": (1, 2, 7, 14, 33), "w": (1, 7, 14, 28, 33, 56, 96, 99)}),
     "direct": Rows(DIRECT_AXES, direct_values, direct_draw, variants=direct_variants),
+    "toeplitz": Rows(TOEPLITZ_AXES, toeplitz_values, toeplitz_draw, toeplitz_layer, variants=toeplitz_variants,
+                     sizes=TOEPLITZ_SIZES),
     "staged": Rows(STAGED_AXES, staged_values, staged_draw, staged_layer, sizes=STAGED_SIZES, variants=staged_variants),
 }
 AXES = {name: rows.axes for name, rows in ROWS.items()}

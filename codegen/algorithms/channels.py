@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from math import gcd
 from typing import Iterable, Iterator
 
 from ..arch import REGISTER_FILE
@@ -213,7 +214,8 @@ def _aligned(argument: Argument, spec: KernelSpec, options: ChannelsOptions, num
     """x and y begin where their words may; with whole tiles Q is a multiple of theirs."""
     if argument.name == "Q" and options.width is Width.WHOLE:
         return replace(argument, multiple_of=options.columns)
-    elements = {"x": numbers.inputs, "y": options.vector}.get(argument.name, 1)
+    read = numbers.line.piece if options.body is Body.LINES else numbers.inputs
+    elements = {"x": read, "y": options.vector}.get(argument.name, 1)
     return replace(argument, multiple_of=elements * spec.dtype.itemsize) if elements > 1 else argument
 
 
@@ -228,7 +230,7 @@ def _grid(options: ChannelsOptions, numbers: ChannelsNumbers) -> tuple[Blocks, B
 def _cost(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, registers: int) -> Cost:
     # inside the image; the loads ahead go on for as many steps after the last one
     products = spec.r * spec.s * options.columns * numbers.units
-    if options.body is Body.RING:
+    if options.body is not Body.TILE:
         steps = options.sub_block_rows + numbers.ring_rows - 1
         rows, fma = (steps + options.rows_ahead) * len(numbers.rows_of_step), steps * products
     else:
@@ -256,18 +258,37 @@ def _check(spec: KernelSpec, options: ChannelsOptions) -> None:
         refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
     if refusal is None and options.columns > 16:
         refusal = f"columns = {options.columns} (at most 16)"
-    if refusal is None and options.rows_ahead > (1 if options.body is Body.TILE else 4):
-        refusal = f"rows_ahead = {options.rows_ahead} (at most 4, with tiles 1)"
+    most_ahead = {Body.TILE: 1, Body.RING: 4, Body.LINES: 32}[options.body]
+    if refusal is None and options.rows_ahead > most_ahead:
+        refusal = f"rows_ahead = {options.rows_ahead} (with {options.body.value} at most {most_ahead})"
+    if refusal is None and options.body is Body.LINES:
+        refusal = _lines_refusal(spec, options)
     if refusal is None and options.sub_block_rows > (16 if options.body is Body.TILE else 1024):
         refusal = f"sub_block_rows = {options.sub_block_rows} (at most 1024, with tiles 16)"
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
 
 
+def _lines_refusal(spec: KernelSpec, options: ChannelsOptions) -> str | None:
+    """Why rows cannot be copied to shared memory as ``options`` say."""
+    if spec.filters != 1:
+        return f"lines with {spec.filters} filters a channel; body=ring serves them"
+    if spec.stride[0] // gcd(spec.stride[0], spec.dilation[0]) != 1:
+        return f"lines with a vertical stride of {spec.stride[0]}; body=ring serves it"
+    if spec.c * spec.dtype.itemsize % 4 or options.block_channels * options.vector * spec.dtype.itemsize % 4:
+        return f"copies of less than 4 bytes: C = {spec.c}; body=ring serves it"
+    if options.block_rows != 1:
+        return f"block_rows = {options.block_rows} with lines, whose threads share their rows"
+    if options.rows_ahead % options.turn_rows:
+        return f"rows_ahead = {options.rows_ahead} is not a multiple of turn_rows = {options.turn_rows}"
+    return None
+
+
 def _check_size(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, registers: int) -> None:
     refusal = None
-    if 4 * numbers.shared_units > SHARED_LIMIT:
-        refusal = (f"the filters of {options.block_channels * options.vector} channels take {4 * numbers.shared_units} "
+    lines = numbers.line.elements * spec.dtype.itemsize if options.body is Body.LINES else 0
+    if 4 * numbers.shared_units + lines > SHARED_LIMIT:
+        refusal = (f"{lines} bytes of rows and the filters of {options.block_channels * options.vector} channels take {4 * numbers.shared_units} "
                    f"bytes of shared memory (at most {SHARED_LIMIT}); a smaller block_channels serves it")
     elif _text(spec, options, numbers) > TEXT_LIMIT:
         refusal = (f"{_text(spec, options, numbers)} products in the text (at most {TEXT_LIMIT}); fewer columns, or "

@@ -19,6 +19,7 @@ class Body(enum.Enum):
     """How a thread goes through its output rows."""
 
     RING = "ring"    # down the image, an accumulator row for every filter row; weights in registers
+    LINES = "lines"  # the same, its input rows copied ahead to shared memory by the block
     TILE = "tile"    # a fixed tile of output rows in registers, the input rows passing by; weights in shared memory
 
 
@@ -29,10 +30,18 @@ class Width(enum.Enum):
     WHOLE = "whole"    # multiples of the columns of a thread: most loads and all stores need no guard
 
 
+class Copies(enum.Enum):
+    """The way of an asynchronous copy of 16 bytes (smaller ones are always cached)."""
+
+    CACHED = "cached"    # through the first-level cache, which serves the columns that neighbouring strips share
+    PAST = "past"        # past it
+
+
 @dataclass(frozen=True)
 class ChannelsOptions:
     """Plan values. A thread makes ``columns`` x ``sub_block_rows`` outputs of ``vector`` neighbouring channels and
-    loads ``rows_ahead`` steps ahead of its products; a block has ``block_channels`` threads along the channels,
+    loads ``rows_ahead`` steps ahead of its products (with lines in shared memory ``turn_rows`` of them at a time,
+    between two barriers, their copies going through the first-level cache or past it); a block has ``block_channels`` threads along the channels,
     times ``block_columns`` along the columns, times ``block_rows`` sub-blocks stacked; the compiler is told to leave
     registers for ``min_blocks`` blocks on a multiprocessor (follows from the others where not given)."""
 
@@ -42,6 +51,8 @@ class ChannelsOptions:
     width: Width = Width.ANY
     sub_block_rows: int = 28
     rows_ahead: int = 1
+    turn_rows: int = 1
+    copies: Copies = Copies.CACHED
     block_channels: int = 32
     block_columns: int = 8
     block_rows: int = 1
@@ -59,6 +70,21 @@ class RingRow:
     target: int | None
     source: int | None
     statements: tuple[tuple[tuple[int, int, int], ...], ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """An input row of a block's strip in shared memory."""
+
+    columns: int             # input columns
+    pixel: int               # channels, elements
+    piece: int               # elements of a copy
+    copy_bytes: int
+    copy_columns: int        # that all threads copy at once
+    copies: tuple[int, ...]  # of a thread
+    turns_ahead: int
+    elements: int            # of all rows
+    way: str                 # of a copy: past the first-level cache (cg) or through it (ca)
 
 
 @dataclass(frozen=True)
@@ -99,6 +125,7 @@ class ChannelsNumbers:
     zeros_above: bool                    # some windows lie wholly above the image
     zeros_below: bool
     filters: int                         # filters of an input channel
+    line: Line
 
 
 def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
@@ -118,7 +145,7 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
     ring_rows = -(-spec.r // step_rows)
     rows_of_step = tuple(range(min(step_rows, spec.r)))
     converted = narrow and not packed
-    if options.body is Body.RING:
+    if options.body is not Body.TILE:
         row_stride, taps = spec.s, spec.r * spec.s
         channel_stride = taps + (taps + 1) % 2                      # odd: neighbouring lanes read other banks
     else:
@@ -128,9 +155,12 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
     # with whole tiles the first begins `left` columns before the image, and the last ends `right` beyond it
     left, right = spec.padding[1]
     whole = options.width is Width.WHOLE
+    lines = options.body is Body.LINES
     guarded_left = tuple(c for c in offsets if c < left)
     guarded_right = tuple(c for c in offsets if not whole or c > offsets[-1] - right)
-    sets = options.rows_ahead + (0 if converted else 1)
+    sets = 1 if lines else options.rows_ahead + (0 if converted else 1)
+    if lines:
+        guarded_left = guarded_right = ()
     vectors = spec.k // options.vector
     (top, bottom), reach = spec.padding[0], spec.dilation[0] * (spec.r - 1)
     return ChannelsNumbers(
@@ -148,7 +178,21 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
                               for s in range(0, spec.s, TAPS_A_STATEMENT)),
         channel_vectors=vectors, channel_blocks=-(-vectors // options.block_channels), row_stride=row_stride,
         channel_stride=channel_stride, shared_units=options.block_channels * units * channel_stride,
-        zeros_above=top > reach, zeros_below=bottom > reach or spec.dilation[0] > 1, filters=spec.filters)
+        zeros_above=top > reach, zeros_below=bottom > reach or spec.dilation[0] > 1, filters=spec.filters,
+        line=_line(spec, options, offsets[-1] + 1))
+
+
+def _line(spec: KernelSpec, options: ChannelsOptions, window: int) -> Line:
+    pixel = options.block_channels * options.vector
+    piece = 16 // spec.dtype.itemsize
+    while pixel % piece or spec.c % piece:
+        piece //= 2
+    columns = (options.block_columns - 1) * options.columns * spec.stride[1] + window
+    copy_columns = max(1, options.block_channels * options.block_columns * piece // pixel)
+    turns = max(1, options.rows_ahead // options.turn_rows)
+    return Line(columns=columns, pixel=pixel, piece=piece, copy_bytes=piece * spec.dtype.itemsize,
+                copy_columns=copy_columns, copies=tuple(range(-(-columns // copy_columns))), turns_ahead=turns,
+                elements=(turns + 1) * options.turn_rows * columns * pixel, way="ca" if options.copies is Copies.CACHED else "cg")
 
 
 def registers_of(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers) -> int:
@@ -161,7 +205,7 @@ def registers_of(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNu
         ahead = words
         held = options.sub_block_rows * options.columns + 2 * TAPS_A_STATEMENT
     else:
-        ahead = words * len(numbers.sets) - (0 if numbers.converted else values)
+        ahead = 0 if options.body is Body.LINES else words * len(numbers.sets) - (0 if numbers.converted else values)
         held = numbers.units * (spec.r * spec.s + numbers.ring_rows * options.columns)
         held += SEVERAL_ROWS * rows if rows > 1 else 0
     return held + values + ahead + 26

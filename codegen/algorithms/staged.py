@@ -18,8 +18,9 @@ from ..plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Progra
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from .base import DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments
-from .staged_numbers import (Stage, StagedNumbers, StagedOptions, Weights, StripCost, multiprocessors, numbers_of,
-                             output_size, shared_of, strip_cost)
+from .staged_numbers import (Parts, Stage, StagedNumbers, StagedOptions, StripCost, Weights, multiprocessors,
+                             numbers_of, output_size, shared_of, strip_cost)
+from .staged_quarters import quarter_cost, quarter_numbers, quarters_refusal
 
 LARGEST_PLANE = 1024          # elements; larger planes have rows wide enough for a warp
 WEIGHTS_HELD = 49             # weights that a thread keeps in registers by default
@@ -37,6 +38,7 @@ FEWEST_THREADS = 64           # below which planes that divide K are not worth i
 GROUP_BYTES = 32 * 1024       # of a group's planes, at most, by default
 IN_FLIGHT_WANTED = 64 * 1024  # bytes that a multiprocessor of 1/132 of 4.2 TB/s has to have under way, about
 MOST_GROUPS = 2**20           # blocks of a grid; its step over groups then stays within an int
+QUARTER_PLANES = 32           # of a block of quarters: 128 threads
 PLANES = (64, 32, 16, 8)      # of a group
 
 
@@ -55,10 +57,24 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> StagedOptions:
     return options if shape is None else replace(options, height=shape.h, width=shape.w)
 
 
+def _numbers(spec: KernelSpec, options: StagedOptions) -> StagedNumbers:
+    return (quarter_numbers if options.parts is Parts.QUARTERS else numbers_of)(spec, options)
+
+
+def _thread_cost(spec: KernelSpec, options: StagedOptions) -> StripCost:
+    return (quarter_cost if options.parts is Parts.QUARTERS else strip_cost)(spec, options)
+
+
 def _complete(spec: KernelSpec, options: StagedOptions) -> StagedOptions:
     """Fill in the values that follow from the others where they were left at DERIVED: the rows of a strip that take the
     fewest instructions, planes for about 256 threads, two buffers where the blocks that registers allow would have too
     few bytes under way."""
+    if options.parts is Parts.DERIVED:
+        options = replace(options, parts=Parts.STRIPS)
+    if options.parts is Parts.QUARTERS:
+        p, _ = output_size(spec, options)
+        return replace(options, rows=options.rows or p // 2, planes=options.planes or QUARTER_PLANES,
+                       buffers=options.buffers or 2)
     if options.rows == DERIVED:
         options = replace(options, rows=_default_rows(spec, options))
     if options.planes == DERIVED:
@@ -99,8 +115,8 @@ def _default_planes(spec: KernelSpec, options: StagedOptions) -> int:
 def _default_buffers(spec: KernelSpec, options: StagedOptions) -> int:
     if options.stage is Stage.REGISTERS or spec.k % options.planes or _refusal(spec, replace(options, buffers=2)):
         return 1
-    single = numbers_of(spec, replace(options, buffers=1))
-    held = _resident(spec, single, strip_cost(spec, options))
+    single = _numbers(spec, replace(options, buffers=1))
+    held = _resident(spec, single, _thread_cost(spec, options))
     return 1 if held * single.buffer_bytes >= IN_FLIGHT_WANTED else 2
 
 
@@ -111,7 +127,7 @@ def plan(spec: KernelSpec, options: StagedOptions) -> KernelPlan:
         refusal = _refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    numbers, strip = numbers_of(spec, options), strip_cost(spec, options)
+    numbers, strip = _numbers(spec, options), _thread_cost(spec, options)
     if options.min_blocks == DERIVED:
         options = replace(options, min_blocks=_resident(spec, numbers, strip))
     if numbers.threads * options.min_blocks > spec.arch.resident_threads:
@@ -148,7 +164,13 @@ def _refusal(spec: KernelSpec, options: StagedOptions) -> str | None:
         return f"rows = {options.rows} of {p} output rows"
     if options.planes % spec.filters:
         return f"planes = {options.planes} is no multiple of K/groups = {spec.filters}"
-    threads = options.planes * -(-p // options.rows)
+    if options.parts is Parts.QUARTERS:
+        refusal = quarters_refusal(spec, options)
+        if refusal is None and options.buffers != 2:
+            refusal = f"parts = quarters has two buffers, not {options.buffers}"
+        if refusal is not None:
+            return refusal
+    threads = _numbers(spec, options).threads
     if threads > 1024:
         return f"a block of {threads} threads (at most 1024): fewer planes, or more rows a strip"
     if options.buffers > 2:
@@ -166,7 +188,7 @@ def _refusal(spec: KernelSpec, options: StagedOptions) -> str | None:
 
 
 def _resource_refusal(spec: KernelSpec, options: StagedOptions) -> str | None:
-    strip, numbers = strip_cost(spec, options), numbers_of(spec, options)
+    strip, numbers = _thread_cost(spec, options), _numbers(spec, options)
     if options.stage is Stage.ASYNC and min(numbers.copy_in.bytes, 16) < 4:
         return (f"asynchronous copies of {numbers.copy_in.bytes} bytes (at least 4): more planes, a larger vector, or "
                 f"stage=registers")
@@ -211,7 +233,7 @@ def _blocks(spec: KernelSpec, options: StagedOptions, numbers: StagedNumbers) ->
 
 
 def _cost(spec: KernelSpec, options: StagedOptions) -> Cost:
-    numbers, strip = numbers_of(spec, options), strip_cost(spec, options)
+    numbers, strip = _numbers(spec, options), _thread_cost(spec, options)
     outputs = numbers.p * numbers.q * options.planes
     return Cost(unit=f"group of {options.planes} planes", shuffles=0,
                 warp_loads=_requests(numbers.copy_in.count, numbers.threads), fma=strip.text,
@@ -252,7 +274,7 @@ def space(spec: KernelSpec) -> Iterable[StagedOptions]:
 
 def warp_instructions(spec: KernelSpec, options: StagedOptions) -> float:
     """Modelled warp instructions of one group: the strips, and both copies."""
-    numbers, strip = numbers_of(spec, options), strip_cost(spec, options)
+    numbers, strip = _numbers(spec, options), _thread_cost(spec, options)
     warps = -(-numbers.threads // 32)
     return (strip.typical * numbers.threads / 32 + 5 * (numbers.copy_in.count + numbers.copy_out.count) / 32
             + (0 if options.buffers == 2 else 4 * options.planes * spec.r * spec.s / 32) + 20 * warps)

@@ -39,6 +39,14 @@ class Stage(enum.Enum):
     REGISTERS = "registers"  # through registers
 
 
+class Parts(enum.Enum):
+    """What a thread makes of a plane."""
+
+    DERIVED = "derived"      # follows from the other plan values
+    STRIPS = "strips"        # some output rows
+    QUARTERS = "quarters"    # a quarter, seen from its corner
+
+
 class Weights(enum.Enum):
     """Where a thread's weights are while it computes."""
 
@@ -62,6 +70,7 @@ class StagedOptions:
     weights: Weights = Weights.REGISTERS
     vector: int = 8
     min_blocks: int = DERIVED
+    parts: Parts = Parts.DERIVED
 
 
 @dataclass(frozen=True)
@@ -116,9 +125,65 @@ class Copy:
     group: int
 
     @property
+    def whole_rounds(self) -> int:
+        """Accesses that every lane of a warp makes."""
+        return self.count // 32
+
+    @property
+    def rounds(self) -> int:
+        """Accesses that some lane of a warp makes."""
+        return -(-self.count // 32)
+
+    @property
     def pad(self) -> int:
         """Elements between two planes in shared memory."""
         return self.stride - self.plane
+
+
+@dataclass(frozen=True)
+class Source:
+    """Element (or word of two elements) ``i`` of the access that begins at column ``column`` and moves ``count``."""
+
+    column: int
+    count: int
+    i: int
+
+
+@dataclass(frozen=True)
+class Column:
+    """A mirrored input column (or, of 16-bit elements, two of them from it on): where it is for lanes that make a left
+    quarter, and for those that make a right one."""
+
+    column: int
+    left: Source
+    right: Source
+
+
+@dataclass(frozen=True)
+class QuarterRow:
+    """Input row ``row``, counted from the lane's corner."""
+
+    row: int
+    uses: tuple[tuple[int, int], ...]   # (output row of the quarter, filter row)
+
+
+@dataclass(frozen=True)
+class Quarters:
+    """What the template writes for quarters besides the other numbers. Columns are counted from a row's beginning for
+    left quarters, from ``right_in`` and ``right_out`` on for right ones."""
+
+    rows: int                     # output rows of a quarter
+    columns: int                  # and output columns
+    warps: int                    # of a block
+    warp_elements: int            # of shared memory for a warp's buffers
+    right_in: int
+    right_out: int
+    middle: bool                  # the column next to the other quarter is half a word, stored by itself
+    pieces: tuple[Piece, ...]     # accesses that read an input row
+    sources: tuple[Column, ...]
+    input_rows: tuple[QuarterRow, ...]
+    taps: tuple[Taps, ...]
+    output_pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True)
@@ -145,6 +210,7 @@ class StagedNumbers:
     cut: bool                   # the last group may have fewer planes
     sync_before_store: bool     # outputs may take the place of inputs that other threads still read
     pairs: bool                 # 16-bit elements in words of two
+    quarters: Quarters | None = None
 
 
 @dataclass(frozen=True)
@@ -172,8 +238,8 @@ def numbers_of(spec: KernelSpec, options: StagedOptions) -> StagedNumbers:
     p, q = output_size(spec, options)
     strips = -(-p // options.rows)
     inputs = options.planes // spec.filters
-    copy_in = _copy(spec, options, options.height * options.width, inputs)
-    copy_out = _copy(spec, options, p * q, options.planes)
+    copy_in = copy_of(spec, options, options.height * options.width, inputs)
+    copy_out = copy_of(spec, options, p * q, options.planes)
     buffer = -(-max(inputs * copy_in.stride, options.planes * copy_out.stride) * spec.dtype.itemsize // 16) * 16
     stride = spec.r * spec.s | 1
     divides = spec.k % options.planes == 0
@@ -182,7 +248,7 @@ def numbers_of(spec: KernelSpec, options: StagedOptions) -> StagedNumbers:
     return StagedNumbers(
         p=p, q=q, inputs=inputs, strips=strips, threads=options.planes * strips, copy_in=copy_in, copy_out=copy_out,
         strip_rows_in=rows_in, input_rows=_input_rows(spec, options, strips, copy_in),
-        output_rows=_output_rows(spec, options, p, q, strips, copy_out), taps=_taps(spec, options.width, q),
+        output_rows=_output_rows(spec, options, p, q, strips, copy_out), taps=taps_of(spec, options.width, q),
         buffer_bytes=buffer, weight_stride=stride, weight_pad=stride > spec.r * spec.s,
         shared_weights=options.buffers * buffer,
         shared_bytes=options.buffers * buffer + 4 * stride * options.planes,
@@ -195,10 +261,10 @@ def strip_cost(spec: KernelSpec, options: StagedOptions) -> StripCost:
     """What a strip of ``options.rows`` rows costs a thread."""
     p, q = output_size(spec, options)
     strips = -(-p // options.rows)
-    copy_in = _copy(spec, options, options.height * options.width, max(1, options.planes // spec.filters))
+    copy_in = copy_of(spec, options, options.height * options.width, max(1, options.planes // spec.filters))
     rows = _input_rows(spec, options, strips, copy_in)
-    fma_of_use = sum(len(t.pairs) for t in _taps(spec, options.width, q))
-    columns = len({c for t in _taps(spec, options.width, q) for c, _ in t.pairs})
+    fma_of_use = sum(len(t.pairs) for t in taps_of(spec, options.width, q))
+    columns = len({c for t in taps_of(spec, options.width, q) for c, _ in t.pairs})
     held = options.weights is Weights.REGISTERS
     itemsize = spec.dtype.itemsize
     text = sum(len(row.uses) for row in rows) * fma_of_use
@@ -221,7 +287,7 @@ def _inside(row: InputRow, options: StagedOptions, spec: KernelSpec, strips: int
     return sum(0 <= h < options.height for h in first) / strips
 
 
-def _copy(spec: KernelSpec, options: StagedOptions, plane: int, planes: int) -> Copy:
+def copy_of(spec: KernelSpec, options: StagedOptions, plane: int, planes: int) -> Copy:
     """Widest accesses that divide the group's stretch; planes are set apart in shared memory where they would meet in
     the same banks and accesses do not straddle their ends."""
     itemsize = spec.dtype.itemsize
@@ -236,7 +302,7 @@ def _copy(spec: KernelSpec, options: StagedOptions, plane: int, planes: int) -> 
                 per_plane=plane // elements if stride != plane else 0, plane=plane, stride=stride, group=planes * plane)
 
 
-def _taps(spec: KernelSpec, width: int, q: int) -> tuple[Taps, ...]:
+def taps_of(spec: KernelSpec, width: int, q: int) -> tuple[Taps, ...]:
     found = []
     for column in range(q):
         at = [(column * spec.stride[1] - spec.padding[1][0] + s * spec.dilation[1], s) for s in range(spec.s)]
@@ -254,7 +320,7 @@ def _input_rows(spec: KernelSpec, options: StagedOptions, strips: int, copy: Cop
         for r in range(spec.r):
             uses.setdefault(i * stride + r * dilation - top, []).append((i, r))
     _, q = output_size(spec, options)
-    columns = sorted({c for t in _taps(spec, options.width, q) for c, _ in t.pairs})
+    columns = sorted({c for t in taps_of(spec, options.width, q) for c, _ in t.pairs})
     step, height = options.rows * stride, options.height
     rows = []
     for offset in sorted(uses):
@@ -262,7 +328,7 @@ def _input_rows(spec: KernelSpec, options: StagedOptions, strips: int, copy: Cop
         if not any(inside) or not columns:
             continue
         aligned = _aligned(spec, copy.stride, step * options.width if strips > 1 else 0)
-        pieces = _pieces(offset * options.width + columns[0], columns[-1] + 1 - columns[0], 0, columns[0],
+        pieces = pieces_of(offset * options.width + columns[0], columns[-1] + 1 - columns[0], 0, columns[0],
                          options.width, aligned)
         rows.append(InputRow(offset=offset, at_least=-offset if offset < 0 and strips > 1 else None,
                              below=height - offset if offset + (strips - 1) * step >= height else None,
@@ -275,8 +341,8 @@ def _output_rows(spec: KernelSpec, options: StagedOptions, p: int, q: int, strip
     """All rows of a strip as one stretch; row by row where the last strip has fewer."""
     aligned = _aligned(spec, copy.stride, options.rows * q if strips > 1 else 0)
     if p % options.rows == 0:
-        return (OutputRows(below=None, pieces=_pieces(0, options.rows * q, 0, 0, q, aligned)),)
-    return tuple(OutputRows(below=p - i if i >= p % options.rows else None, pieces=_pieces(i * q, q, i, 0, q, aligned))
+        return (OutputRows(below=None, pieces=pieces_of(0, options.rows * q, 0, 0, q, aligned)),)
+    return tuple(OutputRows(below=p - i if i >= p % options.rows else None, pieces=pieces_of(i * q, q, i, 0, q, aligned))
                  for i in range(options.rows))
 
 
@@ -285,7 +351,7 @@ def _aligned(spec: KernelSpec, plane: int, strip: int) -> int:
     return math.gcd(plane, strip, WIDEST_ACCESS // spec.dtype.itemsize)
 
 
-def _pieces(offset: int, count: int, row: int, column: int, width: int, aligned: int) -> tuple[Piece, ...]:
+def pieces_of(offset: int, count: int, row: int, column: int, width: int, aligned: int) -> tuple[Piece, ...]:
     """A stretch in accesses as wide as its alignment and its rest allow."""
     pieces = []
     while count:

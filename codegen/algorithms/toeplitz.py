@@ -17,7 +17,7 @@ from ..plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, La
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from .base import DERIVED, Algorithm, common_refusal, layer_arguments, resident_blocks
-from .toeplitz_numbers import (BLOCK_COLUMNS, LANES, TILE_ROWS, ToeplitzNumbers, ToeplitzOptions, Walk, Weights,
+from .toeplitz_numbers import (BLOCK_COLUMNS, LANES, TILE_ROWS, Stores, ToeplitzNumbers, ToeplitzOptions, Walk, Weights,
                                filter_registers, make_numbers, slices_of)
 
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
@@ -26,8 +26,10 @@ MOST_TILES = 16               # of a warp: 64 accumulators
 MOST_TEXT = 6000              # matrix instructions in the text
 FILTER_HELD = 64              # registers of a filter that stays in registers by default
 LARGEST_PLANE = 64            # rows and columns of a plane that walk=planes takes by default
+SMALL_PLANE = 512             # elements, up to which more than one plane of a team is on its way
 MOST_WARPS = 4                # of a block by default
-REGISTER_MARGIN = 24          # addresses, the loop, and what the compiler has in flight
+REGISTER_MARGIN = 24          # addresses, the loop, and what the compiler has in flight;
+FEW_TILES_MARGIN = 32         # of few tiles it has more in flight
 MATRIX_SLOTS = 8              # issue slots that a matrix instruction stands for in the estimate
 BANDS_IN_TURN = 16            # bands of a sub-block by default, so that few rows are loaded twice
 WARPS_WANTED = 132 * 16       # warps that keep a large GPU (132 multiprocessors) busy
@@ -54,6 +56,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ToeplitzOption
                               store_vector=1 if shape is None else 8 if shape.q % 8 == 0 else math.gcd(shape.q, 2))
     if shape is None:
         return options
+    options = replace(options, height=shape.h, width=shape.w)
     if max(shape.h, shape.w, shape.p, shape.q) <= LARGEST_PLANE and spec.k > 1:
         whole = _whole_planes(spec, shape, options)
         if _fits(spec, whole):
@@ -64,8 +67,13 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ToeplitzOption
 def _whole_planes(spec: KernelSpec, shape: ConvShape, options: ToeplitzOptions) -> ToeplitzOptions:
     bands = -(-shape.p // TILE_ROWS)
     rows = min(MOST_WARPS, bands)
-    return replace(options, walk=Walk.PLANES, height=shape.h, width=shape.w, tiles=-(-shape.q // BLOCK_COLUMNS),
-                   warp_columns=1, warp_rows=rows, warp_planes=max(1, MOST_WARPS // rows))
+    options = replace(options, walk=Walk.PLANES, tiles=-(-shape.q // BLOCK_COLUMNS),
+                   warp_columns=1, warp_rows=rows, warp_planes=max(1, MOST_WARPS // rows),
+                   buffers=2 if shape.h * shape.w > SMALL_PLANE else 3)
+    if shape.q % 8:
+        cell = math.gcd(shape.q, 2)
+        options = replace(options, stores=Stores.STAGED, store_vector=cell * math.gcd(shape.p, 4) if cell > 1 else 1)
+    return options
 
 
 def _strips(spec: KernelSpec, shape: ConvShape, options: ToeplitzOptions) -> ToeplitzOptions:
@@ -96,6 +104,8 @@ def plan(spec: KernelSpec, options: ToeplitzOptions) -> KernelPlan:
     refusal = supports(spec) or _value_refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
+    if options.walk is Walk.BANDS:
+        options = replace(options, height=1, width=1)       # any: they mean nothing here
     numbers = make_numbers(spec, options)
     refusal = _refusal(spec, options, numbers)
     if refusal is not None:
@@ -118,8 +128,12 @@ def _value_refusal(spec: KernelSpec, options: ToeplitzOptions) -> str | None:
     """Plan values that no numbers can be made of."""
     if options.vector not in (1, 2, 4, 8):
         return f"vector = {options.vector}: copies are of 1, 2, 4 or 8 elements"
-    if options.store_vector not in (1, 2, 8):
+    if options.store_vector not in ((1, 2, 8) if options.stores is Stores.DIRECT else (1, 2, 4, 8)):
         return f"store_vector = {options.store_vector}: stores are of 1, 2 or 8 elements"
+    if options.stores is Stores.STAGED and options.walk is Walk.BANDS:
+        return "stores = staged takes whole planes: walk = planes"
+    if not 2 <= options.buffers <= 8:
+        return f"buffers = {options.buffers} (2 to 8)"
     if options.tiles > MOST_TILES:
         return f"tiles = {options.tiles} (at most {MOST_TILES}: a tile takes four accumulators of a lane)"
     if options.walk is Walk.PLANES and DERIVED in (options.height, options.width):
@@ -160,7 +174,7 @@ def _arguments(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumb
     planes = options.walk is Walk.PLANES
     demands = {"W": {"multiple_of": options.vector, "at_most": options.width if planes else None},
                "H": {"at_most": options.height if planes else None},
-               "Q": {"multiple_of": options.store_vector},
+               "Q": {"multiple_of": numbers.cell}, "P": {"multiple_of": options.store_vector // numbers.cell},
                "x": {"multiple_of": 2 * options.vector}, "y": {"multiple_of": 2 * options.store_vector}}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
@@ -178,7 +192,7 @@ def _grid(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers) 
 def _registers(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers) -> int:
     held = filter_registers(spec) if options.weights is Weights.REGISTERS else 4
     straddling = 2 if numbers.slices % 2 else 1    # an instruction may join the blocks of two filter rows
-    return 4 * options.tiles + held + 2 * numbers.blocks * straddling + REGISTER_MARGIN
+    return 4 * options.tiles + held + 2 * numbers.blocks * straddling + (REGISTER_MARGIN if options.tiles > 4 else FEW_TILES_MARGIN)
 
 
 def _cost(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers, registers: int) -> Cost:
@@ -186,7 +200,7 @@ def _cost(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers, 
     copies = -(-TILE_ROWS * numbers.copy_chunks // (LANES * options.warp_columns))
     return Cost(unit=f"{TILE_ROWS} rows x {BLOCK_COLUMNS * options.tiles} columns, {len(numbers.products) * options.tiles} "
                      f"matrix instructions", warp_loads=copies,
-                shuffles=4 * len(numbers.quads) if options.store_vector == 8 else 0, fma=0, registers=registers,
+                shuffles=8 * len(numbers.quads) if numbers.cell == 8 else 0, fma=0, registers=registers,
                 direct_loads=outputs * spec.r * spec.s // LANES, no_spills=registers <= 255)
 
 
@@ -220,7 +234,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Warp instructions of the layer, a matrix instruction as MATRIX_SLOTS of them."""
     options, numbers, spec = plan.options, plan.numbers, plan.spec
     tile = len(numbers.products) * MATRIX_SLOTS + 8
-    loads = spec.r * (len(numbers.loads) + 2)
+    loads = sum(len(step.offsets) for step in numbers.steps) * (len(numbers.loads) + 2)
     copies = 10 * TILE_ROWS * numbers.copy_chunks / (LANES * options.warp_columns)
     words = 0 if options.weights is Weights.REGISTERS else filter_registers(spec)
     warp = options.tiles * tile + loads + copies + words + 40

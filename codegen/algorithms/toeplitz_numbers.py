@@ -10,7 +10,8 @@ from .base import DERIVED
 
 LANES = 32
 TILE_ROWS = 16                # output rows of one matrix instruction
-BLOCK_COLUMNS = 8             # output columns of one, and the columns of one matrix of the image
+BLOCK_ROWS = 8                # rows of one matrix of the image
+BLOCK_COLUMNS = 8             # its columns, and the output columns of one matrix instruction
 QUAD = 4                      # lanes that hold one row of a tile
 STEPS_AHEAD = 1               # bands that are copied while one is computed
 
@@ -19,7 +20,12 @@ class Walk(enum.Enum):
     """What a team of warps goes through while its filter stays."""
 
     BANDS = "bands"      # down a strip of one plane, band by band; rows that two bands share stay in a ring
-    PLANES = "planes"    # whole planes of image after image, in two buffers
+    PLANES = "planes"    # whole planes of image after image, in buffers by turns
+
+
+class Stores(enum.Enum):
+    DIRECT = "direct"    # from the registers
+    STAGED = "staged"    # by way of shared memory, a plane as one stretch; walk=planes only
 
 
 class Weights(enum.Enum):
@@ -34,7 +40,8 @@ class ToeplitzOptions:
     """Plan values. A warp makes 16 rows of ``tiles`` times 8 columns at a time; ``warp_columns`` x ``warp_rows`` warps
     share a patch, ``warp_planes`` such teams make a block; copies to shared memory are of ``vector`` elements, stores of
     ``store_vector``. walk=bands: a block makes ``sub_block_rows`` rows; walk=planes: planes of up to ``height`` x
-    ``width`` elements, of ``images`` images one after another. The compiler leaves registers for ``min_blocks`` blocks."""
+    ``width`` elements, of ``images`` images one after another, in ``buffers``. The compiler leaves registers for ``min_blocks``
+    blocks."""
 
     walk: Walk = Walk.BANDS
     tiles: int = 8
@@ -43,11 +50,13 @@ class ToeplitzOptions:
     warp_planes: int = 1
     vector: int = 8
     store_vector: int = 8
+    stores: Stores = Stores.DIRECT
     weights: Weights = Weights.REGISTERS
     sub_block_rows: int = 256
     height: int = DERIVED
     width: int = DERIVED
     images: int = 8
+    buffers: int = 2
     min_blocks: int = DERIVED
 
 
@@ -65,36 +74,46 @@ class Product:
 
     name: str            # of its registers: filter_<number>
     slices: tuple[Slice, ...]
-    ready: int           # the filter row after whose loads it can be done
 
 
 @dataclass(frozen=True)
-class BlockLoad:
-    """One load of matrices: columns of one block or two neighbouring ones."""
+class Step:
+    """One filter row: the matrices to load for it (rows from ``offsets`` on, below the tiles' first input row) and the
+    instructions that then have all they need."""
 
-    blocks: tuple[int, ...]
+    row: int
+    offsets: tuple[int, ...]
+    products: tuple[Product, ...]
 
 
 @dataclass(frozen=True)
 class ToeplitzNumbers:
-    """What the template writes; elements unless a name says otherwise."""
+    """What the template writes; elements of 16 bits unless it says otherwise."""
 
     threads: int
-    team_warps: int
+    team: int                    # threads of a team
     span: int                    # output columns of a team
     band: int                    # output rows of a team at a time
     margin: int                  # image columns before a team's first output column, in its patch
     offset: int                  # columns of a tile's first block that no output needs
     slices: int                  # blocks of eight columns that a tile needs
     blocks: int                  # blocks that a warp loads for each filter row
-    loads: tuple[BlockLoad, ...]
+    loads: tuple[tuple[int, ...], ...]   # blocks of one load: 1, 2 or 4 neighbours
+    steps: tuple[Step, ...]
     products: tuple[Product, ...]
     patch_columns: int
     pitch: int                   # an odd number of 16 bytes: eight rows lie in different banks
-    rows: int                    # rows of a team's ring or buffer
-    first_rows: int              # rows that the first band needs
-    buffers: int
-    patch: int                   # of all teams
+    rows: int                    # of a team's ring or buffer
+    first_rows: int              # that the first band needs
+    team_patch: int              # of a team
+    patch: int                   # of all of them
+    patch_vectors: int           # stores of 16 bytes that fill it
+    team_outputs: int            # of a team's plane on its way out, stores=staged
+    outputs: int                 # of all of them
+    plane_groups: int            # groups of output planes of an image, walk=planes
+    cut: bool                    # whether the last group has fewer planes
+    warp_span: int               # output columns of a warp
+    cell: int                    # of a lane's store of one row of a tile
     copy_columns: int            # columns of a row that are copied
     copy_chunks: int             # copies for them
     copy_words: int              # words of one of the two copies of a padded filter row
@@ -106,7 +125,7 @@ class ToeplitzNumbers:
 
     @property
     def shared_bytes(self) -> int:
-        return 2 * self.patch + 4 * self.filter_words
+        return 2 * (self.patch + self.outputs) + 4 * self.filter_words
 
 
 def slices_of(spec: KernelSpec) -> int:
@@ -115,11 +134,33 @@ def slices_of(spec: KernelSpec) -> int:
     return -(-(margin - spec.padding[1][0] + BLOCK_COLUMNS - 1 + spec.s) // BLOCK_COLUMNS)
 
 
+def row_order(spec: KernelSpec) -> tuple[int, ...]:
+    """Filter rows in the order in which they are done: r + 8 after r, for its upper eight input rows are r's lower ones."""
+    return tuple(r for first in range(min(BLOCK_ROWS, spec.r)) for r in range(first, spec.r, BLOCK_ROWS))
+
+
 def products_of(spec: KernelSpec) -> tuple[Product, ...]:
     """Slices in the order of rows and columns, two to an instruction, the last alone if their number is odd."""
-    slices = [Slice(row, block) for row in range(spec.r) for block in range(slices_of(spec))]
-    pairs = [tuple(slices[i:i + 2]) for i in range(0, len(slices), 2)]
-    return tuple(Product(f"filter_{i}", pair, pair[-1].row) for i, pair in enumerate(pairs))
+    slices = [Slice(row, block) for row in row_order(spec) for block in range(slices_of(spec))]
+    return tuple(Product(f"filter_{i // 2}", tuple(slices[i:i + 2])) for i in range(0, len(slices), 2))
+
+
+def steps_of(spec: KernelSpec) -> tuple[Step, ...]:
+    steps, products = [], products_of(spec)
+    for row in row_order(spec):
+        offsets = (row, row + BLOCK_ROWS) if row < BLOCK_ROWS else (row + BLOCK_ROWS,)
+        steps.append(Step(row, offsets, tuple(p for p in products if p.slices[-1].row == row)))
+    return tuple(steps)
+
+
+def loads_of(blocks: int) -> tuple[tuple[int, ...], ...]:
+    """Blocks by fours, what is left by twos and one."""
+    found, first = [], 0
+    while first < blocks:
+        count = next(n for n in (4, 2, 1) if n <= blocks - first)
+        found.append(tuple(range(first, first + count)))
+        first += count
+    return tuple(found)
 
 
 def filter_registers(spec: KernelSpec) -> int:
@@ -143,13 +184,17 @@ def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
     most_columns = options.width + left + right - spec.s + 1
     rows = (-(-max(1, most_rows) // TILE_ROWS) * TILE_ROWS if planes else (STEPS_AHEAD + 1) * band) + spec.r - 1
     copied = options.width // options.vector * options.vector if planes else columns
+    out_plane = -(-max(1, most_rows) * max(1, most_columns) // 8) * 8 if options.stores is Stores.STAGED else 0
+    team_patch = rows * pitch * (options.buffers if planes else 1)
     copy_words = BLOCK_COLUMNS // 2 * slices + 4
     return ToeplitzNumbers(
-        threads=LANES * team * options.warp_planes, team_warps=team, span=span, band=band, margin=margin,
+        threads=LANES * team * options.warp_planes, team=LANES * team, span=span, band=band, margin=margin,
         offset=margin - spec.padding[1][0], slices=slices, blocks=blocks,
-        loads=tuple(BlockLoad(tuple(range(b, min(b + 2, blocks)))) for b in range(0, blocks, 2)),
-        products=products_of(spec), patch_columns=columns, pitch=pitch, rows=rows, first_rows=band + spec.r - 1,
-        buffers=2 if planes else 1, patch=options.warp_planes * rows * pitch * (2 if planes else 1),
+        loads=loads_of(blocks), steps=steps_of(spec), products=products_of(spec), patch_columns=columns, pitch=pitch, rows=rows, first_rows=band + spec.r - 1,
+        team_patch=team_patch, patch=options.warp_planes * team_patch, patch_vectors=options.warp_planes * team_patch // 8,
+        team_outputs=out_plane, outputs=options.warp_planes * out_plane, plane_groups=-(-spec.k // options.warp_planes),
+        cut=spec.k % options.warp_planes > 0, warp_span=options.tiles * BLOCK_COLUMNS,
+        cell=min(2, options.store_vector) if options.stores is Stores.STAGED else options.store_vector,
         copy_columns=copied, copy_chunks=copied // options.vector, copy_words=copy_words,
         row_words=2 * copy_words, filter_words=2 * copy_words * spec.r * options.warp_planes,
         quads=tuple(tuple(range(n, min(n + QUAD, options.tiles))) for n in range(0, options.tiles, QUAD)),

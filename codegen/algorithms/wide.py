@@ -12,13 +12,14 @@ import math
 from dataclasses import replace
 from typing import Iterable
 
+from ..dtypes import DType
 from ..errors import UnsupportedSpec
-from ..plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Preparation, Program, Role
+from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program, Role
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from .base import DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks
-from .wide_numbers import (LANES, REGISTER_LIMIT, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideNumbers,
-                           WideOptions, accumulators, filter_registers, make_numbers, row_registers)
+from .wide_numbers import REGISTER_LIMIT, WideNumbers, accumulators, filter_registers, make_numbers, row_registers
+from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
@@ -26,8 +27,9 @@ VECTOR_BYTES = 16             # of the widest load
 TALLEST_FILTER = 63
 LARGEST_TEXT = 8192           # FMAs of a step: more takes the compiler many seconds
 MOST_CHANNELS = 16            # of a group: more is a matrix product, not this algorithm
+MANY_TAPS = 150               # from which wider lanes pay, since each reads the weights again for every row
 WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
-WARPS_WANTED = 132 * 24       # sub-blocks that keep a large GPU (132 multiprocessors) busy
+MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight
 
 
@@ -43,21 +45,42 @@ def supports(spec: KernelSpec) -> str | None:
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
-    """By rule: as wide a lane as loads and registers allow, rows packed where a warp is wider than they are, loads
-    ahead for about 40 kB in flight on a multiprocessor, few rows a sub-block where the layer would not fill a GPU."""
+    """By rule: as wide a lane as loads and registers allow, rows packed where a warp is wider than they are."""
     widest = VECTOR_BYTES // spec.dtype.itemsize
     options = WideOptions(columns=1, vector=1, store_vector=1)
     best, best_waste = options, math.inf
     for columns in (8, 4, 2, 1):
-        if columns > widest or (accumulators(spec, columns) > 132 and columns > 1):
+        if columns > (widest if spec.r * spec.s < MANY_TAPS else 8) or (accumulators(spec, columns) > 130 and columns > 1):
             continue
         tried = _sized(spec, shape, replace(options, columns=columns))
         waste = _waste(spec, shape, tried)
         if waste < best_waste:
             best, best_waste = tried, waste
-    best = replace(best, weights=_weights(spec, best))
-    best = replace(best, **_rows(spec, shape, best))
-    return replace(best, **_warp_arrangement(spec, shape, best))
+    best = replace(best, weights=_weights(spec, best), sub_block_rows=_tallest_sub_block(spec), **_loads(spec, best))
+    return _fitted(spec, replace(best, **_warp_arrangement(spec, shape, best)))
+
+
+def _fitted(spec: KernelSpec, options: WideOptions) -> WideOptions:
+    """The values with fewer warps, less ahead, registers instead of shared memory, or fewer planes a warp, in this order,
+    until a block's shared memory suffices."""
+    while _shared_bytes(spec, make_numbers(spec, options)) > SHARED_LIMIT:
+        most = max(("warp_planes", "warp_rows", "warp_columns"), key=lambda name: getattr(options, name))
+        if getattr(options, most) > 1:
+            options = replace(options, **{most: getattr(options, most) // 2})
+        elif options.loads is not Loads.REGISTERS and options.rows_ahead > 2:
+            options = replace(options, rows_ahead=options.rows_ahead // 2, turn_steps=min(options.turn_steps, 2))
+        elif options.loads is not Loads.REGISTERS:
+            options = replace(options, loads=Loads.REGISTERS, rows_ahead=1, turn_steps=1)
+        elif options.span is Span.PACKED and options.row_lanes < LANES:
+            options = replace(options, row_lanes=min(LANES, 2 * options.row_lanes))
+        else:
+            break
+    return options
+
+
+def _shared_bytes(spec: KernelSpec, numbers: WideNumbers) -> int:
+    """Of the rows ahead and the filters."""
+    return 4 * numbers.shared_floats + spec.dtype.itemsize * numbers.line.elements
 
 
 def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> WideOptions:
@@ -103,50 +126,51 @@ def _waste(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> f
 
 def _weights(spec: KernelSpec, options: WideOptions) -> Weights:
     taps = spec.r * spec.s
-    held = spec.channels == 1 and taps <= WEIGHTS_HELD
+    if spec.channels > 1:
+        return Weights.SHARED
+    if spec.k == 1 and spec.dtype is DType.FLOAT32 and taps > 50:
+        return Weights.CONSTANT      # 9x9 and 11x11: 90 and 92 % of the floor, 61 and 65 with a register each
     room = REGISTER_LIMIT - accumulators(spec, options.columns) - row_registers(spec, options)
-    return Weights.REGISTERS if held and taps <= room else Weights.SHARED
+    return Weights.REGISTERS if taps <= min(WEIGHTS_HELD, room) else Weights.SHARED
 
 
-def _rows(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> dict:
-    """Rows ahead and rows of a sub-block."""
-    large = spec.r * spec.s * options.columns > 1000
-    ahead = 1 if large or spec.channels > 1 else max(1, min(4, 16 // max(1, spec.r)))
-    slots = -(-spec.r // spec.stride[0])
-    rows = max(8, 4 * spec.r) if not large else max(14, spec.r)
-    if shape is not None:
-        per_band = _warps(spec, shape, options)
-        while rows > max(7, spec.r) and per_band * -(-shape.p // rows) < WARPS_WANTED:
-            rows = -(-rows // 2)
-        rows = min(rows, max(1, shape.p)) if options.span is Span.PACKED else rows
-        bands = -(-shape.p // rows)
-        if options.span is Span.PACKED:
-            rows = -(-shape.p // bands)
-    # whole turns of the loads ahead leave no step that is computed for nothing
-    rows += -(rows + slots - 1) % ahead
-    tap_rows = TapRows.NEEDED if spec.r * spec.s > 160 and spec.stride[0] == 1 and spec.channels == 1 else TapRows.ALL
-    return {"rows_ahead": ahead, "sub_block_rows": rows, "tap_rows": tap_rows,
-            "pipeline": Pipeline.COPIED if large else Pipeline.PAIRED}
+def _loads(spec: KernelSpec, options: WideOptions) -> dict:
+    """How rows come in: asynchronously through the first-level cache, several in flight; text of a turn that fits the
+    instruction cache. Measured on an H200 (2026-11-21, 8192^2 planes and 112^2, 56^2 depthwise; docs/wide.md): registers
+    reach the same at 3x3, and 65 instead of 84 % of the floor at 7x7."""
+    fma = spec.r * spec.s * options.columns
+    packed_plainly = options.span is Span.PACKED and fma <= 9 * 4      # 98 instead of 93 % of copy speed
+    if packed_plainly or spec.arch.major < 8 or spec.channels > 1 or options.vector * spec.dtype.itemsize < 4:
+        ahead = 1 if fma > 300 or spec.channels > 1 else max(1, min(4, 16 // spec.r))
+        return {"loads": Loads.REGISTERS, "rows_ahead": ahead, "pipeline": Pipeline.COPIED if fma > 300 else Pipeline.PAIRED}
+    ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (LARGEST_TEXT, 1, 1))
+                       if fma <= most)
+    return {"loads": Loads.CACHED, "rows_ahead": ahead, "turn_steps": turn}
+
+
+def _tallest_sub_block(spec: KernelSpec) -> int:
+    """Rows of a sub-block in a large layer: few where memory bounds, so that halo rows are still in the cache; many where
+    the products do, since each sub-block computes its halo rows again."""
+    return {1: 16, 2: 12, 3: 8, 4: 14, 5: 20}.get(spec.r, 114)
+
+
+def _fewest_rows(spec: KernelSpec) -> int:
+    """Rows of a sub-block in a small layer, where the time of one warp counts."""
+    return max(2, spec.r - 1)
 
 
 def _warp_arrangement(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> dict:
-    """Four warps a block: stacked where a plane has the rows for it (their halo rows meet in the cache), then side by
-    side, the rest on other planes."""
-    if shape is None:
+    """Four warps a block: side by side in strips, whose halo columns then meet in the cache; else on other planes, or
+    stacked where there is one plane only."""
+    if options.span is Span.STRIPS:
+        strips = 4 if shape is None else -(-shape.q // (LANES * options.columns))
+        columns = 4 if strips >= 4 else 2 if strips >= 2 else 1
+        return {"warp_columns": columns, "warp_rows": 4 // columns, "warp_planes": 1}
+    if options.loads is Loads.REGISTERS and spec.channels == 1 and options.weights is Weights.REGISTERS:
         return {"warp_columns": 1, "warp_rows": 4, "warp_planes": 1}
-    bands, strips = -(-shape.p // options.sub_block_rows), -(-shape.q // (LANES * options.columns))
-    rows = 4 if bands >= 4 else 2 if bands >= 2 else 1
-    columns = 1 if options.span is Span.PACKED else min(4 // rows, strips)
-    columns = columns if columns != 3 else 2
-    return {"warp_columns": columns, "warp_rows": rows, "warp_planes": 4 // rows // columns if spec.k > 1 else 1}
-
-
-def _warps(spec: KernelSpec, shape: ConvShape, options: WideOptions) -> float:
-    """Warps of one band of rows, for an assumed batch, so that the batch never changes the plan."""
-    batch = 1 if shape.c == shape.k == 1 else 16
-    if options.span is Span.PACKED:
-        return batch * spec.k / (LANES // options.row_lanes)
-    return batch * spec.k * -(-shape.q // (LANES * options.columns))
+    several = spec.k > 1 and options.weights is not Weights.SHARED
+    two = spec.k > 1 and not several
+    return {"warp_columns": 1, "warp_rows": 1 if spec.k > 1 else 4, "warp_planes": 4 if several else 2 if two else 1}
 
 
 def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
@@ -159,8 +183,9 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
     numbers = make_numbers(spec, options)
     registers = _registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
-        fitting = resident_blocks(spec.arch, min(255, registers + REGISTER_MARGIN), numbers.threads)
-        shared = 4 * numbers.shared_floats + spec.dtype.itemsize * numbers.line.elements
+        margin = REGISTER_MARGIN * (2 if options.weights is Weights.SHARED else 1)
+        fitting = resident_blocks(spec.arch, min(255, registers + margin), numbers.threads)
+        shared = _shared_bytes(spec, numbers)
         options = replace(options, min_blocks=max(1, min(fitting, SHARED_OF_A_MULTIPROCESSOR // max(1, shared))))
     cost = _cost(spec, options, numbers, registers)
     _check(spec, options, numbers)
@@ -207,15 +232,18 @@ def _steps(spec: KernelSpec) -> tuple[int, int]:
 
 def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None:
     refusal = None
-    if numbers.left_lanes + numbers.right_lanes > LANES:
+    line = numbers.line
+    if not numbers.packed and options.loads is Loads.REGISTERS and numbers.left_lanes + numbers.right_lanes > LANES:
         refusal = f"a window reaches {numbers.left_lanes} lanes to the left and {numbers.right_lanes} to the right of {LANES}"
+    if options.loads is not Loads.REGISTERS and line.left_copies + line.right_copies > LANES:
+        refusal = f"{line.left_copies + line.right_copies} vectors lie beside a strip (at most {LANES}, one a lane)"
     if refusal is None and numbers.threads > 1024:
         refusal = f"{numbers.threads // LANES} warps are more than a block's 1024 threads"
     if refusal is None and numbers.threads * options.min_blocks > spec.arch.resident_threads:
         refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
     if refusal is None and options.sub_block_rows * options.warp_rows > 4096:
         refusal = f"sub_block_rows = {options.sub_block_rows} in {options.warp_rows} warps (at most 4096 in all)"
-    shared = 4 * numbers.shared_floats + spec.dtype.itemsize * numbers.line.elements
+    shared = _shared_bytes(spec, numbers)
     if refusal is None and shared > SHARED_LIMIT:
         refusal = (f"the filters of {numbers.block_planes} planes and the rows ahead have {shared} bytes, more than the "
                    f"{SHARED_LIMIT} of shared memory")
@@ -240,8 +268,9 @@ def _arguments(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> 
 def _grid(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple[Blocks, Blocks, Blocks]:
     wide = numbers.strip * options.warp_columns
     x = Blocks() if numbers.packed else Blocks(of=Dimension.Q, add=wide - 1, per=wide, limit=GRID_LIMIT[0])
+    fill = Fill(blocks=MULTIPROCESSORS * options.min_blocks, least=numbers.classes * options.warp_rows * _fewest_rows(spec))
     return (x, Blocks(of=Dimension.P, add=numbers.block_rows - 1, per=numbers.block_rows, times=numbers.classes,
-                      limit=GRID_LIMIT[1]),
+                      limit=GRID_LIMIT[1] // numbers.classes * numbers.classes, fill=fill),
             Blocks(of=Dimension.N, each=spec.k, add=numbers.block_planes - 1, per=numbers.block_planes,
                    limit=GRID_LIMIT[2]))
 
@@ -249,13 +278,14 @@ def _grid(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple
 def _registers(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> int:
     carried = (numbers.carried + 1) * options.columns
     rows = 2 * options.rows_ahead * numbers.step_rows * numbers.row_cells if spec.channels == 1 else numbers.row_cells
-    return carried + rows + numbers.step_rows * len(numbers.window) + filter_registers(spec, options) + 24
+    words = len(numbers.window) // 2 if numbers.own.per_cell == 2 else 0      # before they are floats
+    return carried + rows + numbers.step_rows * len(numbers.window) + words + filter_registers(spec, options) + 24
 
 
 def _cost(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registers: int) -> Cost:
     rows = (options.sub_block_rows + numbers.slots - 1) * numbers.step_rows
     outputs = f"{options.sub_block_rows} rows x {LANES * options.columns} columns"
-    loads = numbers.own_loads + numbers.edge_loads
+    loads = numbers.own_loads + numbers.edge_loads + (numbers.line.elements > 0 and not numbers.packed)
     return Cost(unit=f"sub-block of {outputs}{', all channels' if spec.channels > 1 else ''}",
                 warp_loads=rows * loads * spec.channels, shuffles=rows * len(numbers.takes) * spec.channels,
                 fma=(options.sub_block_rows + numbers.slots - 1) * numbers.taps * options.columns * spec.channels,

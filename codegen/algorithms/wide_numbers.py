@@ -1,89 +1,17 @@
-"""Plan values of ``wide``, and every number and name that its template writes."""
+"""Every number and name that the template of ``wide`` writes."""
 
 from __future__ import annotations
 
-import enum
 import math
 from dataclasses import dataclass
 
 from ..dtypes import DType
 from ..spec import KernelSpec
-from .base import DERIVED
+from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 
-LANES = 32
+BRANCHES = 8                  # of a step that leaves out filter rows: each costs its latency, fewer leave out less
+REGISTERS_IN_A_STEP = 15      # of a step beside accumulators, columns and weights
 REGISTER_LIMIT = 255 - 30     # registers of a thread, less what addresses and the loop take
-
-
-class Span(enum.Enum):
-    """How rows lie on a warp's lanes."""
-
-    STRIPS = "strips"    # rows wider than a warp: strips, whose outermost lanes load the columns beside the strip
-    PACKED = "packed"    # narrow rows: whole ones, of several planes side by side
-
-
-class Gaps(enum.Enum):
-    """Where the zeros beside a packed row come from."""
-
-    ZERO_LANES = "zero_lanes"    # lanes beyond the row's end, which load nothing, stand between the rows
-    SELECT = "select"            # no lanes left for that: a select after the shuffle
-
-
-class Edges(enum.Enum):
-    INTERIOR = "interior"    # sub-blocks whose loads all lie in the image take a copy of the code without guards
-    GUARDED = "guarded"      # one copy, every load guarded
-
-
-class Weights(enum.Enum):
-    REGISTERS = "registers"  # a register per weight
-    SHARED = "shared"        # staged in shared memory as floats, read again for every row
-    CONSTANT = "constant"    # constant memory: operands of the FMA; a single filter only
-
-
-class Loads(enum.Enum):
-    """Where rows wait that are loaded ahead."""
-
-    REGISTERS = "registers"  # columns of other lanes then come by shuffle
-    ASYNC = "async"          # copied asynchronously to shared memory, where a lane reads all columns it needs; sm_80 on
-    CACHED = "cached"        # the same through the first-level cache, where neighbouring warps find their halo
-
-
-class Pipeline(enum.Enum):
-    """How rows that were loaded ahead in registers come into use."""
-
-    PAIRED = "paired"    # the loop body stands twice, the two sets of registers taking turns
-    COPIED = "copied"    # once, with a copy from one set to the other
-
-
-class TapRows(enum.Enum):
-    ALL = "all"          # every step is added to all output rows in work
-    NEEDED = "needed"    # a branch per filter row leaves out those of other sub-blocks and of rows outside the image
-
-
-@dataclass(frozen=True)
-class WideOptions:
-    """Plan values. A lane makes ``columns`` outputs of a row from loads of ``vector`` elements; a packed row takes
-    ``row_lanes`` lanes; a block has ``warp_columns`` x ``warp_rows`` x ``warp_planes`` warps; ``rows_ahead`` steps are
-    in flight (loads=registers: loaded together; loads=async: waited for ``turn_steps`` at a time); the compiler leaves registers for ``min_blocks`` blocks (follows from
-    the others if not given)."""
-
-    columns: int = 4
-    vector: int = 4
-    store_vector: int = 4
-    span: Span = Span.STRIPS
-    row_lanes: int = LANES
-    gaps: Gaps = Gaps.ZERO_LANES
-    edges: Edges = Edges.INTERIOR
-    sub_block_rows: int = 14
-    rows_ahead: int = 2
-    weights: Weights = Weights.REGISTERS
-    loads: Loads = Loads.REGISTERS
-    turn_steps: int = 1
-    pipeline: Pipeline = Pipeline.PAIRED
-    tap_rows: TapRows = TapRows.ALL
-    warp_columns: int = 1
-    warp_rows: int = 1
-    warp_planes: int = 4
-    min_blocks: int = DERIVED
 
 
 @dataclass(frozen=True)
@@ -219,16 +147,18 @@ class WideNumbers:
     row_names: tuple[str, ...]
     rows_fragment: str
     chains: tuple[Chain, ...]
+    groups: tuple[tuple[Chain, ...], ...]    # those left out together where not needed
     pieces: tuple[Piece, ...]
     line: Line
     turns_ahead: int
     store: Vector
     stores: tuple[StorePart, ...]
     interior: bool
-    loaded_rows: int         # input rows that a whole sub-block loads, those loaded for nothing too
+    together: int            # steps that come into use together; a sub-block has whole turns of them
     paired: bool
     skip_rows: bool
     reread_weights: bool
+    weights_ahead: bool      # those of the next output row are read before the products of this one
     threads: int
     block_rows: int
     block_planes: int
@@ -249,7 +179,7 @@ def row_registers(spec: KernelSpec, options: WideOptions) -> int:
 
 
 def filter_registers(spec: KernelSpec, options: WideOptions) -> int:
-    return {Weights.REGISTERS: spec.r * spec.s, Weights.SHARED: 16, Weights.CONSTANT: 0}[options.weights]
+    return {Weights.REGISTERS: spec.r * spec.s, Weights.SHARED: 2 * spec.s + 8, Weights.CONSTANT: 0}[options.weights]
 
 
 def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
@@ -269,13 +199,14 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     warps = options.warp_columns * options.warp_rows * options.warp_planes
     taps = spec.r * spec.s
     tap_stride = -(-taps // 4) * 4
+    together_left_out = max(1, round(slots / BRANCHES))
     block_planes = options.warp_planes * planes
     names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
+    chains = tuple(_chain(spec, options, slots, step_rows, number, names) for number in range(slots))
     select = "" if packed and options.gaps is Gaps.ZERO_LANES else "zero" if packed else "edge"
     most_columns, most_outputs = _packed_sizes(spec, options, chunk)
     pieces = _pieces(spec.dtype, needed, options.vector)
     line = _line(spec, options, pieces, chunk, planes, step_rows, warps)
-    steps = options.sub_block_rows + slots - 1
     together = options.turn_steps if in_shared else options.rows_ahead
     return WideNumbers(
         chunk=chunk, strip=LANES * options.columns, strip_columns=LANES * chunk, packed=packed, planes=planes,
@@ -295,13 +226,15 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         window=tuple(_read_columns(spec, pieces, needed) if in_shared else _columns(spec, options, reach, needed)),
         row_names=names, rows_fragment=f"wide_rows_{'async' if in_shared else 'registers'}.cuh.jinja", pieces=pieces, line=line,
         turns_ahead=options.rows_ahead // options.turn_steps,
-        chains=tuple(_chain(spec, options, slots, step_rows, number, names) for number in range(slots)),
+        chains=chains, groups=tuple(chains[at:at + together_left_out] for at in range(0, slots, together_left_out)),
         store=vector_of(spec.dtype, options.store_vector),
         stores=tuple(StorePart(at, tuple(range(at, at + options.store_vector)))
                      for at in range(0, options.columns, options.store_vector)),
         interior=options.edges is Edges.INTERIOR and not packed and spec.channels == 1,
-        loaded_rows=-(-steps // together) * together * step_rows,
+        together=together,
         paired=options.pipeline is Pipeline.PAIRED, skip_rows=options.tap_rows is TapRows.NEEDED,
+        weights_ahead=(accumulators(spec, options.columns) + row_registers(spec, options) + 2 * spec.s
+                       <= REGISTER_LIMIT - REGISTERS_IN_A_STEP),
         reread_weights=options.weights is Weights.SHARED and spec.channels == 1, threads=LANES * warps,
         block_rows=classes * options.sub_block_rows * options.warp_rows, block_planes=block_planes,
         tap_stride=tap_stride,

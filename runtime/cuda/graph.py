@@ -32,6 +32,7 @@ class Graph:
         self._ordinal = 0
         self._pointer = 0
         self._stream = 0
+        self._graph = 0                         # what was recorded, for launches into another graph
         self._executable = 0
         self._views: list[ArrayView] = []
         self._places: list[ArrayView] = []      # one of the views of each library
@@ -123,9 +124,10 @@ class Graph:
             check(status, "recording the graph", hint="call kernels alone inside, each called once before")
         try:
             call("cuGraphInstantiateWithFlags", byref(executable), graph.value, 0, what="making a graph executable")
-        finally:
+        except DeviceError:
             libcuda().cuGraphDestroy(graph.value)
-        self._executable = executable.value
+            raise
+        self._graph, self._executable = graph.value, executable.value
         self._places = list({(view.kind, view.device, view.producer_stream): view for view in self._views}.values())
 
     # ---- launching
@@ -144,8 +146,8 @@ class Graph:
         handle = (current_stream(self._views[0]) or 0) if stream is None else stream_handle(stream)
         with contexts.activate(self._ordinal, self._pointer):
             if streams.capturing(handle):       # becomes a part of another graph, which may be replayed at any time
+                streams.add_to_capture(self._graph, handle)
                 memory.keep_alive.hold((self,), handle)
-                call("cuGraphLaunch", self._executable, handle, what="launching a graph")
                 return
             for other in {current_stream(view) for view in self._places} - {None, handle}:
                 streams.order(other, handle)
@@ -162,6 +164,7 @@ class Graph:
             if executable:
                 with contexts.activate(self._ordinal, self._pointer):
                     libcuda().cuGraphExecDestroy(executable)
+                    libcuda().cuGraphDestroy(self._graph)
                     for event in self._behind.values():
                         memory.keep_alive.adopt(self._context, event, (*self._views, *self._filters))
         except Exception:      # at interpreter exit, or in a context that is gone: the memory went with it

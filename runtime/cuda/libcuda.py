@@ -67,6 +67,7 @@ _PROTOTYPES: dict[str, tuple] = {
     "cuStreamBeginCapture_v2": (_HANDLE, c_int),
     "cuStreamEndCapture": (_HANDLE, _OUT),
     "cuGraphLaunch": (_HANDLE, _HANDLE),
+    "cuGraphAddChildGraphNode": (_OUT, _HANDLE, _OUT, c_size_t, _HANDLE),
     "cuGraphDestroy": (_HANDLE,),
     "cuGraphExecDestroy": (_HANDLE,),
     "cuEventCreate": (_OUT, c_uint),
@@ -75,7 +76,10 @@ _PROTOTYPES: dict[str, tuple] = {
     "cuEventDestroy_v2": (_HANDLE,),
 }
 _OPTIONAL = {"cuCtxGetId": (_HANDLE, POINTER(c_ulonglong)),              # since CUDA 12.0
-             "cuGraphInstantiateWithFlags": (_OUT, _HANDLE, c_ulonglong)}    # since CUDA 11.4
+             "cuGraphInstantiateWithFlags": (_OUT, _HANDLE, c_ulonglong),    # since CUDA 11.4
+             # since CUDA 11.3: stream -> state, number, graph, its nodes that the next one stands behind, how many
+             "cuStreamGetCaptureInfo_v2": (_HANDLE, _OUT_INT, POINTER(c_ulonglong), _OUT, POINTER(_OUT), _OUT),
+             "cuStreamUpdateCaptureDependencies": (_HANDLE, _OUT, c_size_t, c_uint)}
 
 _HINTS = {
     OUT_OF_MEMORY: "free GPU memory held elsewhere (in PyTorch: torch.cuda.empty_cache())",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from ctypes import byref, c_int, c_size_t
+from ctypes import POINTER, byref, c_int, c_size_t, c_ulonglong
 from types import TracebackType
+
+from warpconv.codegen.errors import DeviceError
 
 from .libcuda import CAPTURE_IMPLICIT, CAPTURED_EVENT, NOT_READY, call, check, libcuda
 
@@ -12,6 +14,7 @@ LEGACY_DEFAULT = 0
 PER_THREAD_DEFAULT = 2
 _NO_TIMING = 2              # CU_EVENT_DISABLE_TIMING: cheaper to record and to wait for
 _RELAXED = 2                # CU_STREAM_CAPTURE_MODE_RELAXED
+_SET_DEPENDENCIES = 1       # CU_STREAM_SET_CAPTURE_DEPENDENCIES: in place of those before, not beside them
 
 
 def synchronize(stream: int) -> None:
@@ -44,6 +47,21 @@ def capturing(stream: int) -> bool:
         return False
     check(status, "asking for the state of the stream")
     return state.value != 0
+
+
+def add_to_capture(graph: int, stream: int) -> None:
+    """Put a copy of ``graph`` behind what ``stream``, which is being captured, holds so far: the driver launches no
+    executable graph there. Raises DeviceError, also where the driver has no functions for it."""
+    if not hasattr(libcuda(), "cuStreamGetCaptureInfo_v2"):
+        raise DeviceError("this driver puts no graph into another", hint="install a driver for CUDA 11.3 or newer")
+    state, number, whole, node = c_int(), c_ulonglong(), c_size_t(), c_size_t()
+    before, count = POINTER(c_size_t)(), c_size_t()
+    call("cuStreamGetCaptureInfo_v2", stream, byref(state), byref(number), byref(whole), byref(before), byref(count),
+         what="asking for the graph that is captured")
+    call("cuGraphAddChildGraphNode", byref(node), whole.value, before, count.value, graph,
+         what="putting a graph into the one that is captured")
+    call("cuStreamUpdateCaptureDependencies", stream, byref(node), 1, _SET_DEPENDENCIES,
+         what="putting a graph into the one that is captured")
 
 
 def identity(stream: int) -> tuple[int, int]:

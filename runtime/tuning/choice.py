@@ -81,7 +81,13 @@ def table_of_file(path: Path, arch: Arch | str) -> Table:
 
 def user_file() -> Path:
     """The user's own database: WARPCONV_TUNE_DB, else in the user's data directory."""
-    return env.settings().tune_db
+    return env.settings().tune_db or _default_file()
+
+
+@functools.lru_cache(maxsize=1)
+def _default_file() -> Path:
+    import platformdirs         # only for those who tune or plan on a GPU: packs are served without it
+    return Path(platformdirs.user_data_dir("warpconv", appauthor=False)) / "tuning.json"
 
 
 @functools.lru_cache(maxsize=8)

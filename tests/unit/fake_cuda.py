@@ -137,6 +137,19 @@ class FakeCuda:
         self.graphs.add(80_000)
         return self.fail.get("cuGraphInstantiateWithFlags", 0) or self.put(out, 80_000)
 
+    def cuStreamGetCaptureInfo_v2(self, stream, state, number, graph, before, count):
+        self.note("cuStreamGetCaptureInfo_v2", stream)
+        before._obj.contents = ctypes.c_size_t(90_000)
+        self.put(state, int(stream in self.capturing))
+        return self.put(number, 1) + self.put(graph, 75_000) + self.put(count, 1)
+
+    def cuGraphAddChildGraphNode(self, out, graph, before, count, child):
+        self.note("cuGraphAddChildGraphNode", graph, before[:count], child)
+        return self.fail.get("cuGraphAddChildGraphNode", 0) or self.put(out, 90_001)
+
+    def cuStreamUpdateCaptureDependencies(self, stream, nodes, count, flags):
+        return self.note("cuStreamUpdateCaptureDependencies", stream, nodes._obj.value, count, flags)
+
     def cuGraphExecDestroy(self, executable):
         self.graphs.remove(executable)
         return 0

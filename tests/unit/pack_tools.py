@@ -74,6 +74,7 @@ def use_fake_gpu(monkeypatch, arch="sm_90", driver=(13, 0)):
     FakeCudaBackend.made, FakeCudaBackend.error = [], None
     monkeypatch.setattr(backend, "CudaBackend", FakeCudaBackend)
     monkeypatch.setattr(contexts, "arch", lambda ordinal: arch)
+    monkeypatch.setattr(contexts, "name", lambda ordinal: "a GPU that nobody has measured")
     monkeypatch.setattr(contexts, "usable", lambda: None)
     monkeypatch.setattr(contexts, "default_device", lambda: 0)
     monkeypatch.setattr(pack, "driver_version", lambda: driver)

@@ -8,7 +8,7 @@ import pytest
 
 from bench import __main__ as main
 from bench import harness, latency
-from tests.unit.test_bench import FakeDevice
+from tests.unit.bench_fakes import FakeDevice
 from warpconv.codegen.shape import ConvShape
 
 

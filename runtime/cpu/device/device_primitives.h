@@ -18,7 +18,7 @@
 //   wc_copy_async_commit      groups copies; .._wait_but waits for     -
 //                             all groups but the youngest few
 //   wc_load_matrices_4        8 x 8 matrices from shared memory to all   -
-//                             lanes (wc_load_matrices_2 too)
+//                             lanes (wc_load_matrices_2, _1 too)
 //   wc_mma_halves_16          matrix product on tensor cores, added to   products exact, each sum to
 //                             floats (_8, wc_mma_bfloat16s_16 and _8)    nearest; a GPU truncates
 //
@@ -130,6 +130,11 @@ __forceinline__ void wc_load_matrices_2(unsigned &a, unsigned &b, const void *ad
     if (wcpu_lane() < 16) row = *(const uint4 *)address;
     a = wcpu_word_of_row(row, 0);
     b = wcpu_word_of_row(row, 1);
+}
+__forceinline__ void wc_load_matrices_1(unsigned &a, const void *address) {
+    uint4 row(0, 0, 0, 0);
+    if (wcpu_lane() < 8) row = *(const uint4 *)address;
+    a = wcpu_word_of_row(row, 0);
 }
 
 // Lane 4 g + t has columns 2 t, 2 t + 1 (and 8 further) of rows g and g + 8 of a, and those rows of column g of b; it makes
