@@ -274,7 +274,7 @@ def wide_draw(choose: Choose, layer: Row) -> dict[str, Any]:
 
 def wide_variants() -> Iterable[Row]:
     """Way of loading x where the weights are x how rows lie on the lanes, in every type; several channels."""
-    spans = ((("strips", 32), "zero_lanes", 4), (("packed", 16), "zero_lanes", 4), (("packed", 10), "select", 2))
+    spans = ((("strips", 32), "zero_lanes", 4), (("packed", 16), "zero_lanes", 4), (("packed", 16), "select", 2))
     kinds = itertools.product(WIDE_AXES["loads"], WIDE_AXES["weights"], spans)
     for i, (loads, weights, (span, gaps, columns)) in enumerate(kinds):
         yield dict(filter=((3, 3), (5, 4), (2, 7))[i % 3], padding=("same", ((2, 0), (1, 3)), "large")[i // 2 % 3],

@@ -203,7 +203,7 @@ def plan(spec: KernelSpec, options: ChannelsOptions) -> KernelPlan:
     launch = Launch(entry=spec.name, grid=_grid(options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))
     return KernelPlan(
-        spec=spec, options=options, numbers=numbers, templates=("channels.cu.jinja",),
+        spec=spec, options=options, numbers=numbers, templates=("channels_lines.cu.jinja" if options.body is Body.LINES else "channels.cu.jinja",),
         program=Program(arguments=arguments, steps=(launch,)), cost=_cost(spec, options, numbers, registers),
         phrase=f"a thread makes {options.columns} columns x {options.sub_block_rows} rows of {options.vector} "
                f"channel{'s' if options.vector > 1 else ''}; {options.block_channels} x {options.block_columns} x "
@@ -214,8 +214,9 @@ def _aligned(argument: Argument, spec: KernelSpec, options: ChannelsOptions, num
     """x and y begin where their words may; with whole tiles Q is a multiple of theirs."""
     if argument.name == "Q" and options.width is Width.WHOLE:
         return replace(argument, multiple_of=options.columns)
-    read = numbers.line.piece if options.body is Body.LINES else numbers.inputs
-    elements = {"x": read, "y": options.vector}.get(argument.name, 1)
+    lines = options.body is Body.LINES
+    elements = {"x": numbers.line.piece if lines else numbers.inputs, "y": options.vector,
+                "w": numbers.line.filter_piece if lines else 1}.get(argument.name, 1)
     return replace(argument, multiple_of=elements * spec.dtype.itemsize) if elements > 1 else argument
 
 
@@ -286,9 +287,11 @@ def _lines_refusal(spec: KernelSpec, options: ChannelsOptions) -> str | None:
 
 def _check_size(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, registers: int) -> None:
     refusal = None
-    lines = numbers.line.elements * spec.dtype.itemsize if options.body is Body.LINES else 0
-    if 4 * numbers.shared_units + lines > SHARED_LIMIT:
-        refusal = (f"{lines} bytes of rows and the filters of {options.block_channels * options.vector} channels take {4 * numbers.shared_units} "
+    if options.body is Body.LINES and numbers.line.shared_bytes > SHARED_LIMIT:
+        refusal = (f"rows and filters of {numbers.line.pixel} channels take {numbers.line.shared_bytes} bytes of shared "
+                   f"memory (at most {SHARED_LIMIT}); a smaller block_channels or rows_ahead serves it")
+    elif options.body is not Body.LINES and 4 * numbers.shared_units > SHARED_LIMIT:
+        refusal = (f"the filters of {options.block_channels * options.vector} channels take {4 * numbers.shared_units} "
                    f"bytes of shared memory (at most {SHARED_LIMIT}); a smaller block_channels serves it")
     elif _text(spec, options, numbers) > TEXT_LIMIT:
         refusal = (f"{_text(spec, options, numbers)} products in the text (at most {TEXT_LIMIT}); fewer columns, or "

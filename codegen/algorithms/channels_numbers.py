@@ -83,7 +83,13 @@ class Line:
     copy_columns: int        # that all threads copy at once
     copies: tuple[int, ...]  # of a thread
     turns_ahead: int
-    elements: int            # of all rows
+    elements: int            # of the row
+    words: int               # 32-bit words of all rows
+    shared_bytes: int        # of rows and filters
+    channels_left: bool      # the last block of channels is not full
+    taps: int
+    filter_piece: int        # weights of a copy
+    filter_bytes: int
     way: str                 # of a copy: past the first-level cache (cg) or through it (ca)
 
 
@@ -183,16 +189,20 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
 
 
 def _line(spec: KernelSpec, options: ChannelsOptions, window: int) -> Line:
-    pixel = options.block_channels * options.vector
-    piece = 16 // spec.dtype.itemsize
-    while pixel % piece or spec.c % piece:
-        piece //= 2
+    """For `window` input columns of a thread."""
+    pixel, taps, size = options.block_channels * options.vector, spec.r * spec.s, spec.dtype.itemsize
+    piece = gcd(pixel, spec.c, 16 // size)
     columns = (options.block_columns - 1) * options.columns * spec.stride[1] + window
-    copy_columns = max(1, options.block_channels * options.block_columns * piece // pixel)
+    copy_columns = options.block_columns * piece // options.vector
+    filter_piece = gcd(pixel * taps, spec.k * taps, 16 // size)
     turns = max(1, options.rows_ahead // options.turn_rows)
-    return Line(columns=columns, pixel=pixel, piece=piece, copy_bytes=piece * spec.dtype.itemsize,
-                copy_columns=copy_columns, copies=tuple(range(-(-columns // copy_columns))), turns_ahead=turns,
-                elements=(turns + 1) * options.turn_rows * columns * pixel, way="ca" if options.copies is Copies.CACHED else "cg")
+    elements = columns * pixel
+    all_rows = (turns + 1) * options.turn_rows * elements
+    return Line(columns=columns, pixel=pixel, piece=piece, copy_bytes=piece * size, copy_columns=copy_columns,
+                copies=tuple(range(-(-columns // max(1, copy_columns)))), turns_ahead=turns, elements=elements,
+                words=all_rows * size // 4, shared_bytes=(all_rows + pixel * taps) * size,
+                channels_left=spec.k % pixel > 0, taps=taps, filter_piece=filter_piece,
+                filter_bytes=filter_piece * size, way="ca" if options.copies is Copies.CACHED else "cg")
 
 
 def registers_of(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers) -> int:

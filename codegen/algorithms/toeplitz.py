@@ -112,7 +112,8 @@ def plan(spec: KernelSpec, options: ToeplitzOptions) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     registers = _registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
-        options = replace(options, min_blocks=_resident(spec, registers, numbers))
+        # whole planes: held to a number, the compiler spills though it needs fewer registers when left alone
+        options = replace(options, min_blocks=1 if options.walk is Walk.PLANES else _resident(spec, registers, numbers))
     if numbers.threads * options.min_blocks > spec.arch.resident_threads:
         raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} holds "
                                     f"{spec.arch.resident_threads}")

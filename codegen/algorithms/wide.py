@@ -27,6 +27,7 @@ VECTOR_BYTES = 16             # of the widest load
 TALLEST_FILTER = 63
 LARGEST_TEXT = 8192           # FMAs of a step: more takes the compiler many seconds
 MOST_CHANNELS = 16            # of a group: more is a matrix product, not this algorithm
+MOST_TAPS = 300               # from which a step of four columns is more text than the instruction cache holds
 MANY_TAPS = 150               # from which wider lanes pay, since each reads the weights again for every row
 WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
@@ -46,16 +47,17 @@ def supports(spec: KernelSpec) -> str | None:
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
     """By rule: as wide a lane as loads and registers allow, rows packed where a warp is wider than they are."""
-    widest = VECTOR_BYTES // spec.dtype.itemsize
     options = WideOptions(columns=1, vector=1, store_vector=1)
     best, best_waste = options, math.inf
     for columns in (8, 4, 2, 1):
-        if columns > (widest if spec.r * spec.s < MANY_TAPS else 8) or (accumulators(spec, columns) > 130 and columns > 1):
+        if columns > _most_columns(spec) or (accumulators(spec, columns) > 130 and columns > 1):
             continue
         tried = _sized(spec, shape, replace(options, columns=columns))
         waste = _waste(spec, shape, tried)
         if waste < best_waste:
             best, best_waste = tried, waste
+    if spec.r * spec.s >= MOST_TAPS and spec.channels == 1 and _steps_of_one_row(spec):
+        best = replace(best, tap_rows=TapRows.NEEDED)
     best = replace(best, weights=_weights(spec, best), sub_block_rows=_tallest_sub_block(spec), **_loads(spec, best))
     return _fitted(spec, replace(best, **_warp_arrangement(spec, shape, best)))
 
@@ -134,6 +136,13 @@ def _weights(spec: KernelSpec, options: WideOptions) -> Weights:
     return Weights.REGISTERS if taps <= min(WEIGHTS_HELD, room) else Weights.SHARED
 
 
+def _most_columns(spec: KernelSpec) -> int:
+    """Columns of a lane: a widest load; more for many taps, whose weights each lane reads again for every row; few where
+    the text of a step would pass the instruction cache (56^2, H200: 21x21 takes 320 us with two, 359 with four)."""
+    taps = spec.r * spec.s
+    return 2 if taps >= MOST_TAPS else 8 if taps >= MANY_TAPS else VECTOR_BYTES // spec.dtype.itemsize
+
+
 def _loads(spec: KernelSpec, options: WideOptions) -> dict:
     """How rows come in: asynchronously through the first-level cache, several in flight; text of a turn that fits the
     instruction cache. Measured on an H200 (2026-11-21, 8192^2 planes and 112^2, 56^2 depthwise; docs/wide.md): registers
@@ -145,7 +154,8 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
         return {"loads": Loads.REGISTERS, "rows_ahead": ahead, "pipeline": Pipeline.COPIED if fma > 300 else Pipeline.PAIRED}
     ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (LARGEST_TEXT, 1, 1))
                        if fma <= most)
-    return {"loads": Loads.CACHED, "rows_ahead": ahead, "turn_steps": turn}
+    many = spec.r * spec.s >= MANY_TAPS      # then the cache is better left to others
+    return {"loads": Loads.ASYNC if many else Loads.CACHED, "rows_ahead": ahead, "turn_steps": turn}
 
 
 def _tallest_sub_block(spec: KernelSpec) -> int:
@@ -217,7 +227,7 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
         return f"turn_steps = {options.turn_steps} is for asynchronous loads, and divides rows_ahead = {options.rows_ahead}"
     if options.weights is Weights.CONSTANT and (spec.k > 1 or spec.dtype.itemsize != 4):
         return "weights = constant takes a single float32 filter"
-    if options.tap_rows is TapRows.NEEDED and (spec.channels > 1 or math.gcd(*_steps(spec)) != spec.stride[0]):
+    if options.tap_rows is TapRows.NEEDED and not (spec.channels == 1 and _steps_of_one_row(spec)):
         return "tap_rows = needed takes one channel and steps of one input row"
     if accumulators(spec, options.columns) > REGISTER_LIMIT:
         return f"{accumulators(spec, options.columns)} accumulators would not stay in registers (at most {REGISTER_LIMIT})"
@@ -226,8 +236,8 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
     return None
 
 
-def _steps(spec: KernelSpec) -> tuple[int, int]:
-    return spec.stride[0], spec.dilation[0]
+def _steps_of_one_row(spec: KernelSpec) -> bool:
+    return math.gcd(spec.stride[0], spec.dilation[0]) == spec.stride[0]
 
 
 def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None:

@@ -20,6 +20,8 @@ CHANNELS = {"body": "ring", "vector": 1, "columns": 2, "width": "whole", "sub_bl
             "block_channels": 8, "block_columns": 8, "block_rows": 1, "min_blocks": 4}
 STAGED = {"height": 7, "width": 7, "rows": 7, "planes": 32, "buffers": 1, "stage": "async", "weights": "registers",
           "vector": 8, "min_blocks": 8}
+TOEPLITZ = {"tiles": 4, "warp_columns": 2, "warp_rows": 1, "warp_planes": 1, "vector": 8, "store_vector": 8, "weights": "registers",
+            "sub_block_rows": 128, "min_blocks": 4}
 BIAS, RELU = Epilogue.BIAS, Epilogue.RELU
 
 
@@ -47,6 +49,10 @@ def _channels(shape: ConvShape, *epilogue: Epilogue, numerics: str = "float32", 
 def _staged(*epilogue: Epilogue, size: int = 3, settings: dict[str, Any], **layer: Any) -> KernelPlan:
     shape = _depthwise(size, **{**dict(c=32, h=7, w=7, k=32, groups=32, layout="NCHW"), **layer})
     return plan_layer(shape, algorithm="staged", epilogue=epilogue, settings={**STAGED, **settings})
+
+
+def _toeplitz(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
+    return plan_layer(shape, algorithm="toeplitz", epilogue=epilogue, settings={**TOEPLITZ, **values})
 
 
 def plans() -> dict[str, KernelPlan]:
@@ -85,6 +91,11 @@ def plans() -> dict[str, KernelPlan]:
             "height": 8, "width": 8, "rows": 2, "buffers": 2}),
         "staged_3x3_cut_stride_2_registers": _staged(c=5, k=10, groups=5, stride=2, settings={
             "rows": 3, "planes": 16, "stage": "registers", "weights": "shared"}),
+        "toeplitz_5x5_bands_float16": _toeplitz(_plane(5, dtype="float16"), BIAS, walk="bands"),
+        "toeplitz_9x3_planes_bfloat16": _toeplitz(
+            ConvShape(n=8, c=6, h=14, w=14, k=6, groups=6, r=9, s=3, padding=(4, 1), dtype="bfloat16"), RELU, walk="planes",
+            tiles=2, warp_columns=1, warp_planes=4, vector=2, store_vector=4, stores="staged", weights="shared", images=8,
+            buffers=3),
     }
 
 

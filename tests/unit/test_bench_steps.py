@@ -11,7 +11,7 @@ def test_every_step_is_measured_and_shown(tmp_path):
     for step in steps.STEPS:
         row = made.rows[f"3x3/{step.label}"]
         assert row["status"] == "ok" and row["algorithm"] == step.algorithm and row["of_copy"] > 0
-        assert step.settings.items() <= row["settings"].items()
+        assert step.settings_of(3).items() <= row["settings"].items()
     assert "## 3x3" in (tmp_path / "README.md").read_text()
 
 

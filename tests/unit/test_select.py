@@ -13,10 +13,20 @@ def shape(**changes):
     return ConvShape(**{**dict(c=1, h=512, w=512, k=1, r=5, s=5, padding=2), **changes})
 
 
+def depthwise(**changes):
+    return shape(**{**dict(n=8, c=32, k=32, groups=32, h=56, w=56, r=3, s=3, padding=1), **changes})
+
+
 @pytest.mark.parametrize("layer, chosen", [
-    (shape(), "reuse"), (shape(h=4096, w=4096), "reuse"), (shape(n=128, c=3, k=64, h=224, w=224, r=3, s=3), "reuse"),
-    (shape(stride=2), "direct"), (shape(dilation=2), "direct"),
-    (shape(r=1, s=40, padding=20), "direct")])
+    (shape(), "wide"), (shape(h=4096, w=4096), "wide"), (shape(stride=2), "wide"), (shape(dilation=2), "wide"),
+    (shape(r=1, s=40, padding=20), "wide"), (shape(r=9, s=9, padding=4), "wide"),
+    (shape(n=128, c=3, k=64, h=224, w=224, r=3, s=3), "reuse"), (shape(c=64, k=64, h=56, w=56, r=3, s=3), "reuse"),
+    (depthwise(), "wide"), (depthwise(h=112, w=112, stride=2), "wide"), (depthwise(h=7, w=7), "staged"),
+    (depthwise(h=14, w=14, k=64), "staged"), (depthwise(dtype="float16", h=7, w=7), "staged"),
+    (depthwise(layout="NHWC"), "channels"), (depthwise(layout="NHWC", k=64, dtype="bfloat16"), "channels"),
+    (shape(dtype="float16"), "toeplitz"), (shape(dtype="bfloat16", r=7, s=7, padding=3), "toeplitz"),
+    (shape(dtype="float16", stride=2), "wide"), (shape(c=20, k=8, dtype="float16"), "direct"),
+    (shape(c=3, k=8, layout="NHWC"), "direct"), (shape(c=20, k=8, stride=2), "direct")])
 def test_the_rule(layer, chosen):
     assert select(layer).algorithm == chosen == plan_layer(layer).spec.algorithm
 
@@ -24,11 +34,11 @@ def test_the_rule(layer, chosen):
 def test_explain_tells_every_candidates_reason_the_chosen_one_first():
     answers = explain(shape(stride=2))
     assert {answer.algorithm for answer in answers} == set(registry.ALGORITHMS)
-    assert answers[0].algorithm == "direct" and answers[0].supported and "million warp" in answers[0].reason
+    assert answers[0].algorithm == "wide" and answers[0].supported and "million warp" in answers[0].reason
     declined = next(answer for answer in answers if answer.algorithm == "reuse")
     assert not declined.supported and declined.estimate is None and "stride (2, 2)" in declined.reason
     ranked = [answer.estimate for answer in explain(shape()) if answer.supported]
-    assert ranked == sorted(ranked) and len(ranked) == 2
+    assert ranked == sorted(ranked) and len(ranked) == 3
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
@@ -54,14 +64,16 @@ def test_a_tuning_table_overrules_the_estimate_for_the_layers_it_knows():
     assert select(shape(n=3), "sm_80", table).algorithm == "direct"
     assert plan_layer(shape(n=3), arch="sm_80", tuning=table).options.block_size_x == 32
     assert plan_layer(shape(n=4), arch="sm_80", tuning=table).options.sub_block_rows == 14
-    assert select(shape(n=5), "sm_80", table).algorithm == "reuse"
+    assert select(shape(n=5), "sm_80", table).algorithm == "wide"
 
 
 def test_what_the_caller_names_overrules_the_table():
     table = Table(n1=("direct", {}))
     assert plan_layer(shape(), arch="sm_80", algorithm="reuse", tuning=table).spec.algorithm == "reuse"
     made = plan_layer(shape(), arch="sm_80", settings={"sub_block_rows": 20}, tuning=table)
-    assert made.spec.algorithm == "reuse" and made.options.sub_block_rows == 20
+    assert made.spec.algorithm == "wide" and made.options.sub_block_rows == 20
+    made = plan_layer(shape(), arch="sm_80", settings={"exchange": "packed"}, tuning=table)     # which only one has
+    assert made.spec.algorithm == "reuse" and made.options.exchange.value == "packed"
 
 
 def test_named_algorithms_are_not_replaced():

@@ -25,6 +25,10 @@ OTHER = {"algorithm": "direct", "c": 8, "k": 16, "r": 5, "s": 5, "stride": (2, 2
          "epilogue": (Epilogue.RELU,), "arch": Arch(8, 0), "index_bits": 64}
 ONE_VALUE = {"operation"}      # enums of one member: nothing to perturb yet
 BASE = plan_layer(SHAPE, algorithm="reuse")
+DEPTHWISE = ConvShape(c=4, h=14, w=14, k=8, r=3, s=3, padding=1, groups=4)
+# a layer that the algorithm serves, where it does not serve SHAPE
+LAYERS = {"staged": DEPTHWISE, "channels": dataclasses.replace(DEPTHWISE, layout="NHWC"),
+          "toeplitz": dataclasses.replace(DEPTHWISE, dtype="float16")}
 
 
 def key(made, kind=CompilerKind.NVRTC, ptx=False, **settings):
@@ -48,7 +52,7 @@ def test_a_field_of_the_spec_changes_both_keys(name):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_plan_value_changes_both_keys(algorithm):
-    base = plan_layer(SHAPE, algorithm=algorithm)
+    base = plan_layer(LAYERS.get(algorithm, SHAPE), algorithm=algorithm)
     for field in dataclasses.fields(base.options):
         value = getattr(base.options, field.name)
         others = [m for m in type(value) if m is not value] if isinstance(value, enum.Enum) else [value + 1, 97]

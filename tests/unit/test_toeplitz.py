@@ -192,13 +192,13 @@ def test_each_input_is_read_once_and_outputs_leave_in_whole_sectors(shape):
 @on_the_cpu
 def test_matrices_are_read_without_conflicts():
     """Passes over the banks, by hand, for one further band of 16 x 64 outputs of a 5x5 filter: a pass for each matrix of
-    8 rows of 16 bytes, and the copies of 16 rows, whose 16 bytes may meet those of another row."""
+    8 rows of 16 bytes, and the copies of 16 rows, whose 16 bytes may meet those of another row (this device counts zeros apart)."""
     shapes = [plane(16 * bands, 5, w=64) for bands in (2, 3)]
     made = toeplitz(shapes[0], sub_block_rows=64)
     assert (made.options.tiles, made.numbers.blocks, made.numbers.threads) == (8, 10, 32)
     two, three = (checks.check_checked(made, shape)[0].shared_wavefronts for shape in shapes)
     matrices, requests = 5 * 2 * 10, 16 * 10 // 32
-    assert matrices + 4 * requests <= three - two <= matrices + 5 * requests
+    assert matrices + 4 * requests <= three - two <= matrices + 10 * requests
 
 
 @on_the_cpu

@@ -1,0 +1,240 @@
+// warpconv 0.1.0: toeplitz, float16. Generated from templates/kernels/toeplitz.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --dtype float16 --epilogue bias --arch sm_90 --algorithm toeplitz \
+//     --set walk=bands --set tiles=4 --set warp_columns=2 --set warp_rows=1 --set warp_planes=1 --set vector=8 \
+//     --set store_vector=8 --set stores=direct --set weights=registers --set sub_block_rows=128 --set height=1 \
+//     --set width=1 --set images=8 --set buffers=2 --set min_blocks=4
+//
+// layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2, float16, then bias
+//        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
+// plan   4 tiles of 16 x 8 outputs a warp, 2 warps a team (2 side by side, 1 stacked), 1 teams a block; sub-blocks of 128 rows, 16 at a time; filter in registers, 8 elements a copy
+// cost   16 rows x 32 columns, 32 matrix instructions: 3 warp loads, 8 shuffles, 0 FMA a lane, about 87 registers (direct: 400 loads)
+// note   8 matrix instructions for 128 outputs; 20 % of their products are the filter's, the others are with zeros
+// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 24 output columns of the rows that its window touches
+// note   6976 bytes of shared memory a block
+//
+// A warp makes tiles of 16 output rows by 8 columns with matrix instructions: the input as it lies in shared memory times a
+// banded matrix of the filter row, T[k][n] = w[r][k - n - 6], in blocks of eight input columns,
+// two of them to an instruction. The input rows of filter row r are those of row 0, r rows further down (in_o<rows>_b<block>);
+// row r + 8 follows row r, whose lower eight input rows it needs, too.
+constexpr int R = 5, S = 5;                     // filter rows and columns
+constexpr int PAD_TOP = 2, MARGIN = 8;          // rows and columns of a patch before the image's own of its first output
+constexpr int SPAN = 64, BAND = 16;             // output columns and rows of a team at a time
+constexpr int WARP_COLUMNS = 2, WARP_ROWS = 1;  // warps of a team, which share a patch
+constexpr int WARP_PLANES = 1, THREADS = 64;    // teams of a block, each on a plane; threads
+constexpr int TEAM = 64;                        // threads of a team
+constexpr int RING = 36, PITCH = 88;            // rows of a patch, elements from one to the next
+constexpr int FIRST_ROWS = 20;                  // rows that the first band needs; a further one needs BAND more
+constexpr int CHUNKS = 10, VECTOR = 8;          // copies of a row, elements of each
+constexpr int COPY_WORDS = 16, ROW_WORDS = 32;  // words of a padded filter row, of its two copies
+constexpr int K = 1, FILTERS = 1;               // output planes of an image; of one input plane
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+
+// float16 elements: bits in memory, float in registers
+__device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
+__device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
+__device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
+__device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
+__device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
+
+// What happens to an output value before it is stored: bias.
+__device__ __forceinline__ float finish(float value, float bias) {
+    value = value + bias;
+    return value;
+}
+
+// copies from global to shared memory, past the registers
+__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+
+// tensor cores
+__device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
+__device__ __forceinline__ void wc_load_matrices_2(unsigned& a, unsigned& b, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 { %0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"((unsigned)__cvta_generic_to_shared(row))); }
+__device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
+__device__ __forceinline__ void wc_mma_halves_8(float4& c, unsigned a0, unsigned a1, unsigned b0) { asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5}, { %6}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b0)); }
+
+// The four lanes of a row hold two columns of four tiles each; after it lane i holds the eight columns of tile i.
+__device__ __forceinline__ uint4 regroup(unsigned tile_0, unsigned tile_1, unsigned tile_2, unsigned tile_3, int lane_of_row) {
+    const bool odd = lane_of_row & 1, upper = lane_of_row & 2;
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? tile_0 : tile_1, 1), got_2 = __shfl_xor_sync(0xffffffffu, odd ? tile_2 : tile_3, 1);
+    // columns of lanes 0, 1 or 2, 3: of tile 0 or 1, and of tile 2 or 3
+    const unsigned first_0 = odd ? got_0 : tile_0, second_0 = odd ? tile_1 : got_0;
+    const unsigned first_2 = odd ? got_2 : tile_2, second_2 = odd ? tile_3 : got_2;
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2), second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 2);
+    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
+}
+
+extern "C" __global__ void __launch_bounds__(64, 4)
+toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
+    __shared__ __align__(16) unsigned short patches[3168];
+    __shared__ unsigned filters[160];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int warp_column = warp % WARP_COLUMNS, warp_row = warp / WARP_COLUMNS % WARP_ROWS;
+    const int team = warp / (WARP_COLUMNS * WARP_ROWS), member = threadIdx.x % TEAM;
+    const int pair = lane % 4;                                             // of a tile's columns, in this lane's two rows
+    const int tile_row = warp_row * 16 + lane / 4;                         // the first of its output rows, of a band
+    const int lane_row = warp_row * 16 + lane % 8;                         // the row whose address it gives
+    const int lane_column = warp_column * 32 + lane / 8 * 8;
+    unsigned short* patch = patches + team * 3168;
+    // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
+    const unsigned* filter_words = filters + team * (R * ROW_WORDS) + (7 - lane / 4) % 2 * COPY_WORDS + (2 * pair + 7 - lane / 4) / 2;
+    const int q_first = blockIdx.x * SPAN;                                 // of the team; its patch begins MARGIN columns before
+    const int q = q_first + warp_column * 32 + pair * 8;      // this lane's first output column
+    const index_t planes = (index_t)N * K;
+
+    // z counts the groups of planes that a block works on at a time
+    for (index_t z = blockIdx.z; z * WARP_PLANES < planes; z += gridDim.z) {
+        const index_t plane = z * WARP_PLANES + team;                      // output plane of this team
+        const bool active = true;
+        const index_t made = active ? plane : 0;
+        const int k = (int)(made % K);
+        const float bias_k = wc_half_to_float(bias[k]);
+        const unsigned short* x_plane = x + (made / K * (K / FILTERS) + k / FILTERS) * ((index_t)H * W);
+        unsigned short* y_plane = y + made * ((index_t)P * Q);
+        for (int job = blockIdx.y; job < (P + 127) / 128; job += gridDim.y) {
+            const int p_first = job * 128, p_end = active ? min(P, p_first + 128) : 0;
+            const int bands = (min(P - p_first, 128) + BAND - 1) / BAND;
+            int h = p_first - PAD_TOP;                                     // the next input row to be copied
+            int slot = 0;                                                  // and its place in the ring
+            auto copy = [&](int rows) __attribute__((always_inline)) {
+#pragma unroll 1
+                for (int i = member; i < rows * CHUNKS; i += TEAM) {
+                    const int row = i / CHUNKS, column = i % CHUNKS * VECTOR;
+                    const int place = slot + row < RING ? slot + row : slot + row - RING;
+                    const int c = q_first - MARGIN + column;
+                    const bool inside = active && (unsigned)(h + row) < (unsigned)H && (unsigned)c < (unsigned)W;
+                    wc_copy_async_or_zero_16(true, patch + place * PITCH + column, x_plane + ((index_t)(h + row) * W + c), inside);
+                }
+                wc_copy_async_commit();
+                h += rows;
+                slot = slot + rows < RING ? slot + rows : slot + rows - RING;
+            };
+            __syncthreads();                                               // all have used what was there before
+            copy(FIRST_ROWS);
+            // the filters of this block's planes between zeros, once from each even and once from each odd element on
+            for (int i = threadIdx.x; i < WARP_PLANES * R * ROW_WORDS; i += THREADS) {
+                const int s = (i % ROW_WORDS % COPY_WORDS) * 2 + i % ROW_WORDS / COPY_WORDS - 13;
+                const unsigned short* from = w + (index_t)((z * WARP_PLANES + i / (R * ROW_WORDS)) % K) * (R * S) + i / ROW_WORDS % R * S + s;
+                const unsigned low = (unsigned)s < (unsigned)S ? __ldg(from) : 0, high = (unsigned)(s + 1) < (unsigned)S ? __ldg(from + 1) : 0;
+                filters[i] = low | high << 16;
+            }
+            __syncthreads();
+            // this lane's words of the banded matrix
+            const unsigned filter_0_0 = filter_words[0], filter_0_1 = filter_words[4];
+            const unsigned filter_1_0 = filter_words[8], filter_1_1 = filter_words[32];
+            const unsigned filter_2_0 = filter_words[36], filter_2_1 = filter_words[40];
+            const unsigned filter_3_0 = filter_words[64], filter_3_1 = filter_words[68];
+            const unsigned filter_4_0 = filter_words[72], filter_4_1 = filter_words[96];
+            const unsigned filter_5_0 = filter_words[100], filter_5_1 = filter_words[104];
+            const unsigned filter_6_0 = filter_words[128], filter_6_1 = filter_words[132];
+            const unsigned filter_7_0 = filter_words[136];
+            int first = lane_row;                                          // place of the row that this lane reads of filter row 0
+#pragma unroll 1
+            for (int band = 0; band < bands; ++band) {
+                // this band's rows are there, and all have used the last one's; the next band's are on their way while it is computed
+                wc_copy_async_wait_but();
+                __syncthreads();
+                if (band + 1 < bands) copy(BAND);
+                const unsigned short* in = patch + lane_column;
+                float4 acc_t0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t2 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t3 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                // filter row 0
+                const unsigned short* in_o0 = in + first * PITCH;
+                unsigned in_o0_b0, in_o0_b1, in_o0_b2, in_o0_b3, in_o0_b4, in_o0_b5;
+                wc_load_matrices_4(in_o0_b0, in_o0_b1, in_o0_b2, in_o0_b3, in_o0);
+                wc_load_matrices_2(in_o0_b4, in_o0_b5, in_o0 + 32);
+                const unsigned short* in_o8 = in + (first + 8 < RING ? first + 8 : first + 8 - RING) * PITCH;
+                unsigned in_o8_b0, in_o8_b1, in_o8_b2, in_o8_b3, in_o8_b4, in_o8_b5;
+                wc_load_matrices_4(in_o8_b0, in_o8_b1, in_o8_b2, in_o8_b3, in_o8);
+                wc_load_matrices_2(in_o8_b4, in_o8_b5, in_o8 + 32);
+                wc_mma_halves_16(acc_t0, in_o0_b0, in_o8_b0, in_o0_b1, in_o8_b1, filter_0_0, filter_0_1);
+                wc_mma_halves_16(acc_t1, in_o0_b1, in_o8_b1, in_o0_b2, in_o8_b2, filter_0_0, filter_0_1);
+                wc_mma_halves_16(acc_t2, in_o0_b2, in_o8_b2, in_o0_b3, in_o8_b3, filter_0_0, filter_0_1);
+                wc_mma_halves_16(acc_t3, in_o0_b3, in_o8_b3, in_o0_b4, in_o8_b4, filter_0_0, filter_0_1);
+                // filter row 1
+                const unsigned short* in_o1 = in + (first + 1 < RING ? first + 1 : first + 1 - RING) * PITCH;
+                unsigned in_o1_b0, in_o1_b1, in_o1_b2, in_o1_b3, in_o1_b4, in_o1_b5;
+                wc_load_matrices_4(in_o1_b0, in_o1_b1, in_o1_b2, in_o1_b3, in_o1);
+                wc_load_matrices_2(in_o1_b4, in_o1_b5, in_o1 + 32);
+                const unsigned short* in_o9 = in + (first + 9 < RING ? first + 9 : first + 9 - RING) * PITCH;
+                unsigned in_o9_b0, in_o9_b1, in_o9_b2, in_o9_b3, in_o9_b4, in_o9_b5;
+                wc_load_matrices_4(in_o9_b0, in_o9_b1, in_o9_b2, in_o9_b3, in_o9);
+                wc_load_matrices_2(in_o9_b4, in_o9_b5, in_o9 + 32);
+                wc_mma_halves_16(acc_t0, in_o0_b2, in_o8_b2, in_o1_b0, in_o9_b0, filter_1_0, filter_1_1);
+                wc_mma_halves_16(acc_t1, in_o0_b3, in_o8_b3, in_o1_b1, in_o9_b1, filter_1_0, filter_1_1);
+                wc_mma_halves_16(acc_t2, in_o0_b4, in_o8_b4, in_o1_b2, in_o9_b2, filter_1_0, filter_1_1);
+                wc_mma_halves_16(acc_t3, in_o0_b5, in_o8_b5, in_o1_b3, in_o9_b3, filter_1_0, filter_1_1);
+                wc_mma_halves_16(acc_t0, in_o1_b1, in_o9_b1, in_o1_b2, in_o9_b2, filter_2_0, filter_2_1);
+                wc_mma_halves_16(acc_t1, in_o1_b2, in_o9_b2, in_o1_b3, in_o9_b3, filter_2_0, filter_2_1);
+                wc_mma_halves_16(acc_t2, in_o1_b3, in_o9_b3, in_o1_b4, in_o9_b4, filter_2_0, filter_2_1);
+                wc_mma_halves_16(acc_t3, in_o1_b4, in_o9_b4, in_o1_b5, in_o9_b5, filter_2_0, filter_2_1);
+                // filter row 2
+                const unsigned short* in_o2 = in + (first + 2 < RING ? first + 2 : first + 2 - RING) * PITCH;
+                unsigned in_o2_b0, in_o2_b1, in_o2_b2, in_o2_b3, in_o2_b4, in_o2_b5;
+                wc_load_matrices_4(in_o2_b0, in_o2_b1, in_o2_b2, in_o2_b3, in_o2);
+                wc_load_matrices_2(in_o2_b4, in_o2_b5, in_o2 + 32);
+                const unsigned short* in_o10 = in + (first + 10 < RING ? first + 10 : first + 10 - RING) * PITCH;
+                unsigned in_o10_b0, in_o10_b1, in_o10_b2, in_o10_b3, in_o10_b4, in_o10_b5;
+                wc_load_matrices_4(in_o10_b0, in_o10_b1, in_o10_b2, in_o10_b3, in_o10);
+                wc_load_matrices_2(in_o10_b4, in_o10_b5, in_o10 + 32);
+                wc_mma_halves_16(acc_t0, in_o2_b0, in_o10_b0, in_o2_b1, in_o10_b1, filter_3_0, filter_3_1);
+                wc_mma_halves_16(acc_t1, in_o2_b1, in_o10_b1, in_o2_b2, in_o10_b2, filter_3_0, filter_3_1);
+                wc_mma_halves_16(acc_t2, in_o2_b2, in_o10_b2, in_o2_b3, in_o10_b3, filter_3_0, filter_3_1);
+                wc_mma_halves_16(acc_t3, in_o2_b3, in_o10_b3, in_o2_b4, in_o10_b4, filter_3_0, filter_3_1);
+                // filter row 3
+                const unsigned short* in_o3 = in + (first + 3 < RING ? first + 3 : first + 3 - RING) * PITCH;
+                unsigned in_o3_b0, in_o3_b1, in_o3_b2, in_o3_b3, in_o3_b4, in_o3_b5;
+                wc_load_matrices_4(in_o3_b0, in_o3_b1, in_o3_b2, in_o3_b3, in_o3);
+                wc_load_matrices_2(in_o3_b4, in_o3_b5, in_o3 + 32);
+                const unsigned short* in_o11 = in + (first + 11 < RING ? first + 11 : first + 11 - RING) * PITCH;
+                unsigned in_o11_b0, in_o11_b1, in_o11_b2, in_o11_b3, in_o11_b4, in_o11_b5;
+                wc_load_matrices_4(in_o11_b0, in_o11_b1, in_o11_b2, in_o11_b3, in_o11);
+                wc_load_matrices_2(in_o11_b4, in_o11_b5, in_o11 + 32);
+                wc_mma_halves_16(acc_t0, in_o2_b2, in_o10_b2, in_o3_b0, in_o11_b0, filter_4_0, filter_4_1);
+                wc_mma_halves_16(acc_t1, in_o2_b3, in_o10_b3, in_o3_b1, in_o11_b1, filter_4_0, filter_4_1);
+                wc_mma_halves_16(acc_t2, in_o2_b4, in_o10_b4, in_o3_b2, in_o11_b2, filter_4_0, filter_4_1);
+                wc_mma_halves_16(acc_t3, in_o2_b5, in_o10_b5, in_o3_b3, in_o11_b3, filter_4_0, filter_4_1);
+                wc_mma_halves_16(acc_t0, in_o3_b1, in_o11_b1, in_o3_b2, in_o11_b2, filter_5_0, filter_5_1);
+                wc_mma_halves_16(acc_t1, in_o3_b2, in_o11_b2, in_o3_b3, in_o11_b3, filter_5_0, filter_5_1);
+                wc_mma_halves_16(acc_t2, in_o3_b3, in_o11_b3, in_o3_b4, in_o11_b4, filter_5_0, filter_5_1);
+                wc_mma_halves_16(acc_t3, in_o3_b4, in_o11_b4, in_o3_b5, in_o11_b5, filter_5_0, filter_5_1);
+                // filter row 4
+                const unsigned short* in_o4 = in + (first + 4 < RING ? first + 4 : first + 4 - RING) * PITCH;
+                unsigned in_o4_b0, in_o4_b1, in_o4_b2, in_o4_b3, in_o4_b4, in_o4_b5;
+                wc_load_matrices_4(in_o4_b0, in_o4_b1, in_o4_b2, in_o4_b3, in_o4);
+                wc_load_matrices_2(in_o4_b4, in_o4_b5, in_o4 + 32);
+                const unsigned short* in_o12 = in + (first + 12 < RING ? first + 12 : first + 12 - RING) * PITCH;
+                unsigned in_o12_b0, in_o12_b1, in_o12_b2, in_o12_b3, in_o12_b4, in_o12_b5;
+                wc_load_matrices_4(in_o12_b0, in_o12_b1, in_o12_b2, in_o12_b3, in_o12);
+                wc_load_matrices_2(in_o12_b4, in_o12_b5, in_o12 + 32);
+                wc_mma_halves_16(acc_t0, in_o4_b0, in_o12_b0, in_o4_b1, in_o12_b1, filter_6_0, filter_6_1);
+                wc_mma_halves_16(acc_t1, in_o4_b1, in_o12_b1, in_o4_b2, in_o12_b2, filter_6_0, filter_6_1);
+                wc_mma_halves_16(acc_t2, in_o4_b2, in_o12_b2, in_o4_b3, in_o12_b3, filter_6_0, filter_6_1);
+                wc_mma_halves_16(acc_t3, in_o4_b3, in_o12_b3, in_o4_b4, in_o12_b4, filter_6_0, filter_6_1);
+                wc_mma_halves_8(acc_t0, in_o4_b2, in_o12_b2, filter_7_0);
+                wc_mma_halves_8(acc_t1, in_o4_b3, in_o12_b3, filter_7_0);
+                wc_mma_halves_8(acc_t2, in_o4_b4, in_o12_b4, filter_7_0);
+                wc_mma_halves_8(acc_t3, in_o4_b5, in_o12_b5, filter_7_0);
+                const int p = p_first + band * BAND + tile_row;
+                unsigned short* out = y_plane + ((index_t)p * Q + q);
+                {
+                    const uint4 top = regroup(wc_floats_to_halves(finish(acc_t0.x, bias_k), finish(acc_t0.y, bias_k)),
+                                            wc_floats_to_halves(finish(acc_t1.x, bias_k), finish(acc_t1.y, bias_k)),
+                                            wc_floats_to_halves(finish(acc_t2.x, bias_k), finish(acc_t2.y, bias_k)),
+                                            wc_floats_to_halves(finish(acc_t3.x, bias_k), finish(acc_t3.y, bias_k)),
+                                            pair);
+                    const uint4 low = regroup(wc_floats_to_halves(finish(acc_t0.z, bias_k), finish(acc_t0.w, bias_k)),
+                                            wc_floats_to_halves(finish(acc_t1.z, bias_k), finish(acc_t1.w, bias_k)),
+                                            wc_floats_to_halves(finish(acc_t2.z, bias_k), finish(acc_t2.w, bias_k)),
+                                            wc_floats_to_halves(finish(acc_t3.z, bias_k), finish(acc_t3.w, bias_k)),
+                                            pair);
+                    if (q < Q) {
+                        if (p < p_end) *(uint4*)(out) = top;
+                        if (p + 8 < p_end) *(uint4*)(out + 8 * (index_t)Q) = low;
+                    }
+                }
+                first = first + BAND < RING ? first + BAND : first + BAND - RING;
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+// warpconv 0.1.0: toeplitz, bfloat16. Generated from templates/kernels/toeplitz.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,6,14,14 --filter 6,9,3 --padding 4,1 --groups 6 --dtype bfloat16 --epilogue relu --arch sm_90 --algorithm toeplitz \
+//     --set walk=planes --set tiles=2 --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 --set vector=2 \
+//     --set store_vector=4 --set stores=staged --set weights=shared --set sub_block_rows=128 --set height=14 \
+//     --set width=14 --set images=8 --set buffers=3 --set min_blocks=4
+//
+// layer  x[N, 6, H, W] * w[6, 1, 9, 3] -> y[N, 6, P, Q], stride 1, padding 4,1, groups 6, bfloat16, then relu
+//        N, H, W (and so P, Q) are arguments (H at most 14; W a multiple of 2 and at most 14; P a multiple of 2; Q a multiple of 2); all else is in the text
+// plan   2 tiles of 16 x 8 outputs a warp, 1 warps a team (1 side by side, 1 stacked), 4 teams a block; planes of up to 14 x 14 whole, 8 images in turn; filter in shared, 2 elements a copy
+// cost   16 rows x 16 columns, 28 matrix instructions: 4 warp loads, 0 shuffles, 0 FMA a lane, about 60 registers (direct: 216 loads)
+// note   14 matrix instructions for 128 outputs; 12 % of their products are the filter's, the others are with zeros
+// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 24 output columns of the rows that its window touches
+// note   29248 bytes of shared memory a block
+//
+// A warp makes tiles of 16 output rows by 8 columns with matrix instructions: the input as it lies in shared memory times a
+// banded matrix of the filter row, T[k][n] = w[r][k - n - 7], in blocks of eight input columns,
+// two of them to an instruction. The input rows of filter row r are those of row 0, r rows further down (in_o<rows>_b<block>);
+// row r + 8 follows row r, whose lower eight input rows it needs, too.
+constexpr int R = 9, S = 3;                     // filter rows and columns
+constexpr int PAD_TOP = 4, MARGIN = 8;          // rows and columns of a patch before the image's own of its first output
+constexpr int SPAN = 16, BAND = 16;             // output columns and rows of a team at a time
+constexpr int WARP_COLUMNS = 1, WARP_ROWS = 1;  // warps of a team, which share a patch
+constexpr int WARP_PLANES = 4, THREADS = 128;   // teams of a block, each on a plane; threads
+constexpr int TEAM = 32;                        // threads of a team
+constexpr int ROWS = 24, PITCH = 40;            // rows of a buffer, elements from one to the next
+constexpr int IMAGES = 8, BUFFERS = 3;          // images of a job, planes in shared memory
+constexpr int CHUNKS = 7, VECTOR = 2;           // copies of a row, elements of each
+constexpr int COPY_WORDS = 16, ROW_WORDS = 32;  // words of a padded filter row, of its two copies
+constexpr int K = 6, FILTERS = 1;               // output planes of an image; of one input plane
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+
+// bfloat16 elements: bits in memory, float in registers
+__device__ __forceinline__ float wc_bfloat16_to_float(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
+__device__ __forceinline__ unsigned short wc_float_to_bfloat16(float value) { unsigned short bits; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
+__device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
+
+// What happens to an output value before it is stored: relu.
+__device__ __forceinline__ float finish(float value) {
+    value = value < 0.0f ? 0.0f : value;
+    return value;
+}
+
+// copies from global to shared memory, past the registers
+__device__ __forceinline__ void wc_copy_async_or_zero_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+
+// The compiler reads the filter's words again after it: kept in registers they would spill.
+__device__ __forceinline__ void wc_read_again() { asm volatile("" ::: "memory"); }
+
+// tensor cores
+__device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
+__device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
+__device__ __forceinline__ void wc_mma_bfloat16s_8(float4& c, unsigned a0, unsigned a1, unsigned b0) { asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5}, { %6}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b0)); }
+
+extern "C" __global__ void __launch_bounds__(128, 4)
+toeplitz_9x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
+    __shared__ __align__(16) unsigned short patches[11520];
+    __shared__ __align__(16) unsigned short outputs[800];
+    __shared__ unsigned filters[1152];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int warp_column = warp % WARP_COLUMNS, warp_row = warp / WARP_COLUMNS % WARP_ROWS;
+    const int team = warp / (WARP_COLUMNS * WARP_ROWS), member = threadIdx.x % TEAM;
+    const int pair = lane % 4;                                             // of a tile's columns, in this lane's two rows
+    const int lane_column = warp_column * 16 + lane / 8 * 8;
+    unsigned short* patch = patches + team * 2880;
+    // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
+    const unsigned* filter_words = filters + team * (R * ROW_WORDS) + (7 - lane / 4) % 2 * COPY_WORDS + (2 * pair + 7 - lane / 4) / 2;
+    const int q = warp_column * 16 + pair * 2;      // this lane's first output column
+    // zeros around the planes, never written again
+    for (int i = threadIdx.x; i < 1440; i += THREADS) ((uint4*)patches)[i] = make_uint4(0, 0, 0, 0);
+
+    // a job is a group of neighbouring output planes, of several images in turn
+    const index_t jobs = (index_t)((N + IMAGES - 1) / IMAGES) * 2;
+    for (index_t job = blockIdx.x; job < jobs; job += gridDim.x) {
+        const int k_first = (int)(job % 2) * WARP_PLANES;
+        const int n_first = (int)(job / 2) * IMAGES, n_end = min(N, n_first + IMAGES);
+        const bool active = k_first + team < K;
+        const int k = active ? k_first + team : 0;
+        auto copy = [&](int n, unsigned short* to) __attribute__((always_inline)) {
+            const unsigned short* x_plane = x + ((index_t)n * (K / FILTERS) + k / FILTERS) * ((index_t)H * W);
+#pragma unroll 1
+            for (int i = member; i < H * CHUNKS; i += TEAM) {
+                const int row = i / CHUNKS, column = i % CHUNKS * VECTOR;
+                if (active && column < W) {
+                    wc_copy_async_or_zero_4(true, to + (PAD_TOP + row) * PITCH + MARGIN + column, x_plane + (row * W + column), true);
+                }
+            }
+        };
+        __syncthreads();                                                   // all have used what was there before
+#pragma unroll 1
+        for (int i = 0; i < BUFFERS - 1; ++i) {
+            if (n_first + i < n_end) copy(n_first + i, patch + i * (ROWS * PITCH));
+            wc_copy_async_commit();
+        }
+        // the filters of this block's planes between zeros, once from each even and once from each odd element on
+        for (int i = threadIdx.x; i < WARP_PLANES * R * ROW_WORDS; i += THREADS) {
+            const int s = (i % ROW_WORDS % COPY_WORDS) * 2 + i % ROW_WORDS / COPY_WORDS - 14;
+            const unsigned short* from = w + (index_t)(min(k_first + i / (R * ROW_WORDS), K - 1)) * (R * S) + i / ROW_WORDS % R * S + s;
+            const unsigned low = (unsigned)s < (unsigned)S ? __ldg(from) : 0, high = (unsigned)(s + 1) < (unsigned)S ? __ldg(from + 1) : 0;
+            filters[i] = low | high << 16;
+        }
+        __syncthreads();
+        unsigned short* buffer = patch;                                     // of the plane that is computed
+        unsigned short* free = patch + (BUFFERS - 1) * (ROWS * PITCH);      // of the plane before it
+#pragma unroll 1
+        for (int n = n_first; n < n_end; ++n) {
+            // this plane is there, and all have used the one before it
+            wc_copy_async_wait_but();
+            __syncwarp();
+            if (n + BUFFERS - 1 < n_end) copy(n + BUFFERS - 1, free);
+            wc_copy_async_commit();
+            unsigned short* y_plane = y + ((index_t)n * K + k) * ((index_t)P * Q);
+            const int p_end = active ? P : 0;
+#pragma unroll 1
+            for (int p_tile = warp_row * 16; p_tile < P; p_tile += BAND) {
+                const unsigned short* in = buffer + (p_tile + lane % 8) * PITCH + lane_column;
+                wc_read_again();
+                float4 acc_t0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                // filter row 0
+                const unsigned short* in_o0 = in;
+                unsigned in_o0_b0, in_o0_b1, in_o0_b2, in_o0_b3;
+                wc_load_matrices_4(in_o0_b0, in_o0_b1, in_o0_b2, in_o0_b3, in_o0);
+                const unsigned short* in_o8 = in + 8 * PITCH;
+                unsigned in_o8_b0, in_o8_b1, in_o8_b2, in_o8_b3;
+                wc_load_matrices_4(in_o8_b0, in_o8_b1, in_o8_b2, in_o8_b3, in_o8);
+                wc_mma_bfloat16s_16(acc_t0, in_o0_b0, in_o8_b0, in_o0_b1, in_o8_b1, filter_words[0], filter_words[4]);
+                wc_mma_bfloat16s_16(acc_t1, in_o0_b1, in_o8_b1, in_o0_b2, in_o8_b2, filter_words[0], filter_words[4]);
+                // filter row 8
+                const unsigned short* in_o16 = in + 16 * PITCH;
+                unsigned in_o16_b0, in_o16_b1, in_o16_b2, in_o16_b3;
+                wc_load_matrices_4(in_o16_b0, in_o16_b1, in_o16_b2, in_o16_b3, in_o16);
+                wc_mma_bfloat16s_16(acc_t0, in_o0_b2, in_o8_b2, in_o8_b0, in_o16_b0, filter_words[8], filter_words[256]);
+                wc_mma_bfloat16s_16(acc_t1, in_o0_b3, in_o8_b3, in_o8_b1, in_o16_b1, filter_words[8], filter_words[256]);
+                wc_mma_bfloat16s_16(acc_t0, in_o8_b1, in_o16_b1, in_o8_b2, in_o16_b2, filter_words[260], filter_words[264]);
+                wc_mma_bfloat16s_16(acc_t1, in_o8_b2, in_o16_b2, in_o8_b3, in_o16_b3, filter_words[260], filter_words[264]);
+                // filter row 1
+                const unsigned short* in_o1 = in + PITCH;
+                unsigned in_o1_b0, in_o1_b1, in_o1_b2, in_o1_b3;
+                wc_load_matrices_4(in_o1_b0, in_o1_b1, in_o1_b2, in_o1_b3, in_o1);
+                const unsigned short* in_o9 = in + 9 * PITCH;
+                unsigned in_o9_b0, in_o9_b1, in_o9_b2, in_o9_b3;
+                wc_load_matrices_4(in_o9_b0, in_o9_b1, in_o9_b2, in_o9_b3, in_o9);
+                wc_mma_bfloat16s_16(acc_t0, in_o1_b0, in_o9_b0, in_o1_b1, in_o9_b1, filter_words[32], filter_words[36]);
+                wc_mma_bfloat16s_16(acc_t1, in_o1_b1, in_o9_b1, in_o1_b2, in_o9_b2, filter_words[32], filter_words[36]);
+                // filter row 2
+                const unsigned short* in_o2 = in + 2 * PITCH;
+                unsigned in_o2_b0, in_o2_b1, in_o2_b2, in_o2_b3;
+                wc_load_matrices_4(in_o2_b0, in_o2_b1, in_o2_b2, in_o2_b3, in_o2);
+                const unsigned short* in_o10 = in + 10 * PITCH;
+                unsigned in_o10_b0, in_o10_b1, in_o10_b2, in_o10_b3;
+                wc_load_matrices_4(in_o10_b0, in_o10_b1, in_o10_b2, in_o10_b3, in_o10);
+                wc_mma_bfloat16s_16(acc_t0, in_o1_b2, in_o9_b2, in_o2_b0, in_o10_b0, filter_words[40], filter_words[64]);
+                wc_mma_bfloat16s_16(acc_t1, in_o1_b3, in_o9_b3, in_o2_b1, in_o10_b1, filter_words[40], filter_words[64]);
+                wc_mma_bfloat16s_16(acc_t0, in_o2_b1, in_o10_b1, in_o2_b2, in_o10_b2, filter_words[68], filter_words[72]);
+                wc_mma_bfloat16s_16(acc_t1, in_o2_b2, in_o10_b2, in_o2_b3, in_o10_b3, filter_words[68], filter_words[72]);
+                // filter row 3
+                const unsigned short* in_o3 = in + 3 * PITCH;
+                unsigned in_o3_b0, in_o3_b1, in_o3_b2, in_o3_b3;
+                wc_load_matrices_4(in_o3_b0, in_o3_b1, in_o3_b2, in_o3_b3, in_o3);
+                const unsigned short* in_o11 = in + 11 * PITCH;
+                unsigned in_o11_b0, in_o11_b1, in_o11_b2, in_o11_b3;
+                wc_load_matrices_4(in_o11_b0, in_o11_b1, in_o11_b2, in_o11_b3, in_o11);
+                wc_mma_bfloat16s_16(acc_t0, in_o3_b0, in_o11_b0, in_o3_b1, in_o11_b1, filter_words[96], filter_words[100]);
+                wc_mma_bfloat16s_16(acc_t1, in_o3_b1, in_o11_b1, in_o3_b2, in_o11_b2, filter_words[96], filter_words[100]);
+                // filter row 4
+                const unsigned short* in_o4 = in + 4 * PITCH;
+                unsigned in_o4_b0, in_o4_b1, in_o4_b2, in_o4_b3;
+                wc_load_matrices_4(in_o4_b0, in_o4_b1, in_o4_b2, in_o4_b3, in_o4);
+                const unsigned short* in_o12 = in + 12 * PITCH;
+                unsigned in_o12_b0, in_o12_b1, in_o12_b2, in_o12_b3;
+                wc_load_matrices_4(in_o12_b0, in_o12_b1, in_o12_b2, in_o12_b3, in_o12);
+                wc_mma_bfloat16s_16(acc_t0, in_o3_b2, in_o11_b2, in_o4_b0, in_o12_b0, filter_words[104], filter_words[128]);
+                wc_mma_bfloat16s_16(acc_t1, in_o3_b3, in_o11_b3, in_o4_b1, in_o12_b1, filter_words[104], filter_words[128]);
+                wc_mma_bfloat16s_16(acc_t0, in_o4_b1, in_o12_b1, in_o4_b2, in_o12_b2, filter_words[132], filter_words[136]);
+                wc_mma_bfloat16s_16(acc_t1, in_o4_b2, in_o12_b2, in_o4_b3, in_o12_b3, filter_words[132], filter_words[136]);
+                // filter row 5
+                const unsigned short* in_o5 = in + 5 * PITCH;
+                unsigned in_o5_b0, in_o5_b1, in_o5_b2, in_o5_b3;
+                wc_load_matrices_4(in_o5_b0, in_o5_b1, in_o5_b2, in_o5_b3, in_o5);
+                const unsigned short* in_o13 = in + 13 * PITCH;
+                unsigned in_o13_b0, in_o13_b1, in_o13_b2, in_o13_b3;
+                wc_load_matrices_4(in_o13_b0, in_o13_b1, in_o13_b2, in_o13_b3, in_o13);
+                wc_mma_bfloat16s_16(acc_t0, in_o5_b0, in_o13_b0, in_o5_b1, in_o13_b1, filter_words[160], filter_words[164]);
+                wc_mma_bfloat16s_16(acc_t1, in_o5_b1, in_o13_b1, in_o5_b2, in_o13_b2, filter_words[160], filter_words[164]);
+                // filter row 6
+                const unsigned short* in_o6 = in + 6 * PITCH;
+                unsigned in_o6_b0, in_o6_b1, in_o6_b2, in_o6_b3;
+                wc_load_matrices_4(in_o6_b0, in_o6_b1, in_o6_b2, in_o6_b3, in_o6);
+                const unsigned short* in_o14 = in + 14 * PITCH;
+                unsigned in_o14_b0, in_o14_b1, in_o14_b2, in_o14_b3;
+                wc_load_matrices_4(in_o14_b0, in_o14_b1, in_o14_b2, in_o14_b3, in_o14);
+                wc_mma_bfloat16s_16(acc_t0, in_o5_b2, in_o13_b2, in_o6_b0, in_o14_b0, filter_words[168], filter_words[192]);
+                wc_mma_bfloat16s_16(acc_t1, in_o5_b3, in_o13_b3, in_o6_b1, in_o14_b1, filter_words[168], filter_words[192]);
+                wc_mma_bfloat16s_16(acc_t0, in_o6_b1, in_o14_b1, in_o6_b2, in_o14_b2, filter_words[196], filter_words[200]);
+                wc_mma_bfloat16s_16(acc_t1, in_o6_b2, in_o14_b2, in_o6_b3, in_o14_b3, filter_words[196], filter_words[200]);
+                // filter row 7
+                const unsigned short* in_o7 = in + 7 * PITCH;
+                unsigned in_o7_b0, in_o7_b1, in_o7_b2, in_o7_b3;
+                wc_load_matrices_4(in_o7_b0, in_o7_b1, in_o7_b2, in_o7_b3, in_o7);
+                const unsigned short* in_o15 = in + 15 * PITCH;
+                unsigned in_o15_b0, in_o15_b1, in_o15_b2, in_o15_b3;
+                wc_load_matrices_4(in_o15_b0, in_o15_b1, in_o15_b2, in_o15_b3, in_o15);
+                wc_mma_bfloat16s_16(acc_t0, in_o7_b0, in_o15_b0, in_o7_b1, in_o15_b1, filter_words[224], filter_words[228]);
+                wc_mma_bfloat16s_16(acc_t1, in_o7_b1, in_o15_b1, in_o7_b2, in_o15_b2, filter_words[224], filter_words[228]);
+                wc_mma_bfloat16s_8(acc_t0, in_o7_b2, in_o15_b2, filter_words[232]);
+                wc_mma_bfloat16s_8(acc_t1, in_o7_b3, in_o15_b3, filter_words[232]);
+                const int p = p_tile + lane / 4;
+                unsigned short* out = outputs + team * 200 + (p * Q + q);
+                if (q < Q) {
+                    if (p < p_end) *(unsigned*)(out) = wc_floats_to_bfloat16s(finish(acc_t0.x), finish(acc_t0.y));
+                    if (p + 8 < p_end) *(unsigned*)(out + 8 * (index_t)Q) = wc_floats_to_bfloat16s(finish(acc_t0.z), finish(acc_t0.w));
+                }
+                if (q + 8 < Q) {
+                    if (p < p_end) *(unsigned*)(out + 8) = wc_floats_to_bfloat16s(finish(acc_t1.x), finish(acc_t1.y));
+                    if (p + 8 < p_end) *(unsigned*)(out + 8 + 8 * (index_t)Q) = wc_floats_to_bfloat16s(finish(acc_t1.z), finish(acc_t1.w));
+                }
+            }
+            // the plane leaves as one stretch
+            __syncwarp();
+            for (int i = member; i < p_end * Q / 4; i += TEAM)
+                ((uint2*)y_plane)[i] = ((const uint2*)(outputs + team * 200))[i];
+            free = buffer;
+            buffer = buffer + ROWS * PITCH < patch + BUFFERS * (ROWS * PITCH) ? buffer + ROWS * PITCH : patch;
+        }
+    }
+}
