@@ -14,7 +14,7 @@ from .report import OK, Table
 from .study import Context, Rows, Study
 from .variants import plane
 
-SIZE, TRIAL_SIZE = 8192, 64
+SIZE, TRIAL_SIZE = 8192, 160     # wider than a strip of the wide kernel
 FILTERS, QUICK_FILTERS = (3, 5, 7), (3,)
 
 ABOUT = """

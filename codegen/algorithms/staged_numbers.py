@@ -15,6 +15,7 @@ WIDEST_ACCESS = 16            # bytes
 COLUMNS_ALIVE = 16            # of an input row: the compiler loads the later ones when the first are done with
 SPARE, SPARE_STATIC = 10, 28  # registers beyond what is held; more where no branch parts the loads of rows
 COPY_REGISTERS = 72           # that the copies take, eight accesses at a time
+MOST_TOGETHER = 28            # accesses that a thread has under way at once
 STATEMENT_TAPS = 5            # taps that one FMA statement of the text spans
 # Shared memory that a block can have, bytes: CUDA C programming guide, technical specifications per compute capability
 _SHARED = {(7, 5): 64, (8, 0): 163, (8, 6): 99, (8, 7): 163, (8, 9): 99, (12, 0): 99, (12, 1): 99}
@@ -125,16 +126,6 @@ class Copy:
     group: int
 
     @property
-    def whole_rounds(self) -> int:
-        """Accesses that every lane of a warp makes."""
-        return self.count // 32
-
-    @property
-    def rounds(self) -> int:
-        """Accesses that some lane of a warp makes."""
-        return -(-self.count // 32)
-
-    @property
     def pad(self) -> int:
         """Elements between two planes in shared memory."""
         return self.stride - self.plane
@@ -187,6 +178,23 @@ class Quarters:
 
 
 @dataclass(frozen=True)
+class Rounds:
+    """``accesses`` made by so many threads in turn: ``count`` rounds, of which ``whole`` by all threads; the text asks
+    for ``together`` of them at once, for each batch waits for memory."""
+
+    accesses: int
+    count: int
+    whole: int
+    together: int
+
+    @classmethod
+    def of(cls, accesses: int, threads: int) -> Rounds:
+        count = -(-accesses // threads)
+        return cls(accesses=accesses, count=count, whole=accesses // threads,
+                   together=-(-count // -(-count // MOST_TOGETHER)))
+
+
+@dataclass(frozen=True)
 class StagedNumbers:
     """What the template writes besides the spec."""
 
@@ -202,6 +210,7 @@ class StagedNumbers:
     output_rows: tuple[OutputRows, ...]
     taps: tuple[Taps, ...]
     buffer_bytes: int
+    weights: int                # of a group
     weight_stride: int          # floats from one plane's weights to the next
     weight_pad: bool            # one of them is between
     shared_weights: int         # bytes before the weights
@@ -211,6 +220,23 @@ class StagedNumbers:
     sync_before_store: bool     # outputs may take the place of inputs that other threads still read
     pairs: bool                 # 16-bit elements in words of two
     quarters: Quarters | None = None
+
+    @property
+    def copying(self) -> int:
+        """Threads that copy a group: a warp for its own planes, or all of the block."""
+        return 32 if self.quarters else self.threads
+
+    @property
+    def rounds_in(self) -> Rounds:
+        return Rounds.of(self.copy_in.count, self.copying)
+
+    @property
+    def rounds_out(self) -> Rounds:
+        return Rounds.of(self.copy_out.count, self.copying)
+
+    @property
+    def rounds_weights(self) -> Rounds:
+        return Rounds.of(self.weights, self.copying)
 
 
 @dataclass(frozen=True)
@@ -249,7 +275,7 @@ def numbers_of(spec: KernelSpec, options: StagedOptions) -> StagedNumbers:
         p=p, q=q, inputs=inputs, strips=strips, threads=options.planes * strips, copy_in=copy_in, copy_out=copy_out,
         strip_rows_in=rows_in, input_rows=_input_rows(spec, options, strips, copy_in),
         output_rows=_output_rows(spec, options, p, q, strips, copy_out), taps=taps_of(spec, options.width, q),
-        buffer_bytes=buffer, weight_stride=stride, weight_pad=stride > spec.r * spec.s,
+        buffer_bytes=buffer, weights=options.planes * spec.r * spec.s, weight_stride=stride, weight_pad=stride > spec.r * spec.s,
         shared_weights=options.buffers * buffer,
         shared_bytes=options.buffers * buffer + 4 * stride * options.planes,
         groups_of_image=spec.k // options.planes if divides else 0, cut=not divides, sync_before_store=not own,

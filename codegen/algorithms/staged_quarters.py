@@ -73,7 +73,8 @@ def quarter_numbers(spec: KernelSpec, options: StagedOptions) -> StagedNumbers:
     stride, buffer, warps = spec.r * spec.s | 1, buffer_bytes(spec, options), options.planes // WARP_PLANES
     return StagedNumbers(
         p=p, q=q, inputs=WARP_PLANES, strips=4, threads=32 * warps, copy_in=copy_in, copy_out=copy_out,
-        strip_rows_in=0, input_rows=(), output_rows=(), taps=(), buffer_bytes=buffer, weight_stride=stride,
+        strip_rows_in=0, input_rows=(), output_rows=(), taps=(), buffer_bytes=buffer,
+        weights=WARP_PLANES * spec.r * spec.s, weight_stride=stride,
         weight_pad=stride > spec.r * spec.s, shared_weights=warps * options.buffers * buffer,
         shared_bytes=warps * (options.buffers * buffer + 4 * stride * WARP_PLANES),
         groups_of_image=spec.k // options.planes, cut=False, sync_before_store=True, pairs=spec.dtype.itemsize == 2,
