@@ -108,17 +108,28 @@ def context_key() -> tuple[str, int]:
     return key
 
 
+class _Answer(threading.local):
+    """Where the driver writes a number, one per thread: asked for in every call, so made once."""
+
+    def __init__(self) -> None:
+        self.number = c_ulonglong()
+        self.place = byref(self.number)
+
+
+_answer = _Answer()
+
+
 def current_key() -> tuple[str, int] | None:
     """As context_key, None where no context is current."""
     library = _libcuda._library or libcuda()
     numbered = getattr(library, "cuCtxGetId", None)
     if numbered is not None:
-        number = c_ulonglong()
-        status = numbered(0, byref(number))
-        if status == INVALID_CONTEXT:
-            return None
-        check(status, "asking for the current context")
-        return "id", number.value
+        status = numbered(0, _answer.place)
+        if status:
+            if status == INVALID_CONTEXT:
+                return None
+            check(status, "asking for the current context")
+        return "id", _answer.number.value
     handle = current_context()
     return ("handle", handle) if handle else None
 

@@ -33,7 +33,7 @@ _OUT = POINTER(c_size_t)
 _OUT_INT = POINTER(c_int)
 
 # Names as the library exports them: the plain ones without _v2 are kept only for programs of CUDA 3.
-_PROTOTYPES: dict[str, tuple] = {
+_PROTOTYPES: dict[str, tuple | None] = {
     "cuInit": (c_uint,),
     "cuGetErrorName": (c_int, POINTER(c_char_p)),
     "cuGetErrorString": (c_int, POINTER(c_char_p)),
@@ -50,7 +50,7 @@ _PROTOTYPES: dict[str, tuple] = {
     "cuModuleGetGlobal_v2": (_OUT, _OUT, _HANDLE, c_char_p),
     "cuFuncGetAttribute": (_OUT_INT, c_int, _HANDLE),
     "cuFuncSetAttribute": (_HANDLE, c_int, c_int),
-    "cuLaunchKernel": (_HANDLE, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, _HANDLE, c_void_p, c_void_p),
+    "cuLaunchKernel": None,     # given ctypes objects: converting eleven arguments anew costs a microsecond a launch
     "cuMemGetInfo_v2": (_OUT, _OUT),
     "cuMemAlloc_v2": (_OUT, c_size_t),
     "cuMemFree_v2": (_HANDLE,),

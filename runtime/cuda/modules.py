@@ -12,8 +12,8 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from ctypes import byref, c_int, c_size_t
-from typing import NamedTuple
+from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
+from typing import Any, NamedTuple
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError
 
@@ -23,6 +23,7 @@ from .libcuda import NOT_FOUND, call, check, libcuda
 Launcher = Callable[[Sequence[int], Sequence["int | float"], int], None]
 
 ARGUMENT_CODES = {"pointer": "P", "int": "i", "long long": "q", "float": "f"}
+MOST_REMEMBERED = 4096             # grids or streams of one launcher
 STATIC_LIMIT = 48 * 1024           # dynamic shared memory beyond this has to be asked for
 _MAX_DYNAMIC_SHARED = 8             # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _WRONG_IMAGE = {200: "the image is damaged or not a cubin", 209: "it is built for another architecture",
@@ -97,19 +98,25 @@ class CudaModule:
         """
         function = self.function(entry)
         self._allow_shared(entry, function, shared_bytes)
-        block_x, block_y, block_z = _three(block)
+        kernel, blocks, shared = c_void_p(function), tuple(map(c_uint, _three(block))), c_uint(shared_bytes)
+        grids: dict[tuple[int, ...], tuple[c_uint, ...]] = {}
+        streams: dict[int, c_void_p] = {}
         local = _Arguments(_layout(arg_ctypes))
         launch_kernel = libcuda().cuLaunchKernel
 
         def launch(grid: Sequence[int], args: Sequence[int | float], stream: int) -> None:
-            grid_x, grid_y, grid_z = grid if len(grid) == 3 else _three(grid)
+            extents = grids.get(grid)
+            if extents is None:
+                extents = _remembered(grids, grid, (*map(c_uint, _three(grid)), *blocks, shared))
+            queue = streams.get(stream)
+            if queue is None:
+                queue = _remembered(streams, stream, c_void_p(stream))
             try:
                 local.pack(local.buffer, 0, *args)
             except struct.error as error:
                 raise ArgumentTypeError(f"{entry} takes ({', '.join(arg_ctypes)}): {error}",
                                         argument="args", value=tuple(args)) from None
-            status = launch_kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
-                                   local.pointers, None)
+            status = launch_kernel(kernel, *extents, queue, local.pointers, None)
             if status:
                 check(status, f"launching {entry} with grid {tuple(grid)}, block {tuple(block)} "
                               f"and {shared_bytes} bytes of shared memory")
@@ -140,6 +147,14 @@ class _Arguments(threading.local):
         start = ctypes.addressof(self.buffer)
         offsets = _offsets(layout.format)
         self.pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(start + offset for offset in offsets))
+
+
+def _remembered(known: dict, key: Any, value: Any) -> Any:
+    """``value``, kept under ``key``; a process with very many of them starts anew."""
+    if len(known) >= MOST_REMEMBERED:
+        known.clear()
+    known[key] = value
+    return value
 
 
 def _layout(arg_ctypes: Sequence[str]) -> struct.Struct:

@@ -181,6 +181,7 @@ class FakeCuda:
         return self.put(out, self.function_attributes[attribute])
 
     def cuLaunchKernel(self, function, *rest):
+        function, *rest = (getattr(value, "value", value) or 0 for value in (function, *rest))
         *extents, shared, stream, pointers, extra = rest
         self.launched.append((function, tuple(extents), shared, stream, list(pointers)))
         self.arguments.append([_word(at, after) for at, after in zip(pointers, [*pointers[1:], 0])])
