@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from .algorithms.base import Algorithm
 from .arch import Arch, DEFAULT_ARCH
+from .dtypes import DType
 from .errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
 from .options import choices, with_settings
 from .plan import KernelPlan
@@ -60,15 +61,15 @@ def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | str = 
     """
     _check_shape(shape)
     epilogue = parse_epilogue(epilogue, takes_bias=True)
-    settings = _names(settings)
+    settings, numerics = _names(settings), _arithmetic(numerics, shape)
     if algorithm == "auto" and not settings:
-        measured = _measured(shape, Arch.parse(arch), epilogue, Numerics.parse(numerics), tuning)
+        measured = _measured(shape, Arch.parse(arch), epilogue, numerics, tuning)
         if measured is not None:
             return measured
     if algorithm == "auto":
         algorithm = _quickest(shape, [c for c in explain(shape, arch, epilogue=epilogue, numerics=numerics)
                                       if set(settings) <= set(choices(_row(c.algorithm).options))], settings).algorithm
-    return _plan(_row(algorithm), shape, Arch.parse(arch), epilogue, Numerics.parse(numerics), settings)
+    return _plan(_row(algorithm), shape, Arch.parse(arch), epilogue, numerics, settings)
 
 
 def select(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, tuning: Tuning | None = None, *,
@@ -153,6 +154,14 @@ def _check_shape(shape: Any) -> None:
     if not isinstance(shape, ConvShape):
         raise ArgumentTypeError("a layer is a ConvShape", argument="shape", value=type(shape).__name__,
                                 hint="warpconv.ConvShape(c=..., h=..., w=..., k=..., r=..., s=...)")
+
+
+def _arithmetic(numerics: Numerics | str, shape: ConvShape) -> Numerics:
+    numerics = Numerics.parse(numerics)
+    if numerics is Numerics.FLOAT16 and shape.dtype is DType.FLOAT32:
+        raise UnsupportedSpec(None, "half arithmetic on float32 elements (it is for float16 and bfloat16 layers)",
+                              hint="leave the arithmetic at float32, or convert the arrays")
+    return numerics
 
 
 def _names(settings: Any) -> dict[str, Any]:

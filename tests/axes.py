@@ -237,7 +237,8 @@ WIDE_CHANNELS = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (5, 5, 5), (2, 6, 2), (4, 4, 2
 WIDE_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (2, 2), (3, 3), (5, 5), (7, 7), (2, 7), (6, 3), (1, 17), (17, 1), (9, 9), (13, 13)),
     "channels": WIDE_CHANNELS, "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 2), (2, 1), 3),
-    "dilation": (1, 2, (2, 1)), "dtype": DTYPES, "columns": (1, 2, 4, 8), "vector": (1, 2, 4, 8), "store_vector": (1, 8),
+    "dilation": (1, 2, (2, 1)), "dtype": DTYPES, "columns": (1, 2, 4, 8), "vector": (1, 2, 4, 8),
+    "store_vector": (1, 8),
     "span": (("strips", 32), ("packed", 4), ("packed", 7), ("packed", 14), ("packed", 32)),
     "gaps": ("zero_lanes", "select"), "edges": ("interior", "guarded"), "sub_block_rows": (1, 3, 7, 16, 56),
     "ahead": ((1, 1), (2, 1), (2, 2), (3, 1), (4, 2)), "weights": ("registers", "shared", "constant"),
@@ -280,15 +281,16 @@ def wide_variants() -> Iterable[Row]:
         yield dict(filter=((3, 3), (5, 4), (2, 7))[i % 3], padding=("same", ((2, 0), (1, 3)), "large")[i // 2 % 3],
                    channels=(1, 1, 1) if weights == "constant" else ((3, 3, 3), (2, 6, 2))[i % 2],
                    epilogue=EPILOGUES[i % 5], stride=(1, 1, 2, (2, 1))[i % 4], dilation=(1, (2, 1), 1)[i // 3 % 3],
-                   dtype="float32" if weights == "constant" else DTYPES[i % 3], columns=columns, vector=2, store_vector=1,
-                   span=span, gaps=gaps, edges=("interior", "guarded")[i // 3 % 2], sub_block_rows=(1, 7, 16)[i % 3],
+                   dtype="float32" if weights == "constant" else DTYPES[i % 3], columns=columns, vector=2,
+                   store_vector=1, span=span, gaps=gaps, edges=("interior", "guarded")[i // 3 % 2],
+                   sub_block_rows=(1, 7, 16)[i % 3],
                    ahead=(2, 1 if loads == "registers" else 1 + i % 2), weights=weights, loads=loads,
                    pipeline=("paired", "copied")[i % 2], tap_rows="all", warps=WIDE_AXES["warps"][i % 5])
     for i, dtype in enumerate(DTYPES):
         yield dict(filter=(3, 3), padding="large", channels=((4, 4, 2), (6, 4, 2), (2, 2, 1))[i], epilogue=(BIAS, RELU),
                    stride=(1, 2, 1)[i], dilation=(1, 1, 2)[i], dtype=dtype, columns=2, vector=2, store_vector=1,
-                   span=spans[i][0], gaps=spans[i][1], edges="guarded", sub_block_rows=5, ahead=(1, 1), weights="shared",
-                   loads="registers", pipeline="paired", tap_rows="all", warps=(1, 2, 1))
+                   span=spans[i][0], gaps=spans[i][1], edges="guarded", sub_block_rows=5, ahead=(1, 1),
+                   weights="shared", loads="registers", pipeline="paired", tap_rows="all", warps=(1, 2, 1))
         yield dict(filter=(5, 5), padding="same", channels=(1, 1, 1), epilogue=(), stride=1, dilation=1, dtype=dtype,
                    columns=4, vector=4, store_vector=2, span=("strips", 32), gaps="zero_lanes", edges="interior",
                    sub_block_rows=7, ahead=(2, 1), weights="registers", loads=WIDE_AXES["loads"][i], pipeline="paired",
@@ -340,12 +342,12 @@ def toeplitz_variants() -> Iterable[Row]:
     axes = [TOEPLITZ_AXES[name] for name in ("vector", "store_vector")]
     for i, ((walk, stores), vector, store_vector) in enumerate(itertools.product(walks, *axes)):
         yield dict(filter=((3, 3), (5, 7), (2, 10))[i % 3], channels=((1, 1, 1), (3, 3, 3), (2, 6, 2))[i // 2 % 3],
-                   padding=((1, 1), (2, 3), ((2, 0), (9, 8)))[i % 3] if store_vector > 1 else "large",
+                   padding=((1, 1), (2, 3), ((1, 0), (9, 8)))[i % 3] if store_vector > 1 else "large",
                    epilogue=EPILOGUES[i % 5], dtype=DTYPES[1 + i % 2], walk=walk, vector=vector,
                    store_vector=store_vector, stores=stores, weights=("registers", "shared")[i // 2 % 2], images=1 + i % 3,
-                   buffers=2 + i // 2 % 2,
-                   tiles=(1, 3)[i // 4 % 2] if walk == "bands" else 8, sub_block_rows=32,
-                   warps=TOEPLITZ_AXES["warps"][i % 6])
+                   buffers=3 if vector < 4 else 2,
+                   tiles=(1, 3)[i // 4 % 2] if walk == "bands" else 9, sub_block_rows=32,
+                   warps=TOEPLITZ_AXES["warps"][i % 6] if walk == "bands" else (1, 1 + i % 2, 1))
 
 
 TOEPLITZ_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 16, 17, 28, 33, 56, 70),

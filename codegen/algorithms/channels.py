@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from math import gcd
 from typing import Iterable, Iterator
 
 from ..arch import REGISTER_FILE
@@ -20,6 +19,7 @@ from ..plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, La
 from ..shape import ConvShape
 from ..spec import KernelSpec, Numerics
 from .base import DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks
+from .channels_lines import line_candidates, lines_defaults, lines_options_refusal, lines_refusal, resident_lines
 from .channels_numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
 
 WIDEST_FILTER = 63
@@ -75,7 +75,8 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ChannelsOption
     """The plan values with the fewest modelled instructions an output, more counted where few warps stay resident or
     the layer has too few threads to fill a large GPU; the ring while its weights fit in registers, else tiles."""
     p, q = (shape.p, shape.q) if shape is not None else (USUAL_ROW, USUAL_ROW)
-    return _chosen(spec, p, q, shape is not None)
+    return (lines_defaults(spec, p, q, shape is not None) if lines_refusal(spec) is None else None) or _chosen(
+        spec, p, q, shape is not None)
 
 
 @functools.lru_cache(maxsize=256)
@@ -197,13 +198,15 @@ def plan(spec: KernelSpec, options: ChannelsOptions) -> KernelPlan:
     registers = registers_of(spec, options, numbers)
     _check_size(spec, options, numbers, registers)
     if options.min_blocks == DERIVED:
-        options = replace(options, min_blocks=resident_blocks(spec.arch, min(255, registers + REGISTER_MARGIN),
-                                                              -(-numbers.threads // 32) * 32))
+        blocks = (resident_lines(spec, min(255, registers), numbers.threads) if options.body is Body.LINES else
+                  resident_blocks(spec.arch, min(255, registers + REGISTER_MARGIN), -(-numbers.threads // 32) * 32))
+        options = replace(options, min_blocks=blocks)
     arguments = tuple(_aligned(a, spec, options, numbers) for a in layer_arguments(spec))
     launch = Launch(entry=spec.name, grid=_grid(options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))
     return KernelPlan(
-        spec=spec, options=options, numbers=numbers, templates=("channels_lines.cu.jinja" if options.body is Body.LINES else "channels.cu.jinja",),
+        spec=spec, options=options, numbers=numbers,
+        templates=("channels_lines.cu.jinja" if options.body is Body.LINES else "channels.cu.jinja",),
         program=Program(arguments=arguments, steps=(launch,)), cost=_cost(spec, options, numbers, registers),
         phrase=f"a thread makes {options.columns} columns x {options.sub_block_rows} rows of {options.vector} "
                f"channel{'s' if options.vector > 1 else ''}; {options.block_channels} x {options.block_columns} x "
@@ -231,14 +234,18 @@ def _grid(options: ChannelsOptions, numbers: ChannelsNumbers) -> tuple[Blocks, B
 def _cost(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, registers: int) -> Cost:
     # inside the image; the loads ahead go on for as many steps after the last one
     products = spec.r * spec.s * options.columns * numbers.units
-    if options.body is not Body.TILE:
+    loads = len(numbers.loads)
+    if options.body is Body.LINES:
+        rows = options.sub_block_rows + numbers.ring_rows - 1
+        loads, fma = len(numbers.line.copies), rows * products
+    elif options.body is Body.RING:
         steps = options.sub_block_rows + numbers.ring_rows - 1
         rows, fma = (steps + options.rows_ahead) * len(numbers.rows_of_step), steps * products
     else:
         rows = (options.sub_block_rows - 1) * numbers.step_rows + spec.r + 1
         fma = options.sub_block_rows * products
     return Cost(unit=f"{options.sub_block_rows} rows x {options.columns} columns of {options.vector} channels a lane",
-                warp_loads=rows * len(numbers.loads), shuffles=0, fma=fma, registers=registers,
+                warp_loads=rows * loads, shuffles=0, fma=fma, registers=registers,
                 direct_loads=options.sub_block_rows * options.columns * spec.r * spec.s,
                 no_spills=registers <= REGISTER_LIMIT)
 
@@ -263,33 +270,18 @@ def _check(spec: KernelSpec, options: ChannelsOptions) -> None:
     if refusal is None and options.rows_ahead > most_ahead:
         refusal = f"rows_ahead = {options.rows_ahead} (with {options.body.value} at most {most_ahead})"
     if refusal is None and options.body is Body.LINES:
-        refusal = _lines_refusal(spec, options)
+        refusal = lines_refusal(spec) or lines_options_refusal(spec, options)
     if refusal is None and options.sub_block_rows > (16 if options.body is Body.TILE else 1024):
         refusal = f"sub_block_rows = {options.sub_block_rows} (at most 1024, with tiles 16)"
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
 
 
-def _lines_refusal(spec: KernelSpec, options: ChannelsOptions) -> str | None:
-    """Why rows cannot be copied to shared memory as ``options`` say."""
-    if spec.filters != 1:
-        return f"lines with {spec.filters} filters a channel; body=ring serves them"
-    if spec.stride[0] // gcd(spec.stride[0], spec.dilation[0]) != 1:
-        return f"lines with a vertical stride of {spec.stride[0]}; body=ring serves it"
-    if spec.c * spec.dtype.itemsize % 4 or options.block_channels * options.vector * spec.dtype.itemsize % 4:
-        return f"copies of less than 4 bytes: C = {spec.c}; body=ring serves it"
-    if options.block_rows != 1:
-        return f"block_rows = {options.block_rows} with lines, whose threads share their rows"
-    if options.rows_ahead % options.turn_rows:
-        return f"rows_ahead = {options.rows_ahead} is not a multiple of turn_rows = {options.turn_rows}"
-    return None
-
-
 def _check_size(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, registers: int) -> None:
     refusal = None
     if options.body is Body.LINES and numbers.line.shared_bytes > SHARED_LIMIT:
-        refusal = (f"rows and filters of {numbers.line.pixel} channels take {numbers.line.shared_bytes} bytes of shared "
-                   f"memory (at most {SHARED_LIMIT}); a smaller block_channels or rows_ahead serves it")
+        refusal = (f"rows and filters of {numbers.line.pixel} channels take {numbers.line.shared_bytes} bytes of "
+                   f"shared memory (at most {SHARED_LIMIT}); a smaller block_channels or rows_ahead serves it")
     elif options.body is not Body.LINES and 4 * numbers.shared_units > SHARED_LIMIT:
         refusal = (f"the filters of {options.block_channels * options.vector} channels take {4 * numbers.shared_units} "
                    f"bytes of shared memory (at most {SHARED_LIMIT}); a smaller block_channels serves it")
@@ -303,7 +295,7 @@ def _check_size(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNum
 
 
 def space(spec: KernelSpec) -> Iterable[ChannelsOptions]:
-    found = []
+    found = list(line_candidates(spec, USUAL_ROW, USUAL_ROW)) if lines_refusal(spec) is None else []
     for options, numbers in _all_bodies(spec, USUAL_ROW):
         if registers_of(spec, options, numbers) <= REGISTER_LIMIT and _text(spec, options, numbers) <= TEXT_LIMIT:
             block = _block(spec, options, USUAL_ROW, USUAL_ROW)

@@ -41,9 +41,10 @@ class Copies(enum.Enum):
 class ChannelsOptions:
     """Plan values. A thread makes ``columns`` x ``sub_block_rows`` outputs of ``vector`` neighbouring channels and
     loads ``rows_ahead`` steps ahead of its products (with lines in shared memory ``turn_rows`` of them at a time,
-    between two barriers, their copies going through the first-level cache or past it); a block has ``block_channels`` threads along the channels,
-    times ``block_columns`` along the columns, times ``block_rows`` sub-blocks stacked; the compiler is told to leave
-    registers for ``min_blocks`` blocks on a multiprocessor (follows from the others where not given)."""
+    between two barriers, their copies going through the first-level cache or past it); a block has
+    ``block_channels`` threads along the channels, times ``block_columns`` along the columns, times ``block_rows``
+    sub-blocks stacked; the compiler is told to leave registers for ``min_blocks`` blocks on a multiprocessor (follows
+    from the others where not given)."""
 
     body: Body = Body.RING
     vector: int = 1
@@ -218,7 +219,7 @@ def registers_of(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNu
         ahead = 0 if options.body is Body.LINES else words * len(numbers.sets) - (0 if numbers.converted else values)
         held = numbers.units * (spec.r * spec.s + numbers.ring_rows * options.columns)
         held += SEVERAL_ROWS * rows if rows > 1 else 0
-    return held + values + ahead + 26
+    return held + values + ahead + (16 if options.body is Body.LINES else 26)
 
 
 def _word(dtype: DType, elements: int) -> tuple[str, tuple[str, ...]]:

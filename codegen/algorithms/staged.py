@@ -26,19 +26,22 @@ LARGEST_PLANE = 1024          # elements; larger planes have rows wide enough fo
 WEIGHTS_HELD = 49             # weights that a thread keeps in registers by default
 MOST_REGISTERS = 168          # planned registers beyond which it may spill
 COMFORTABLE_REGISTERS = 140   # up to which the default number of rows goes
-MOST_SUMS = 56                # of a thread by default: with 64 the compiler, which loads rows ahead, spills
+MOST_SUMS = 32                # of a strip by default; with 64 the compiler, which loads rows ahead, spills
+MOST_QUARTER = 49             # of a quarter by default
+FEWEST_STRIPS = 4             # of a plane by default
+MANY_WEIGHTS = 25             # from which on the work of computing shows
 EASY_REGISTERS = 112          # more of them leave fewer warps to hide latencies
 QUARTERS = 4                  # of a multiprocessor: each has its own warps and a quarter of the registers
 MOST_BLOCKS = 16              # resident on a multiprocessor, on every architecture
 SHARED_RESERVED = 1024        # bytes of shared memory that the system takes of each block
 MOST_TEXT = 6000              # FMAs in the text; beyond it compiling takes long
 COMFORTABLE_TEXT = 2500       # 40 kB of instructions, which an instruction cache holds
-THREADS_WANTED = 256          # of a block, at most, by default
+THREADS_WANTED = 128          # of a block, at most, by default
 FEWEST_THREADS = 64           # below which planes that divide K are not worth it
 GROUP_BYTES = 32 * 1024       # of a group's planes, at most, by default
-IN_FLIGHT_WANTED = 64 * 1024  # bytes that a multiprocessor of 1/132 of 4.2 TB/s has to have under way, about
+IN_FLIGHT_WANTED = 96 * 1024  # bytes that a multiprocessor has under way where one buffer is enough
 MOST_GROUPS = 2**20           # blocks of a grid; its step over groups then stays within an int
-QUARTER_PLANES = 32           # of a block of quarters: 128 threads
+QUARTER_PLANES = 16           # of a block of quarters: two warps
 PLANES = (64, 32, 16, 8)      # of a group
 
 
@@ -67,14 +70,11 @@ def _thread_cost(spec: KernelSpec, options: StagedOptions) -> StripCost:
 
 def _complete(spec: KernelSpec, options: StagedOptions) -> StagedOptions:
     """Fill in the values that follow from the others where they were left at DERIVED: the rows of a strip that take the
-    fewest instructions, planes for about 256 threads, two buffers where the blocks that registers allow would have too
-    few bytes under way."""
+    fewest instructions, planes for about 128 threads, one buffer where little is computed and much under way."""
     if options.parts is Parts.DERIVED:
-        options = replace(options, parts=Parts.STRIPS)
+        options = replace(options, parts=_default_parts(spec, options))
     if options.parts is Parts.QUARTERS:
-        p, _ = output_size(spec, options)
-        return replace(options, rows=options.rows or p // 2, planes=options.planes or QUARTER_PLANES,
-                       buffers=options.buffers or 2)
+        return _as_quarters(spec, options)
     if options.rows == DERIVED:
         options = replace(options, rows=_default_rows(spec, options))
     if options.planes == DERIVED:
@@ -84,16 +84,33 @@ def _complete(spec: KernelSpec, options: StagedOptions) -> StagedOptions:
     return options
 
 
+def _as_quarters(spec: KernelSpec, options: StagedOptions) -> StagedOptions:
+    p, _ = output_size(spec, options)
+    return replace(options, parts=Parts.QUARTERS, rows=options.rows or p // 2,
+                   planes=options.planes or QUARTER_PLANES, buffers=options.buffers or 2)
+
+
+def _default_parts(spec: KernelSpec, options: StagedOptions) -> Parts:
+    """Quarters for filters large enough that strips, of which the first and last do less, wait for one another. H200,
+    November 2026, 128 x 384 x 14 x 14, us, quarters and strips, float32: 7x7 25.4, 25.4, 5x5 23.2,
+    23.8, 3x3 22.4, 22.5; float16: 22.5, 24.1, 15.2, 16.6, 12.7, 12.6. A copy takes 21.3 and 12.1."""
+    quarters = _as_quarters(spec, options)
+    whole = quarters.rows * (output_size(spec, options)[1] // 2) <= MOST_QUARTER
+    fits = whole and spec.r * spec.s >= MANY_WEIGHTS and _refusal(spec, quarters) is None
+    return Parts.QUARTERS if fits else Parts.STRIPS
+
+
 def _default_rows(spec: KernelSpec, options: StagedOptions) -> int:
     """Output rows of a strip: the fewest instructions, weighed with the registers they take; rows that divide P, where
-    there are some, so that all strips are whole."""
+    there are some, so that all strips are whole. At least four strips: longer ones leave too few threads (H200,
+    November 2026, 64 x 768 x 7 x 7, 7x7 float32: 8.4 us with 2 rows, 9.0 with 4, 9.7 with 7)."""
     p, q = output_size(spec, options)
     best, best_score = 1, float("inf")
     dividing = [rows for rows in range(1, p + 1) if p % rows == 0]
     for rows in dividing if len(dividing) > 2 else range(1, p + 1):
         cost = strip_cost(spec, replace(options, rows=rows))
         comfortable = cost.registers <= COMFORTABLE_REGISTERS and cost.text <= COMFORTABLE_TEXT
-        if rows > 1 and (rows * q > MOST_SUMS or not comfortable):
+        if rows > 1 and (rows * q > MOST_SUMS or -(-p // rows) < FEWEST_STRIPS or not comfortable):
             continue
         score = cost.instructions * -(-p // rows) * max(1.0, cost.registers / EASY_REGISTERS)
         if score < best_score:
@@ -113,11 +130,13 @@ def _default_planes(spec: KernelSpec, options: StagedOptions) -> int:
 
 
 def _default_buffers(spec: KernelSpec, options: StagedOptions) -> int:
+    """H200, November 2026, us, two buffers and one: 128 x 192 x 28 x 28 float32 3x3 44.1, 42.2, 7x7 56.7, 72.6; 64 x
+    768 x 7 x 7 float32 3x3 7.6, 7.5, 7x7 8.4, 9.9; 128 x 384 x 14 x 14 float16 3x3 12.9, 14.4."""
     if options.stage is Stage.REGISTERS or spec.k % options.planes or _refusal(spec, replace(options, buffers=2)):
         return 1
     single = _numbers(spec, replace(options, buffers=1))
     held = _resident(spec, single, _thread_cost(spec, options))
-    return 1 if held * single.buffer_bytes >= IN_FLIGHT_WANTED else 2
+    return 1 if spec.r * spec.s < MANY_WEIGHTS and held * single.buffer_bytes >= IN_FLIGHT_WANTED else 2
 
 
 def plan(spec: KernelSpec, options: StagedOptions) -> KernelPlan:
@@ -236,8 +255,8 @@ def _cost(spec: KernelSpec, options: StagedOptions) -> Cost:
     numbers, strip = _numbers(spec, options), _thread_cost(spec, options)
     outputs = numbers.p * numbers.q * options.planes
     return Cost(unit=f"group of {options.planes} planes", shuffles=0,
-                warp_loads=_requests(numbers.copy_in.count, numbers.threads), fma=strip.text,
-                registers=strip.registers, direct_loads=-(-outputs * spec.r * spec.s // 32),
+                warp_loads=_requests(numbers.copy_in.count, numbers.copying) * numbers.threads // numbers.copying,
+                fma=strip.text, registers=strip.registers, direct_loads=-(-outputs * spec.r * spec.s // 32),
                 no_spills=strip.registers <= MOST_REGISTERS)
 
 
@@ -249,6 +268,9 @@ def _requests(accesses: int, threads: int) -> int:
 
 def _phrase(options: StagedOptions, numbers: StagedNumbers) -> str:
     buffers = "two buffers in turn" if options.buffers == 2 else "one buffer"
+    if numbers.quarters:
+        return (f"planes of {options.height} x {options.width} in shared memory ({buffers}), eight to a warp, a lane "
+                f"makes a quarter of one plane, {numbers.threads} threads a block")
     return (f"groups of {options.planes} planes of {options.height} x {options.width} in shared memory ({buffers}), a "
             f"thread makes {options.rows} output rows of one plane, {numbers.threads} threads a block")
 
@@ -267,7 +289,10 @@ def _notes(spec: KernelSpec, options: StagedOptions, numbers: StagedNumbers, str
 def space(spec: KernelSpec) -> Iterable[StagedOptions]:
     """Plan values around the defaults; height and width are those of the shape, added by whoever tunes."""
     stages = (Stage.ASYNC, Stage.REGISTERS) if spec.arch.major >= 8 else (Stage.REGISTERS,)
-    return [StagedOptions(rows=rows, planes=planes, buffers=buffers, stage=stage, weights=weights)
+    quarters = [StagedOptions(parts=Parts.QUARTERS, planes=planes, min_blocks=blocks)
+                for planes, blocks in ((16, 6), (32, 4), (32, 3), (64, 2), (8, DERIVED), (16, DERIVED))]
+    return quarters * (spec.arch.major >= 8) + [
+            StagedOptions(parts=Parts.STRIPS, rows=rows, planes=planes, buffers=buffers, stage=stage, weights=weights)
             for rows in (1, 2, 3, 4, 5, 7, 14) for planes in PLANES for buffers in (1, 2) for stage in stages
             for weights in Weights if planes % spec.filters == 0 and not (buffers == 2 and stage is Stage.REGISTERS)]
 

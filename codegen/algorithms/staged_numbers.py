@@ -275,7 +275,8 @@ def numbers_of(spec: KernelSpec, options: StagedOptions) -> StagedNumbers:
         p=p, q=q, inputs=inputs, strips=strips, threads=options.planes * strips, copy_in=copy_in, copy_out=copy_out,
         strip_rows_in=rows_in, input_rows=_input_rows(spec, options, strips, copy_in),
         output_rows=_output_rows(spec, options, p, q, strips, copy_out), taps=taps_of(spec, options.width, q),
-        buffer_bytes=buffer, weights=options.planes * spec.r * spec.s, weight_stride=stride, weight_pad=stride > spec.r * spec.s,
+        buffer_bytes=buffer, weights=options.planes * spec.r * spec.s, weight_stride=stride,
+        weight_pad=stride > spec.r * spec.s,
         shared_weights=options.buffers * buffer,
         shared_bytes=options.buffers * buffer + 4 * stride * options.planes,
         groups_of_image=spec.k // options.planes if divides else 0, cut=not divides, sync_before_store=not own,
@@ -368,7 +369,8 @@ def _output_rows(spec: KernelSpec, options: StagedOptions, p: int, q: int, strip
     aligned = _aligned(spec, copy.stride, options.rows * q if strips > 1 else 0)
     if p % options.rows == 0:
         return (OutputRows(below=None, pieces=pieces_of(0, options.rows * q, 0, 0, q, aligned)),)
-    return tuple(OutputRows(below=p - i if i >= p % options.rows else None, pieces=pieces_of(i * q, q, i, 0, q, aligned))
+    return tuple(OutputRows(below=p - i if i >= p % options.rows else None,
+                            pieces=pieces_of(i * q, q, i, 0, q, aligned))
                  for i in range(options.rows))
 
 

@@ -12,7 +12,7 @@ from .staged_numbers import (WIDEST_ACCESS, Column, Copy, Piece, QuarterRow, Qua
                              StagedOptions, StripCost, Taps, Weights, copy_of, output_size, pieces_of, taps_of)
 
 WARP_PLANES = 8               # whose four quarters are a warp's lanes
-SPARE = 14                    # registers of a lane beyond sums, weights and columns
+SPARE = 48                    # registers of a lane beyond sums, weights and columns: with 14 some compilers spill
 
 
 def quarters_refusal(spec: KernelSpec, options: StagedOptions) -> str | None:
@@ -95,7 +95,8 @@ def quarter_cost(spec: KernelSpec, options: StagedOptions) -> StripCost:
 
 def registers_of(spec: KernelSpec, quarters: Quarters) -> int:
     """Of a lane: sums, weights, columns of a row."""
-    return quarters.rows * quarters.columns + spec.r * spec.s + len({c for t in quarters.taps for c, _ in t.pairs}) + SPARE
+    columns = len({c for t in quarters.taps for c, _ in t.pairs})
+    return quarters.rows * quarters.columns + spec.r * spec.s + columns + SPARE
 
 
 def _last_column(spec: KernelSpec, options: StagedOptions, taps: tuple[Taps, ...]) -> int:

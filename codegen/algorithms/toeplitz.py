@@ -2,7 +2,7 @@
 
 A row of a convolution is a product with a banded (Toeplitz) matrix: T[k][n] = w[r][k - n]. One matrix instruction
 multiplies 16 rows of 16 input columns by 16 x 8 elements of it, so a filter row takes one or two instructions for 128
-outputs, where FMAs take 4 S issue slots. Filters up to about 11 x 11 are then bound by memory. docs/toeplitz.md has more.
+outputs, where FMAs take 4 S issue slots. Filters up to about 11 x 11 are then bound by memory: docs/toeplitz.md.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ToeplitzOption
     if shape is None:
         return options
     options = replace(options, height=shape.h, width=shape.w)
-    if max(shape.h, shape.w, shape.p, shape.q) <= LARGEST_PLANE and spec.k > 1:
+    # compilers for sm_100 and later spill where a filter in shared memory meets whole planes (31x31)
+    spills = weights is Weights.SHARED and spec.arch.major >= 10
+    if max(shape.h, shape.w, shape.p, shape.q) <= LARGEST_PLANE and spec.k > 1 and not spills:
         whole = _whole_planes(spec, shape, options)
         if _fits(spec, whole):
             return whole
@@ -83,7 +85,8 @@ def _strips(spec: KernelSpec, shape: ConvShape, options: ToeplitzOptions) -> Toe
     for columns in (4, 2, 1):
         for tiles in range(min(8, needed), 3 if needed > 3 else 0, -1):
             made = -(-needed // (tiles * columns)) * tiles * columns
-            tried = replace(options, tiles=tiles, warp_columns=columns, warp_planes=1 if spec.k == 1 else MOST_WARPS // columns)
+            tried = replace(options, tiles=tiles, warp_columns=columns,
+                            warp_planes=1 if spec.k == 1 else MOST_WARPS // columns)
             waste = made / needed * (1 + (slices_of(spec) - 1) / (tiles * columns)) * (1 + 0.4 / tiles)
             if waste < least and _fits(spec, tried):
                 best, least = tried, waste
@@ -115,14 +118,14 @@ def plan(spec: KernelSpec, options: ToeplitzOptions) -> KernelPlan:
         # whole planes: held to a number, the compiler spills though it needs fewer registers when left alone
         options = replace(options, min_blocks=1 if options.walk is Walk.PLANES else _resident(spec, registers, numbers))
     if numbers.threads * options.min_blocks > spec.arch.resident_threads:
-        raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} holds "
-                                    f"{spec.arch.resident_threads}")
+        raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} "
+                                    f"holds {spec.arch.resident_threads}")
     arguments = _arguments(spec, options, numbers)
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("toeplitz.cu.jinja",),
-                      cost=_cost(spec, options, numbers, registers), program=Program(arguments=arguments, steps=(launch,)),
-                      phrase=_phrase(options, numbers), notes=_notes(spec, numbers))
+                      cost=_cost(spec, options, numbers, registers),
+                      program=Program(arguments=arguments, steps=(launch,)), phrase=_phrase(options, numbers), notes=_notes(spec, numbers))
 
 
 def _value_refusal(spec: KernelSpec, options: ToeplitzOptions) -> str | None:
@@ -154,7 +157,8 @@ def _refusal(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumber
     if planes and min(numbers.most_rows, numbers.most_columns) < 1:
         return f"no output: the filter is larger than the padded plane of {options.height} x {options.width}"
     if planes and numbers.most_columns > numbers.span:
-        return f"{options.tiles} tiles in {options.warp_columns} warps have no room for {numbers.most_columns} output columns"
+        return (f"{options.tiles} tiles in {options.warp_columns} warps have no room for {numbers.most_columns} output "
+                "columns")
     if planes and options.width < options.vector:
         return f"vector = {options.vector} elements of rows of {options.width}"
     if not planes and options.sub_block_rows % numbers.band:
@@ -182,25 +186,27 @@ def _arguments(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumb
 
 def _grid(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers) -> tuple[Blocks, Blocks, Blocks]:
     if options.walk is Walk.PLANES:
-        jobs = Blocks(of=Dimension.N, add=options.images - 1, per=options.images, times=-(-spec.k // options.warp_planes),
+        jobs = Blocks(of=Dimension.N, add=options.images - 1, per=options.images, times=numbers.plane_groups,
                       limit=GRID_LIMIT[0] // 2)
         return jobs, Blocks(), Blocks()
     return (Blocks(of=Dimension.Q, add=numbers.span - 1, per=numbers.span),
             Blocks(of=Dimension.P, add=options.sub_block_rows - 1, per=options.sub_block_rows, limit=GRID_LIMIT[1]),
-            Blocks(of=Dimension.N, each=spec.k, add=options.warp_planes - 1, per=options.warp_planes, limit=GRID_LIMIT[2]))
+            Blocks(of=Dimension.N, each=spec.k, add=options.warp_planes - 1, per=options.warp_planes,
+                   limit=GRID_LIMIT[2]))
 
 
 def _registers(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers) -> int:
     held = filter_registers(spec) if options.weights is Weights.REGISTERS else 4
     straddling = 2 if numbers.slices % 2 else 1    # an instruction may join the blocks of two filter rows
-    return 4 * options.tiles + held + 2 * numbers.blocks * straddling + (REGISTER_MARGIN if options.tiles > 4 else FEW_TILES_MARGIN)
+    margin = REGISTER_MARGIN if options.tiles > 4 else FEW_TILES_MARGIN
+    return 4 * options.tiles + held + 2 * numbers.blocks * straddling + margin
 
 
 def _cost(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers, registers: int) -> Cost:
     outputs = TILE_ROWS * BLOCK_COLUMNS * options.tiles
     copies = -(-TILE_ROWS * numbers.copy_chunks // (LANES * options.warp_columns))
-    return Cost(unit=f"{TILE_ROWS} rows x {BLOCK_COLUMNS * options.tiles} columns, {len(numbers.products) * options.tiles} "
-                     f"matrix instructions", warp_loads=copies,
+    instructions = len(numbers.products) * options.tiles
+    return Cost(unit=f"{TILE_ROWS} rows x {numbers.warp_span} columns, {instructions} matrix instructions", warp_loads=copies,
                 shuffles=8 * len(numbers.quads) if numbers.cell == 8 else 0, fma=0, registers=registers,
                 direct_loads=outputs * spec.r * spec.s // LANES, no_spills=registers <= 255)
 
@@ -209,15 +215,16 @@ def _phrase(options: ToeplitzOptions, numbers: ToeplitzNumbers) -> str:
     team = (f"{options.warp_columns * options.warp_rows} warps a team ({options.warp_columns} side by side, "
             f"{options.warp_rows} stacked), {options.warp_planes} teams a block")
     walk = (f"planes of up to {options.height} x {options.width} whole, {options.images} images in turn"
-            if options.walk is Walk.PLANES else f"sub-blocks of {options.sub_block_rows} rows, {numbers.band} at a time")
+            if options.walk is Walk.PLANES else
+            f"sub-blocks of {options.sub_block_rows} rows, {numbers.band} at a time")
     return (f"{options.tiles} tiles of 16 x 8 outputs a warp, {team}; {walk}; filter in {options.weights.value}, "
             f"{options.vector} element{'s' if options.vector > 1 else ''} a copy")
 
 
 def _notes(spec: KernelSpec, numbers: ToeplitzNumbers) -> tuple[str, ...]:
     used = spec.r * spec.s / (len(numbers.products) * 16)
-    return (f"{len(numbers.products)} matrix instructions for 128 outputs; {100 * used:.0f} % of their products are the "
-            f"filter's, the others are with zeros",
+    return (f"{len(numbers.products)} matrix instructions for 128 outputs; {100 * used:.0f} % of their products are "
+            f"the filter's, the others are with zeros",
             "a zero beside the filter meets real input: an infinity or NaN spreads to up to "
             f"{8 * numbers.slices} output columns of the rows that its window touches",
             f"{numbers.shared_bytes} bytes of shared memory a block")
@@ -235,7 +242,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Warp instructions of the layer, a matrix instruction as MATRIX_SLOTS of them."""
     options, numbers, spec = plan.options, plan.numbers, plan.spec
     tile = len(numbers.products) * MATRIX_SLOTS + 8
-    loads = sum(len(step.offsets) for step in numbers.steps) * (len(numbers.loads) + 2)
+    loads = sum(len(step.loads) + 4 for step in numbers.steps)
     copies = 10 * TILE_ROWS * numbers.copy_chunks / (LANES * options.warp_columns)
     words = 0 if options.weights is Weights.REGISTERS else filter_registers(spec)
     warp = options.tiles * tile + loads + copies + words + 40
@@ -246,6 +253,6 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     return shape.n * spec.k * across * (bands * warp + setup / amortised)
 
 
-ALGORITHM = Algorithm(name="toeplitz", summary="banded filter matrices on tensor cores; 16-bit planes and depthwise, NCHW",
+ALGORITHM = Algorithm(name="toeplitz", summary="banded filter matrices on tensor cores; 16-bit depthwise, NCHW",
                       options=ToeplitzOptions, supports=supports, defaults=defaults, plan=plan, space=space,
                       estimate=estimate)

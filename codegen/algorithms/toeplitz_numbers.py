@@ -10,8 +10,7 @@ from .base import DERIVED
 
 LANES = 32
 TILE_ROWS = 16                # output rows of one matrix instruction
-BLOCK_ROWS = 8                # rows of one matrix of the image
-BLOCK_COLUMNS = 8             # its columns, and the output columns of one matrix instruction
+BLOCK_COLUMNS = 8             # columns of one matrix of the image, and the output columns of one matrix instruction
 QUAD = 4                      # lanes that hold one row of a tile
 STEPS_AHEAD = 1               # bands that are copied while one is computed
 
@@ -38,10 +37,10 @@ class Weights(enum.Enum):
 @dataclass(frozen=True)
 class ToeplitzOptions:
     """Plan values. A warp makes 16 rows of ``tiles`` times 8 columns at a time; ``warp_columns`` x ``warp_rows`` warps
-    share a patch, ``warp_planes`` such teams make a block; copies to shared memory are of ``vector`` elements, stores of
-    ``store_vector``. walk=bands: a block makes ``sub_block_rows`` rows; walk=planes: planes of up to ``height`` x
-    ``width`` elements, of ``images`` images one after another, in ``buffers``. The compiler leaves registers for ``min_blocks``
-    blocks."""
+    share a patch, ``warp_planes`` such teams make a block; copies to shared memory are of ``vector`` elements, stores
+    of ``store_vector``. walk=bands: a block makes ``sub_block_rows`` rows; walk=planes: planes of up to ``height`` x
+    ``width`` elements, of ``images`` images one after another, in ``buffers``. The compiler leaves registers for
+    ``min_blocks`` blocks."""
 
     walk: Walk = Walk.BANDS
     tiles: int = 8
@@ -61,29 +60,25 @@ class ToeplitzOptions:
 
 
 @dataclass(frozen=True)
-class Slice:
-    """Eight input columns of one filter row: block ``block`` from where a tile begins."""
+class Product:
+    """One matrix instruction for each tile: block ``block``, from where the tile begins, of one filter row or two."""
 
-    row: int
+    rows: tuple[int, ...]
     block: int
 
 
 @dataclass(frozen=True)
-class Product:
-    """One matrix instruction for each tile: one slice or two."""
-
-    name: str            # of its registers: filter_<number>
-    slices: tuple[Slice, ...]
-
-
-@dataclass(frozen=True)
 class Step:
-    """One filter row: the matrices to load for it (rows from ``offsets`` on, below the tiles' first input row) and the
-    instructions that then have all they need."""
+    """The filter rows of one round of instructions: two, for eight columns of both of them make the sixteen of an
+    instruction, or one. ``loads``: the blocks of each load of matrices, with the instructions that then have all they
+    need, as (tile, product); matrices lie in registers as the instructions take them, so that none is moved."""
 
-    row: int
-    offsets: tuple[int, ...]
-    products: tuple[Product, ...]
+    rows: tuple[int, ...]
+    loads: tuple[tuple[tuple[int, ...], tuple[tuple[int, Product], ...]], ...]
+
+    @property
+    def products(self) -> tuple[Product, ...]:
+        return tuple(dict.fromkeys(product for _, done in self.loads for _, product in done))
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,6 @@ class ToeplitzNumbers:
     offset: int                  # columns of a tile's first block that no output needs
     slices: int                  # blocks of eight columns that a tile needs
     blocks: int                  # blocks that a warp loads for each filter row
-    loads: tuple[tuple[int, ...], ...]   # blocks of one load: 1, 2 or 4 neighbours
     steps: tuple[Step, ...]
     products: tuple[Product, ...]
     patch_columns: int
@@ -124,6 +118,11 @@ class ToeplitzNumbers:
     most_columns: int
 
     @property
+    def two_matrices(self) -> bool:
+        """Whether a load of one filter row has one block only."""
+        return any(len(step.rows) * len(blocks) == 1 for step in self.steps for blocks, _ in step.loads)
+
+    @property
     def shared_bytes(self) -> int:
         return 2 * (self.patch + self.outputs) + 4 * self.filter_words
 
@@ -134,33 +133,20 @@ def slices_of(spec: KernelSpec) -> int:
     return -(-(margin - spec.padding[1][0] + BLOCK_COLUMNS - 1 + spec.s) // BLOCK_COLUMNS)
 
 
-def row_order(spec: KernelSpec) -> tuple[int, ...]:
-    """Filter rows in the order in which they are done: r + 8 after r, for its upper eight input rows are r's lower ones."""
-    return tuple(r for first in range(min(BLOCK_ROWS, spec.r)) for r in range(first, spec.r, BLOCK_ROWS))
-
-
-def products_of(spec: KernelSpec) -> tuple[Product, ...]:
-    """Slices in the order of rows and columns, two to an instruction, the last alone if their number is odd."""
-    slices = [Slice(row, block) for row in row_order(spec) for block in range(slices_of(spec))]
-    return tuple(Product(f"filter_{i // 2}", tuple(slices[i:i + 2])) for i in range(0, len(slices), 2))
-
-
-def steps_of(spec: KernelSpec) -> tuple[Step, ...]:
-    steps, products = [], products_of(spec)
-    for row in row_order(spec):
-        offsets = (row, row + BLOCK_ROWS) if row < BLOCK_ROWS else (row + BLOCK_ROWS,)
-        steps.append(Step(row, offsets, tuple(p for p in products if p.slices[-1].row == row)))
+def steps_of(spec: KernelSpec, tiles: int) -> tuple[Step, ...]:
+    """Filter rows by twos, the last alone if their number is odd; a load has four matrices of 8 x 8, two of a row."""
+    slices, steps = slices_of(spec), []
+    for first in range(0, spec.r, 2):
+        rows = tuple(range(first, min(first + 2, spec.r)))
+        at_once = 2 // len(rows)
+        loads = []
+        for at in range(0, tiles + slices - 1, at_once):
+            blocks = tuple(range(at, min(at + at_once, tiles + slices - 1)))
+            done = tuple((block - s, Product(rows, s)) for block in blocks for s in range(slices)
+                         if 0 <= block - s < tiles)
+            loads.append((blocks, done))
+        steps.append(Step(rows, tuple(loads)))
     return tuple(steps)
-
-
-def loads_of(blocks: int) -> tuple[tuple[int, ...], ...]:
-    """Blocks by fours, what is left by twos and one."""
-    found, first = [], 0
-    while first < blocks:
-        count = next(n for n in (4, 2, 1) if n <= blocks - first)
-        found.append(tuple(range(first, first + count)))
-        first += count
-    return tuple(found)
 
 
 def filter_registers(spec: KernelSpec) -> int:
@@ -187,11 +173,14 @@ def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
     out_plane = -(-max(1, most_rows) * max(1, most_columns) // 8) * 8 if options.stores is Stores.STAGED else 0
     team_patch = rows * pitch * (options.buffers if planes else 1)
     copy_words = BLOCK_COLUMNS // 2 * slices + 4
+    steps = steps_of(spec, options.tiles)
     return ToeplitzNumbers(
         threads=LANES * team * options.warp_planes, team=LANES * team, span=span, band=band, margin=margin,
         offset=margin - spec.padding[1][0], slices=slices, blocks=blocks,
-        loads=loads_of(blocks), steps=steps_of(spec), products=products_of(spec), patch_columns=columns, pitch=pitch, rows=rows, first_rows=band + spec.r - 1,
-        team_patch=team_patch, patch=options.warp_planes * team_patch, patch_vectors=options.warp_planes * team_patch // 8,
+        steps=steps, products=tuple(p for step in steps for p in step.products), patch_columns=columns,
+        pitch=pitch, rows=rows, first_rows=band + spec.r - 1,
+        team_patch=team_patch, patch=options.warp_planes * team_patch,
+        patch_vectors=options.warp_planes * team_patch // 8,
         team_outputs=out_plane, outputs=options.warp_planes * out_plane, plane_groups=-(-spec.k // options.warp_planes),
         cut=spec.k % options.warp_planes > 0, warp_span=options.tiles * BLOCK_COLUMNS,
         cell=min(2, options.store_vector) if options.stores is Stores.STAGED else options.store_vector,

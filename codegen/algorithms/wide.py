@@ -193,7 +193,8 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
     numbers = make_numbers(spec, options)
     registers = _registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
-        margin = REGISTER_MARGIN * (2 if options.weights is Weights.SHARED else 1)
+        branches = options.tap_rows is TapRows.NEEDED and spec.arch.major >= 10     # 23x23 spills on sm_100 without
+        margin = REGISTER_MARGIN * (3 if branches else 2 if options.weights is Weights.SHARED else 1)
         fitting = resident_blocks(spec.arch, min(255, registers + margin), numbers.threads)
         shared = _shared_bytes(spec, numbers)
         options = replace(options, min_blocks=max(1, min(fitting, SHARED_OF_A_MULTIPROCESSOR // max(1, shared))))
@@ -312,13 +313,20 @@ def _phrase(options: WideOptions, numbers: WideNumbers) -> str:
 
 
 def space(spec: KernelSpec) -> Iterable[WideOptions]:
+    """How rows are loaded, how many a sub-block and a turn have, where weights are, how warps lie. Columns, vectors and
+    lanes follow from the layer's width, so a search leaves them at the layer's own defaults."""
     base = defaults(spec)
-    widest = VECTOR_BYTES // spec.dtype.itemsize
-    return [replace(base, columns=c, vector=min(c * spec.stride[1] & -(c * spec.stride[1]), widest),
-                    store_vector=min(c, widest), sub_block_rows=rows, rows_ahead=ahead, edges=edges, pipeline=pipeline,
-                    warp_columns=wc, warp_rows=wr)
-            for c in (2, 4, 8) for rows in (7, 14, 28, 56) for ahead in (1, 2, 4) for edges in Edges
-            for pipeline in Pipeline for wc, wr in ((1, 4), (4, 1), (2, 2))]
+    weights = (base.weights,)
+    if spec.k == 1 and spec.channels == 1 and spec.dtype is DType.FLOAT32:
+        weights = (Weights.REGISTERS, Weights.CONSTANT) if spec.r * spec.s <= WEIGHTS_HELD else (Weights.CONSTANT,)
+    loads = [(Loads.REGISTERS, ahead, 1) for ahead in (1, 2, 4)]
+    if spec.arch.major >= 8 and spec.channels == 1:
+        loads += [(way, ahead, turn) for way in (Loads.CACHED, Loads.ASYNC)
+                  for ahead, turn in ((2, 1), (4, 2), (8, 2), (8, 4))]
+    return [replace(base, loads=way, rows_ahead=ahead, turn_steps=turn, sub_block_rows=rows, weights=where,
+                    warp_columns=columns, warp_rows=4 // columns, warp_planes=1)
+            for way, ahead, turn in loads for rows in (8, 14, 28, 114)
+            for where in weights for columns in (1, 4)]
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:

@@ -17,11 +17,16 @@ REUSE = {"exchange": "select", "rows": "reuse", "decomposition": "paper", "weigh
          "k_tile": 1, "min_blocks": 1}
 DIRECT = {"block_size_x": 64, "block_size_y": 4, "k_tile": 1}
 CHANNELS = {"body": "ring", "vector": 1, "columns": 2, "width": "whole", "sub_block_rows": 14, "rows_ahead": 1,
-            "block_channels": 8, "block_columns": 8, "block_rows": 1, "min_blocks": 4}
+            "turn_rows": 1, "copies": "cached", "block_channels": 8, "block_columns": 8, "block_rows": 1, "min_blocks": 4}
 STAGED = {"height": 7, "width": 7, "rows": 7, "planes": 32, "buffers": 1, "stage": "async", "weights": "registers",
-          "vector": 8, "min_blocks": 8}
+          "vector": 8, "min_blocks": 8, "parts": "strips"}
 TOEPLITZ = {"tiles": 4, "warp_columns": 2, "warp_rows": 1, "warp_planes": 1, "vector": 8, "store_vector": 8, "weights": "registers",
             "sub_block_rows": 128, "min_blocks": 4}
+WIDE = {"columns": 4, "vector": 4, "store_vector": 4, "span": "strips", "row_lanes": 32, "gaps": "zero_lanes",
+        "edges": "interior", "sub_block_rows": 14, "rows_ahead": 2, "weights": "registers", "loads": "registers",
+        "turn_steps": 1, "pipeline": "paired", "tap_rows": "all", "warp_columns": 4, "warp_rows": 1, "warp_planes": 1,
+        "min_blocks": 4}
+WIDE_PACKED = {"span": "packed", "edges": "guarded", "warp_columns": 1, "warp_planes": 4}
 BIAS, RELU = Epilogue.BIAS, Epilogue.RELU
 
 
@@ -55,6 +60,10 @@ def _toeplitz(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPla
     return plan_layer(shape, algorithm="toeplitz", epilogue=epilogue, settings={**TOEPLITZ, **values})
 
 
+def _wide(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
+    return plan_layer(shape, algorithm="wide", epilogue=epilogue, settings={**WIDE, **values})
+
+
 def plans() -> dict[str, KernelPlan]:
     """File name (without .cu) -> plan."""
     return {
@@ -71,6 +80,19 @@ def plans() -> dict[str, KernelPlan]:
         "reuse_3x3_channels_bias_relu": _reuse(_plane(3, c=3, k=8), BIAS, RELU, k_tile=4),
         "reuse_3x3_groups_cached": _reuse(_plane(3, c=4, k=8, groups=4), weights="cached", k_tile=2),
         "reuse_2x3_index64": _reuse(ConvShape(n=70000, c=1, h=300, w=300, k=1, r=2, s=3, padding=((0, 1), (2, 0)))),
+        "wide_3x3": _wide(_plane(3)),
+        "wide_5x5_cached": _wide(_plane(5), RELU, loads="cached", rows_ahead=4, turn_steps=2),
+        "wide_7x7_packed_float16": _wide(
+            _depthwise(7, layout="NCHW", dtype="float16"), BIAS, loads="cached", rows_ahead=2, columns=8, vector=8,
+            store_vector=8, row_lanes=8, **WIDE_PACKED),
+        "wide_3x3_packed_select_stride_2": _wide(
+            _depthwise(3, layout="NCHW", stride=2), columns=2, vector=4, store_vector=2, row_lanes=16, gaps="select",
+            **WIDE_PACKED),
+        "wide_9x9_constant": _wide(_plane(9), weights="constant", loads="cached", rows_ahead=2),
+        "wide_13x13_shared_needed": _wide(_plane(13), weights="shared", tap_rows="needed", rows_ahead=1,
+                                          pipeline="copied"),
+        "wide_3x3_channels_stride_2": _wide(_plane(3, c=3, k=8, stride=2, padding=1), BIAS, RELU, weights="shared",
+                                            rows_ahead=1, warp_columns=1, warp_planes=4),
         "direct_3x3_stride_dilation_groups": _direct(ConvShape(c=4, h=64, w=64, k=6, r=3, s=3, stride=2, padding=1,
                                                                dilation=(1, 2), groups=2)),
         "direct_3x3_bfloat16": _direct(ConvShape(c=2, h=64, w=64, k=2, r=3, s=3, padding=1, dtype="bfloat16"), RELU,
@@ -81,6 +103,8 @@ def plans() -> dict[str, KernelPlan]:
                                                   layout="NHWC"), block_size_x=6, block_size_y=32, k_tile=2),
         "direct_5x5_tile": _direct(ConvShape(c=3, h=64, w=64, k=8, r=5, s=5), BIAS, k_tile=4),
         "channels_3x3_float16": _channels(_depthwise(3, dtype="float16"), vector=2, columns=2),
+        "channels_3x3_lines_float16": _channels(_depthwise(3, dtype="float16"), BIAS, body="lines", vector=2, columns=2,
+                                                rows_ahead=4, turn_rows=2),
         "channels_3x3_stride_2_half_arithmetic": _channels(
             _depthwise(3, dtype="float16", stride=2), BIAS, numerics="float16", vector=4, columns=1, width="any",
             rows_ahead=2),
@@ -91,6 +115,8 @@ def plans() -> dict[str, KernelPlan]:
             "height": 8, "width": 8, "rows": 2, "buffers": 2}),
         "staged_3x3_cut_stride_2_registers": _staged(c=5, k=10, groups=5, stride=2, settings={
             "rows": 3, "planes": 16, "stage": "registers", "weights": "shared"}),
+        "staged_3x3_quarters_float16": _staged(BIAS, dtype="float16", h=6, w=6, settings={
+            "height": 6, "width": 6, "rows": 3, "planes": 8, "buffers": 2, "parts": "quarters"}),
         "toeplitz_5x5_bands_float16": _toeplitz(_plane(5, dtype="float16"), BIAS, walk="bands"),
         "toeplitz_9x3_planes_bfloat16": _toeplitz(
             ConvShape(n=8, c=6, h=14, w=14, k=6, groups=6, r=9, s=3, padding=(4, 1), dtype="bfloat16"), RELU, walk="planes",

@@ -2,7 +2,7 @@
 // Emit it again with
 //   warpconv emit --input N,32,7,7 --filter 32,3,3 --padding 1 --groups 32 --arch sm_90 --algorithm staged \
 //     --set height=7 --set width=7 --set rows=7 --set planes=32 --set buffers=1 --set stage=async \
-//     --set weights=registers --set vector=8 --set min_blocks=8
+//     --set weights=registers --set vector=8 --set min_blocks=8 --set parts=strips
 //
 // layer  x[N, 32, H, W] * w[32, 1, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1, groups 32, float32
 //        N, H, W (and so P, Q) are arguments (H = 7; W = 7; P = 7; Q = 7); all else is in the text
@@ -11,8 +11,9 @@
 // note   a group moves 12544 bytes; about 13.8 instructions an output
 // note   7424 bytes of shared memory a block, 16 blocks a multiprocessor
 //
-// Planes lie one after another in memory: a group of them is one stretch, copied in wide accesses. A thread makes a strip
-// of rows of one plane; columns outside the image are left out of the text, rows outside it are skipped.
+// Planes lie one after another in memory: a group of them is one stretch, copied in wide accesses.
+// A thread makes a strip of rows of one plane; columns outside the image are left out of the text, rows outside it are
+// skipped.
 // One buffer: while a block waits for its group, others of the multiprocessor compute.
 constexpr int K = 32, FILTERS = 1;              // output planes of an image; of one input plane
 constexpr int R = 3, S = 3;                     // filter rows and columns
@@ -22,28 +23,31 @@ constexpr int WEIGHT_STRIDE = 9;                // floats between planes' weight
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("{ .reg .u64 a; cvta.to.shared.u64 a, %0; cp.async.cg.shared.global [a], [%1], 16; }" :: "l"(to), "l"(from) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // Copy a group's input planes from global to shared memory.
 __device__ __forceinline__ void load_planes(float* to, const float* from) {
-#pragma unroll 8
-    for (int i = threadIdx.x; i < 392; i += THREADS)
-        wc_copy_async_16(to + i * 4, from + i * 4);
+    const int first = threadIdx.x;
+#pragma unroll 13
+    for (int round = 0, i = first; round < 13; ++round, i += THREADS)
+        if (round < 12 || i < 392) wc_copy_async_16(to + i * 4, from + i * 4);
 }
 
 // Copy a group's output planes from shared to global memory.
 __device__ __forceinline__ void store_planes(float* to, const float* from) {
-#pragma unroll 8
-    for (int i = threadIdx.x; i < 392; i += THREADS)
-        *(uint4*)(to + i * 4) = *(const uint4*)(from + i * 4);
+    const int first = threadIdx.x;
+#pragma unroll 13
+    for (int round = 0, i = first; round < 13; ++round, i += THREADS)
+        if (round < 12 || i < 392) *(uint4*)(to + i * 4) = *(const uint4*)(from + i * 4);
 }
 
-// Copy the filters of the output planes from `first` on to shared memory, as floats.
-__device__ __forceinline__ void load_weights(float* to, const float* w, index_t first) {
-#pragma unroll 8
-    for (int i = threadIdx.x; i < PLANES * R * S; i += THREADS)
-        to[i] = __ldg(w + first % K * (R * S) + i);
+// Copy the filters of the output planes from `first_plane` on to shared memory, as floats.
+__device__ __forceinline__ void load_weights(float* to, const float* w, index_t first_plane) {
+    const int first = threadIdx.x;
+#pragma unroll 9
+    for (int round = 0, i = first; round < 9; ++round, i += THREADS)
+        to[i] = __ldg(w + first_plane % K * (R * S) + i);
 }
 
 extern "C" __global__ void __launch_bounds__(32, 8)

@@ -2,7 +2,7 @@
 // Emit it again with
 //   warpconv emit --input N,5,7,7 --filter 10,3,3 --stride 2,2 --padding 1 --groups 5 --arch sm_90 --algorithm staged \
 //     --set height=7 --set width=7 --set rows=3 --set planes=16 --set buffers=1 --set stage=registers \
-//     --set weights=shared --set vector=8 --set min_blocks=8
+//     --set weights=shared --set vector=8 --set min_blocks=8 --set parts=strips
 //
 // layer  x[N, 5, H, W] * w[10, 1, 3, 3] -> y[N, 10, P, Q], stride 2, padding 1, groups 5, float32
 //        N, H, W (and so P, Q) are arguments (H = 7; W = 7; P = 4; Q = 4); all else is in the text
@@ -12,8 +12,9 @@
 // note   2144 bytes of shared memory a block, 16 blocks a multiprocessor
 // note   16 planes do not divide K = 10: the last group may be cut
 //
-// Planes lie one after another in memory: a group of them is one stretch, copied in wide accesses. A thread makes a strip
-// of rows of one plane; columns outside the image are left out of the text, rows outside it are skipped.
+// Planes lie one after another in memory: a group of them is one stretch, copied in wide accesses.
+// A thread makes a strip of rows of one plane; columns outside the image are left out of the text, rows outside it are
+// skipped.
 // One buffer: while a block waits for its group, others of the multiprocessor compute.
 constexpr int K = 10, FILTERS = 2;              // output planes of an image; of one input plane
 constexpr int R = 3, S = 3;                     // filter rows and columns
@@ -28,9 +29,10 @@ __device__ __forceinline__ void load_planes(float* to, const float* from, int le
         for (int i = threadIdx.x; i < left / 2 * 49; i += THREADS) to[i] = from[i];
         return;
     }
-#pragma unroll 8
-    for (int i = threadIdx.x; i < 98; i += THREADS)
-        *(uint4*)(to + i * 4) = __ldg((const uint4*)(from + i * 4));
+    const int first = threadIdx.x;
+#pragma unroll 4
+    for (int round = 0, i = first; round < 4; ++round, i += THREADS)
+        if (round < 3 || i < 98) *(uint4*)(to + i * 4) = __ldg((const uint4*)(from + i * 4));
 }
 
 // Copy a group's output planes (`left` of them if it is cut) from shared to global memory.
@@ -39,16 +41,18 @@ __device__ __forceinline__ void store_planes(float* to, const float* from, int l
         for (int i = threadIdx.x; i < left * 16; i += THREADS) to[i] = from[i + i / 16 * 4];
         return;
     }
-#pragma unroll 8
-    for (int i = threadIdx.x; i < 64; i += THREADS)
+    const int first = threadIdx.x;
+#pragma unroll 2
+    for (int round = 0, i = first; round < 2; ++round, i += THREADS)
         *(uint4*)(to + i * 4) = *(const uint4*)(from + i * 4 + i / 4 * 4);
 }
 
-// Copy the filters of the output planes from `first` on to shared memory, as floats. The next image's follow the last.
-__device__ __forceinline__ void load_weights(float* to, const float* w, index_t first) {
-#pragma unroll 8
-    for (int i = threadIdx.x; i < PLANES * R * S; i += THREADS)
-        to[i] = __ldg(w + (first + i / (R * S)) % K * (R * S) + i % (R * S));
+// Copy the filters of the output planes from `first_plane` on to shared memory, as floats. The next image's follow the last.
+__device__ __forceinline__ void load_weights(float* to, const float* w, index_t first_plane) {
+    const int first = threadIdx.x;
+#pragma unroll 5
+    for (int round = 0, i = first; round < 5; ++round, i += THREADS)
+        if (round < 4 || i < 144) to[i] = __ldg(w + (first_plane + i / (R * S)) % K * (R * S) + i % (R * S));
 }
 
 extern "C" __global__ void __launch_bounds__(32, 8)

@@ -2,7 +2,7 @@
 // Emit it again with
 //   warpconv emit --input N,32,8,8 --filter 32,5,5 --padding 2 --groups 32 --dtype float16 --epilogue bias,relu --arch sm_90 --algorithm staged \
 //     --set height=8 --set width=8 --set rows=2 --set planes=32 --set buffers=2 --set stage=async \
-//     --set weights=registers --set vector=8 --set min_blocks=8
+//     --set weights=registers --set vector=8 --set min_blocks=8 --set parts=strips
 //
 // layer  x[N, 32, H, W] * w[32, 1, 5, 5] -> y[N, 32, P, Q], stride 1, padding 2, groups 32, float16, then bias, relu
 //        N, H, W (and so P, Q) are arguments (H = 8; W = 8; P = 8; Q = 8); all else is in the text
@@ -11,8 +11,9 @@
 // note   a group moves 8192 bytes; about 27.0 instructions an output
 // note   12416 bytes of shared memory a block, 7 blocks a multiprocessor
 //
-// Planes lie one after another in memory: a group of them is one stretch, copied in wide accesses. A thread makes a strip
-// of rows of one plane; columns outside the image are left out of the text, rows outside it are skipped.
+// Planes lie one after another in memory: a group of them is one stretch, copied in wide accesses.
+// A thread makes a strip of rows of one plane; columns outside the image are left out of the text, rows outside it are
+// skipped.
 // Two buffers: blocks stay, and a block's next group is on its way while it computes this one. The grid is a multiple of
 // the groups of an image, so a block's groups all have the same filters.
 constexpr int K = 32, FILTERS = 1;              // output planes of an image; of one input plane
@@ -30,7 +31,7 @@ __device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float va
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("{ .reg .u64 a; cvta.to.shared.u64 a, %0; cp.async.cg.shared.global [a], [%1], 16; }" :: "l"(to), "l"(from) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // What happens to an output value before it is stored: bias, then relu.
@@ -42,23 +43,26 @@ __device__ __forceinline__ float finish(float value, float bias) {
 
 // Copy a group's input planes from global to shared memory.
 __device__ __forceinline__ void load_planes(unsigned short* to, const unsigned short* from) {
-#pragma unroll 8
-    for (int i = threadIdx.x; i < 256; i += THREADS)
+    const int first = threadIdx.x;
+#pragma unroll 2
+    for (int round = 0, i = first; round < 2; ++round, i += THREADS)
         wc_copy_async_16(to + i * 8 + i / 8 * 8, from + i * 8);
 }
 
 // Copy a group's output planes from shared to global memory.
 __device__ __forceinline__ void store_planes(unsigned short* to, const unsigned short* from) {
-#pragma unroll 8
-    for (int i = threadIdx.x; i < 256; i += THREADS)
+    const int first = threadIdx.x;
+#pragma unroll 2
+    for (int round = 0, i = first; round < 2; ++round, i += THREADS)
         *(uint4*)(to + i * 8) = *(const uint4*)(from + i * 8 + i / 8 * 8);
 }
 
-// Copy the filters of the output planes from `first` on to shared memory, as floats.
-__device__ __forceinline__ void load_weights(float* to, const unsigned short* w, index_t first) {
-#pragma unroll 8
-    for (int i = threadIdx.x; i < PLANES * R * S; i += THREADS)
-        to[i] = wc_half_to_float(__ldg(w + first % K * (R * S) + i));
+// Copy the filters of the output planes from `first_plane` on to shared memory, as floats.
+__device__ __forceinline__ void load_weights(float* to, const unsigned short* w, index_t first_plane) {
+    const int first = threadIdx.x;
+#pragma unroll 7
+    for (int round = 0, i = first; round < 7; ++round, i += THREADS)
+        if (round < 6 || i < 800) to[i] = wc_half_to_float(__ldg(w + first_plane % K * (R * S) + i));
 }
 
 extern "C" __global__ void __launch_bounds__(128, 8)

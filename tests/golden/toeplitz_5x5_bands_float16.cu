@@ -47,7 +47,6 @@ __device__ __forceinline__ float finish(float value, float bias) {
 __device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
-
 // tensor cores
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_load_matrices_2(unsigned& a, unsigned& b, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 { %0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"((unsigned)__cvta_generic_to_shared(row))); }
@@ -219,15 +218,15 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 unsigned short* out = y_plane + ((index_t)p * Q + q);
                 {
                     const uint4 top = regroup(wc_floats_to_halves(finish(acc_t0.x, bias_k), finish(acc_t0.y, bias_k)),
-                                            wc_floats_to_halves(finish(acc_t1.x, bias_k), finish(acc_t1.y, bias_k)),
-                                            wc_floats_to_halves(finish(acc_t2.x, bias_k), finish(acc_t2.y, bias_k)),
-                                            wc_floats_to_halves(finish(acc_t3.x, bias_k), finish(acc_t3.y, bias_k)),
-                                            pair);
+                                          wc_floats_to_halves(finish(acc_t1.x, bias_k), finish(acc_t1.y, bias_k)),
+                                          wc_floats_to_halves(finish(acc_t2.x, bias_k), finish(acc_t2.y, bias_k)),
+                                          wc_floats_to_halves(finish(acc_t3.x, bias_k), finish(acc_t3.y, bias_k)),
+                                          pair);
                     const uint4 low = regroup(wc_floats_to_halves(finish(acc_t0.z, bias_k), finish(acc_t0.w, bias_k)),
-                                            wc_floats_to_halves(finish(acc_t1.z, bias_k), finish(acc_t1.w, bias_k)),
-                                            wc_floats_to_halves(finish(acc_t2.z, bias_k), finish(acc_t2.w, bias_k)),
-                                            wc_floats_to_halves(finish(acc_t3.z, bias_k), finish(acc_t3.w, bias_k)),
-                                            pair);
+                                          wc_floats_to_halves(finish(acc_t1.z, bias_k), finish(acc_t1.w, bias_k)),
+                                          wc_floats_to_halves(finish(acc_t2.z, bias_k), finish(acc_t2.w, bias_k)),
+                                          wc_floats_to_halves(finish(acc_t3.z, bias_k), finish(acc_t3.w, bias_k)),
+                                          pair);
                     if (q < Q) {
                         if (p < p_end) *(uint4*)(out) = top;
                         if (p + 8 < p_end) *(uint4*)(out + 8 * (index_t)Q) = low;

@@ -94,7 +94,8 @@ def test_widths_that_a_plan_asks_for():
     ("float32", 4, 1, 16, 16), ("float16", 8, 1, 16, 16), ("bfloat16", 2, 1, 4, 4), ("float32", 1, 1, 1, 1),
     ("float16", 4, 4, 1, 8), ("float16", 4, 2, 4, 8)])
 def test_pointers_are_aligned_to_what_is_loaded_and_stored(dtype, vector, multiplier, x, y):
-    program = planned(depthwise(dtype=dtype, multiplier=multiplier), body="ring", vector=vector, columns=1).program
+    program = planned(depthwise(dtype=dtype, multiplier=multiplier), body="ring", vector=vector, columns=1,
+                      rows_ahead=1).program
     assert (program.argument("x").multiple_of, program.argument("y").multiple_of) == (x, y)
     assert program.argument("w").multiple_of == 1
 
@@ -106,7 +107,7 @@ def test_pointers_are_aligned_to_what_is_loaded_and_stored(dtype, vector, multip
 @pytest.mark.parametrize("size", [3, 5, 7])
 def test_select_takes_it_for_depthwise_layers(size, dtype, n, c, side):
     shape = depthwise(size, n=n, c=c, side=side, dtype=dtype)
-    assert plan_layer(shape).spec.algorithm == "channels"
+    assert plan_layer(shape).spec.algorithm in ({"channels"} if dtype == "float32" else {"channels", "toeplitz_nhwc"})
     assert {c.algorithm for c in explain(shape) if c.supported} >= {"channels", "direct"}
 
 
@@ -128,8 +129,10 @@ def test_a_block_has_no_idle_threads_along_the_channels():
         assert 64 <= plan.numbers.threads <= 256
 
 
-def test_small_filters_take_the_ring_and_large_ones_tiles():
-    assert planned(depthwise(3)).options.body is Body.RING
+def test_small_filters_take_lines_or_the_ring_and_large_ones_tiles():
+    assert planned(depthwise(3)).options.body is Body.LINES
+    assert {planned(depthwise(3, **change)).options.body
+            for change in (dict(stride=2), dict(multiplier=2), dict(c=33, dtype="float16"))}.isdisjoint({Body.LINES})
     assert planned(depthwise(31, c=128)).options.body is Body.TILE
     assert planned(depthwise(3, side=56)).options.width is Width.WHOLE
     with pytest.raises(UnsupportedSpec, match="Q a multiple of 4, not 57"):
@@ -163,7 +166,9 @@ def test_the_ring_adds_every_filter_row_of_every_output_once(r, stride, dilation
 
 @on_cpu_device
 @pytest.mark.parametrize("body, values", [("ring", dict(vector=2, rows_ahead=1)),
-                                          ("ring", dict(vector=2, rows_ahead=2)), ("tile", dict(vector=1))])
+                                          ("ring", dict(vector=2, rows_ahead=2)),
+                                          ("tile", dict(vector=1, rows_ahead=1)),
+                                          ("lines", dict(vector=1, rows_ahead=4, turn_rows=2))])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_planned_loads_are_what_is_executed(dtype, body, values):
     """One warp, one sub-block, no padding: the cost's warp loads, and a store for every output column and row."""
@@ -183,7 +188,7 @@ def test_more_channels_than_a_block_and_a_part_left_over():
     shape = depthwise(3, n=2, c=70, side=9, dtype="float16")
     for body, vector in (("ring", 2), ("tile", 1)):
         plan = planned(shape, body=body, vector=vector, block_channels=16, block_columns=2, block_rows=2, columns=4,
-                       width="any", sub_block_rows=3)
+                       width="any", sub_block_rows=3, rows_ahead=1)
         assert plan.numbers.channel_blocks == -(-70 // vector // 16) and 70 // vector % 16
         checks.check_checked(plan, shape)
 
@@ -195,6 +200,70 @@ def test_few_blocks_do_all_the_work(body, vector):
     shape = ConvShape(n=3, c=8, h=39, w=10, k=8, r=3, s=5, groups=8, padding=(1, 2), layout="NHWC")
     plan = planned(shape, body=body, vector=vector, sub_block_rows=3, columns=2, width="any", rows_ahead=1,
                    block_rows=2, block_channels=4, block_columns=2)
+    step, = plan.program.steps
+    x, y, z = step.grid
+    assert min(step.grid_of(shape)[1:]) > 2
+    few = replace(step, grid=(x, replace(y, limit=2), replace(z, limit=2)))
+    checks.check_checked(replace(plan, program=replace(plan.program, steps=(few,))), shape)
+
+
+# ---- lines: rows copied ahead to shared memory
+
+LINES = dict(body="lines", vector=2, columns=4, width="any", sub_block_rows=28, rows_ahead=4, turn_rows=2,
+             block_channels=16, block_columns=2, block_rows=1)
+
+
+@pytest.mark.parametrize("shape, values, says", [
+    (depthwise(stride=2), {}, "vertical stride of 2"), (depthwise(multiplier=2), {}, "2 filters a channel"),
+    (depthwise(c=33, dtype="float16"), dict(vector=1), "C = 33"),
+    (depthwise(dtype="float16"), dict(vector=1, block_channels=5), "a block of 5 channels"),
+    (depthwise(), dict(block_rows=2), "block_rows = 2"),
+    (depthwise(), dict(turn_rows=3), "not a multiple of turn_rows = 3"),
+    (depthwise(), dict(rows_ahead=34), "rows_ahead = 34"),
+    (depthwise(c=64), dict(block_channels=32, block_columns=12, rows_ahead=16), "smaller block_channels or")])
+def test_what_lines_do_not_serve_is_refused(shape, values, says):
+    with pytest.raises(UnsupportedSpec, match=says):
+        planned(shape, **{**LINES, **values})
+
+
+def test_what_lines_are_copied_with_must_be_aligned():
+    program = planned(depthwise(c=48, dtype="float16"), **LINES).program
+    assert [program.argument(name).multiple_of for name in ("x", "w", "y")] == [16, 16, 4]
+    program = planned(depthwise(c=18, dtype="float16"), **{**LINES, "block_channels": 9}).program
+    assert [program.argument(name).multiple_of for name in ("x", "w", "y")] == [4, 4, 4]
+
+
+@on_cpu_device
+@pytest.mark.parametrize("size, changes, values", [
+    (3, {}, {}), (5, dict(side=9), dict(sub_block_rows=4)), (1, dict(padding=0), {}),
+    (7, dict(side=7, c=72), dict(vector=1, columns=7, block_channels=64, turn_rows=1, rows_ahead=7)),
+    (3, dict(c=20, dtype="float32"), dict(vector=1, columns=3)),
+    (3, dict(c=70), {}),                                                  # the last block's channels are not all there
+    (3, dict(stride=(1, 2)), dict(columns=2)), (3, dict(dilation=2), {}),
+    (3, dict(dilation=(3, 1), padding=((9, 8), (2, 7))), {}),                # whole windows above and below the image
+    (3, dict(h=2, w=3, padding=4), dict(turn_rows=4)), (5, dict(side=3, padding=2), {}),
+    (5, dict(side=11), dict(turn_rows=3, rows_ahead=6)), (5, dict(side=13), dict(turn_rows=1, rows_ahead=1)),
+    (3, dict(side=17), dict(width="whole", columns=1, copies="past"))])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_lines_compute_what_was_asked(dtype, size, changes, values):
+    changes = {"c": 32, "n": 2, "side": 14, "dtype": dtype, **changes}
+    shape = depthwise(size, **{name: value for name, value in changes.items() if name not in "hw"})
+    shape = replace(shape, **{name: changes[name] for name in "hw" if name in changes})
+    checks.check_checked(planned(shape, **{**LINES, **values}), shape)
+
+
+@on_cpu_device
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_lines_in_half_arithmetic(dtype):
+    shape = depthwise(3, n=2, c=24, side=9, dtype=dtype)
+    checks.check_checked(planned(shape, "float16", **LINES), shape)
+
+
+@on_cpu_device
+def test_few_blocks_do_all_jobs_of_lines():
+    """Jobs follow each other in a block, whose rows in shared memory are used again."""
+    shape = ConvShape(n=3, c=8, h=39, w=10, k=8, r=3, s=5, groups=8, padding=(1, 2), dilation=(2, 1), layout="NHWC")
+    plan = planned(shape, **{**LINES, "sub_block_rows": 3, "block_channels": 4})
     step, = plan.program.steps
     x, y, z = step.grid
     assert min(step.grid_of(shape)[1:]) > 2

@@ -156,7 +156,7 @@ def test_emit_writes_through_links_and_pipes(tmp_path):
     (["emit", *LAYER, "--layout", "CHWN"], 2, "(--layout = 'CHWN'); one of NCHW, NHWC"),
     (["emit", *LAYER, "--layout", "NHWC"], 2, "1,224,224,3 or N,H,W,3"),
     (["emit", *LAYER, "--accumulate", "int32"], 2, "(--accumulate = 'int32'); one of float32, float16"),
-    (["emit", *LAYER, "--accumulate", "float16"], 2, "arithmetic float16 is not served"),
+    (["emit", *LAYER, "--accumulate", "float16"], 2, "half arithmetic on float32 elements (it is for float16"),
     (["run", "X", "W", "-o", "y.npy", "--dtype", "float16"], 2, "elements are float32, float16 is accepted here (X"),
     (["run", "BITS", "W", "-o", "y.npy"], 2, "(X); save array.astype(numpy.float32), or give --dtype bfloat16"),
     (["run", "BITS", "W", "-o", "y.npy", "--dtype", "bfloat16"], 2, "(W); save array.astype(ml_dtypes.bfloat16)"),

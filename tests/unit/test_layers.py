@@ -125,7 +125,7 @@ def test_the_papers_layers():
 
 
 def test_what_is_shipped_is_named_and_described():
-    assert set(shipped()) == {"twelve_layers", "paper_layers"} and all(shipped().values())
+    assert set(shipped()) == {"memory_wall", "paper_layers", "twelve_layers"} and all(shipped().values())
 
 
 def test_a_file_of_that_name_comes_first(tmp_path, monkeypatch):

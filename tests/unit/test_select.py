@@ -1,5 +1,6 @@
 """Choosing an algorithm: the rule, its reasons, and the tuning table that overrules it."""
 
+import numpy as np
 import pytest
 
 import warpconv
@@ -7,6 +8,7 @@ from warpconv.codegen import registry
 from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
 from warpconv.codegen.select import explain, plan_layer, select
 from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Numerics
 
 
 def shape(**changes):
@@ -46,6 +48,22 @@ def test_where_nothing_serves_all_reasons_are_given(dtype):
     with pytest.raises(UnsupportedSpec) as caught:
         select(shape(dtype=dtype))
     assert "reuse: " in caught.value.reason and "direct: " in caught.value.reason and dtype in str(caught.value)
+
+
+@pytest.mark.parametrize("ask", [plan_layer, select])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_half_arithmetic_is_for_elements_of_16_bits(ask, layout):
+    with pytest.raises(UnsupportedSpec, match="for float16 and bfloat16 layers") as caught:
+        ask(depthwise(layout=layout), numerics="float16")
+    assert caught.value.hint
+    assert not any(answer.supported for answer in explain(depthwise(layout=layout), numerics="float16"))
+    assert plan_layer(depthwise(layout="NHWC", dtype="float16"), numerics="float16").spec.numerics is Numerics.FLOAT16
+
+
+def test_half_arithmetic_through_conv2d():
+    x, w = np.ones((1, 4, 9, 9), np.float32), np.ones((4, 1, 3, 3), np.float32)
+    with pytest.raises(UnsupportedSpec, match="for float16 and bfloat16 layers"):
+        warpconv.conv2d(x, w, groups=4, accum_dtype="float16", device="cpu")
 
 
 class Table:

@@ -56,7 +56,7 @@ def taps_inside(shape: ConvShape) -> int:
                          [(*layer, size) for layer in LAYERS for size in (1, 3, 5, 7)] + [(384, 14, 13)])
 def test_taps_outside_the_image_are_not_computed(c, side, size):
     shape = depthwise(c, side, size)
-    numbers = staged(shape).numbers
+    numbers = staged(shape, parts="strips", rows={28: 1, 14: 2, 7: 7}[side]).numbers
     row = sum(len(taps.pairs) for taps in numbers.taps)
     done = 0
     for strip in range(numbers.strips):
@@ -72,7 +72,7 @@ def test_taps_outside_the_image_are_not_computed(c, side, size):
                                    depthwise(33, 13, 4, dilation=2)], ids=str)
 def test_accesses_are_aligned_and_cover_every_element_once(shape, dtype):
     shape = dataclasses.replace(shape, dtype=dtype)
-    made = staged(shape)
+    made = staged(shape, parts="strips")
     numbers, itemsize = made.numbers, shape.dtype.itemsize
     for copy, step, all_rows in (
             (numbers.copy_in, numbers.strip_rows_in * shape.w, numbers.input_rows),
@@ -91,6 +91,35 @@ def test_accesses_are_aligned_and_cover_every_element_once(shape, dtype):
                                                   made.options.planes * numbers.copy_out.stride)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [depthwise(64, 14, 7), depthwise(64, 14, 5), depthwise(64, 16, 3),
+                                   depthwise(64, 12, 3, h=6), depthwise(64, 16, 5, dilation=2, padding=4)], ids=str)
+def test_quarters_cover_every_product_and_every_output_once(shape, dtype):
+    """Seen from the upper left corner; a mirrored column is the same distance from the row's other end."""
+    shape = dataclasses.replace(shape, dtype=dtype)
+    made = staged(shape, parts="quarters")
+    quarters, itemsize = made.numbers.quarters, shape.dtype.itemsize
+    products = sum(len(row.uses) for row in quarters.input_rows) * sum(len(taps.pairs) for taps in quarters.taps)
+    assert 4 * products == taps_inside(shape) == 4 * made.cost.fma
+    together = max(1, 4 // itemsize)
+    for source in quarters.sources:
+        left, right = (start + s.column + s.i * together
+                       for start, s in ((0, source.left), (quarters.right_in, source.right)))
+        assert left == source.column and right == shape.w - 1 - (source.column + together - 1)
+    read = {c for source in quarters.sources for c in range(source.column, source.column + together)}
+    assert {c for taps in quarters.taps for c, _ in taps.pairs} <= read
+    for pieces, right, copy, width in ((quarters.pieces, quarters.right_in, made.numbers.copy_in, shape.w),
+                                       (quarters.output_pieces, quarters.right_out, made.numbers.copy_out, shape.q)):
+        for piece in pieces:
+            assert piece.count * itemsize <= WIDEST_ACCESS
+            assert all(start % piece.count == 0 for start in (piece.offset, right, copy.stride, width))
+    stored = sorted(start + p.offset + i for start in (0, quarters.right_out) for p in quarters.output_pieces
+                    for i in range(p.count))
+    if quarters.middle:
+        stored = sorted([*stored, quarters.columns - 1, quarters.right_out - 1])
+    assert stored == list(range(shape.q))
+
+
 def test_planes_whose_size_is_a_power_of_two_are_set_apart_in_shared_memory():
     assert staged(depthwise(64, 16, 3)).numbers.copy_in.pad == 4
     assert staged(depthwise(64, 14, 3)).numbers.copy_in.pad == 0      # 49 units of 16 bytes, an odd number already
@@ -98,11 +127,13 @@ def test_planes_whose_size_is_a_power_of_two_are_set_apart_in_shared_memory():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [3, 5, 7])
-@pytest.mark.parametrize("c, side", LAYERS)
+@pytest.mark.parametrize("c, side", LAYERS[:2])
 def test_the_rule_takes_it_for_small_depthwise_planes(c, side, size, dtype):
     shapes = [depthwise(c, side, size, n=n, dtype=dtype) for n in (1, 128)]
     first, second = map(plan_layer, shapes)
-    assert first.spec.algorithm == "staged" and first == second       # the batch is never looked at
+    tensor_cores = dtype != "float32" and size == 7       # a choice of their own, where the products are many
+    assert first.spec.algorithm in {"staged", "toeplitz" if tensor_cores else "staged"}
+    assert first == second                                # the batch is never looked at
 
 
 def test_one_plane_alone_is_left_to_others():
@@ -138,11 +169,33 @@ def test_sizes_are_demanded_and_pointers_aligned():
     (depthwise(4, 14, 3, dtype="float16"), {"vector": 1}, "of 2 bytes"),
     (depthwise(4, 14, 3), {"rows": 14}, "registers"), (depthwise(4, 28, 13), {"rows": 2}, "FMAs in the text"),
     (depthwise(4, 32, 3), {"planes": 64, "rows": 2}, "shared memory"),
-    (depthwise(4, 14, 3), {"min_blocks": 1000}, "min_blocks = 1000")])
+    (depthwise(4, 14, 3), {"min_blocks": 1000}, "min_blocks = 1000"),
+    (depthwise(32, 7, 3), {"parts": "quarters"}, "both have to be even"),
+    (depthwise(32, 14, 2, padding=((0, 1), (0, 1))), {"parts": "quarters"}, "mirror images"),
+    (depthwise(32, 14, 3, stride=2, padding=1), {"parts": "quarters"}, "both have to be even"),
+    (depthwise(32, 16, 3, stride=2, padding=1), {"parts": "quarters"}, "mirror images"),
+    (depthwise(12, 14, 3), {"parts": "quarters"}, "multiples of 8"),
+    (depthwise(32, 14, 3, multiplier=2), {"parts": "quarters"}, "K/groups = 2"),
+    (depthwise(32, 14, 3), {"parts": "quarters", "rows": 2}, "rows = 7"),
+    (depthwise(32, 14, 3), {"parts": "quarters", "buffers": 1}, "two buffers, not 1"),
+    (depthwise(32, 14, 3, w=13, padding=((1, 1), (2, 1)), dtype="float16"), {"parts": "quarters"}, "mirror images"),
+    (depthwise(32, 14, 2, w=13, padding=((0, 1), (1, 1)), dtype="float16"), {"parts": "quarters"}, "images"),
+    (depthwise(48, 14, 3), {"parts": "quarters", "planes": 32}, "divide K = 48")])
 def test_declines_with_the_reason(shape, values, reason):
     with pytest.raises(UnsupportedSpec, match="staged cannot serve") as caught:
         staged(shape, **values)
     assert reason in caught.value.reason
+
+
+@pytest.mark.parametrize("shape, parts, rows, planes, buffers", [
+    (depthwise(384, 14, 3), "strips", 2, 16, 2), (depthwise(384, 14, 5), "quarters", 7, 16, 2),
+    (depthwise(384, 14, 7), "quarters", 7, 16, 2),
+    (depthwise(384, 14, 7, padding=((2, 4), (3, 3))), "strips", 2, 16, 2),
+    (depthwise(20, 14, 7), "strips", 2, 16, 1), (depthwise(768, 7, 7), "strips", 2, 32, 2),
+    (depthwise(192, 28, 3), "strips", 1, 8, 1), (depthwise(192, 28, 7), "strips", 1, 8, 2)], ids=str)
+def test_defaults_are_those_that_were_measured_to_be_quick(shape, parts, rows, planes, buffers):
+    options = staged(shape).options
+    assert (options.parts.value, options.rows, options.planes, options.buffers) == (parts, rows, planes, buffers)
 
 
 def test_without_a_layers_sizes_there_is_no_plan():
@@ -193,6 +246,38 @@ def test_every_access_checked(shape, values):
 
 @on_the_cpu
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape, values", [
+    (depthwise(64, 14, 7, n=5), {"planes": 32}), (depthwise(32, 14, 5, n=3), {}),
+    (depthwise(16, 14, 3, n=2), {"planes": 8}),
+    (depthwise(32, 12, 3, n=3, h=6), {"planes": 16}), (depthwise(8, 16, 5, n=3, dilation=2, padding=4), {"planes": 8}),
+    (depthwise(8, 2, 3, n=9), {"planes": 8}), (depthwise(8, 14, 2, n=2, padding=1, h=13, w=15), {"planes": 8}),
+    (depthwise(8, 16, 4, n=3, stride=2, padding=1), {"planes": 8})],
+    ids=lambda value: str(value) if value else "")
+def test_quarters(shape, values, dtype):
+    """Blocks go on to further groups here, too; every quarter of a plane gets its own filter, turned."""
+    shape = dataclasses.replace(shape, dtype=dtype)
+    if dtype != "float32" and shape.w % 2:
+        with pytest.raises(UnsupportedSpec, match="whole words"):
+            staged(shape, (BIAS, RELU), parts="quarters", **values)
+        return
+    made = few_blocks(staged(shape, (BIAS, RELU), parts="quarters", **values), 2)
+    checks.check_checked(made, shape)
+
+
+@on_the_cpu
+def test_quarters_read_shared_memory_without_conflicts():
+    """14 x 14 floats: eight planes, four corners, no bank twice. Passes over the banks, by hand, of one warp: a row of
+    10 columns in 8-byte reads, outputs float by float, both copies, the weights in and once to each lane."""
+    shape = depthwise(8, 14, 7)
+    made = staged(shape, parts="quarters", planes=8)
+    report, = checks.check_checked(made, shape)
+    reads, outputs, copies, staging = 10 * 5 * 2, 7 * 7, 2 * 49, 13
+    weights = report.shared_wavefronts - reads - outputs - copies - staging
+    assert 49 <= weights <= 49 * 3                    # four corners read four places of a filter
+
+
+@on_the_cpu
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("values", [{"buffers": 2}, {"buffers": 2, "weights": "shared"}, {"buffers": 1},
                                     {"buffers": 1, "planes": 12}], ids=str)
 def test_blocks_go_on_to_further_groups(values, dtype):
@@ -235,8 +320,7 @@ def test_shared_memory_is_read_without_conflicts():
     the banks, by hand, for one group of a 3x3 filter whose strips have 2 rows: only the 8 bytes left over in each row
     cost double."""
     shape = depthwise(32, 14, 3)
-    made = staged(shape)
-    assert (made.options.rows, made.options.planes, made.options.weights.value) == (2, 32, "registers")
+    made = staged(shape, parts="strips", rows=2, planes=32, buffers=1)
     report, = checks.check_checked(made, shape)
     rows = 5 * 4 + 2 * 3                              # input rows of the inner strips, of the first and the last
     reads, weights = rows * (3 * 4 + 4), 7 * 9
@@ -247,10 +331,11 @@ def test_shared_memory_is_read_without_conflicts():
 @on_the_cpu
 def test_both_ways_of_staging_give_the_same_bits():
     shape = depthwise(16, 14, 5, n=3)
-    results = [checks.check_kernel(checks.cpu_kernel(staged(shape, planes=16, **values), Mode.FAST), shape)
+    plans = (staged(shape, planes=16, parts="strips", **values)
                for values in ({"stage": "async", "buffers": 2}, {"stage": "async", "buffers": 1},
                               {"stage": "registers", "buffers": 1},
-                              {"stage": "async", "buffers": 1, "weights": "shared"})]
+                            {"stage": "async", "buffers": 1, "weights": "shared"}))
+    results = [checks.check_kernel(checks.cpu_kernel(made, Mode.FAST), shape) for made in plans]
     for result in results[1:]:
         assert np.array_equal(results[0], result)
 

@@ -20,7 +20,7 @@
 //   wc_load_matrices_4        8 x 8 matrices from shared memory to all   -
 //                             lanes (wc_load_matrices_2, _1 too)
 //   wc_mma_halves_16          matrix product on tensor cores, added to   products exact, each sum to
-//                             floats (_8, wc_mma_bfloat16s_16 and _8)    nearest; a GPU truncates
+//                             floats (_8, _pair, wc_mma_bfloat16s_...)   nearest; a GPU truncates
 //
 // NaNs come out as the one quiet NaN that cvt.rn gives: 0x7fff for both 16-bit types.
 #pragma once
@@ -169,4 +169,11 @@ __forceinline__ void wc_mma_bfloat16s_16(float4 &c, unsigned a0, unsigned a1, un
 }
 __forceinline__ void wc_mma_bfloat16s_8(float4 &c, unsigned a0, unsigned a1, unsigned b0) {
     wcpu_mma(c, {a0, a1, 0, 0}, {b0, 0}, 1, wc_bfloat16_to_float);
+}
+// Even columns of a lie in rows 0 to 7, odd ones in rows 8 to 15: the low and the high halves of its words.
+__forceinline__ void wc_mma_halves_pair(float4 &c, unsigned a0, unsigned a1, unsigned low_half, unsigned b0, unsigned b1) {
+    wcpu_mma(c, {a0 & low_half, a0 & ~low_half, a1 & low_half, a1 & ~low_half}, {b0, b1}, 2, wc_half_to_float);
+}
+__forceinline__ void wc_mma_bfloat16s_pair(float4 &c, unsigned a0, unsigned a1, unsigned low_half, unsigned b0, unsigned b1) {
+    wcpu_mma(c, {a0 & low_half, a0 & ~low_half, a1 & low_half, a1 & ~low_half}, {b0, b1}, 2, wc_bfloat16_to_float);
 }

@@ -1,0 +1,211 @@
+"""``toeplitz_nhwc``: depthwise convolution of 16-bit elements on tensor cores where the channels lie side by side (NHWC).
+
+One matrix instruction multiplies the filters of two channels, as a matrix of 16 output values (a tile of 2 x 4 pixels of
+both) by 16 input values (2 x 4 pixels of both), by eight such input tiles. A lane's operand is then a word of two
+channels, as it lies in memory: pixels come to the registers, and leave them, 16 bytes at a time, and nothing is
+transposed. docs/toeplitz.md has more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Iterable
+
+from ..dtypes import DType, Layout
+from ..errors import UnsupportedSpec
+from ..plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
+from ..shape import ConvShape
+from ..spec import KernelSpec
+from .base import DERIVED, Algorithm, common_refusal, largest_divisor, layer_arguments, resident_blocks
+from .toeplitz_nhwc_numbers import (CHUNK, CHUNK_PAIRS, LANES, PLACES, TILE_COLUMNS, TILE_ROWS, ToeplitzNhwcNumbers,
+                                    ToeplitzNhwcOptions, Weights, block_counts, make_numbers, registers_of)
+
+SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
+SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
+LARGEST_FILTER = 63           # rows or columns
+MOST_TEXT = 1500              # matrix instructions in the text
+COMFORTABLE_REGISTERS = 128   # 16 warps of a multiprocessor
+MOST_REGISTERS = 168          # 12 warps
+REGISTER_MARGIN = 28          # addresses of copies and stores, the loop, and what the compiler has in flight
+MOST_WARPS = 8                # of a block by default
+WIDEST = 4                    # chunks of a block by default: 64 bytes of a pixel
+HIGHEST = 64                  # rows of a block by default
+MATRIX_SLOTS = 9              # issue slots that a matrix instruction and its words stand for in the estimate
+ASSUMED_BATCH = 64            # so that the batch never changes the plan
+BLOCKS_WANTED = 132 * 8       # blocks that keep a large GPU (132 multiprocessors) busy to the end
+
+
+def supports(spec: KernelSpec) -> str | None:
+    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC,))
+    if refusal is None and spec.arch.major < 8:
+        refusal = f"{spec.arch} has no matrix instructions of this shape (from sm_80 on)"
+    if refusal is None and not spec.c == spec.k == spec.groups:
+        refusal = f"{spec.channels} channels and {spec.filters} filters a group (depthwise only: one and one)"
+    if refusal is None and spec.c % CHUNK:
+        refusal = f"{spec.c} channels: a pixel is read {CHUNK} channels at a time"
+    if refusal is None and (spec.stride != (1, 1) or spec.dilation != (1, 1)):
+        refusal = "stride and dilation other than 1: neighbouring outputs would not share a tile of input"
+    if refusal is None and max(spec.r, spec.s) > LARGEST_FILTER:
+        refusal = f"a filter of {spec.r} x {spec.s} (at most {LARGEST_FILTER} a side)"
+    return refusal
+
+
+def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ToeplitzNhwcOptions:
+    """As many channels a warp as its registers hold, 64 bytes of a pixel a block, and rows as wide as its warps."""
+    chunks = spec.c // CHUNK
+    wide = max(largest_divisor(chunks, WIDEST), min(2, chunks))
+    for pairs, weights, limit in ((4, Weights.REGISTERS, COMFORTABLE_REGISTERS), (2, Weights.REGISTERS, MOST_REGISTERS),
+                                  (1, Weights.REGISTERS, MOST_REGISTERS), (2, Weights.SHARED, MOST_REGISTERS),
+                                  (1, Weights.SHARED, 255)):
+        if registers_of(spec, pairs, weights) + REGISTER_MARGIN <= limit:
+            break
+    options = ToeplitzNhwcOptions(pairs=pairs, weights=weights)
+    for wide in sorted({wide, 2 if chunks > 1 else 1, 1}, reverse=True):
+        for buffers in (4, 3, 2):
+            warps = max(1, MOST_WARPS // (wide * CHUNK_PAIRS // pairs))
+            tried = replace(options, chunks=wide, buffers=buffers)
+            tried = replace(tried, **_columns(warps, shape))
+            if _refusal(spec, tried, make_numbers(spec, tried)) is None:
+                return tried if shape is None else replace(tried, **_jobs(spec, tried, shape))
+    return options
+
+
+def _columns(warps: int, shape: ConvShape | None) -> dict[str, int]:
+    """Warps side by side, and the columns and images that they share: as few tiles beyond the image as can be."""
+    if shape is None:
+        return {"warps": warps, "columns": warps * PLACES * TILE_COLUMNS, "across": 1}
+    tiles = -(-shape.q // TILE_COLUMNS)
+    warps = min(warps, -(-tiles // PLACES))
+    if tiles <= warps * PLACES:
+        return {"warps": warps, "columns": tiles * TILE_COLUMNS, "across": warps * PLACES // tiles}
+    strips = -(-tiles // (warps * PLACES))
+    return {"warps": warps, "columns": -(-tiles // strips) * TILE_COLUMNS, "across": 1}
+
+
+def _jobs(spec: KernelSpec, options: ToeplitzNhwcOptions, shape: ConvShape) -> dict[str, int]:
+    """Rows of a block and images in turn: few blocks, so that filters are set up seldom, but enough for a large GPU."""
+    strips = -(-shape.p // HIGHEST)
+    rows = -(-(-(-shape.p // strips)) // TILE_ROWS) * TILE_ROWS
+    blocks = -(-(spec.c // CHUNK) // options.chunks) * -(-shape.q // options.columns) * strips
+    return {"sub_block_rows": rows, "images": max(1, min(16, ASSUMED_BATCH * blocks // (options.across * BLOCKS_WANTED)))}
+
+
+def plan(spec: KernelSpec, options: ToeplitzNhwcOptions) -> KernelPlan:
+    refusal = supports(spec) or _value_refusal(options)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    numbers = make_numbers(spec, options)
+    refusal = _refusal(spec, options, numbers)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    registers = registers_of(spec, options.pairs, options.weights) + REGISTER_MARGIN
+    if options.min_blocks == DERIVED:
+        options = replace(options, min_blocks=max(1, min(
+            resident_blocks(spec.arch, min(255, registers), numbers.threads),
+            SHARED_OF_A_MULTIPROCESSOR // (numbers.shared_bytes + 1024))))
+    if numbers.threads * options.min_blocks > spec.arch.resident_threads:
+        raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} holds "
+                                    f"{spec.arch.resident_threads}")
+    arguments = _arguments(spec, options)
+    launch = Launch(entry=spec.name, grid=_grid(options, numbers), block=(numbers.threads, 1, 1),
+                    arguments=tuple(a.name for a in arguments))
+    return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("toeplitz_nhwc.cu.jinja",),
+                      cost=_cost(spec, options, numbers, registers), program=Program(arguments=arguments, steps=(launch,)),
+                      phrase=_phrase(options), notes=_notes(spec, numbers))
+
+
+def _value_refusal(options: ToeplitzNhwcOptions) -> str | None:
+    """Plan values that no numbers can be made of."""
+    if options.pairs not in (1, 2, 4):
+        return f"pairs = {options.pairs}: a warp has 1, 2 or 4 of a chunk's pairs of channels"
+    if options.columns % TILE_COLUMNS:
+        return f"columns = {options.columns} is no multiple of a tile's {TILE_COLUMNS}"
+    if options.sub_block_rows % TILE_ROWS:
+        return f"sub_block_rows = {options.sub_block_rows} is no multiple of a tile's {TILE_ROWS}"
+    if not 2 <= options.buffers <= 8:
+        return f"buffers = {options.buffers} (2 to 8)"
+    return None
+
+
+def _refusal(spec: KernelSpec, options: ToeplitzNhwcOptions, numbers: ToeplitzNhwcNumbers) -> str | None:
+    """Why these plan values cannot be had, or None."""
+    registers = registers_of(spec, options.pairs, options.weights) + REGISTER_MARGIN
+    if numbers.threads > 1024:
+        return f"{numbers.threads // LANES} warps are more than a block's 1024 threads"
+    if options.across * options.columns > options.warps * PLACES * TILE_COLUMNS:
+        return (f"{options.warps} warps have no room for {options.across} x {options.columns} columns (at most "
+                f"{options.warps * PLACES * TILE_COLUMNS})")
+    if numbers.shared_bytes > SHARED_LIMIT:
+        return f"{numbers.shared_bytes} bytes of shared memory for a block (at most {SHARED_LIMIT})"
+    if registers > 255:
+        return f"about {registers} registers (at most 255): fewer pairs, or weights = shared"
+    if options.turn * numbers.instructions * options.pairs > MOST_TEXT:
+        return (f"{options.turn * numbers.instructions * options.pairs} matrix instructions in the text (at most "
+                f"{MOST_TEXT})")
+    return None
+
+
+def _arguments(spec: KernelSpec, options: ToeplitzNhwcOptions) -> tuple[Argument, ...]:
+    """The layer's arguments, with what copies and images side by side ask of them."""
+    demands = {"x": {"multiple_of": 16}, "y": {"multiple_of": 16},
+               "Q": {"at_most": options.columns if options.across > 1 else None}}
+    return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
+
+
+def _grid(options: ToeplitzNhwcOptions, numbers: ToeplitzNhwcNumbers) -> tuple[Blocks, Blocks, Blocks]:
+    images = options.across * options.images
+    return (Blocks(of=Dimension.Q, add=options.columns - 1, per=options.columns, times=numbers.channel_groups),
+            Blocks(of=Dimension.P, add=options.sub_block_rows - 1, per=options.sub_block_rows, limit=GRID_LIMIT[1]),
+            Blocks(of=Dimension.N, add=images - 1, per=images, limit=GRID_LIMIT[2]))
+
+
+def _cost(spec: KernelSpec, options: ToeplitzNhwcOptions, numbers: ToeplitzNhwcNumbers, registers: int) -> Cost:
+    outputs = PLACES * TILE_ROWS * TILE_COLUMNS * 2 * options.pairs
+    return Cost(unit=f"{TILE_ROWS} rows x {PLACES * TILE_COLUMNS} columns x {2 * options.pairs} channels, "
+                     f"{numbers.instructions * options.pairs} matrix instructions",
+                warp_loads=-(-numbers.copy_rounds // options.turn), shuffles=0, fma=0, registers=registers,
+                direct_loads=outputs * spec.r * spec.s // LANES, no_spills=registers <= 255)
+
+
+def _phrase(options: ToeplitzNhwcOptions) -> str:
+    images = f"{options.across} images x " if options.across > 1 else ""
+    return (f"{2 * options.pairs} channels a warp, {CHUNK * options.chunks} a block; {images}{options.columns} columns, "
+            f"sub-blocks of {options.sub_block_rows} rows, {TILE_ROWS * options.turn} at a time, {options.buffers} buffers; "
+            f"{options.images} images in turn; filters in {options.weights.value}")
+
+
+def _notes(spec: KernelSpec, numbers: ToeplitzNhwcNumbers) -> tuple[str, ...]:
+    used = spec.r * spec.s / (numbers.instructions * 16)
+    return (f"{numbers.instructions} matrix instructions for 128 outputs; {100 * used:.0f} % of their products are the "
+            f"filters', the others are with zeros",
+            "a zero beside the filter meets real input: an infinity or NaN spreads to the tile of 2 x 4 pixels that an "
+            "output whose window it touches lies in or beside, and to the neighbouring channel of the pair",
+            f"{numbers.shared_bytes} bytes of shared memory a block")
+
+
+def space(spec: KernelSpec) -> Iterable[ToeplitzNhwcOptions]:
+    base = defaults(spec)
+    return [replace(base, pairs=pairs, chunks=chunks, warps=warps, columns=columns, turn=turn, buffers=buffers,
+                    sub_block_rows=rows, images=images)
+            for pairs in (1, 2, 4) for chunks in (1, 2, 4, 8) for warps in (1, 2)
+            for columns in (28, 32, 56, 64) if columns <= 32 * warps for turn in (1, 2, 4) for buffers in (2, 3, 4, 6)
+            for rows in (28, 56, 112) for images in (1, 2, 4)]
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """Warp instructions of the layer, a matrix instruction as MATRIX_SLOTS of them."""
+    options, numbers, spec = plan.options, plan.numbers, plan.spec
+    words = 2 * numbers.instructions if options.weights is Weights.SHARED else 0
+    step = options.pairs * (numbers.instructions * MATRIX_SLOTS + words + 12) + 2 * numbers.block_columns + 10
+    warp = step + (8 * numbers.copy_rounds + 9 * numbers.store_rounds + 20) / options.turn
+    warps = numbers.threads // LANES
+    across = numbers.channel_groups * -(-shape.q // options.columns) * -(-shape.n // options.across)
+    strips = -(-shape.p // options.sub_block_rows)
+    steps = -(-shape.p // TILE_ROWS) + strips * (numbers.block_rows - 1)
+    setup = strips * (10 * numbers.filter_words / numbers.threads + 2 * numbers.instructions * options.pairs + 100)
+    return across * warps * (steps * warp + setup / options.images)
+
+
+ALGORITHM = Algorithm(name="toeplitz_nhwc", summary="banded filter matrices on tensor cores; 16-bit depthwise, NHWC",
+                      options=ToeplitzNhwcOptions, supports=supports, defaults=defaults, plan=plan, space=space,
+                      estimate=estimate)
