@@ -28,7 +28,8 @@ BASE = plan_layer(SHAPE, algorithm="reuse")
 DEPTHWISE = ConvShape(c=4, h=14, w=14, k=8, r=3, s=3, padding=1, groups=4)
 # a layer that the algorithm serves, where it does not serve SHAPE
 LAYERS = {"staged": DEPTHWISE, "channels": dataclasses.replace(DEPTHWISE, layout="NHWC"),
-          "toeplitz": dataclasses.replace(DEPTHWISE, dtype="float16")}
+          "toeplitz": dataclasses.replace(DEPTHWISE, dtype="float16"),
+          "toeplitz_nhwc": dataclasses.replace(DEPTHWISE, c=8, groups=8, dtype="float16", layout="NHWC")}
 
 
 def key(made, kind=CompilerKind.NVRTC, ptx=False, **settings):
