@@ -309,12 +309,13 @@ TOEPLITZ_AXES: Mapping[str, tuple] = {
     "dtype": DTYPES[1:], "walk": ("bands", "planes"), "tiles": (1, 2, 4, 7, 8),
     "warps": ((1, 1, 1), (2, 1, 2), (1, 2, 1), (4, 1, 1), (2, 2, 1), (1, 1, 4)), "vector": (1, 2, 4, 8),
     "store_vector": (1, 2, 8), "stores": ("direct", "staged"), "weights": ("registers", "shared"),
-    "sub_block_rows": (32, 64), "images": (1, 3), "buffers": (2, 3)}
+    "sub_block_rows": (32, 64), "images": (1, 3), "buffers": (2, 3), "begin": ("shifted", "place"), "way": ("ca", "cg"),
+    "bands_ahead": (1, 2, 3)}
 
 
 def toeplitz_values(row: Row) -> dict[str, Any]:
     values = {name: row[name] for name in ("walk", "tiles", "vector", "store_vector", "stores", "weights", "sub_block_rows",
-                                           "images", "buffers")}
+                                           "images", "buffers", "begin", "way", "bands_ahead")}
     values.update(zip(("warp_columns", "warp_rows", "warp_planes"), row["warps"]))
     return values
 
@@ -347,6 +348,7 @@ def toeplitz_variants() -> Iterable[Row]:
                    store_vector=store_vector, stores=stores, weights=("registers", "shared")[i // 2 % 2], images=1 + i % 3,
                    buffers=3 if vector < 4 else 2,
                    tiles=(1, 3)[i // 4 % 2] if walk == "bands" else 9, sub_block_rows=32,
+                   begin=("shifted", "place")[i // 3 % 2], way=("ca", "cg")[i % 2], bands_ahead=1 + i % 2,
                    warps=TOEPLITZ_AXES["warps"][i % 6] if walk == "bands" else (1, 1 + i % 2, 1))
 
 
@@ -365,7 +367,8 @@ TOEPLITZ_NHWC_AXES: Mapping[str, tuple] = {
 
 
 def toeplitz_nhwc_values(row: Row) -> dict[str, Any]:
-    values = {name: row[name] for name in ("pairs", "chunks", "turn", "buffers", "sub_block_rows", "images", "weights", "matrix")}
+    values = {name: row[name] for name in ("pairs", "chunks", "turn", "buffers", "sub_block_rows", "images", "weights",
+                                           "matrix")}
     values.update(zip(("warps", "columns", "across"), row["across"]))
     return values
 
@@ -380,8 +383,8 @@ def toeplitz_nhwc_layer(choose: Choose) -> dict[str, Any]:
 
 def toeplitz_nhwc_draw(choose: Choose, layer: Row) -> dict[str, Any]:
     """Mostly what the planner takes, else other warps and turns."""
-    return choose(({}, {}, {}, {"pairs": choose((1, 2, 4)), "chunks": choose((1, 2)), "turn": choose((1, 2)), "buffers": 2,
-                                "weights": "shared", "matrix": choose(("sparse", "dense")), "warps": 1, "across": 1,
+    return choose(({}, {}, {}, {"pairs": choose((1, 2, 4)), "chunks": choose((1, 2)), "turn": choose((1, 2)),
+                                "buffers": 2, "weights": "shared", "matrix": choose(("sparse", "dense")), "warps": 1, "across": 1,
                                 "columns": choose((4, 20, 32)), "sub_block_rows": choose((2, 10, 40))}))
 
 
@@ -391,11 +394,13 @@ def toeplitz_nhwc_variants() -> Iterable[Row]:
     for i, (matrix, weights, across, pairs) in enumerate(itertools.product(*axes)):
         yield dict(filter=((3, 3), (2, 5), (5, 9))[i % 3], channels=TOEPLITZ_NHWC_AXES["channels"][i % 4],
                    padding=("same", ((1, 0), (0, 2)), "large")[i // 3 % 3] if across[2] == 1 else "same",
-                   epilogue=EPILOGUES[i % 5], dtype=DTYPES[1 + i % 2], layout="NHWC", pairs=pairs, chunks=1 + i // 2 % 2, turn=1 + i % 2 if across[0] == 1 else 1, across=across, buffers=2 + i // 4 % 2,
-                   sub_block_rows=(14, 64)[i % 2], images=1 + i % 2, weights=weights, matrix=matrix)
+                   epilogue=EPILOGUES[i % 5], dtype=DTYPES[1 + i % 2], layout="NHWC", pairs=pairs,
+                   chunks=1 + i // 2 % 2, turn=1 + i % 2 if across[0] == 1 else 1, across=across,
+                   buffers=2 + i // 4 % 2, sub_block_rows=(14, 64)[i % 2], images=1 + i % 2, weights=weights, matrix=matrix)
 
 
-TOEPLITZ_NHWC_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3, 7), "h": (1, 7, 14, 17, 33, 56), "w": (1, 7, 8, 14, 28, 33, 56, 99)}
+TOEPLITZ_NHWC_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3, 7), "h": (1, 7, 14, 17, 33, 56),
+                                            "w": (1, 7, 8, 14, 28, 33, 56, 99)}
 
 
 ROWS: Mapping[str, Rows] = {

@@ -112,6 +112,21 @@ def table() -> tuple[Case, ...]:
 
 
 @functools.lru_cache(maxsize=1)
+def every_value() -> tuple[Case, ...]:
+    """A part of table(): for each algorithm, greedily few of its kernels that together have every value of every axis
+    that table() has. Pairs of values are left to table() itself."""
+    rows = [(algorithm, row) for algorithm in AXES for row in covering_rows(algorithm)]
+    values = [{(algorithm, name, repr(value)) for name, value in row.items()} for algorithm, row in rows]
+    missing: set[tuple[str, str, str]] = set().union(*values)
+    chosen: list[int] = []
+    while missing:
+        best = max(range(len(rows)), key=lambda i: len(values[i] & missing))    # the first of equals
+        chosen.append(best)
+        missing -= values[best]
+    return tuple(table()[i] for i in sorted(chosen))
+
+
+@functools.lru_cache(maxsize=1)
 def variants() -> tuple[Case, ...]:
     """Every variant of every algorithm once, as tests/axes.py lists them."""
     return tuple(replace(_case(algorithm, row), number=i) for i, (algorithm, row) in enumerate(

@@ -19,7 +19,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--seed", type=int, default=None, help="seed of everything drawn (default: a new one, printed)")
     group.addoption("--drawn", type=int, default=None,
                     help=f"layers to draw (default: {settings.DRAWN_ON_CPU} on the CPU device, "
-                         f"{settings.DRAWN_ON_GPU} on a GPU)")
+                         f"{settings.DRAWN_WHOLE} there with --whole, {settings.DRAWN_ON_GPU} on a GPU)")
+    group.addoption("--whole", action="store_true",
+                    help="the CPU ring: the whole case table and all sizes (default: a part with every value of every "
+                         "axis; many minutes less)")
     group.addoption("--update-golden", action="store_true", help="write tests/golden/*.cu anew instead of comparing")
 
 
@@ -28,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     given = config.getoption("--seed")
     settings.seed = secrets.randbelow(2**31) if given is None else given
     settings.drawn = config.getoption("--drawn")
+    settings.whole = config.getoption("--whole")
     settings.update_golden = config.getoption("--update-golden")
     config.addinivalue_line("markers", "builds: may make a kernel (in tests of bad input, where others must not)")
     # a cache of this run's own: tests never see, fill or clear the user's

@@ -8,14 +8,18 @@ import numpy as np
 seed = 0
 drawn: int | None = None
 update_golden = False
+whole = False
 
-DRAWN_ON_CPU = 200
+DRAWN_ON_CPU = 80
+DRAWN_WHOLE = 200       # on the CPU device with --whole
 DRAWN_ON_GPU = 3000
 
 
 def drawn_on_cpu() -> int:
     """Layers that the CPU ring draws."""
-    return DRAWN_ON_CPU if drawn is None else drawn
+    if drawn is not None:
+        return drawn
+    return DRAWN_WHOLE if whole else DRAWN_ON_CPU
 
 
 def drawn_on_gpu() -> int:

@@ -17,12 +17,16 @@ from ..plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, La
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from .base import DERIVED, Algorithm, common_refusal, layer_arguments, resident_blocks
-from .toeplitz_numbers import (BLOCK_COLUMNS, LANES, TILE_ROWS, Stores, ToeplitzNumbers, ToeplitzOptions, Walk, Weights,
-                               filter_registers, make_numbers, slices_of)
+from .toeplitz_numbers import (BLOCK_COLUMNS, LANES, TILE_ROWS, Begin, Stores, ToeplitzNumbers, ToeplitzOptions,
+                               Walk, Way, Weights, filter_registers, make_numbers, slices_of)
 
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
 MOST_TILES = 16               # of a warp: 64 accumulators
+MOST_SHARED = 8               # tiles by default of a warp that shares rows with others; with more, it has them alone
+WHOLE_ROWS_REGISTERS = 176    # up to which a warp takes whole rows
+MOST_BESIDE = 10              # filter rows up to which four warps share a strip by default, else two
+NEAR_ROWS = 5                 # filter rows up to which copies through the first-level cache pay
 MOST_TEXT = 6000              # matrix instructions in the text
 FILTER_HELD = 64              # registers of a filter that stays in registers by default
 LARGEST_PLANE = 64            # rows and columns of a plane that walk=planes takes by default
@@ -31,7 +35,7 @@ MOST_WARPS = 4                # of a block by default
 REGISTER_MARGIN = 24          # addresses, the loop, and what the compiler has in flight;
 FEW_TILES_MARGIN = 32         # of few tiles it has more in flight
 MATRIX_SLOTS = 8              # issue slots that a matrix instruction stands for in the estimate
-BANDS_IN_TURN = 16            # bands of a sub-block by default, so that few rows are loaded twice
+BANDS_IN_TURN = 8             # bands of a sub-block by default, so that few rows are loaded twice
 WARPS_WANTED = 132 * 16       # warps that keep a large GPU (132 multiprocessors) busy
 ASSUMED_BATCH = 16            # so that the batch never changes the plan
 
@@ -52,7 +56,8 @@ def supports(spec: KernelSpec) -> str | None:
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ToeplitzOptions:
     """Whole planes where two of them fit in shared memory beside others, else strips of up to 256 columns."""
     weights = Weights.REGISTERS if filter_registers(spec) <= FILTER_HELD else Weights.SHARED
-    options = ToeplitzOptions(weights=weights, vector=1 if shape is None else math.gcd(shape.w, 8),
+    options = ToeplitzOptions(weights=weights, way=Way.CA if spec.r <= NEAR_ROWS else Way.CG,
+                              vector=1 if shape is None else math.gcd(shape.w, 8),
                               store_vector=1 if shape is None else 8 if shape.q % 8 == 0 else math.gcd(shape.q, 2))
     if shape is None:
         return options
@@ -82,14 +87,21 @@ def _strips(spec: KernelSpec, shape: ConvShape, options: ToeplitzOptions) -> Toe
     """Warps side by side share what lies between their columns; as few columns beyond the image as can be."""
     needed = -(-shape.q // BLOCK_COLUMNS)
     best, least = options, math.inf
-    for columns in (4, 2, 1):
-        for tiles in range(min(8, needed), 3 if needed > 3 else 0, -1):
+    whole_rows = replace(options, tiles=min(needed, MOST_TILES), warp_columns=1, warp_planes=1)
+    if spec.k > 1 and MOST_SHARED < needed <= MOST_TILES and _fits(spec, whole_rows):
+        if _registers(spec, whole_rows, make_numbers(spec, whole_rows)) <= WHOLE_ROWS_REGISTERS:
+            return replace(whole_rows, sub_block_rows=32 if spec.r <= 3 else 64)
+    for columns in (4, 2, 1) if spec.r <= MOST_BESIDE else (2, 1):
+        for tiles in range(min(MOST_SHARED, needed), 3 if needed > 3 else 0, -1):
             made = -(-needed // (tiles * columns)) * tiles * columns
             tried = replace(options, tiles=tiles, warp_columns=columns,
                             warp_planes=1 if spec.k == 1 else MOST_WARPS // columns)
             waste = made / needed * (1 + (slices_of(spec) - 1) / (tiles * columns)) * (1 + 0.4 / tiles)
             if waste < least and _fits(spec, tried):
                 best, least = tried, waste
+    if spec.r <= NEAR_ROWS:
+        ahead = replace(best, begin=Begin.PLACE, bands_ahead=2)
+        best = ahead if _fits(spec, ahead) else best
     bands = min(BANDS_IN_TURN, -(-shape.p // TILE_ROWS))
     batch = 1 if shape.c == shape.k == 1 else ASSUMED_BATCH
     warps = batch * spec.k * -(-needed // best.tiles)
@@ -125,7 +137,8 @@ def plan(spec: KernelSpec, options: ToeplitzOptions) -> KernelPlan:
                     arguments=tuple(a.name for a in arguments))
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("toeplitz.cu.jinja",),
                       cost=_cost(spec, options, numbers, registers),
-                      program=Program(arguments=arguments, steps=(launch,)), phrase=_phrase(options, numbers), notes=_notes(spec, numbers))
+                      program=Program(arguments=arguments, steps=(launch,)), phrase=_phrase(options, numbers),
+                      notes=_notes(spec, numbers))
 
 
 def _value_refusal(spec: KernelSpec, options: ToeplitzOptions) -> str | None:
@@ -136,6 +149,10 @@ def _value_refusal(spec: KernelSpec, options: ToeplitzOptions) -> str | None:
         return f"store_vector = {options.store_vector}: stores are of 1, 2 or 8 elements"
     if options.stores is Stores.STAGED and options.walk is Walk.BANDS:
         return "stores = staged takes whole planes: walk = planes"
+    if options.walk is Walk.PLANES and options.warp_strips > 1:
+        return f"warp_strips = {options.warp_strips} side by side on one plane: walk = bands"
+    if not 1 <= options.bands_ahead <= 7:
+        return f"bands_ahead = {options.bands_ahead} (1 to 7)"
     if not 2 <= options.buffers <= 8:
         return f"buffers = {options.buffers} (2 to 8)"
     if options.tiles > MOST_TILES:
@@ -150,8 +167,8 @@ def _refusal(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumber
     planes = options.walk is Walk.PLANES
     if numbers.threads > 1024:
         return f"{numbers.threads // LANES} warps are more than a block's 1024 threads"
-    if len(numbers.products) * options.tiles > MOST_TEXT:
-        return f"{len(numbers.products) * options.tiles} matrix instructions in the text (at most {MOST_TEXT})"
+    if len(numbers.products) * numbers.made_tiles > MOST_TEXT:
+        return f"{len(numbers.products) * numbers.made_tiles} matrix instructions in the text (at most {MOST_TEXT})"
     if numbers.shared_bytes > SHARED_LIMIT:
         return f"{numbers.shared_bytes} bytes of shared memory for a block (at most {SHARED_LIMIT})"
     if planes and min(numbers.most_rows, numbers.most_columns) < 1:
@@ -189,24 +206,25 @@ def _grid(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers) 
         jobs = Blocks(of=Dimension.N, add=options.images - 1, per=options.images, times=numbers.plane_groups,
                       limit=GRID_LIMIT[0] // 2)
         return jobs, Blocks(), Blocks()
-    return (Blocks(of=Dimension.Q, add=numbers.span - 1, per=numbers.span),
+    return (Blocks(of=Dimension.Q, add=numbers.block_span - 1, per=numbers.block_span),
             Blocks(of=Dimension.P, add=options.sub_block_rows - 1, per=options.sub_block_rows, limit=GRID_LIMIT[1]),
             Blocks(of=Dimension.N, each=spec.k, add=options.warp_planes - 1, per=options.warp_planes,
                    limit=GRID_LIMIT[2]))
 
 
 def _registers(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers) -> int:
-    held = filter_registers(spec) if options.weights is Weights.REGISTERS else 4
-    straddling = 2 if numbers.slices % 2 else 1    # an instruction may join the blocks of two filter rows
+    held = filter_registers(spec, options.begin) if options.weights is Weights.REGISTERS else 4
+    in_flight = 4 if spec.r > 1 else 2     # of a block of columns: an instruction takes those of two filter rows
     margin = REGISTER_MARGIN if options.tiles > 4 else FEW_TILES_MARGIN
-    return 4 * options.tiles + held + 2 * numbers.blocks * straddling + margin
+    return 4 * numbers.made_tiles + held + in_flight * numbers.blocks + margin
 
 
 def _cost(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers, registers: int) -> Cost:
     outputs = TILE_ROWS * BLOCK_COLUMNS * options.tiles
     copies = -(-TILE_ROWS * numbers.copy_chunks // (LANES * options.warp_columns))
-    instructions = len(numbers.products) * options.tiles
-    return Cost(unit=f"{TILE_ROWS} rows x {numbers.warp_span} columns, {instructions} matrix instructions", warp_loads=copies,
+    instructions = len(numbers.products) * numbers.made_tiles
+    return Cost(unit=f"{TILE_ROWS} rows x {numbers.warp_span} columns, {instructions} matrix instructions",
+                warp_loads=copies,
                 shuffles=8 * len(numbers.quads) if numbers.cell == 8 else 0, fma=0, registers=registers,
                 direct_loads=outputs * spec.r * spec.s // LANES, no_spills=registers <= 255)
 
@@ -244,8 +262,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     tile = len(numbers.products) * MATRIX_SLOTS + 8
     loads = sum(len(step.loads) + 4 for step in numbers.steps)
     copies = 10 * TILE_ROWS * numbers.copy_chunks / (LANES * options.warp_columns)
-    words = 0 if options.weights is Weights.REGISTERS else filter_registers(spec)
-    warp = options.tiles * tile + loads + copies + words + 40
+    words = 0 if options.weights is Weights.REGISTERS else filter_registers(spec, options.begin)
+    warp = numbers.made_tiles * tile + loads + copies + words + 40
     across = -(-shape.q // numbers.span) * options.warp_columns
     bands = -(-shape.p // TILE_ROWS)
     setup = filter_registers(spec) * 6 + 100

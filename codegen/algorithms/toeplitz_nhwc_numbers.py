@@ -13,9 +13,14 @@ CHUNK = 8                     # channels of a chunk: 16 bytes of a pixel
 CHUNK_PAIRS = 4
 TILE_ROWS, TILE_COLUMNS = 2, 4    # pixels of a tile, of the output and of the input: eight
 PLACES = 8                    # tiles of one matrix instruction
-OUTSIDE = 1 << 30             # as a row: outside any image
 BANKS_OF_CHUNKS = 8           # chunks of 16 bytes in one pass over the banks
-COMPONENTS = {1: ("",), 2: (".x", ".y"), 4: (".x", ".y", ".z", ".w")}
+
+
+class Matrix(enum.Enum):
+    """How a matrix instruction gets its filters, half of whose elements are zero: channel 0 meets none of channel 1."""
+
+    SPARSE = "sparse"        # instructions for matrices with two zeros in every four: two input tiles at a time
+    DENSE = "dense"          # words of two channels, taken apart before every instruction
 
 
 class Weights(enum.Enum):
@@ -27,11 +32,11 @@ class Weights(enum.Enum):
 
 @dataclass(frozen=True)
 class ToeplitzNhwcOptions:
-    """Plan values. A warp makes a row of eight tiles, 2 rows by 4 columns each, of ``pairs`` pairs of channels; ``warps``
-    such warps lie side by side, and a block has ``chunks`` chunks of eight channels. It makes ``columns`` columns of
-    ``across`` images, goes down ``sub_block_rows`` rows, ``turn`` rows of tiles between two barriers, and takes ``images``
-    times ``across`` images in turn. ``buffers`` turns of input lie in shared memory. The compiler leaves registers for
-    ``min_blocks`` blocks."""
+    """Plan values. A warp makes a row of eight tiles, 2 rows by 4 columns each, of ``pairs`` pairs of channels;
+    ``warps`` such warps lie side by side, and a block has ``chunks`` chunks of eight channels. It makes ``columns``
+    columns of ``across`` images, goes down ``sub_block_rows`` rows, ``turn`` rows of tiles between two barriers, and
+    does so ``images`` times, for further images. ``buffers`` turns of input lie in shared memory. The compiler leaves
+    registers for ``min_blocks`` blocks."""
 
     pairs: int = 2
     chunks: int = 4
@@ -43,15 +48,8 @@ class ToeplitzNhwcOptions:
     sub_block_rows: int = 64
     images: int = 1
     weights: Weights = Weights.REGISTERS
+    matrix: Matrix = Matrix.SPARSE
     min_blocks: int = DERIVED
-
-
-@dataclass(frozen=True)
-class Word:
-    """Word ``second`` of the filter's block ``block_row``, ``block_column`` for a pair of channels."""
-
-    name: str
-    offset: int              # in shared memory from where the lane's words of that pair begin
 
 
 @dataclass(frozen=True)
@@ -64,37 +62,47 @@ class ToeplitzNhwcNumbers:
     block_columns: int
     filter_rows: int             # of a filter between zeros
     filter_pitch: int            # words of one row of it
-    pair_words: int              # words of a pair's filters
+    unit_words: int              # words of a channel's filter (dense: of a pair's)
     filter_words: int            # of a block's
+    shared_elements: int         # of pixels, outputs and filters
     rows: int                    # of a turn
     patch_columns: int           # input columns of an image
-    patch_row: int               # of all images across
-    pitch: int                   # from one row to the next
+    pitch: int                   # of all images across: from one row to the next
     chunk_stride: int            # from one chunk of channels to the next
     buffer: int                  # from one turn to the next
     patch: int                   # of all turns
     copies: int                  # of a turn
     copy_rounds: int             # of a thread
-    span: int                    # output columns of an image in a block
+    copies_cut: bool             # whether not every thread takes part in the last
     out_row: int                 # output pixels that a block stores of a row
     out_pitch: int
     out_stride: int
     out_buffer: int
     stores: int                  # of a turn
     store_rounds: int
+    stores_cut: bool
     lag: int                     # output rows of a turn begin so many before its first input row's
     channel_groups: int          # groups of chunks
     cut: bool                    # whether the last group has fewer chunks
     total_chunks: int
+    joins: tuple[tuple[int, ...], ...]   # columns of blocks of one instruction
+    sparse: bool
 
     @property
     def shared_bytes(self) -> int:
-        return 16 * (self.patch + 2 * self.out_buffer) + 4 * (self.filter_words + 1)
+        return 2 * self.shared_elements + (0 if self.sparse else 4)
 
     @property
     def instructions(self) -> int:
         """Matrix instructions of a pair for a row of tiles."""
-        return self.block_rows * self.block_columns
+        return self.block_rows * len(self.joins)
+
+    def word_offset(self, row: int, column: int, pair: int, i: int) -> int:
+        """Words from where a lane's begin to word ``i`` of a pair for a block of its filters."""
+        block = TILE_ROWS * row * self.filter_pitch + TILE_COLUMNS * column
+        if self.sparse:
+            return block + (2 * pair + i) * self.unit_words
+        return block + pair * self.unit_words + i * self.filter_pitch
 
 
 def block_counts(spec: KernelSpec) -> tuple[int, int]:
@@ -133,16 +141,26 @@ def make_numbers(spec: KernelSpec, options: ToeplitzNhwcOptions) -> ToeplitzNhwc
     stores = rows * out_row * options.chunks
     rows_of_filter = TILE_ROWS * block_rows + 1
     pitch = filter_pitch(TILE_COLUMNS * block_columns + 3)
-    pair_words = rows_of_filter * pitch
+    unit_words = rows_of_filter * pitch
+    sparse = options.matrix is Matrix.SPARSE
+    units = options.chunks * (CHUNK if sparse else CHUNK_PAIRS)
+    joined = 2 if sparse else 1
     total = spec.c // CHUNK
+    out_buffer = options.chunks * out_stride
+    pixels, filters = CHUNK * (options.buffers * buffer + 2 * out_buffer), 2 * unit_words * units
+    shared = max(pixels, filters) if options.weights is Weights.REGISTERS else pixels + filters
     return ToeplitzNhwcNumbers(
         threads=threads, parts=parts, block_rows=block_rows, block_columns=block_columns, filter_rows=rows_of_filter,
-        filter_pitch=pitch, pair_words=pair_words, filter_words=pair_words * CHUNK_PAIRS * options.chunks, rows=rows,
-        patch_columns=patch_columns, patch_row=patch_row, pitch=patch_row, chunk_stride=chunk_stride, buffer=buffer,
-        patch=options.buffers * buffer, copies=copies, copy_rounds=-(-copies // threads), span=options.columns,
-        out_row=out_row, out_pitch=out_pitch, out_stride=out_stride, out_buffer=options.chunks * out_stride, stores=stores,
-        store_rounds=-(-stores // threads), lag=TILE_ROWS * (block_rows - 1),
-        channel_groups=-(-total // options.chunks), cut=total % options.chunks > 0, total_chunks=total)
+        filter_pitch=pitch, unit_words=unit_words, filter_words=unit_words * units, rows=rows,
+        patch_columns=patch_columns, pitch=patch_row, chunk_stride=chunk_stride, buffer=buffer,
+        patch=options.buffers * buffer, copies=copies, copy_rounds=-(-copies // threads),
+        copies_cut=copies % threads > 0,
+        out_row=out_row, out_pitch=out_pitch, out_stride=out_stride, out_buffer=out_buffer, shared_elements=shared,
+        stores=stores, store_rounds=-(-stores // threads), stores_cut=stores % threads > 0,
+        lag=TILE_ROWS * (block_rows - 1),
+        channel_groups=-(-total // options.chunks), cut=total % options.chunks > 0, total_chunks=total,
+        joins=tuple(tuple(range(c, min(c + joined, block_columns))) for c in range(0, block_columns, joined)),
+        sparse=sparse)
 
 
 def registers_of(spec: KernelSpec, pairs: int, weights: Weights) -> int:

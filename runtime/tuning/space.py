@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -61,13 +62,14 @@ class Space:
 
     def configurations(self, algorithms: Sequence[str] = (), sets: Mapping[str, str] | None = None
                        ) -> tuple[Configuration, ...]:
-        """Those of the algorithms (all, where none is named), each once, every algorithm's default before its others.
+        """Those of the algorithms (all, where none is named), each once, every algorithm's default before its others, the algorithms in the
+        order of the rule.
 
         ``sets``: plan value -> list, such as ``7,14,28`` or ``1..8``; then all their combinations over the defaults, of
         the algorithms that have them. Raises ArgumentError for unknown algorithms, names and values.
         """
         found: dict[Name, Configuration] = {}
-        for row in _rows(algorithms, sets or {}):
+        for row in sorted(_rows(algorithms, sets or {}), key=self._expected):
             refusal = row.supports(self._spec(row))
             if refusal is not None:
                 found[row.name, ()] = Configuration(algorithm=row.name, values=(), reason=refusal)
@@ -76,6 +78,13 @@ class Space:
                 made = self.configuration(row, options)
                 found.setdefault(made.name, made)
         return tuple(found.values())
+
+    def _expected(self, row: Algorithm) -> float:
+        """The rule's order, so that a session cut short has timed at least what the rule would take."""
+        if row.supports(self._spec(row)) is not None:
+            return math.inf
+        made = self.configuration(row, row.defaults(self._spec(row), self.shape))
+        return math.inf if made.plan is None else row.estimate(made.plan, self.shape)
 
     def _options(self, row: Algorithm, sets: Mapping[str, str]) -> Iterable[Any]:
         default = row.defaults(self._spec(row), self.shape)

@@ -41,11 +41,14 @@ def check_drawn(count: int, check: Callable[[Case, ConvShape], None]) -> Counter
 def test_values():
     done = check_drawn(settings.drawn_on_cpu(), lambda case, shape: checks.check_kernel(
         checks.cpu_kernel(case.plan(shape=shape)), shape))
-    if done.total() >= settings.DRAWN_ON_CPU:
+    if done.total() >= settings.DRAWN_WHOLE:
         assert set(done) == {*ALGORITHMS, "auto"}
+    elif done.total() >= settings.DRAWN_ON_CPU:         # few enough that chance may leave one out
+        assert len(done) > len(ALGORITHMS) // 2
 
 
 def test_checked():
-    """A tenth as many again, every access checked."""
-    check_drawn(max(1, settings.drawn_on_cpu() // 10), lambda case, shape: checks.check_kernel(
+    """A tenth as many again, and ten at least, every access checked."""
+    count = settings.drawn_on_cpu()
+    check_drawn(max(min(10, count), count // 10), lambda case, shape: checks.check_kernel(
         checks.cpu_kernel(case.plan(shape=shape), Mode.CHECK), shape))

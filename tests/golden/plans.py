@@ -20,6 +20,8 @@ CHANNELS = {"body": "ring", "vector": 1, "columns": 2, "width": "whole", "sub_bl
             "turn_rows": 1, "copies": "cached", "block_channels": 8, "block_columns": 8, "block_rows": 1, "min_blocks": 4}
 STAGED = {"height": 7, "width": 7, "rows": 7, "planes": 32, "buffers": 1, "stage": "async", "weights": "registers",
           "vector": 8, "min_blocks": 8, "parts": "strips"}
+TOEPLITZ_NHWC = {"pairs": 2, "chunks": 4, "warps": 1, "columns": 28, "across": 1, "turn": 1, "buffers": 3, "sub_block_rows": 28,
+                 "images": 2, "weights": "registers", "matrix": "sparse"}
 TOEPLITZ = {"tiles": 4, "warp_columns": 2, "warp_rows": 1, "warp_planes": 1, "vector": 8, "store_vector": 8, "weights": "registers",
             "sub_block_rows": 128, "min_blocks": 4}
 WIDE = {"columns": 4, "vector": 4, "store_vector": 4, "span": "strips", "row_lanes": 32, "gaps": "zero_lanes",
@@ -58,6 +60,10 @@ def _staged(*epilogue: Epilogue, size: int = 3, settings: dict[str, Any], **laye
 
 def _toeplitz(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
     return plan_layer(shape, algorithm="toeplitz", epilogue=epilogue, settings={**TOEPLITZ, **values})
+
+
+def _toeplitz_nhwc(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
+    return plan_layer(shape, algorithm="toeplitz_nhwc", epilogue=epilogue, settings={**TOEPLITZ_NHWC, **values})
 
 
 def _wide(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
@@ -122,6 +128,10 @@ def plans() -> dict[str, KernelPlan]:
             ConvShape(n=8, c=6, h=14, w=14, k=6, groups=6, r=9, s=3, padding=(4, 1), dtype="bfloat16"), RELU, walk="planes",
             tiles=2, warp_columns=1, warp_planes=4, vector=2, store_vector=4, stores="staged", weights="shared", images=8,
             buffers=3),
+        "toeplitz_nhwc_5x5_sparse_float16": _toeplitz_nhwc(_depthwise(5, dtype="float16"), BIAS, chunks=2),
+        "toeplitz_nhwc_3x7_dense_bfloat16": _toeplitz_nhwc(
+            ConvShape(n=8, c=24, h=14, w=14, k=24, groups=24, r=3, s=7, padding=(1, 3), dtype="bfloat16", layout="NHWC"), RELU,
+            pairs=1, chunks=2, columns=16, across=2, turn=2, weights="shared", matrix="dense"),
     }
 
 

@@ -1,22 +1,22 @@
 // warpconv 0.1.0: toeplitz, bfloat16. Generated from templates/kernels/toeplitz.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,6,14,14 --filter 6,9,3 --padding 4,1 --groups 6 --dtype bfloat16 --epilogue relu --arch sm_90 --algorithm toeplitz \
-//     --set walk=planes --set tiles=2 --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 --set vector=2 \
-//     --set store_vector=4 --set stores=staged --set weights=shared --set sub_block_rows=128 --set height=14 \
-//     --set width=14 --set images=8 --set buffers=3 --set min_blocks=4
+//     --set walk=planes --set tiles=2 --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 \
+//     --set warp_strips=1 --set vector=2 --set way=cg --set bands_ahead=1 --set store_vector=4 --set stores=staged \
+//     --set weights=shared --set begin=shifted --set sub_block_rows=128 --set height=14 --set width=14 \
+//     --set images=8 --set buffers=3 --set min_blocks=4
 //
 // layer  x[N, 6, H, W] * w[6, 1, 9, 3] -> y[N, 6, P, Q], stride 1, padding 4,1, groups 6, bfloat16, then relu
 //        N, H, W (and so P, Q) are arguments (H at most 14; W a multiple of 2 and at most 14; P a multiple of 2; Q a multiple of 2); all else is in the text
 // plan   2 tiles of 16 x 8 outputs a warp, 1 warps a team (1 side by side, 1 stacked), 4 teams a block; planes of up to 14 x 14 whole, 8 images in turn; filter in shared, 2 elements a copy
-// cost   16 rows x 16 columns, 28 matrix instructions: 4 warp loads, 0 shuffles, 0 FMA a lane, about 60 registers (direct: 216 loads)
-// note   14 matrix instructions for 128 outputs; 12 % of their products are the filter's, the others are with zeros
-// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 24 output columns of the rows that its window touches
-// note   29248 bytes of shared memory a block
+// cost   16 rows x 16 columns, 30 matrix instructions: 4 warp loads, 0 shuffles, 0 FMA a lane, about 64 registers (direct: 216 loads)
+// note   10 matrix instructions for 128 outputs; 17 % of their products are the filter's, the others are with zeros
+// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 16 output columns of the rows that its window touches
+// note   28096 bytes of shared memory a block
 //
 // A warp makes tiles of 16 output rows by 8 columns with matrix instructions: the input as it lies in shared memory times a
-// banded matrix of the filter row, T[k][n] = w[r][k - n - 7], in blocks of eight input columns,
-// two of them to an instruction. The input rows of filter row r are those of row 0, r rows further down (in_o<rows>_b<block>);
-// row r + 8 follows row r, whose lower eight input rows it needs, too.
+// banded matrix of the filter row, T[k][n] = w[r][k - n - 5], in blocks of eight input columns,
+// of two filter rows to an instruction. The input rows of filter row r are those of row 0, r rows further down (in_r<r>_b<block>).
 constexpr int R = 9, S = 3;                     // filter rows and columns
 constexpr int PAD_TOP = 4, MARGIN = 8;          // rows and columns of a patch before the image's own of its first output
 constexpr int SPAN = 16, BAND = 16;             // output columns and rows of a team at a time
@@ -26,7 +26,7 @@ constexpr int TEAM = 32;                        // threads of a team
 constexpr int ROWS = 24, PITCH = 40;            // rows of a buffer, elements from one to the next
 constexpr int IMAGES = 8, BUFFERS = 3;          // images of a job, planes in shared memory
 constexpr int CHUNKS = 7, VECTOR = 2;           // copies of a row, elements of each
-constexpr int COPY_WORDS = 16, ROW_WORDS = 32;  // words of a padded filter row, of its two copies
+constexpr int COPY_WORDS = 12, ROW_WORDS = 24;  // words of a padded filter row, of its two copies
 constexpr int K = 6, FILTERS = 1;               // output planes of an image; of one input plane
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -54,12 +54,15 @@ extern "C" __global__ void __launch_bounds__(128, 4)
 toeplitz_9x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     __shared__ __align__(16) unsigned short patches[11520];
     __shared__ __align__(16) unsigned short outputs[800];
-    __shared__ unsigned filters[1152];
+    __shared__ unsigned filters[864];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int warp_column = warp % WARP_COLUMNS, warp_row = warp / WARP_COLUMNS % WARP_ROWS;
     const int team = warp / (WARP_COLUMNS * WARP_ROWS), member = threadIdx.x % TEAM;
     const int pair = lane % 4;                                             // of a tile's columns, in this lane's two rows
-    const int lane_column = warp_column * 16 + lane / 8 * 8;
+    // whose address it gives: of 16 rows of two filter rows; of one, and of the second of two blocks
+    const int two_rows = lane % 16 + lane / 16;
+    const int one_row = lane % 16, one_column = lane / 16 * 8;
+    const int lane_column = warp_column * 16;
     unsigned short* patch = patches + team * 2880;
     // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
     const unsigned* filter_words = filters + team * (R * ROW_WORDS) + (7 - lane / 4) % 2 * COPY_WORDS + (2 * pair + 7 - lane / 4) / 2;
@@ -92,7 +95,7 @@ toeplitz_9x3(const unsigned short* __restrict__ x, const unsigned short* __restr
         }
         // the filters of this block's planes between zeros, once from each even and once from each odd element on
         for (int i = threadIdx.x; i < WARP_PLANES * R * ROW_WORDS; i += THREADS) {
-            const int s = (i % ROW_WORDS % COPY_WORDS) * 2 + i % ROW_WORDS / COPY_WORDS - 14;
+            const int s = (i % ROW_WORDS % COPY_WORDS) * 2 + i % ROW_WORDS / COPY_WORDS - 12;
             const unsigned short* from = w + (index_t)(min(k_first + i / (R * ROW_WORDS), K - 1)) * (R * S) + i / ROW_WORDS % R * S + s;
             const unsigned low = (unsigned)s < (unsigned)S ? __ldg(from) : 0, high = (unsigned)(s + 1) < (unsigned)S ? __ldg(from + 1) : 0;
             filters[i] = low | high << 16;
@@ -111,105 +114,97 @@ toeplitz_9x3(const unsigned short* __restrict__ x, const unsigned short* __restr
             const int p_end = active ? P : 0;
 #pragma unroll 1
             for (int p_tile = warp_row * 16; p_tile < P; p_tile += BAND) {
-                const unsigned short* in = buffer + (p_tile + lane % 8) * PITCH + lane_column;
-                float4 acc_t0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                // filter row 0
-                const unsigned short* in_o0 = in;
-                unsigned in_o0_b0, in_o0_b1, in_o0_b2, in_o0_b3;
-                wc_load_matrices_4(in_o0_b0, in_o0_b1, in_o0_b2, in_o0_b3, in_o0);
-                const unsigned short* in_o8 = in + 8 * PITCH;
-                unsigned in_o8_b0, in_o8_b1, in_o8_b2, in_o8_b3;
-                wc_load_matrices_4(in_o8_b0, in_o8_b1, in_o8_b2, in_o8_b3, in_o8);
-                wc_mma_bfloat16s_16(acc_t0, in_o0_b0, in_o8_b0, in_o0_b1, in_o8_b1, filter_words[0], filter_words[4]);
-                wc_mma_bfloat16s_16(acc_t1, in_o0_b1, in_o8_b1, in_o0_b2, in_o8_b2, filter_words[0], filter_words[4]);
+                const unsigned short* in = buffer + p_tile * PITCH + lane_column;
+                float4 acc_t0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t2 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                // filter rows 0 and 1
+                const unsigned short* in_r0 = in + (two_rows) * PITCH;
+                unsigned in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low;
+                wc_load_matrices_4(in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low, in_r0);
+                wc_mma_bfloat16s_16(acc_t0, in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low, filter_words[0], filter_words[24]);
+                unsigned in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low;
+                wc_load_matrices_4(in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, in_r0 + 8);
+                wc_mma_bfloat16s_16(acc_t1, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_words[0], filter_words[24]);
+                wc_mma_bfloat16s_16(acc_t0, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_words[4], filter_words[28]);
+                unsigned in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low;
+                wc_load_matrices_4(in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, in_r0 + 16);
+                wc_mma_bfloat16s_16(acc_t2, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_words[0], filter_words[24]);
+                wc_mma_bfloat16s_16(acc_t1, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_words[4], filter_words[28]);
+                unsigned in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low;
+                wc_load_matrices_4(in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, in_r0 + 24);
+                wc_mma_bfloat16s_16(acc_t2, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_words[4], filter_words[28]);
+                // filter rows 2 and 3
+                const unsigned short* in_r2 = in + (two_rows + 2) * PITCH;
+                unsigned in_r2_b0_top, in_r2_b0_low, in_r3_b0_top, in_r3_b0_low;
+                wc_load_matrices_4(in_r2_b0_top, in_r2_b0_low, in_r3_b0_top, in_r3_b0_low, in_r2);
+                wc_mma_bfloat16s_16(acc_t0, in_r2_b0_top, in_r2_b0_low, in_r3_b0_top, in_r3_b0_low, filter_words[48], filter_words[72]);
+                unsigned in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low;
+                wc_load_matrices_4(in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low, in_r2 + 8);
+                wc_mma_bfloat16s_16(acc_t1, in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low, filter_words[48], filter_words[72]);
+                wc_mma_bfloat16s_16(acc_t0, in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low, filter_words[52], filter_words[76]);
+                unsigned in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low;
+                wc_load_matrices_4(in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, in_r2 + 16);
+                wc_mma_bfloat16s_16(acc_t2, in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, filter_words[48], filter_words[72]);
+                wc_mma_bfloat16s_16(acc_t1, in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, filter_words[52], filter_words[76]);
+                unsigned in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low;
+                wc_load_matrices_4(in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low, in_r2 + 24);
+                wc_mma_bfloat16s_16(acc_t2, in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low, filter_words[52], filter_words[76]);
+                // filter rows 4 and 5
+                const unsigned short* in_r4 = in + (two_rows + 4) * PITCH;
+                unsigned in_r4_b0_top, in_r4_b0_low, in_r5_b0_top, in_r5_b0_low;
+                wc_load_matrices_4(in_r4_b0_top, in_r4_b0_low, in_r5_b0_top, in_r5_b0_low, in_r4);
+                wc_mma_bfloat16s_16(acc_t0, in_r4_b0_top, in_r4_b0_low, in_r5_b0_top, in_r5_b0_low, filter_words[96], filter_words[120]);
+                unsigned in_r4_b1_top, in_r4_b1_low, in_r5_b1_top, in_r5_b1_low;
+                wc_load_matrices_4(in_r4_b1_top, in_r4_b1_low, in_r5_b1_top, in_r5_b1_low, in_r4 + 8);
+                wc_mma_bfloat16s_16(acc_t1, in_r4_b1_top, in_r4_b1_low, in_r5_b1_top, in_r5_b1_low, filter_words[96], filter_words[120]);
+                wc_mma_bfloat16s_16(acc_t0, in_r4_b1_top, in_r4_b1_low, in_r5_b1_top, in_r5_b1_low, filter_words[100], filter_words[124]);
+                unsigned in_r4_b2_top, in_r4_b2_low, in_r5_b2_top, in_r5_b2_low;
+                wc_load_matrices_4(in_r4_b2_top, in_r4_b2_low, in_r5_b2_top, in_r5_b2_low, in_r4 + 16);
+                wc_mma_bfloat16s_16(acc_t2, in_r4_b2_top, in_r4_b2_low, in_r5_b2_top, in_r5_b2_low, filter_words[96], filter_words[120]);
+                wc_mma_bfloat16s_16(acc_t1, in_r4_b2_top, in_r4_b2_low, in_r5_b2_top, in_r5_b2_low, filter_words[100], filter_words[124]);
+                unsigned in_r4_b3_top, in_r4_b3_low, in_r5_b3_top, in_r5_b3_low;
+                wc_load_matrices_4(in_r4_b3_top, in_r4_b3_low, in_r5_b3_top, in_r5_b3_low, in_r4 + 24);
+                wc_mma_bfloat16s_16(acc_t2, in_r4_b3_top, in_r4_b3_low, in_r5_b3_top, in_r5_b3_low, filter_words[100], filter_words[124]);
+                // filter rows 6 and 7
+                const unsigned short* in_r6 = in + (two_rows + 6) * PITCH;
+                unsigned in_r6_b0_top, in_r6_b0_low, in_r7_b0_top, in_r7_b0_low;
+                wc_load_matrices_4(in_r6_b0_top, in_r6_b0_low, in_r7_b0_top, in_r7_b0_low, in_r6);
+                wc_mma_bfloat16s_16(acc_t0, in_r6_b0_top, in_r6_b0_low, in_r7_b0_top, in_r7_b0_low, filter_words[144], filter_words[168]);
+                unsigned in_r6_b1_top, in_r6_b1_low, in_r7_b1_top, in_r7_b1_low;
+                wc_load_matrices_4(in_r6_b1_top, in_r6_b1_low, in_r7_b1_top, in_r7_b1_low, in_r6 + 8);
+                wc_mma_bfloat16s_16(acc_t1, in_r6_b1_top, in_r6_b1_low, in_r7_b1_top, in_r7_b1_low, filter_words[144], filter_words[168]);
+                wc_mma_bfloat16s_16(acc_t0, in_r6_b1_top, in_r6_b1_low, in_r7_b1_top, in_r7_b1_low, filter_words[148], filter_words[172]);
+                unsigned in_r6_b2_top, in_r6_b2_low, in_r7_b2_top, in_r7_b2_low;
+                wc_load_matrices_4(in_r6_b2_top, in_r6_b2_low, in_r7_b2_top, in_r7_b2_low, in_r6 + 16);
+                wc_mma_bfloat16s_16(acc_t2, in_r6_b2_top, in_r6_b2_low, in_r7_b2_top, in_r7_b2_low, filter_words[144], filter_words[168]);
+                wc_mma_bfloat16s_16(acc_t1, in_r6_b2_top, in_r6_b2_low, in_r7_b2_top, in_r7_b2_low, filter_words[148], filter_words[172]);
+                unsigned in_r6_b3_top, in_r6_b3_low, in_r7_b3_top, in_r7_b3_low;
+                wc_load_matrices_4(in_r6_b3_top, in_r6_b3_low, in_r7_b3_top, in_r7_b3_low, in_r6 + 24);
+                wc_mma_bfloat16s_16(acc_t2, in_r6_b3_top, in_r6_b3_low, in_r7_b3_top, in_r7_b3_low, filter_words[148], filter_words[172]);
                 // filter row 8
-                const unsigned short* in_o16 = in + 16 * PITCH;
-                unsigned in_o16_b0, in_o16_b1, in_o16_b2, in_o16_b3;
-                wc_load_matrices_4(in_o16_b0, in_o16_b1, in_o16_b2, in_o16_b3, in_o16);
-                wc_mma_bfloat16s_16(acc_t0, in_o0_b2, in_o8_b2, in_o8_b0, in_o16_b0, filter_words[8], filter_words[256]);
-                wc_mma_bfloat16s_16(acc_t1, in_o0_b3, in_o8_b3, in_o8_b1, in_o16_b1, filter_words[8], filter_words[256]);
-                wc_mma_bfloat16s_16(acc_t0, in_o8_b1, in_o16_b1, in_o8_b2, in_o16_b2, filter_words[260], filter_words[264]);
-                wc_mma_bfloat16s_16(acc_t1, in_o8_b2, in_o16_b2, in_o8_b3, in_o16_b3, filter_words[260], filter_words[264]);
-                // filter row 1
-                const unsigned short* in_o1 = in + PITCH;
-                unsigned in_o1_b0, in_o1_b1, in_o1_b2, in_o1_b3;
-                wc_load_matrices_4(in_o1_b0, in_o1_b1, in_o1_b2, in_o1_b3, in_o1);
-                const unsigned short* in_o9 = in + 9 * PITCH;
-                unsigned in_o9_b0, in_o9_b1, in_o9_b2, in_o9_b3;
-                wc_load_matrices_4(in_o9_b0, in_o9_b1, in_o9_b2, in_o9_b3, in_o9);
-                wc_mma_bfloat16s_16(acc_t0, in_o1_b0, in_o9_b0, in_o1_b1, in_o9_b1, filter_words[32], filter_words[36]);
-                wc_mma_bfloat16s_16(acc_t1, in_o1_b1, in_o9_b1, in_o1_b2, in_o9_b2, filter_words[32], filter_words[36]);
-                // filter row 2
-                const unsigned short* in_o2 = in + 2 * PITCH;
-                unsigned in_o2_b0, in_o2_b1, in_o2_b2, in_o2_b3;
-                wc_load_matrices_4(in_o2_b0, in_o2_b1, in_o2_b2, in_o2_b3, in_o2);
-                const unsigned short* in_o10 = in + 10 * PITCH;
-                unsigned in_o10_b0, in_o10_b1, in_o10_b2, in_o10_b3;
-                wc_load_matrices_4(in_o10_b0, in_o10_b1, in_o10_b2, in_o10_b3, in_o10);
-                wc_mma_bfloat16s_16(acc_t0, in_o1_b2, in_o9_b2, in_o2_b0, in_o10_b0, filter_words[40], filter_words[64]);
-                wc_mma_bfloat16s_16(acc_t1, in_o1_b3, in_o9_b3, in_o2_b1, in_o10_b1, filter_words[40], filter_words[64]);
-                wc_mma_bfloat16s_16(acc_t0, in_o2_b1, in_o10_b1, in_o2_b2, in_o10_b2, filter_words[68], filter_words[72]);
-                wc_mma_bfloat16s_16(acc_t1, in_o2_b2, in_o10_b2, in_o2_b3, in_o10_b3, filter_words[68], filter_words[72]);
-                // filter row 3
-                const unsigned short* in_o3 = in + 3 * PITCH;
-                unsigned in_o3_b0, in_o3_b1, in_o3_b2, in_o3_b3;
-                wc_load_matrices_4(in_o3_b0, in_o3_b1, in_o3_b2, in_o3_b3, in_o3);
-                const unsigned short* in_o11 = in + 11 * PITCH;
-                unsigned in_o11_b0, in_o11_b1, in_o11_b2, in_o11_b3;
-                wc_load_matrices_4(in_o11_b0, in_o11_b1, in_o11_b2, in_o11_b3, in_o11);
-                wc_mma_bfloat16s_16(acc_t0, in_o3_b0, in_o11_b0, in_o3_b1, in_o11_b1, filter_words[96], filter_words[100]);
-                wc_mma_bfloat16s_16(acc_t1, in_o3_b1, in_o11_b1, in_o3_b2, in_o11_b2, filter_words[96], filter_words[100]);
-                // filter row 4
-                const unsigned short* in_o4 = in + 4 * PITCH;
-                unsigned in_o4_b0, in_o4_b1, in_o4_b2, in_o4_b3;
-                wc_load_matrices_4(in_o4_b0, in_o4_b1, in_o4_b2, in_o4_b3, in_o4);
-                const unsigned short* in_o12 = in + 12 * PITCH;
-                unsigned in_o12_b0, in_o12_b1, in_o12_b2, in_o12_b3;
-                wc_load_matrices_4(in_o12_b0, in_o12_b1, in_o12_b2, in_o12_b3, in_o12);
-                wc_mma_bfloat16s_16(acc_t0, in_o3_b2, in_o11_b2, in_o4_b0, in_o12_b0, filter_words[104], filter_words[128]);
-                wc_mma_bfloat16s_16(acc_t1, in_o3_b3, in_o11_b3, in_o4_b1, in_o12_b1, filter_words[104], filter_words[128]);
-                wc_mma_bfloat16s_16(acc_t0, in_o4_b1, in_o12_b1, in_o4_b2, in_o12_b2, filter_words[132], filter_words[136]);
-                wc_mma_bfloat16s_16(acc_t1, in_o4_b2, in_o12_b2, in_o4_b3, in_o12_b3, filter_words[132], filter_words[136]);
-                // filter row 5
-                const unsigned short* in_o5 = in + 5 * PITCH;
-                unsigned in_o5_b0, in_o5_b1, in_o5_b2, in_o5_b3;
-                wc_load_matrices_4(in_o5_b0, in_o5_b1, in_o5_b2, in_o5_b3, in_o5);
-                const unsigned short* in_o13 = in + 13 * PITCH;
-                unsigned in_o13_b0, in_o13_b1, in_o13_b2, in_o13_b3;
-                wc_load_matrices_4(in_o13_b0, in_o13_b1, in_o13_b2, in_o13_b3, in_o13);
-                wc_mma_bfloat16s_16(acc_t0, in_o5_b0, in_o13_b0, in_o5_b1, in_o13_b1, filter_words[160], filter_words[164]);
-                wc_mma_bfloat16s_16(acc_t1, in_o5_b1, in_o13_b1, in_o5_b2, in_o13_b2, filter_words[160], filter_words[164]);
-                // filter row 6
-                const unsigned short* in_o6 = in + 6 * PITCH;
-                unsigned in_o6_b0, in_o6_b1, in_o6_b2, in_o6_b3;
-                wc_load_matrices_4(in_o6_b0, in_o6_b1, in_o6_b2, in_o6_b3, in_o6);
-                const unsigned short* in_o14 = in + 14 * PITCH;
-                unsigned in_o14_b0, in_o14_b1, in_o14_b2, in_o14_b3;
-                wc_load_matrices_4(in_o14_b0, in_o14_b1, in_o14_b2, in_o14_b3, in_o14);
-                wc_mma_bfloat16s_16(acc_t0, in_o5_b2, in_o13_b2, in_o6_b0, in_o14_b0, filter_words[168], filter_words[192]);
-                wc_mma_bfloat16s_16(acc_t1, in_o5_b3, in_o13_b3, in_o6_b1, in_o14_b1, filter_words[168], filter_words[192]);
-                wc_mma_bfloat16s_16(acc_t0, in_o6_b1, in_o14_b1, in_o6_b2, in_o14_b2, filter_words[196], filter_words[200]);
-                wc_mma_bfloat16s_16(acc_t1, in_o6_b2, in_o14_b2, in_o6_b3, in_o14_b3, filter_words[196], filter_words[200]);
-                // filter row 7
-                const unsigned short* in_o7 = in + 7 * PITCH;
-                unsigned in_o7_b0, in_o7_b1, in_o7_b2, in_o7_b3;
-                wc_load_matrices_4(in_o7_b0, in_o7_b1, in_o7_b2, in_o7_b3, in_o7);
-                const unsigned short* in_o15 = in + 15 * PITCH;
-                unsigned in_o15_b0, in_o15_b1, in_o15_b2, in_o15_b3;
-                wc_load_matrices_4(in_o15_b0, in_o15_b1, in_o15_b2, in_o15_b3, in_o15);
-                wc_mma_bfloat16s_16(acc_t0, in_o7_b0, in_o15_b0, in_o7_b1, in_o15_b1, filter_words[224], filter_words[228]);
-                wc_mma_bfloat16s_16(acc_t1, in_o7_b1, in_o15_b1, in_o7_b2, in_o15_b2, filter_words[224], filter_words[228]);
-                wc_mma_bfloat16s_8(acc_t0, in_o7_b2, in_o15_b2, filter_words[232]);
-                wc_mma_bfloat16s_8(acc_t1, in_o7_b3, in_o15_b3, filter_words[232]);
+                const unsigned short* in_r8 = in + (one_row + 8) * PITCH + one_column;
+                unsigned in_r8_b0_top, in_r8_b0_low, in_r8_b1_top, in_r8_b1_low;
+                wc_load_matrices_4(in_r8_b0_top, in_r8_b0_low, in_r8_b1_top, in_r8_b1_low, in_r8);
+                wc_mma_bfloat16s_8(acc_t0, in_r8_b0_top, in_r8_b0_low, filter_words[192]);
+                wc_mma_bfloat16s_8(acc_t1, in_r8_b1_top, in_r8_b1_low, filter_words[192]);
+                wc_mma_bfloat16s_8(acc_t0, in_r8_b1_top, in_r8_b1_low, filter_words[196]);
+                unsigned in_r8_b2_top, in_r8_b2_low, in_r8_b3_top, in_r8_b3_low;
+                wc_load_matrices_4(in_r8_b2_top, in_r8_b2_low, in_r8_b3_top, in_r8_b3_low, in_r8 + 16);
+                wc_mma_bfloat16s_8(acc_t2, in_r8_b2_top, in_r8_b2_low, filter_words[192]);
+                wc_mma_bfloat16s_8(acc_t1, in_r8_b2_top, in_r8_b2_low, filter_words[196]);
+                wc_mma_bfloat16s_8(acc_t2, in_r8_b3_top, in_r8_b3_low, filter_words[196]);
                 const int p = p_tile + lane / 4;
                 unsigned short* out = outputs + team * 200 + (p * Q + q);
-                if (q < Q) {
-                    if (p < p_end) *(unsigned*)(out) = wc_floats_to_bfloat16s(finish(acc_t0.x), finish(acc_t0.y));
-                    if (p + 8 < p_end) *(unsigned*)(out + 8 * (index_t)Q) = wc_floats_to_bfloat16s(finish(acc_t0.z), finish(acc_t0.w));
+                if (pair >= 1 && q + -2 < Q) {
+                    if (p < p_end) *(unsigned*)(out + -2) = wc_floats_to_bfloat16s(finish(acc_t0.x), finish(acc_t0.y));
+                    if (p + 8 < p_end) *(unsigned*)(out + -2 + 8 * (index_t)Q) = wc_floats_to_bfloat16s(finish(acc_t0.z), finish(acc_t0.w));
                 }
-                if (q + 8 < Q) {
-                    if (p < p_end) *(unsigned*)(out + 8) = wc_floats_to_bfloat16s(finish(acc_t1.x), finish(acc_t1.y));
-                    if (p + 8 < p_end) *(unsigned*)(out + 8 + 8 * (index_t)Q) = wc_floats_to_bfloat16s(finish(acc_t1.z), finish(acc_t1.w));
+                if (q + 6 < Q) {
+                    if (p < p_end) *(unsigned*)(out + 6) = wc_floats_to_bfloat16s(finish(acc_t1.x), finish(acc_t1.y));
+                    if (p + 8 < p_end) *(unsigned*)(out + 6 + 8 * (index_t)Q) = wc_floats_to_bfloat16s(finish(acc_t1.z), finish(acc_t1.w));
+                }
+                if (pair < 1 && q + 14 < Q) {
+                    if (p < p_end) *(unsigned*)(out + 14) = wc_floats_to_bfloat16s(finish(acc_t2.x), finish(acc_t2.y));
+                    if (p + 8 < p_end) *(unsigned*)(out + 14 + 8 * (index_t)Q) = wc_floats_to_bfloat16s(finish(acc_t2.z), finish(acc_t2.w));
                 }
             }
             // the plane leaves as one stretch

@@ -10,7 +10,7 @@ import pytest
 
 from tests import checks, reference, settings
 from warpconv.codegen.algorithms.toeplitz import supports
-from warpconv.codegen.algorithms.toeplitz_numbers import BLOCK_COLUMNS, Walk, slices_of
+from warpconv.codegen.algorithms.toeplitz_numbers import BLOCK_COLUMNS, Begin, Walk
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
@@ -59,21 +59,33 @@ def test_the_band_of_a_row_fits_its_blocks_and_needs_them_all(width, padding):
     assert made.numbers.margin % 8 == 0 <= made.numbers.offset == made.numbers.margin - padding - made.numbers.shift < 8
 
 
+@pytest.mark.parametrize("begin", list(Begin))
 @pytest.mark.parametrize("rows, width", [(1, 1), (3, 3), (7, 7), (8, 2), (9, 9), (17, 4), (31, 31)])
-def test_every_slice_is_multiplied_once_by_rows_that_are_loaded(rows, width):
-    made = toeplitz(plane(64, 3, r=rows, s=width, padding=((rows, 0), (0, width))), weights="shared")
-    numbers, loaded, done = made.numbers, set(), []
+def test_every_slice_of_every_tile_is_multiplied_once_after_its_load(rows, width, begin):
+    made = toeplitz(plane(64, 3, r=rows, s=width, padding=((rows, 0), (0, width))), weights="shared", begin=begin.value)
+    numbers, done = made.numbers, []
     for step in numbers.steps:
-        assert not loaded & set(step.offsets), "rows are loaded twice"
-        loaded.update(step.offsets)
-        for product in step.products:
-            for piece in product.slices:
-                assert {piece.row, piece.row + 8} <= loaded
-                done.append((piece.row, piece.block))
-    assert sorted(done) == [(r, b) for r in range(rows) for b in range(slices_of(made.spec))]
-    assert loaded == set(range(rows)) | set(range(8, rows + 8))
-    assert sorted(row_order(made.spec)) == list(range(rows))
-    assert [b for load in numbers.loads for b in load] == list(range(numbers.blocks))
+        loaded = []
+        for blocks, products in step.loads:
+            assert len(blocks) * len(step.rows) <= 2, "more than four matrices"
+            loaded += blocks
+            for tile, product in products:
+                assert product.rows == step.rows and tile + product.block in blocks
+                done += [(tile, row, product.block) for row in product.rows]
+        assert loaded == list(range(numbers.blocks))
+    assert sorted(done) == [(tile, row, block) for tile in range(numbers.made_tiles) for row in range(rows)
+                            for block in range(numbers.slices)]
+
+
+@pytest.mark.parametrize("padding", range(0, 9))
+@pytest.mark.parametrize("width", [1, 2, 3, 5, 7, 8, 9, 11, 13, 16])
+def test_shifted_tiles_need_as_few_blocks_as_an_even_shift_can_reach(padding, width):
+    shape = plane(64, width, r=1, padding=((0, 0), (padding, width)))
+    placed, shifted = (toeplitz(shape, begin=begin).numbers for begin in ("place", "shifted"))
+    assert placed.shift == 0 and placed.made_tiles == toeplitz(shape).options.tiles
+    reach = {-(-((-shift - padding) % 8 + 7 + width) // 8) for shift in range(0, 8, 2)}
+    assert shifted.slices == min(reach)
+    assert (shifted.shift > 0) == (shifted.slices < placed.slices) == (shifted.made_tiles > placed.made_tiles)
 
 
 @pytest.mark.parametrize("shape", [plane(8192, 7), depthwise(128, 112, 5), depthwise(96, 56, 7), depthwise(384, 14, 7),
@@ -115,6 +127,7 @@ def test_before_ampere_there_are_no_such_instructions():
     (plane(64, 5), {"vector": 3}, "vector = 3"), (plane(64, 5), {"store_vector": 4}, "store_vector = 4"),
     (plane(64, 5), {"tiles": 17}, "tiles = 17"), (plane(64, 5), {"sub_block_rows": 40}, "multiple of a band's 16"),
     (plane(64, 5), {"stores": "staged"}, "whole planes"), (depthwise(4, 14, 3), {"buffers": 1}, "buffers = 1"),
+    (depthwise(4, 14, 3), {"warp_strips": 2}, "warp_strips = 2"), (plane(64, 5), {"bands_ahead": 8}, "bands_ahead = 8"),
     (depthwise(4, 14, 3), {"tiles": 1}, "no room for 14"),
     (plane(64, 5), {"warp_planes": 4, "warp_rows": 4}, "shared memory"),
     (plane(64, 31), {"weights": "registers", "warp_columns": 1}, "registers"),
@@ -137,8 +150,9 @@ def test_whole_planes_need_their_size():
 
 def test_asynchronous_copies_are_awaited_before_they_are_read():
     """The CPU device copies at once, so that only the text can show it: wait for one's own, then for everyone's."""
-    for shape in (plane(300, 5, w=304), depthwise(8, 56, 5, n=4), depthwise(8, 14, 5, n=4)):
-        made = toeplitz(shape)
+    for shape, values in ((plane(300, 5, w=304), {}), (plane(300, 5, w=304), {"bands_ahead": 3}),
+                          (depthwise(8, 56, 5, n=4), {}), (depthwise(8, 14, 5, n=4), {})):
+        made = toeplitz(shape, **values)
         text = render(made).text
         kernel = text[text.index("__global__"):]
         wait = kernel.index("wc_copy_async_wait_but();")
@@ -146,7 +160,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
         assert kernel[wait:].split(";")[1].strip() == barrier
         assert kernel.index("copy(") < wait < kernel.index("wc_load_matrices_")
         pending = int(re.search(r"cp\.async\.wait_group (\d)", text)[1])
-        assert pending == (made.options.buffers - 2 if made.options.walk is Walk.PLANES else 0)
+        assert pending == (made.options.buffers - 2 if made.options.walk is Walk.PLANES else made.options.bands_ahead - 1)
 
 
 # ---- the emitted text, executed
@@ -160,6 +174,11 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
     (depthwise(2, 40, 9, s=31, padding=(4, 15)), {}), (plane(1, 1), {}), (depthwise(2, 1, 5, w=9), {}),
     (depthwise(6, 50, 5, n=2), {"walk": "bands", "tiles": 3, "warp_columns": 3, "warp_rows": 2, "warp_planes": 1,
                                 "sub_block_rows": 32, "stores": "direct", "store_vector": 2}),
+    (plane(70, 5, w=520), {"sub_block_rows": 64, "warp_columns": 1, "warp_strips": 4, "way": "ca", "bands_ahead": 2}),
+    (plane(150, 7, w=328), {"sub_block_rows": 128, "warp_columns": 2, "warp_strips": 2, "bands_ahead": 3}),
+    (depthwise(3, 112, 5, h=50), {"warp_columns": 1, "tiles": 14, "warp_planes": 2, "way": "ca", "begin": "place"}),
+    (depthwise(3, 72, 4, n=2), {"warp_columns": 1, "tiles": 3, "sub_block_rows": 64, "warp_planes": 2, "warp_strips": 2,
+                                "warp_rows": 2}),
     (depthwise(6, 14, 5, n=7), {"buffers": 4, "images": 3, "weights": "shared"}),
     (depthwise(6, 14, 5, n=2), {"stores": "direct", "store_vector": 2})],
     ids=lambda value: str(value) if value else "")
@@ -194,15 +213,15 @@ def test_each_input_is_read_once_and_outputs_leave_in_whole_sectors(shape):
 
 @on_the_cpu
 def test_matrices_are_read_without_conflicts():
-    """Passes over the banks, by hand, for one further band of 16 x 64 outputs of a 5x5 filter: a pass for each matrix of
-    8 rows of 16 bytes, and the copies of 16 rows, whose 16 bytes may meet those of another row; this device
-    counts zeros apart."""
+    """Passes over the banks, by hand, for one further band of 16 x 64 outputs of a 5x5 filter. Two filter rows at once: 17
+    rows of 16 bytes are three passes (a GPU takes a pass for each matrix: four), one: 16 rows of two blocks are four. And
+    the copies of 16 rows of 64 elements, whose 16 bytes may meet those of another row; this device counts zeros apart."""
     shapes = [plane(16 * bands, 5, w=64) for bands in (2, 3)]
     made = toeplitz(shapes[0], sub_block_rows=64)
     assert (made.options.tiles, made.numbers.blocks, made.numbers.threads) == (8, 10, 32)
     two, three = (checks.check_checked(made, shape)[0].shared_wavefronts for shape in shapes)
-    matrices, requests = 5 * 2 * 10, 16 * 10 // 32
-    assert matrices + 4 * requests <= three - two <= matrices + 10 * requests
+    matrices, copies = 2 * 10 * 3 + 10 // 2 * 4, 16 * 64 * 2 // 128
+    assert matrices + copies <= three - two <= matrices + 2 * copies
 
 
 @on_the_cpu

@@ -171,9 +171,56 @@ __forceinline__ void wc_mma_bfloat16s_8(float4 &c, unsigned a0, unsigned a1, uns
     wcpu_mma(c, {a0, a1, 0, 0}, {b0, 0}, 1, wc_bfloat16_to_float);
 }
 // Even columns of a lie in rows 0 to 7, odd ones in rows 8 to 15: the low and the high halves of its words.
-__forceinline__ void wc_mma_halves_pair(float4 &c, unsigned a0, unsigned a1, unsigned low_half, unsigned b0, unsigned b1) {
+__forceinline__ void wc_mma_halves_pair(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned low_half,
+                                         unsigned b0, unsigned b1) {
+    float4 c = before;
     wcpu_mma(c, {a0 & low_half, a0 & ~low_half, a1 & low_half, a1 & ~low_half}, {b0, b1}, 2, wc_half_to_float);
+    sum = c;
 }
-__forceinline__ void wc_mma_bfloat16s_pair(float4 &c, unsigned a0, unsigned a1, unsigned low_half, unsigned b0, unsigned b1) {
+__forceinline__ void wc_mma_bfloat16s_pair(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned low_half,
+                                         unsigned b0, unsigned b1) {
+    float4 c = before;
     wcpu_mma(c, {a0 & low_half, a0 & ~low_half, a1 & low_half, a1 & ~low_half}, {b0, b1}, 2, wc_bfloat16_to_float);
+    sum = c;
+}
+// The same with a without its zeros. Columns of a and rows of b come in pairs, of which rows 0 to 7 of a use the first and rows 8
+// to 15 the second: lane 4 g + t has of rows g and g + 8 the pairs 2 t and 2 t + 1 (and those 8 further), and of column g of b
+// the pairs t, t + 4, ... `words`: 4 for 16 pairs, 2 for 8.
+template <class ToFloat>
+__noinline__ void wcpu_mma_sparse(float4 &sum, const float4 &before, const unsigned (&a)[4], const unsigned (&b)[4], int words,
+                                  ToFloat to_float) {
+    const int group = wcpu_lane() / 4 * 4, column = wcpu_lane() % 4 * 8;
+    float sums[2][2] = {{before.x, before.y}, {before.z, before.w}};
+    unsigned long long rows[2][4], columns[2][2][4];
+    for (int t = 0; t < 4; ++t)
+        for (int i = 0; i < 2; ++i) {
+            rows[i][t] = __shfl_sync(0xffffffffu, a[i] | (unsigned long long)a[2 + i] << 32, group + t);
+            for (int half = 0; half < 2; ++half)
+                columns[i][half][t] = __shfl_sync(0xffffffffu, b[2 * half] | (unsigned long long)b[2 * half + 1] << 32,
+                                                  column + 4 * i + t);
+        }
+    for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 2; ++j)
+            for (int pair = 0; pair < 4 * words; ++pair) {
+                const unsigned of_a = (unsigned)(rows[i][pair % 8 / 2] >> (pair / 8 * 32 + pair % 2 * 16));
+                const unsigned of_b = (unsigned)(columns[j][pair / 8][pair % 4] >> (pair / 4 % 2 * 32 + i * 16));
+                sums[i][j] += to_float((unsigned short)of_a) * to_float((unsigned short)of_b);
+            }
+    sum.x = sums[0][0], sum.y = sums[0][1], sum.z = sums[1][0], sum.w = sums[1][1];
+}
+__forceinline__ void wc_mma_halves_sparse_32(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned a2,
+                                              unsigned a3, unsigned b0, unsigned b1, unsigned b2, unsigned b3) {
+    wcpu_mma_sparse(sum, before, {a0, a1, a2, a3}, {b0, b1, b2, b3}, 4, wc_half_to_float);
+}
+__forceinline__ void wc_mma_halves_sparse_16(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned b0,
+                                              unsigned b1) {
+    wcpu_mma_sparse(sum, before, {a0, a1, 0, 0}, {b0, b1, 0, 0}, 2, wc_half_to_float);
+}
+__forceinline__ void wc_mma_bfloat16s_sparse_32(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned a2,
+                                              unsigned a3, unsigned b0, unsigned b1, unsigned b2, unsigned b3) {
+    wcpu_mma_sparse(sum, before, {a0, a1, a2, a3}, {b0, b1, b2, b3}, 4, wc_bfloat16_to_float);
+}
+__forceinline__ void wc_mma_bfloat16s_sparse_16(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned b0,
+                                              unsigned b1) {
+    wcpu_mma_sparse(sum, before, {a0, a1, 0, 0}, {b0, b1, 0, 0}, 2, wc_bfloat16_to_float);
 }
