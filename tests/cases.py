@@ -23,6 +23,7 @@ from warpconv.codegen.spec import Epilogue, Numerics
 from .axes import AXES, ROWS, SIZES, layer_of
 
 ATTEMPTS = 24                    # random completions of an uncovered pair, of which the best is kept
+LAST_ATTEMPTS = 80               # and of a pair that was left open by those, of which the first accepted one is kept
 SIZES_EACH = 3
 # Images that a plan is tried for where none is named; the later ones are for plans that ask something of H and W
 USUAL = ((1, 99, 99), (1, 96, 96), (1, 56, 56), (1, 28, 28), (1, 14, 14), (1, 7, 7))
@@ -161,12 +162,16 @@ def _case(algorithm: str, row: Mapping[str, Any]) -> Case:
 
 
 def _cover(axes: Mapping[str, tuple], accepted: Any, seed: int) -> list[dict[str, Any]]:
-    """Rows that hold every acceptable pair of values, greedily few."""
+    """Rows that hold every acceptable pair of values, greedily few.
+
+    A pair that few completions accept (a plan value that asks much of the rest) is tried again at the end, each axis
+    then being changed in rows that were accepted before: those are far likelier to be accepted than rows drawn anew.
+    """
     rng = random.Random(seed)
     names = list(axes)
     open_pairs = {(a, i, b, j) for a, b in itertools.combinations(range(len(names)), 2)
                   for i in range(len(axes[names[a]])) for j in range(len(axes[names[b]]))}
-    rows: list[dict[str, Any]] = []
+    taken: list[list[int]] = []
     queue = sorted(open_pairs)
     rng.shuffle(queue)
     for pair in queue:
@@ -183,8 +188,19 @@ def _cover(axes: Mapping[str, tuple], accepted: Any, seed: int) -> list[dict[str
         if best is None:
             continue
         open_pairs.difference_update(_pairs(best))
-        rows.append(_row(axes, best))
-    return rows
+        taken.append(best)
+    for pair in sorted(open_pairs):
+        if pair not in open_pairs:
+            continue
+        near = rng.sample(taken, min(len(taken), LAST_ATTEMPTS // 2))
+        drawn = [[rng.randrange(len(axes[name])) for name in names] for _ in range(LAST_ATTEMPTS - len(near))]
+        for picks in ([*row] for row in (*near, *drawn)):
+            picks[pair[0]], picks[pair[2]] = pair[1], pair[3]
+            if accepted(_row(axes, picks)):
+                open_pairs.difference_update(_pairs(picks))
+                taken.append(picks)
+                break
+    return [_row(axes, picks) for picks in taken]
 
 
 def _row(axes: Mapping[str, tuple], picks: list[int]) -> dict[str, Any]:

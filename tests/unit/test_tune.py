@@ -24,9 +24,9 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.reference import reference
-from warpconv.runtime.tuning import clock, files, search, session, tune
+from warpconv.runtime.tuning import choice, clock, files, search, session, tune
 from warpconv.runtime.tuning.operands import Judge, Operands
-from warpconv.runtime.tuning.records import Outcome
+from warpconv.runtime.tuning.records import Database, Outcome
 from warpconv.runtime.tuning.space import Space, expand
 
 SMALL = ConvShape(n=2, c=2, h=11, w=21, k=2, r=3, s=2, padding=1)
@@ -406,7 +406,7 @@ def run(*arguments):
     return CliRunner().invoke(cli, ["tune", *map(str, arguments)])
 
 
-def test_the_command_times_lists_merges_and_draws(path, tmp_path):
+def test_the_command_times_lists_merges_and_draws(path, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     words = [*COMMAND, "--algorithm", "direct", "--set", "block_size_x=16,32", "--database", path]
     done = run(*words, "--plot", tmp_path / "space.svg")
@@ -417,6 +417,8 @@ def test_the_command_times_lists_merges_and_draws(path, tmp_path):
     assert layer["tried"] == {} and layer["skipped"] == sum(layer["measured"]["outcomes"].values())
     assert layer["measured"]["best"]["values"]["block_size_x"] in (16, 32, 64)
     assert "CPU device" in run("--list", "--database", path).stdout
+    assert "CPU device" not in run("--list", "--database", tmp_path / "none.json").stdout      # what is shipped
+    monkeypatch.setattr(choice, "shipped", Database)
     assert "nothing is measured" in run("--list", "--database", tmp_path / "none.json").stdout
     merged = tmp_path / "merged.json"
     assert run("--merge", path, path, "-o", merged).exit_code == 0 and merged.read_text() == path.read_text()
