@@ -7,6 +7,7 @@ reads ``plan.numbers``; the run time reads ``plan.program`` alone, so a pack nee
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Union
 
@@ -39,6 +40,7 @@ class Role(enum.Enum):
     OUTPUT = "output"
     WORKSPACE = "workspace"
     SIZE = "size"
+    INDEX = "index"     # which round of a Repeat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +60,7 @@ class Argument:
 
     @property
     def is_pointer(self) -> bool:
-        return self.role is not Role.SIZE
+        return self.role not in (Role.SIZE, Role.INDEX)
 
     @property
     def declaration(self) -> str:
@@ -67,7 +69,6 @@ class Argument:
             return f"{self.c_type} {self.name}"
         const = "" if self.role in (Role.OUTPUT, Role.WORKSPACE) else "const "
         return f"{const}{self.c_type}* __restrict__ {self.name}"
-
 
     @property
     def demand(self) -> str:
@@ -108,10 +109,12 @@ class Fill:
 class Blocks:
     """Blocks along one axis of the grid: min(limit, times * ((each * value of ``of`` + add) // per)), at least 1.
 
+    ``by`` are further sizes that the value of ``of`` is multiplied by (the pixels of a batch: of N, by P and Q).
     Without ``of`` it is min(limit, times): all that a filter's preparation can ask for, which knows no image.
     """
 
     of: Dimension | None = None
+    by: tuple[Dimension, ...] = ()
     each: int = 1
     add: int = 0
     per: int = 1
@@ -122,14 +125,16 @@ class Blocks:
     def __str__(self) -> str:
         if self.of is None:
             return str(self.times)
-        units = f"{self.each} * {self.of.value}" if self.each > 1 else self.of.value
+        units = " * ".join([str(self.each)] * (self.each > 1) + [size.value for size in (self.of, *self.by)])
         units = f"({units}{f' + {self.add}' if self.add else ''}) // {self.per}" if self.per > 1 else units
         text = f"{self.times} * {units}" if self.times > 1 else units
         return f"{text}, to whole rounds of {self.fill.blocks} blocks" if self.fill else text
 
     def count(self, shape: ConvShape | None, others: int = 1) -> int:
         """Blocks for a layer; ``others`` is the product of the other axes', for a rule that fills the GPU."""
-        units = 1 if self.of is None else (self.each * self.of.of(shape) + self.add) // self.per
+        units = 1
+        if self.of is not None:
+            units = (self.each * math.prod(size.of(shape) for size in (self.of, *self.by)) + self.add) // self.per
         if self.fill is not None:
             units = self.fill.count(self.of.of(shape), units, self.times * others)
         return max(1, min(self.limit, self.times * units))
@@ -166,25 +171,55 @@ class LibraryCall:
     operation: str
     operands: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return f"library {self.operation}({', '.join(self.operands)})"
 
-Step = Union[Launch, LibraryCall]
+
+@dataclass(frozen=True, kw_only=True)
+class Repeat:
+    """Run ``steps`` for 0, 1, .. below a size that is known only at the call (each image of a batch, say).
+
+    ``index`` names the argument (Role.INDEX) from which launches and library calls know which round it is.
+    """
+
+    of: Dimension
+    index: str
+    steps: tuple[Union[Launch, LibraryCall], ...]
+
+    def __str__(self) -> str:
+        return f"for each {self.index} < {self.of.value}: {'; '.join(map(str, self.steps))}"
+
+
+Step = Union[Launch, LibraryCall, Repeat]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extent:
+    """A size with its surroundings: each * value of ``of`` + add (the padded width of an image, say)."""
+
+    of: Dimension
+    each: int = 1
+    add: int = 0
+
+    def count(self, shape: ConvShape) -> int:
+        return self.each * self.of.of(shape) + self.add
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workspace:
-    """Memory that steps ``first_step`` to ``last_step`` share: ``bytes_each`` times the product of ``per``."""
+    """Memory that steps ``first_step`` to ``last_step`` share: ``bytes_each`` times the product of ``per``.
+
+    Steps are counted as the program lists them: a Repeat is one, and the memory stays through all its rounds.
+    """
 
     name: str
     bytes_each: int
-    per: tuple[Dimension, ...] = ()
+    per: tuple[Extent, ...] = ()
     first_step: int = 0
     last_step: int = 0
 
     def bytes_of(self, shape: ConvShape) -> int:
-        total = self.bytes_each
-        for dimension in self.per:
-            total *= dimension.of(shape)
-        return total
+        return self.bytes_each * math.prod(extent.count(shape) for extent in self.per)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +256,7 @@ class Program:
     def refusal(self, shape: ConvShape) -> str | None:
         """Why this plan cannot serve the sizes of a layer, or None."""
         for argument in self.arguments:
-            if not argument.is_pointer:
+            if argument.role is Role.SIZE:
                 value = Dimension(argument.name).of(shape)
                 if not argument.admits(value):
                     return f"this plan needs {argument.demand}, not {value}"
@@ -231,7 +266,8 @@ class Program:
     def launches(self) -> tuple[Launch, ...]:
         """All launches, those of the preparation first."""
         steps = (self.preparation.steps if self.preparation else ()) + self.steps
-        return tuple(s for s in steps if isinstance(s, Launch))
+        flat = (s for step in steps for s in (step.steps if isinstance(step, Repeat) else (step,)))
+        return tuple(s for s in flat if isinstance(s, Launch))
 
     @property
     def entries(self) -> tuple[str, ...]:

@@ -11,11 +11,11 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from .errors import ArgumentError
-from .plan import KernelPlan, LibraryCall, Launch
+from .plan import KernelPlan, LibraryCall, Launch, Repeat
 from .version import VERSION
 
 
-_STEPS = {"launch": Launch, "library": LibraryCall}
+_STEPS = {"launch": Launch, "library": LibraryCall, "repeat": Repeat}
 
 
 def encode(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, Protocol, Sequence
 
 from warpconv.codegen.errors import DeviceError
-from warpconv.codegen.plan import Launch, LibraryCall, Step, Workspace
+from warpconv.codegen.plan import Launch, LibraryCall, Repeat, Step, Workspace
 from warpconv.codegen.shape import ConvShape
 
 LibraryStep = Callable[["Executor", ConvShape, Sequence[Any]], None]
@@ -48,6 +48,11 @@ def execute(executor: Executor, steps: Sequence[Step], workspaces: Sequence[Work
 def _run_step(executor: Executor, step: Step, shape: ConvShape, memory: Mapping[str, Any]) -> None:
     if isinstance(step, Launch):
         executor.launch(step, shape, memory)
+        return
+    if isinstance(step, Repeat):
+        for number in range(step.of.of(shape)):
+            for inner in step.steps:
+                _run_step(executor, inner, shape, {**memory, step.index: number})
         return
     assert isinstance(step, LibraryCall)
     routine = LIBRARY.get((step.operation, executor.kind))

@@ -3,7 +3,7 @@
 A product of the axes would be millions of kernels; most faults need two values to meet, so pairs are what is covered.
 Each kernel then runs on several image sizes, which cost no compiling, and these too meet in pairs. The choice is made
 by a greedy search with a fixed seed, so the table is the same in every run. Pairs that no planner accepts are left out.
-The axes of each algorithm stand in tests/axes.py.
+The axes of each algorithm stand in tests/axes.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def every_value() -> tuple[Case, ...]:
 
 @functools.lru_cache(maxsize=1)
 def variants() -> tuple[Case, ...]:
-    """Every variant of every algorithm once, as tests/axes.py lists them."""
+    """Every variant of every algorithm once, as tests/axes lists them."""
     return tuple(replace(_case(algorithm, row), number=i) for i, (algorithm, row) in enumerate(
         (algorithm, row) for algorithm, rows in ROWS.items() for row in rows.variants()))
 

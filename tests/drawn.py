@@ -2,7 +2,7 @@
 
 What is drawn is written once over ``choose(sequence) -> element``: the CPU ring passes Hypothesis, which shrinks what
 fails, the GPU ring a NumPy generator, which is quick enough for thousands of layers. Algorithms of the registry without
-a row in tests/axes.py are drawn too, with their planners' own values.
+a row in tests/axes are drawn too, with their planners' own values.
 """
 
 from __future__ import annotations

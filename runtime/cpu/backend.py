@@ -100,6 +100,8 @@ class _Executor:
         argument = program.argument(name)
         if argument.role is Role.SIZE:
             return np.int32(getattr(shape, name.lower()))
+        if argument.role is Role.INDEX:
+            return np.int32(operands[name])
         writable = argument.role in (Role.OUTPUT, Role.WORKSPACE)
         output = argument.role is Role.OUTPUT
         return Buffer(name=name, array=operands[name], writable=writable, must_be_written=output,

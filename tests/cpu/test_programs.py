@@ -1,4 +1,4 @@
-"""A program of several steps on the CPU device: a prepared filter, two launches, a workspace, a library step between.
+"""A program of several steps on the CPU device: a prepared filter, launches, workspaces, and for each image a launch and a library step.
 
 The algorithm is registered for these tests alone; its one template holds three entries. It proves that the spine
 carries what later algorithms need.
@@ -17,8 +17,8 @@ import warpconv
 from tests import checks, reference, settings
 from warpconv.codegen import registry, render
 from warpconv.codegen.algorithms.base import Algorithm, layer_arguments
-from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, KernelPlan, Launch, LibraryCall, Preparation,
-                                   Program, Role, Workspace)
+from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, LibraryCall, Preparation,
+                                   Program, Repeat, Role, Workspace)
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import conv, steps
 from warpconv.runtime.cpu import Mode
@@ -36,15 +36,15 @@ prepare_filter(const float* __restrict__ w, float* __restrict__ turned) {
 }
 
 extern "C" __global__ void __launch_bounds__(64)
-gather_pixels(const float* __restrict__ x, float* __restrict__ pixels, int N, int H, int W) {
-    for (int i = blockIdx.x * 64 + threadIdx.x; i < N * H * W; i += gridDim.x * 64)
-        for (int c = 0; c < C; ++c) pixels[i * C + c] = x[(i / (H * W) * C + c) * (H * W) + i % (H * W)];
+gather_pixels(const float* __restrict__ x, float* __restrict__ pixels, int image, int H, int W) {
+    for (int i = blockIdx.x * 64 + threadIdx.x; i < H * W; i += gridDim.x * 64)
+        for (int c = 0; c < C; ++c) pixels[i * C + c] = x[(image * C + c) * (H * W) + i];
 }
 
 extern "C" __global__ void __launch_bounds__(64)
 scatter_products(const float* __restrict__ products, float* __restrict__ y, int N, int P, int Q) {
     for (int i = blockIdx.x * 64 + threadIdx.x; i < N * P * Q; i += gridDim.x * 64)
-        for (int k = 0; k < K; ++k) y[(i / (P * Q) * K + k) * (P * Q) + i % (P * Q)] = products[i * K + k];
+        for (int k = 0; k < K; ++k) y[(i / (P * Q) * K + k) * (P * Q) + i % (P * Q)] = products[i * (K + 1) + k];
 }
 """
 
@@ -60,18 +60,21 @@ def _supports(spec):
 
 def _plan(spec, options) -> KernelPlan:
     extra = tuple(Argument(name=name, role=Role.WORKSPACE, c_type="float") for name in ("turned", "pixels", "products"))
+    extra += (Argument(name="image", role=Role.INDEX, c_type="int"),)
     one = Blocks()
-    rows = Blocks(of=Dimension.H, limit=8)
-    sizes = (Dimension.N, Dimension.P, Dimension.Q)
+    pixels = Blocks(of=Dimension.P, by=(Dimension.Q,), add=63, per=64, limit=8)
+    one_image = (Extent(of=Dimension.P), Extent(of=Dimension.Q))
     program = Program(
         arguments=layer_arguments(spec) + extra,
-        steps=(Launch(entry="gather_pixels", grid=(rows, one, one), block=(64, 1, 1),
-                      arguments=("x", "pixels", "N", "H", "W")),
-               LibraryCall(operation="test_product", operands=("pixels", "turned", "products")),
-               Launch(entry="scatter_products", grid=(rows, one, one), block=(64, 1, 1),
+        steps=(Repeat(of=Dimension.N, index="image", steps=(
+                   Launch(entry="gather_pixels", grid=(pixels, one, one), block=(64, 1, 1),
+                          arguments=("x", "pixels", "image", "H", "W")),
+                   LibraryCall(operation="test_product", operands=("pixels", "turned", "products", "image")))),
+               Launch(entry="scatter_products", grid=(pixels, one, one), block=(64, 1, 1),
                       arguments=("products", "y", "N", "P", "Q"))),
-        workspaces=(Workspace(name="pixels", bytes_each=4 * spec.c, per=sizes, first_step=0, last_step=1),
-                    Workspace(name="products", bytes_each=4 * spec.k, per=sizes, first_step=1, last_step=2)),
+        workspaces=(Workspace(name="pixels", bytes_each=4 * spec.c, per=one_image),
+                    Workspace(name="products", bytes_each=4 * (spec.k + 1), per=(Extent(of=Dimension.N), *one_image),
+                              last_step=1)),
         preparation=Preparation(
             steps=(Launch(entry="prepare_filter", grid=(one, one, one), block=(64, 1, 1), arguments=("w", "turned")),),
             buffer=Workspace(name="turned", bytes_each=4 * spec.c * spec.k)))
@@ -81,9 +84,10 @@ def _plan(spec, options) -> KernelPlan:
 
 
 def _product(executor, shape, operands) -> None:
-    pixels, turned, products = (operand.view(np.float32) for operand in operands)
-    _product.calls.append(shape)
-    products[:] = (pixels.reshape(-1, shape.c) @ turned.reshape(shape.c, shape.k)).reshape(-1)
+    pixels, turned, products = (operand.view(np.float32) for operand in operands[:3])
+    _product.calls.append((shape, operands[3]))
+    rows = products.reshape(shape.n, -1, shape.k + 1)[operands[3], :, :-1]
+    rows[:] = pixels.reshape(-1, shape.c) @ turned.reshape(shape.c, shape.k)
 
 
 _product.calls = []
@@ -120,7 +124,7 @@ def test_preparation_launches_workspaces_and_a_library_step():
     kernel = warpconv.specialize(SHAPE, algorithm="test_product", device="cpu")
     assert kernel.program.entries == ("prepare_filter", "gather_pixels", "scatter_products")
     wanted.check(kernel(x, w), "weight by array")
-    assert _product.calls == [SHAPE]
+    assert _product.calls == [(SHAPE, 0), (SHAPE, 1)]
 
 
 def test_a_prepared_filter_is_used_again_and_outlives_its_array():
@@ -131,20 +135,20 @@ def test_a_prepared_filter_is_used_again_and_outlives_its_array():
     own[:] = np.nan
     for _ in range(2):
         wanted.check(kernel(x, prepared), "prepared filter")
-    assert len(_product.calls) == 2
+    assert len(_product.calls) == 2 * SHAPE.n
 
 
 def test_every_launch_checked():
     x, w, wanted = arrays()
     kernel = checks.cpu_kernel(checks.planned(SHAPE, "test_product"), Mode.CHECK)
     wanted.check(kernel(x, w), "checked")
-    assert len(kernel._backend.reports) == 3
+    assert len(kernel._backend.reports) == 1 + SHAPE.n + 1
 
 
 def test_workspace_bytes_are_the_most_alive_at_one_time():
     kernel = warpconv.specialize(SHAPE, algorithm="test_product", device="cpu")
-    pixels = SHAPE.n * SHAPE.h * SHAPE.w
-    assert kernel.workspace_bytes(SHAPE) == 4 * pixels * (SHAPE.c + SHAPE.k)
+    pixels = SHAPE.h * SHAPE.w
+    assert kernel.workspace_bytes(SHAPE) == 4 * pixels * (SHAPE.c + SHAPE.n * (SHAPE.k + 1))
 
 
 def test_any_sizes_with_one_kernel():
@@ -191,4 +195,4 @@ def test_workspaces_are_given_back_also_after_an_error():
         steps.execute(Executor(), program.steps, program.workspaces, SHAPE,
                       {"turned": np.zeros(15, np.float32), "x": None, "y": None})
     assert sorted(given) == ["pixels", "products"]
-    assert dict(taken) == {"pixels": 2 * 63 * 12, "products": 2 * 63 * 20}
+    assert dict(taken) == {"pixels": 63 * 12, "products": 2 * 63 * 24}

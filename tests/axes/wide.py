@@ -1,0 +1,78 @@
+"""How the tests cover ``wide``."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Iterable, Mapping
+
+from .common import DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
+
+WIDE_CHANNELS = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (5, 5, 5), (2, 6, 2), (4, 4, 2), (6, 4, 2))
+WIDE_AXES: Mapping[str, tuple] = {
+    "filter": ((1, 1), (2, 2), (3, 3), (5, 5), (7, 7), (2, 7), (6, 3), (1, 17), (17, 1), (9, 9), (13, 13)),
+    "channels": WIDE_CHANNELS, "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 2), (2, 1), 3),
+    "dilation": (1, 2, (2, 1)), "dtype": DTYPES, "columns": (1, 2, 4, 8), "vector": (1, 2, 4, 8),
+    "store_vector": (1, 8),
+    "span": (("strips", 32), ("packed", 4), ("packed", 7), ("packed", 14), ("packed", 32)),
+    "gaps": ("zero_lanes", "select"), "edges": ("interior", "guarded"), "sub_block_rows": (1, 3, 7, 16, 56),
+    "ahead": ((1, 1), (2, 1), (2, 2), (3, 1), (4, 2)), "weights": ("registers", "shared", "constant"),
+    "loads": ("registers", "async", "cached"), "pipeline": ("paired", "copied"), "tap_rows": ("all", "needed"),
+    "warps": ((1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 4), (2, 2, 2))}
+
+
+def wide_values(row: Row) -> dict[str, Any]:
+    values = {name: row[name] for name in ("columns", "vector", "gaps", "edges", "sub_block_rows", "weights", "loads",
+                                           "pipeline", "tap_rows")}
+    values.update(zip(("warp_columns", "warp_rows", "warp_planes"), row["warps"]))
+    values.update(zip(("span", "row_lanes"), row["span"]), store_vector=min(row["store_vector"], row["columns"]))
+    values.update(zip(("rows_ahead", "turn_steps"), row["ahead"]))
+    return values
+
+
+def wide_layer(choose: Choose) -> dict[str, Any]:
+    """Planes and depthwise layers; some with two and three channels a group."""
+    groups, channels = choose((1, 1, 2, 3, 5, 8)), choose((1, 1, 1, 1, 2, 3))
+    return {"c": groups * channels, "k": groups * choose((1, 1, 1, 2, 3)), "groups": groups, "layout": "NCHW",
+            "r": choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 11)), "s": choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 12)),
+            "dtype": choose(DTYPES)}
+
+
+def wide_draw(choose: Choose, layer: Row) -> dict[str, Any]:
+    """Mostly what the planner takes, else other sub-blocks, pipelines and ways to load."""
+    loads, ahead = choose((("registers", 1), ("registers", 1), ("async", 1), ("cached", 2))), choose((2, 4))
+    loads, turn = loads
+    return choose(({}, {}, {"sub_block_rows": choose((1, 2, 5, 16, 40)), "rows_ahead": ahead, "turn_steps": turn,
+                            "loads": loads, "pipeline": choose(("paired", "copied")), "warp_planes": 1,
+                            "edges": choose(("interior", "guarded")), "warp_rows": choose((1, 2, 3)),
+                            "weights": choose(("registers", "shared")) if layer["c"] == layer["groups"] else "shared"}))
+
+
+def wide_variants() -> Iterable[Row]:
+    """Way of loading x where the weights are x how rows lie on the lanes, in every type; several channels."""
+    spans = ((("strips", 32), "zero_lanes", 4), (("packed", 16), "zero_lanes", 4), (("packed", 16), "select", 2))
+    kinds = itertools.product(WIDE_AXES["loads"], WIDE_AXES["weights"], spans)
+    for i, (loads, weights, (span, gaps, columns)) in enumerate(kinds):
+        yield dict(filter=((3, 3), (5, 4), (2, 7))[i % 3], padding=("same", ((2, 0), (1, 3)), "large")[i // 2 % 3],
+                   channels=(1, 1, 1) if weights == "constant" else ((3, 3, 3), (2, 6, 2))[i % 2],
+                   epilogue=EPILOGUES[i % 5], stride=(1, 1, 2, (2, 1))[i % 4], dilation=(1, (2, 1), 1)[i // 3 % 3],
+                   dtype="float32" if weights == "constant" else DTYPES[i % 3], columns=columns, vector=2,
+                   store_vector=1, span=span, gaps=gaps, edges=("interior", "guarded")[i // 3 % 2],
+                   sub_block_rows=(1, 7, 16)[i % 3],
+                   ahead=(2, 1 if loads == "registers" else 1 + i % 2), weights=weights, loads=loads,
+                   pipeline=("paired", "copied")[i % 2], tap_rows="all", warps=WIDE_AXES["warps"][i % 5])
+    for i, dtype in enumerate(DTYPES):
+        yield dict(filter=(3, 3), padding="large", channels=((4, 4, 2), (6, 4, 2), (2, 2, 1))[i], epilogue=(BIAS, RELU),
+                   stride=(1, 2, 1)[i], dilation=(1, 1, 2)[i], dtype=dtype, columns=2, vector=2, store_vector=1,
+                   span=spans[i][0], gaps=spans[i][1], edges="guarded", sub_block_rows=5, ahead=(1, 1),
+                   weights="shared", loads="registers", pipeline="paired", tap_rows="all", warps=(1, 2, 1))
+        yield dict(filter=(5, 5), padding="same", channels=(1, 1, 1), epilogue=(), stride=1, dilation=1, dtype=dtype,
+                   columns=4, vector=4, store_vector=2, span=("strips", 32), gaps="zero_lanes", edges="interior",
+                   sub_block_rows=7, ahead=(2, 1), weights="registers", loads=WIDE_AXES["loads"][i], pipeline="paired",
+                   tap_rows="needed", warps=(1, 2, 1))
+
+
+WIDE_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 56, 70),
+                                   "w": (1, 7, 8, 14, 16, 28, 33, 56, 96, 130, 136, 264, 272, 520)}
+
+
+ROWS = Rows(WIDE_AXES, wide_values, wide_draw, wide_layer, sizes=WIDE_SIZES, variants=wide_variants)
