@@ -7,7 +7,7 @@ a row in tests/axes are drawn too, with their planners' own values.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable
 
 import hypothesis.strategies as st
 import numpy as np
@@ -17,7 +17,8 @@ from warpconv.codegen.errors import ShapeError, UnsupportedSpec
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
 
-from .axes import BIAS, RELU, ROWS, Choose
+from .axes import ROWS
+from .axes.common import BIAS, RELU, Choose
 from .cases import Case, Numerics
 
 LARGEST_SIDE = 130

@@ -9,7 +9,6 @@ understood for every algorithm, and those that are left out have the layer's def
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Mapping, Sequence
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, Iterable, Mapping
 
-from .common import DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
+from .common import BIAS, DTYPES, EPILOGUES, PADDINGS, RELU, Choose, Row, Rows
 
 WIDE_CHANNELS = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (5, 5, 5), (2, 6, 2), (4, 4, 2), (6, 4, 2))
 WIDE_AXES: Mapping[str, tuple] = {
