@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .algorithms import channels, direct, im2win_basic, reuse, staged, toeplitz, toeplitz_nhwc, wide
+from .algorithms import channels, direct, im2col, im2win_basic, reuse, staged, toeplitz, toeplitz_nhwc, wide
 from .algorithms.base import Algorithm
 from .errors import ArgumentError
 
 ALGORITHMS: dict[str, Algorithm] = {row.name: row for row in (
     reuse.ALGORITHM, wide.ALGORITHM, staged.ALGORITHM, toeplitz.ALGORITHM, toeplitz_nhwc.ALGORITHM, channels.ALGORITHM,
-    im2win_basic.ALGORITHM,
+    im2col.ALGORITHM, im2win_basic.ALGORITHM,
     direct.ALGORITHM)}
 
 

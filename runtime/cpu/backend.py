@@ -89,6 +89,11 @@ class _Executor:
 
     def __init__(self, backend: CpuBackend):
         self._backend = backend
+        self._written: list[np.ndarray] = []
+
+    def wrote(self, array: np.ndarray) -> None:
+        """A library step has written an output, which later launches may read."""
+        self._written.append(array)
 
     def launch(self, step: Launch, shape: ConvShape, operands: Mapping[str, Any]) -> None:
         program, compiled = self._backend.program, self._backend.compiled
@@ -109,7 +114,8 @@ class _Executor:
         array = operands[name]
         if argument.role is Role.WORKSPACE and argument.c_type in _ELEMENTS:
             array = array.view(_ELEMENTS[argument.c_type])      # accesses are checked by element
-        return Buffer(name=name, array=array, writable=writable, must_be_written=output, initialised=not output)
+        return Buffer(name=name, array=array, writable=writable, must_be_written=output,
+                      initialised=not output or any(array is one for one in self._written))
 
     def allocate(self, workspace: Workspace, nbytes: int) -> np.ndarray:
         """Memory full of NaN, of every floating-point type."""
