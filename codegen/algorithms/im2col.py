@@ -127,7 +127,7 @@ def plan(spec: KernelSpec, options: Im2colOptions) -> KernelPlan:
         spec=spec, options=options, numbers=numbers, program=program, templates=("im2col.cu.jinja",),
         phrase=f"{what}; one matrix product by cuBLAS (NumPy on the CPU device)",
         notes=_notes(spec, lowered, whole),
-        cost=Cost(unit="32 elements of the columns", warp_loads=1 if lowered else 0, shuffles=0, fma=0,
+        cost=Cost(unit="warp of the columns", warp_loads=1 if lowered else 0, shuffles=0, fma=0,
                   registers=REGISTERS, direct_loads=1))
 
 
