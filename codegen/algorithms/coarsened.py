@@ -57,7 +57,8 @@ def plan(spec: KernelSpec, options: CoarsenedOptions) -> KernelPlan:
     registers = 40 + 2 * sums
     numbers = slides.numbers_of(
         spec, registers=registers, threads=tile * block_rows, outputs=(height, width), global_reads=tile * tile,
-        staged=(tile, tile), bank=slides.bank_elements(spec), k_tile=options.k_tile, sums=sums)
+        staged=(tile, tile), bank=slides.bank_elements(spec), k_tile=options.k_tile,
+        rows=options.outputs, row_loads=slides.ROW_READS)
     numbers = CoarsenedNumbers(**vars(numbers), block_rows=block_rows, clamped=block_rows * options.outputs > height)
     filters = f" of {options.k_tile} filters" if options.k_tile > 1 else ""
     warps = -(-tile * block_rows // 32)
@@ -101,8 +102,8 @@ def _outputs_refusal(spec: KernelSpec, options: CoarsenedOptions, height: int) -
 def space(spec: KernelSpec) -> Iterable[CoarsenedOptions]:
     return [CoarsenedOptions(tile=tile, walk=walk, outputs=outputs, k_tile=k_tile)
             for tile in slides.tiles_worth_trying(spec, lambda tile: slides.input_tile_refusal(spec, tile))
-            for walk in (1, 2, 4, 8) for outputs in (1, 2, 3, 4, 5, 6, 8) if outputs <= slides.outputs_of(spec, tile)[0]
-            for k_tile in (1, 2, 4, 8) if slides.k_tile_refusal(spec, k_tile, outputs) is None]
+            for walk in (1, 2, 4, 8) for outputs in (1, 2, 3, 4, 5, 6, 8)
+            if outputs == _needed(slides.outputs_of(spec, tile)[0], outputs) for k_tile in (1, 2, 4, 8) if slides.k_tile_refusal(spec, k_tile, outputs) is None]
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:

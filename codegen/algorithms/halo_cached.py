@@ -50,12 +50,13 @@ def plan(spec: KernelSpec, options: HaloCachedOptions) -> KernelPlan:
     numbers = slides.numbers_of(
         spec, registers=registers, threads=tile * tile, outputs=(tile, tile), staged=staged,
         global_reads=math.prod(staged) + slides.halo_reads(spec, tile), bank=slides.bank_elements(spec),
-        k_tile=options.k_tile, sums=options.k_tile)
+        k_tile=options.k_tile)
     numbers = HaloNumbers(**vars(numbers), center=slides.centers(spec))
-    loads = math.prod(spec.stride) + _halo_requests(spec, tile)
+    warps = -(-tile * tile // 32)
+    loads = -(-spec.channels * (warps * math.prod(spec.stride) + _halo_requests(spec, tile, warps)) // warps)
     filters = f", {options.k_tile} filters at a time" if options.k_tile > 1 else ""
     return slides.finished(
-        spec, options, numbers, block=(tile, tile), unit="a warp's part of a tile", warp_loads=spec.channels * loads,
+        spec, options, numbers, block=(tile, tile), unit="a warp's part of a tile", warp_loads=loads,
         fma=taps * spec.channels * options.k_tile, registers=registers,
         phrase=f"one thread per output of a tile of {tile} x {tile}{filters}, whose own part of the image is in shared memory "
                f"and {100 * slides.halo_share(spec, tile):.1f} % of its reads outside; the filter bank in constant memory")
@@ -69,9 +70,9 @@ def _shared_refusal(spec: KernelSpec, tile: int) -> str | None:
             f"than the {slides.SHARED_LIMIT} of shared memory")
 
 
-def _halo_requests(spec: KernelSpec, tile: int) -> int:
-    """Loads of halo cells that a warp makes for one channel, on the average over a block's warps, rounded up."""
-    (center_h, center_w), warps = slides.centers(spec), -(-tile * tile // 32)
+def _halo_requests(spec: KernelSpec, tile: int, warps: int) -> int:
+    """Loads of halo cells that a block's warps make for one channel."""
+    center_h, center_w = slides.centers(spec)
     requests = 0
     for warp in range(warps):
         lanes = [divmod(thread, tile) for thread in range(32 * warp, min(32 * warp + 32, tile * tile))]
@@ -82,7 +83,7 @@ def _halo_requests(spec: KernelSpec, tile: int) -> int:
             requests += spec.s if above_or_below else sum(
                 any(not 0 <= column * spec.stride[1] + s * spec.dilation[1] - center_w < tile * spec.stride[1]
                     for column in columns) for s in range(spec.s))
-    return -(-requests // warps)
+    return requests
 
 
 def space(spec: KernelSpec) -> Iterable[HaloCachedOptions]:

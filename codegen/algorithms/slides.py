@@ -21,7 +21,10 @@ from .staged_numbers import multiprocessors
 TILES = (32, 16, 8, 4)        # sides of a tile, the largest being a block's 1024 threads
 CONSTANT_LIMIT = 64 * 1024    # constant memory of a module, bytes
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
-UNROLLED_TAPS = 256           # FMAs up to which a loop over taps is unrolled
+UNROLLED_TAPS = 256           # FMAs up to which the loops over taps are unrolled
+ROW_LOADS = 16                # and beyond it, loads of a filter row from global memory: guarded, and all under way at once
+ROW_READS = 64                # and reads of it from shared memory
+MOST_BLOCKS = 16              # of a multiprocessor, on every chip
 MOST_ACCUMULATORS = 16        # sums of a thread: a block of 1024 threads has 64 registers each
 SLIDES_FLOAT = 4              # bytes of an element on the slides
 
@@ -41,8 +44,8 @@ class SlideNumbers:
     outputs: tuple[int, int]         # output rows and columns of a tile
     staged: tuple[int, int]          # input rows and columns in shared memory; (0, 0) without it
     bank: int                        # elements in constant memory
-    unroll_rows: bool
-    unroll_columns: bool
+    unroll_rows: int                 # taps that the text of a loop is repeated for; 0: all
+    unroll_columns: int
     guard_rows: bool                 # some windows reach above or below the image
     guard_columns: bool
     products: int
@@ -119,13 +122,16 @@ def default_k_tile(spec: KernelSpec, most: int) -> int:
 
 
 def numbers_of(spec: KernelSpec, *, registers: int, threads: int, outputs: tuple[int, int], global_reads: int,
-               staged: tuple[int, int] = (0, 0), bank: int = 0, k_tile: int = 1, sums: int = 1) -> SlideNumbers:
-    """The numbers of a variant whose threads keep ``sums`` sums."""
+               staged: tuple[int, int] = (0, 0), bank: int = 0, k_tile: int = 1, rows: int = 1,
+               row_loads: int = ROW_LOADS) -> SlideNumbers:
+    """The numbers of a variant whose threads make ``rows`` outputs of ``k_tile`` filters; the loads of a filter row are all
+    in one piece of text up to ``row_loads`` of them."""
     taps = spec.r * spec.s
+    small = taps * rows * k_tile <= UNROLLED_TAPS
     return SlideNumbers(
-        threads=threads, min_blocks=resident_blocks(spec.arch, registers, threads), k_tile=k_tile,
-        k_tiles=spec.filters // k_tile, outputs=outputs, staged=staged, bank=bank,
-        unroll_rows=taps * sums <= UNROLLED_TAPS, unroll_columns=spec.s * sums <= UNROLLED_TAPS,
+        threads=threads, min_blocks=min(MOST_BLOCKS, resident_blocks(spec.arch, registers, threads)), k_tile=k_tile,
+        k_tiles=spec.filters // k_tile, outputs=outputs, staged=staged, bank=bank, unroll_rows=0 if small else 1,
+        unroll_columns=0 if small or spec.s * rows <= row_loads else max(1, row_loads // (2 * rows)),
         guard_rows=sum(spec.padding[0]) > 0, guard_columns=sum(spec.padding[1]) > 0,
         products=math.prod(outputs) * taps * k_tile, global_reads=global_reads)
 

@@ -40,7 +40,8 @@ def plan(spec: KernelSpec, options: TiledOptions) -> KernelPlan:
     registers = 32 if options.k_tile == 1 else 40 + 2 * options.k_tile
     numbers = slides.numbers_of(
         spec, registers=registers, threads=tile * tile, outputs=outputs, global_reads=tile * tile,
-        staged=(tile, tile), bank=slides.bank_elements(spec), k_tile=options.k_tile, sums=options.k_tile)
+        staged=(tile, tile), bank=slides.bank_elements(spec), k_tile=options.k_tile,
+        row_loads=slides.ROW_READS)
     filters = f", {options.k_tile} filters at a time" if options.k_tile > 1 else ""
     return slides.finished(
         spec, options, numbers, block=(tile, tile), unit="a warp's part of an input tile", warp_loads=spec.channels,
