@@ -28,7 +28,7 @@ def choice(spec: KernelSpec, shape: ConvShape | None, *, by_columns: bool) -> di
                 order=order)
 
 
-def space(spec: KernelSpec) -> Iterable[dict[str, Any]]:
+def space(spec: KernelSpec, by_columns: bool = False) -> Iterable[dict[str, Any]]:
     """Tiles, depths and splits worth trying."""
     for tile in TILES:
         for depth in DEPTHS:

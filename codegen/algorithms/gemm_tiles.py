@@ -29,16 +29,18 @@ WARP = 32
 SHARED_LIMIT = 99 * 1024    # bytes of a block that every architecture from sm_80 on gives
 SHARED_BEFORE_AMPERE = 48 * 1024
 MOST_SUMS = 160             # accumulators of a thread beyond which it would spill
+WINDOW_PRODUCTS, WINDOW_PAD = 8, 4      # neighbouring lanes that share a window; floats that keep them in banks apart
 TABLE_LIMIT = 4096          # products of an output whose places are listed in shared memory
 ONE_OUTPUT_SIDE = 32        # without a register tile: a block of 32 x 32 threads, as the document's
 
 
 class Order(enum.Enum):
-    """How k counts: tap by tap with the channels inside, or channel by channel with the taps inside, whose places each
-    block lists in shared memory."""
+    """How k counts, and how it is copied: tap by tap with the channels inside, a pixel a thread; channel by channel with the
+    taps inside, whose places each block lists in shared memory; the same, with neighbouring threads along a window."""
 
     TAPS = "taps"
     TABLE = "table"
+    WINDOW = "window"
 
 
 class Switch(enum.Enum):
@@ -83,6 +85,10 @@ class GemmNumbers:
     m_tiles: int
     splits: int
     stages: int
+    pixels: int             # windows a thread copies from, where neighbouring lanes share one; else 0
+    window_lanes: int
+    pixel_row: int          # floats of a product's pixels, and their padding
+    stage: int
     async_copies: bool
     registers_ahead: bool
     guard_filters: bool     # whether the last tile has fewer filters than others
@@ -111,7 +117,8 @@ def resolved(spec: KernelSpec, options: Any) -> Any:
     """``options`` with every derived value in its place; without a register tile the block is one of its own."""
     if options.micro_kernel is Switch.OFF and options.thread_m * options.thread_n != 1:
         options = replace(options, block_m=ONE_OUTPUT_SIDE, block_n=ONE_OUTPUT_SIDE, block_k=ONE_OUTPUT_SIDE, thread_m=1,
-                          thread_n=1, min_blocks=DERIVED)
+                          thread_n=1, min_blocks=DERIVED, order=k_order(spec, ONE_OUTPUT_SIDE),
+                          splits=min(options.splits, -(-spec.channels * spec.r * spec.s // ONE_OUTPUT_SIDE)))
     if options.stages == DERIVED:
         options = replace(options, stages=2 if options.prefetch is Switch.ON else 1)
     if options.min_blocks == DERIVED:
@@ -152,7 +159,11 @@ def refusal(spec: KernelSpec, options: Any) -> str | None:
         return f"stages = {options.stages} (at most 4)"
     found = _numbers(spec, options)
     if found.table and found.k_products > TABLE_LIMIT:
-        return f"order = table lists the places of {found.k_products} products (at most {TABLE_LIMIT}); order = taps does not"
+        return (f"order = {options.order.value} lists the places of {found.k_products} products (at most {TABLE_LIMIT}); "
+                "order = taps does not")
+    if options.order is Order.WINDOW and (options.block_k % WINDOW_PRODUCTS or n % WARP or n * WINDOW_PRODUCTS % threads):
+        return (f"order = window copies {WINDOW_PRODUCTS} products of {WARP} pixels at a time, which tiles of "
+                f"{options.block_k} x {n} on {threads} threads are not made of")
     if options.splits > found.k_tiles:
         return f"splits = {options.splits} of {found.k_tiles} tiles of the reduction"
     limit = SHARED_LIMIT if spec.arch.major >= 8 else SHARED_BEFORE_AMPERE
@@ -185,7 +196,8 @@ def _numbers(spec: KernelSpec, options: Any, by_columns: bool = False, guard_tap
     threads = m * n // (options.thread_m * options.thread_n)
     lanes_m, lanes_n = _lanes(options)
     vector = 4 if options.vector_loads is Switch.ON and options.thread_m % 4 == options.thread_n % 4 == 0 else 1
-    table, taps = options.order is Order.TABLE, spec.r * spec.s
+    table, taps = options.order is not Order.TAPS, spec.r * spec.s
+    pixel_row = n + WINDOW_PAD if options.order is Order.WINDOW else n
     channels = spec.channels if table else -(-spec.channels // k) * k
     products = channels * taps
     tiles = -(-products // k)
@@ -197,10 +209,11 @@ def _numbers(spec: KernelSpec, options: Any, by_columns: bool = False, guard_tap
         rows=max(1, k * n // threads), a_rounds=-(-vectors // threads), a_whole=vectors % threads == 0,
         outer=spec.s if by_columns else spec.r, inner=spec.r if by_columns else spec.s, by_columns=by_columns,
         k_channels=channels, k_products=products, k_tiles=tiles, m_tiles=-(-spec.filters // m), splits=options.splits,
-        stages=options.stages, async_copies=spec.arch.major >= 8, registers_ahead=options.prefetch is Switch.ON,
+        stages=options.stages, window_lanes=WINDOW_PRODUCTS,
+        pixels=n * WINDOW_PRODUCTS // threads if options.order is Order.WINDOW else 0, pixel_row=pixel_row, stage=k * (m + pixel_row), async_copies=spec.arch.major >= 8, registers_ahead=options.prefetch is Switch.ON,
         guard_filters=spec.filters % m != 0, guard_taps=guard_taps, guard_channels=not table and channels != spec.channels,
         guard_products=table and products % k != 0, table=table,
-        shared_bytes=4 * options.stages * k * (m + n) + listed,
+        shared_bytes=4 * options.stages * k * (m + pixel_row) + listed,
         fragments=(options.thread_m + options.thread_n) // vector, registers=_registers(options))
 
 

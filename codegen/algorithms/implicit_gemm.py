@@ -109,6 +109,8 @@ def _document(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
 
 def _tiled(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
     resolved = gemm_tiles.resolved(spec, options)
+    if resolved.order is Order.WINDOW:
+        raise UnsupportedSpec(spec, "order = window: the windows of x do not lie in one piece, im2win's do")
     gemm = gemm_tiles.numbers(spec, resolved, by_columns=False, guard_taps=_guard_taps(spec))
     arguments = layer_arguments(spec) + gemm_tiles.arguments(spec, gemm)
     split = gemm.splits > 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from . import channels, direct, reuse, staged, toeplitz, toeplitz_nhwc, wide
+from . import channels, direct, im2col, im2win_basic, reuse, staged, toeplitz, toeplitz_nhwc, wide
 from .common import DTYPES, LAYOUTS, SIZES, Row, Rows, layer_of
 
 ROWS: Mapping[str, Rows] = {
@@ -12,6 +12,8 @@ ROWS: Mapping[str, Rows] = {
     "reuse": reuse.ROWS,
     "channels": channels.ROWS,
     "direct": direct.ROWS,
+    "im2col": im2col.ROWS,
+    "im2win_basic": im2win_basic.ROWS,
     "toeplitz": toeplitz.ROWS,
     "toeplitz_nhwc": toeplitz_nhwc.ROWS,
     "staged": staged.ROWS,
