@@ -30,7 +30,7 @@ SHARED_LIMIT = 99 * 1024    # bytes of a block that every architecture from sm_8
 SHARED_BEFORE_AMPERE = 48 * 1024
 MOST_SUMS = 160             # accumulators of a thread beyond which it would spill
 WINDOW_PRODUCTS, WINDOW_PAD = 8, 4      # neighbouring lanes that share a window; floats that keep them in banks apart
-TABLE_LIMIT = 4096          # products of an output whose places are listed in shared memory
+TABLE_LIMIT = 6144          # products of an output whose places are listed in shared memory
 ONE_OUTPUT_SIDE = 32        # without a register tile: a block of 32 x 32 threads, as the document's
 
 
