@@ -40,7 +40,7 @@ def choice(spec: KernelSpec, shape: ConvShape | None, *, by_columns: bool) -> di
 
 def _order(spec: KernelSpec, depth: int, by_columns: bool) -> Order:
     """Along windows where they lie in one piece, else as channels fill tiles."""
-    if by_columns and spec.channels * spec.r * spec.s <= TABLE_LIMIT:
+    if by_columns and spec.channels * spec.r * spec.s <= TABLE_LIMIT and not gemm_tiles.far_taps(spec):
         return Order.WINDOW
     return gemm_tiles.k_order(spec, depth)
 

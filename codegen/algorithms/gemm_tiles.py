@@ -31,6 +31,8 @@ SHARED_BEFORE_AMPERE = 48 * 1024
 MOST_SUMS = 160             # accumulators of a thread beyond which it would spill
 FEW_TILES = 8               # of products: below, the way to the first of them weighs, and a third stage pays
 WINDOW_PRODUCTS, WINDOW_PAD = 8, 4      # neighbouring lanes that share a window; floats that keep them in banks apart
+MOST_FILLING = 0.125        # of a tap's channels, where taps come first
+FURTHEST_TAP = 2**15 - 1
 TABLE_LIMIT = 6144          # products of an output whose places are listed in shared memory
 ONE_OUTPUT_SIDE = 32        # without a register tile: a block of 32 x 32 threads, as the document's
 
@@ -111,7 +113,12 @@ def k_order(spec: KernelSpec, block_k: int) -> Order:
     """Taps first where the channels fill whole tiles, or nearly; else channels first, while the list of places is short."""
     filling = -spec.channels % block_k / spec.channels
     products = spec.channels * spec.r * spec.s
-    return Order.TAPS if filling <= 0.125 or products > TABLE_LIMIT else Order.TABLE
+    return Order.TAPS if filling <= MOST_FILLING or products > TABLE_LIMIT or far_taps(spec) else Order.TABLE
+
+
+def far_taps(spec: KernelSpec) -> bool:
+    """Whether a tap is further from the window's first than half a word of the list tells."""
+    return (spec.r - 1) * spec.dilation[0] > FURTHEST_TAP or (spec.s - 1) * spec.dilation[1] > FURTHEST_TAP
 
 
 def resolved(spec: KernelSpec, options: Any) -> Any:
@@ -167,6 +174,8 @@ def refusal(spec: KernelSpec, options: Any) -> str | None:
     if found.table and found.k_products > TABLE_LIMIT:
         return (f"order = {options.order.value} lists the places of {found.k_products} products (at most {TABLE_LIMIT}); "
                 "order = taps does not")
+    if found.table and far_taps(spec):
+        return f"order = {options.order.value} lists taps up to {FURTHEST_TAP} rows and columns apart; order = taps does not"
     if options.order is Order.WINDOW and (options.block_k % WINDOW_PRODUCTS or n % WARP or n * WINDOW_PRODUCTS % threads):
         return (f"order = window copies {WINDOW_PRODUCTS} products of {WARP} pixels at a time, which tiles of "
                 f"{options.block_k} x {n} on {threads} threads are not made of")
