@@ -20,7 +20,8 @@ from .study import Context, Stopped, Study
 
 STUDIES = {"variants": "bench.variants", "counts": "bench.counts", "latency": "bench.latency",
            "select": "bench.selection", "baked": "bench.baked", "steps": "bench.steps",
-           "memory_wall": "bench.memory_wall"}
+           "memory_wall": "bench.memory_wall", "paper_layers": "bench.paper_layers",
+           "twelve_layers": "bench.twelve_layers", "memory": "bench.memory", "regret": "bench.regret"}
 
 
 def study(name: str) -> Study:

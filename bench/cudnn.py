@@ -20,7 +20,7 @@ from warpconv.codegen.shape import ConvShape
 
 from .devices import NoDevice
 
-_NOT_SUPPORTED = range(3000, 4000)      # CUDNN_STATUS_NOT_SUPPORTED and its kinds
+_REFUSALS = range(2000, 4000)            # CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_NOT_SUPPORTED and their kinds
 _CROSS_CORRELATION = 1
 _FLOAT = 0
 _FORMATS = {Layout.NCHW: 0, Layout.NHWC: 1}
@@ -177,7 +177,7 @@ class Convolution:
                 _handle(), self._x.handle, self._w.handle, self._conv.handle, self._y.handle, number, byref(size))
             if status == 0:
                 found[name] = size.value
-            elif status not in _NOT_SUPPORTED:
+            elif status not in _REFUSALS:
                 raise RuntimeError(f"workspace of {name}: {message(status)}")
         return found
 
