@@ -8,7 +8,7 @@ fields, or ``<name>_reason``.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Iterable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from warpconv.codegen.errors import UnsupportedSpec, WarpconvError
 from warpconv.codegen.options import choices
@@ -77,8 +77,16 @@ def _variant(shape: ConvShape, arch: Any, variant: Variant, others: Iterable[Ent
 SAME_PLAN = "the same plan as"      # how the reason of a variant begins that is what its algorithm does by itself
 
 
-def prepare(context: Any, shapes: Mapping[str, ConvShape], variants: Iterable[Variant] = ()) -> None:
-    """Compile all that the rows still to be measured need, at once."""
+def complete(row: Mapping[str, Any], field: str = "ms") -> bool:
+    """Whether a row tells of every algorithm that there is now, and nothing in it failed."""
+    return not row.get("failed") and all(f"{name}_{field}" in row or f"{name}_reason" in row for name in ALGORITHMS)
+
+
+def prepare(context: Any, shapes: Mapping[str, ConvShape], variants: Iterable[Variant] = (), field: str = "ms") -> None:
+    """Forget rows that are not complete, and compile all that the rows still to be measured need, at once."""
+    for key in shapes:
+        if context.report.done(key) and not complete(context.report.rows[key], field):
+            del context.report.rows[key]
     pending = [shape for key, shape in shapes.items() if not context.report.done(key)]
     if not pending or context.device.trial:
         return
@@ -110,11 +118,17 @@ def hold(context: Any, layer: Layer, *, variants: Iterable[Variant] = (), steps:
         found |= {f"{entrant.name}_{key}": value for key, value in _measure(device, layer, entrant, steps).items()}
         if entrant.plan is not None:
             device.free()
+    found["failed"] = failures(found)
     times = times_of(found)
-    if found["chosen"] in times:
-        quickest = min(times, key=times.get)
-        found |= {"quickest": quickest, "ratio": times[found["chosen"]] / times[quickest]}
-    return found
+    quickest = min(times, key=times.get, default=None)
+    ratio = times[found["chosen"]] / times[quickest] if found["chosen"] in times else None
+    return found | {"quickest": quickest, "ratio": ratio}
+
+
+def failures(row: Mapping[str, Any]) -> list[str]:
+    """Who gave a wrong result or failed, for whatever reason that is not the layer's."""
+    return [name.removesuffix("_reason") for name, value in row.items()
+            if name.endswith("_reason") and str(value).startswith(("WRONG", "failed"))]
 
 
 def _measure(device: Any, layer: Layer, entrant: Entrant, steps: bool) -> dict[str, Any]:
@@ -171,7 +185,7 @@ def measured(rows: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows.values() if row["status"] == OK and row.get("shape")]
 
 
-def reasons(rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Table:
+def reasons(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> Table:
     """Who was not timed on which layers, and why."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for row in rows:
@@ -179,7 +193,9 @@ def reasons(rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Table:
             if row.get(f"{name}_reason"):
                 grouped.setdefault((name, row[f"{name}_reason"]), []).append(row["name"])
     lines = tuple((name, reason, len(layers), ", ".join(layers)) for (name, reason), layers in grouped.items())
-    return Table("Not timed", ("who", "why", "layers", "which"), lines)
+    bad = [f"{row['name']}: {name}" for row in rows for name in row.get("failed", ())]
+    return Table("Not timed", ("who", "why", "layers", "which"), lines,
+                 f"Wrong or failed: {', '.join(bad)}." if bad else "Nothing was wrong, and nothing failed.")
 
 
 def mean(values: Iterable[float]) -> float | None:

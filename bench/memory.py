@@ -9,6 +9,7 @@ from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 
 from . import contest, memory_tables, network_peers, twelve_layers
+from .devices import NoDevice
 from .harness import Layer, WrongResult, make_layer
 from .memory_tables import CUDNN_PEERS, VARIANTS
 from .network_peers import TORCH
@@ -33,7 +34,7 @@ allocator during a call, less the output; cuDNN's is the workspace that its own 
 def run(context: Context) -> None:
     chosen = twelve_layers.chosen_layers(context)
     context.expect(len(chosen))
-    contest.prepare(context, chosen, VARIANTS)
+    contest.prepare(context, chosen, VARIANTS, "held")
     for name, shape in chosen.items():
         context.row(name, lambda shape=shape: measure_layer(context, shape), kind="layer", name=name,
                     tensors=tensor_bytes(shape), **contest.shape_fields(shape), **formulas(shape))
@@ -71,7 +72,7 @@ def measure_layer(context: Context, shape: ConvShape) -> dict[str, Any]:
         found |= {f"{name}_{key}": value for key, value in fields.items()}
     del layer
     device.free()
-    return found
+    return found | {"failed": contest.failures(found)}
 
 
 def _guarded(device: Any, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def _guarded(device: Any, measure: Callable[[], dict[str, Any]]) -> dict[str, An
         return measure()
     except Exception as error:
         device.synchronize()
-        prefix = "WRONG: " if isinstance(error, WrongResult) else ""
+        prefix = "WRONG: " if isinstance(error, WrongResult) else "" if isinstance(error, NoDevice) else "failed: "
         return {"reason": f"{prefix}{type(error).__name__}: {error}".splitlines()[0][:300]}
     finally:
         device.free()

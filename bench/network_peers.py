@@ -13,11 +13,12 @@ from .cudnn import Convolution, Found, Math
 from .devices import Call, NoDevice
 from .harness import Layer, measure
 from .peers import torch_conv
-from .reference import PEER_ERRORS
+from .reference import PEER_ERRORS, WrongResult
 
 WORKSPACE_LIMIT = 24 << 30      # an algorithm of cuDNN that asks for more is not tried
 TORCH = {"torch_cudnn": "PyTorch conv2d, benchmark mode, TF32 off",
          "torch_im2col": "PyTorch conv2d without cuDNN: im2col and cuBLAS for each image"}
+_KINDS = {NoDevice: "missing", WrongResult: "WRONG"}
 _TENSOR_CORE_ERROR = PEER_ERRORS[DType.FLOAT16]     # TF32 has the digits of float16
 
 
@@ -56,7 +57,7 @@ def measure_peers(device: Any, layer: Layer, names: Iterable[str], say: Callable
             fields = _torch(device, layer, name) if name in TORCH else _cudnn(device, layer, _column(name), heard)
         except Exception as error:
             device.synchronize()
-            fields = {"reason": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
+            fields = {"reason": f"{_KINDS.get(type(error), 'failed')}: {error}".splitlines()[0][:200]}
         found |= {f"{name}_{key}": value for key, value in fields.items()}
         device.free()
     return found

@@ -54,10 +54,10 @@ def chosen_layers(context: Context) -> dict[str, ConvShape]:
 def run(context: Context) -> None:
     chosen = chosen_layers(context)
     context.expect(1 + len(chosen))
+    contest.prepare(context, chosen, VARIANTS)
     if not context.pending(chosen):
         return
-    context.report.rows.pop("ceiling/copy", None)       # a ceiling belongs to its run
-    contest.prepare(context, chosen, VARIANTS)
+    context.report.rows.pop("ceiling/copy", None)      # a ceiling belongs to its run
     context.row("ceiling/copy", lambda: peers.copy_ceiling(context.device), kind="ceiling")
     for name, shape in chosen.items():
         context.row(name, lambda shape=shape: measure_layer(context, shape), kind="layer", name=name, channels=shape.c,

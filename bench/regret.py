@@ -72,11 +72,11 @@ def judge(row: Mapping[str, Any], arch: str) -> dict[str, Any]:
     if pick not in times:
         raise NoDevice(f"select() takes {pick}, which the study did not time: "
                        f"{row.get(f'{pick}_reason', 'the study is older than the algorithm')}")
-    timed_values = row.get(f"{pick}_settings")
+    timed, now = row.get(f"{pick}_settings"), json.loads(json.dumps(candidate.plan.settings()))
     quickest = min(times, key=times.get)
     return {"layer": str(shape), "pick": pick, "pick_ms": times[pick], "quickest": quickest,
-            "quickest_ms": times[quickest], "ratio": times[pick] / times[quickest], "timed": len(times),
-            "values_differ": None if timed_values is None else timed_values != json.loads(json.dumps(candidate.plan.settings()))}
+            "quickest_ms": times[quickest], "ratio": times[pick] / times[quickest], "algorithms_timed": len(times),
+            "values_differ": None if timed is None else timed != now}
 
 
 def _shape(row: Mapping[str, Any]) -> Any:
@@ -114,9 +114,9 @@ def _shares(rows: Rows, judged: list[dict[str, Any]]) -> Table:
 def _confusions(judged: list[dict[str, Any]]) -> Table:
     wrong = [row for row in judged if row["ratio"] > NEAR]
     counted = Counter((row["pick"], row["quickest"]) for row in wrong)
-    lines = [(pick, quickest, count, max(r["ratio"] for r in wrong if (r["pick"], r["quickest"]) == (pick, quickest)))
-             for (pick, quickest), count in counted.most_common()]
-    return Table("What is taken for what", ("pick", "quickest", "layers", "worst ratio"), tuple(lines),
+    lines = tuple((*pair, count, max(row["ratio"] for row in wrong if (row["pick"], row["quickest"]) == pair))
+                  for pair, count in counted.most_common())
+    return Table("What is taken for what", ("pick", "quickest", "layers", "worst ratio"), lines,
                  "Layers whose pick is not within 10 %.")
 
 

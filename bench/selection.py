@@ -78,7 +78,7 @@ def _measure(context: Context, shape: ConvShape) -> dict[str, Any]:
 
 
 def tables(rows: Rows) -> list[Table]:
-    measured = [r for r in rows.values() if r["status"] == OK and "ratio" in r]
+    measured = [r for r in rows.values() if r["status"] == OK and r.get("ratio") is not None]
     algorithms = [name for name in ALGORITHMS if any(r.get(f"{name}_ms") is not None for r in measured)]
     columns = ("layer", "chosen", "quickest", "ratio", *(f"{a} ms" for a in algorithms), "cuDNN ms",
                "GB/s of the quickest", "TFLOP/s of the quickest",
