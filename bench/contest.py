@@ -1,8 +1,8 @@
 """A layer's contest: every algorithm of the registry, checked and timed on one layer, those that decline it by reason.
 
-The fields of a row are the same in every study that has a contest: ``layer`` in words, ``shape`` (what a ConvShape can be
-made of again), ``chosen`` (what select() takes by its estimates), and for each algorithm ``<name>_ms`` with more of its
-fields, or ``<name>_reason``.
+The fields of a row are the same in every study that has a contest: ``layer`` in words, ``shape`` (what a ConvShape can
+be made of again), ``chosen`` (what select() takes by its estimates), and for each algorithm ``<name>_ms`` with more of
+its fields, or ``<name>_reason``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import Candidate, explain, plan_layer
 from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.layers import read_layers
 
 from .devices import NoDevice
 from .harness import Layer, TooSlow, WrongResult, compile_ahead, measure, run_kernel
@@ -211,6 +212,12 @@ def ratios(rows: Iterable[Mapping[str, Any]], name: str, base: Callable[[Mapping
         ours, theirs = row.get(f"{name}_ms"), base(row)
         if ours is not None and theirs is not None:
             yield row, theirs / ours
+
+
+def layers_of(context: Any, file: str, quick: Iterable[str]) -> dict[str, ConvShape]:
+    """The layers of a shipped file by name: all, or the ``quick`` ones; small ones of their kind on a host."""
+    picked = {layer.name: layer.shape for layer in read_layers(file) if not context.quick or layer.name in quick}
+    return {name: trial(shape) if context.device.trial else shape for name, shape in picked.items()}
 
 
 def trial(shape: ConvShape) -> ConvShape:

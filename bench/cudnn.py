@@ -1,4 +1,4 @@
-"""NVIDIA's cuDNN through ctypes: every algorithm that it has for a layer with its time and workspace, and a call of one.
+"""NVIDIA's cuDNN through ctypes: every algorithm that it has for a layer, with time and workspace; a call of one.
 
 The interface is that of cudnn_cnn.h, version 9: cudnnFindConvolutionForwardAlgorithmEx, cudnnConvolutionForward.
 """

@@ -22,8 +22,8 @@ GRAPH_BELOW_MS = 0.1            # calls shorter than this are replayed as a grap
 LONGEST_S = 3.0                 # a launch that takes longer is checked and not timed
 SAMPLES = ((5.0, 20), (50.0, 10), (math.inf, 5))    # how often a call is timed that takes up to so many milliseconds
 
-__all__ = ["EPSILON", "PEER_ERRORS", "Layer", "Reference", "Timing", "TooSlow", "WrongResult", "compile_ahead", "make_layer",
-           "measure", "reference", "resources", "rotation", "run_kernel", "samples"]
+__all__ = ["EPSILON", "PEER_ERRORS", "Layer", "Reference", "Timing", "TooSlow", "WrongResult", "compile_ahead",
+           "make_layer", "measure", "reference", "resources", "rotation", "run_kernel", "samples"]
 
 
 class TooSlow(Exception):
@@ -69,7 +69,8 @@ def measure(device: Any, calls: Sequence[Call], *, repeats: int = 20, sample_ms:
     device.synchronize()
     whole_ms = 1e3 * (time.perf_counter() - start) / len(calls)
     if whole_ms > SAMPLES[-2][0] and not device.trial:
-        return _summary([device.sample([calls[i % len(calls)]], 1, 0.05) for i in range(samples(whole_ms))], 1, "events")
+        taken = [device.sample([calls[i % len(calls)]], 1, 0.05) for i in range(samples(whole_ms))]
+        return _summary(taken, 1, "events")
     repeats, sample_ms = (3, 0.0) if device.trial else (repeats, sample_ms)
     start = time.perf_counter()
     for call in calls:

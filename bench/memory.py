@@ -16,23 +16,25 @@ from .network_peers import TORCH
 from .study import Context, Study
 
 ABOUT = """
-The im2win paper's twelve layers, batch 128, float32, no padding (layer 4 with 32 and with 64 channels). MiB are 2^20 bytes.
+The im2win paper's twelve layers, batch 128, float32, no padding (layer 4 with 32 and with 64 channels). MiB are 2^20
+bytes.
 
 **How to read it.** Tensors are input, filter and output. "Planned" is what a plan says before anything runs
-(`kernel.workspace_bytes(shape)`) plus what it keeps of a prepared filter. "Held" is what the run time's pool has from the
-driver after a call from an empty pool, so its peak: a pool keeps what it was given; it rounds a block up to an eighth of its
-power of two. Each call's result was checked against float64 before its memory was read. PyTorch's memory is the peak of its
-allocator during a call, less the output; cuDNN's is the workspace that its own interface asks for.
+(`kernel.workspace_bytes(shape)`) plus what it keeps of a prepared filter. "Held" is what the run time's pool has from
+the driver after a call from an empty pool, so its peak: a pool keeps what it was given; it rounds a block up to an
+eighth of its power of two. Each call's result was checked against float64 before its memory was read. PyTorch's
+memory is the peak of its allocator during a call, less the output; cuDNN's is the workspace that its own interface
+asks for.
 
 - im2col for each image is what PyTorch runs without cuDNN; im2col of the whole batch is our plan batch=whole.
-- A saving is 1 - 1/mean(theirs/ours) over the layers, tensors included, which is how the document's own -32.8 % comes out of
-  its logs; "mean saving" is the mean of 1 - ours/theirs.
+- A saving is 1 - 1/mean(theirs/ours) over the layers, tensors included, which is how the document's own -32.8 % comes
+  out of its logs; "mean saving" is the mean of 1 - ours/theirs.
 - The document's memory is a process's, with the context in it; ours is tensors and workspace alone.
 """
 
 
 def run(context: Context) -> None:
-    chosen = twelve_layers.chosen_layers(context)
+    chosen = contest.layers_of(context, "twelve_layers", twelve_layers.QUICK)
     context.expect(len(chosen))
     contest.prepare(context, chosen, VARIANTS, "held")
     for name, shape in chosen.items():
@@ -98,8 +100,8 @@ def planned(plan: KernelPlan, shape: ConvShape) -> dict[str, int]:
 
 
 def held(device: Any, layer: Layer, plan: KernelPlan) -> dict[str, Any]:
-    """``workspace`` and ``filter`` as planned, ``held``: bytes that the run time's pool has after a call (None where the
-    device has no pool). Raises WrongResult."""
+    """``workspace`` and ``filter`` as planned, ``held``: bytes that the run time's pool has after a call (None where
+    the device has no pool). Raises WrongResult."""
     kernel = device.specialize(layer.shape, plan)
     device.free()
     before = device.held_bytes()
@@ -128,5 +130,5 @@ def _cudnn(device: Any, layer: Layer, name: str) -> dict[str, Any]:
     return {"held": found.workspace_bytes, "algorithm": found.algorithm}
 
 
-STUDY = Study("memory", "planned and measured memory of every algorithm on the twelve layers, beside im2col and cuDNN", ABOUT,
-              run, memory_tables.tables, memory_tables.plot)
+STUDY = Study("memory", "planned and measured memory of every algorithm on the twelve layers, beside im2col and cuDNN",
+              ABOUT, run, memory_tables.tables, memory_tables.plot)

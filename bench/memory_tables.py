@@ -24,8 +24,8 @@ MIB = 2**20
 def tables(rows: Rows) -> list[Table]:
     found = measured(rows)
     names = (*ALGORITHMS, *(variant.name for variant in VARIANTS), *TORCH, *CUDNN_PEERS)
-    return [_verdict(found), _comparisons(found), _totals(found), _workspaces(found), _formulas(found), _documents(found),
-            contest.reasons(found, names)]
+    return [_verdict(found), _comparisons(found), _totals(found), _workspaces(found), _formulas(found),
+            _documents(found), contest.reasons(found, names)]
 
 
 # ---- totals: tensors with what an algorithm needs besides
@@ -91,13 +91,13 @@ def _verdict(rows: list[Row]) -> Table:
     for base, claim in published.MEMORY_CLAIMS.items():
         name, value = nearest(claim, logs)
         ours = nearest(claim, here) if here else (None, None)
-        lines.append((f"im2win saves {100 * claim:.1f} % against {base}", name, 100 * value, *savings_percent(logs, base),
-                      ours[0], None if ours[1] is None else 100 * ours[1]))
+        lines.append((f"im2win saves {100 * claim:.1f} % against {base}", name, 100 * value,
+                      *savings_percent(logs, base), ours[0], None if ours[1] is None else 100 * ours[1]))
     return Table("Which comparison the document's figures are", (
-        "the document", "nearest in its logs", "its saving %", f"logs of its own base: 1 - 1/mean %", "and mean saving %",
-        "nearest here", "its saving here %"), tuple(lines),
-        "Worked out from the documents' logs and from this run. The logs' im2col is PyTorch's, for each image, in a process "
-        "with its context; where no saving here is near a claim, the nearest is still named, with its value.")
+        "the document", "nearest in its logs", "its saving %", "logs of its own base: 1 - 1/mean %",
+        "and mean saving %", "nearest here", "its saving here %"), tuple(lines),
+        "Worked out from the documents' logs and from this run. The logs' im2col is PyTorch's, for each image, in a "
+        "process with its context; where no saving here is near a claim, the nearest is still named, with its value.")
 
 
 def savings_percent(found: Mapping[str, tuple[float, float]], base: str) -> tuple[float, float]:
@@ -145,7 +145,8 @@ def _workspaces(rows: list[Row]) -> Table:
             if not plan and not actual:
                 continue
             lines.append((row["name"], name, row[f"{name}_workspace"] / MIB, row[f"{name}_filter"] / MIB,
-                          None if actual is None else actual / MIB, None if actual is None or not plan else actual / plan,
+                          None if actual is None else actual / MIB,
+                          None if actual is None or not plan else actual / plan,
                           None if actual is None else actual <= 1.125 * plan + MIB))
     return Table("Planned and held, MiB", ("layer", "algorithm", "workspace planned", "filter planned", "held",
                                            "held over planned", "as planned, rounding included"), tuple(lines),

@@ -36,8 +36,8 @@ class Column:
 
 CUDNN = (
     Column("cudnn_fp32", "cuDNN's quickest in float32 (FMA)", DType.FLOAT32, Layout.NCHW, Math.FMA),
-    Column("cudnn_fp32_lean", "cuDNN's quickest in float32 that needs no workspace", DType.FLOAT32, Layout.NCHW, Math.FMA,
-           False),
+    Column("cudnn_fp32_lean", "cuDNN's quickest in float32 that needs no workspace", DType.FLOAT32, Layout.NCHW,
+           Math.FMA, False),
     Column("cudnn_tf32", "cuDNN's quickest with TF32 allowed", DType.FLOAT32, Layout.NCHW, Math.DEFAULT),
     Column("cudnn_tf32_nhwc", "the same in NHWC", DType.FLOAT32, Layout.NHWC, Math.DEFAULT),
     Column("cudnn_fp16_nhwc", "cuDNN's quickest in float16, NHWC", DType.FLOAT16, Layout.NHWC, Math.TENSOR_OP))

@@ -1,4 +1,4 @@
-"""The eleven layers of Lu, Zhang and Wang (CLUSTER 2020) with 1 and 3 channels: every algorithm beside cuDNN and im2col."""
+"""The eleven layers of Lu, Zhang and Wang (CLUSTER 2020) with 1 and 3 channels: all algorithms, cuDNN, im2col."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any, Mapping
 
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.layers import read_layers
 
 from . import contest, network_peers, peers, published
 from .contest import Variant, mean, measured, ratios
@@ -22,37 +21,28 @@ VARIANTS = (Variant("im2col batch=image", "im2col", {"batch": "image"}),)
 PLOTTED = {"ours": "our quickest", "reuse": "reuse (the paper's kernel)", "cudnn": "cuDNN's quickest float32"}
 
 ABOUT = f"""
-Table I of the paper at 1 and at 3 input channels, batch 128, float32. The paper does not say how images are padded. Padding
-is "same" here, as in the networks that the layers are from (VGG, ResNet, GoogLeNet), whose sizes 224, 112, 56, 28 stay as
-they are from layer to layer only so; it is also the case in which the paper's direct path for edges has work to do.
+Table I of the paper at 1 and at 3 input channels, batch 128, float32. The paper does not say how images are padded.
+Padding is "same" here, as in the networks that the layers are from (VGG, ResNet, GoogLeNet), whose sizes 224, 112,
+56, 28 stay as they are from layer to layer only so; it is also the case in which the paper's direct path for edges
+has work to do.
 
-**How to read it.** Every algorithm of the registry runs with its default plan values; what declines a layer stands under
-"Not timed" with its reason. Results are checked before they are timed: the first two images and the last against float64,
-all others for being written. Times are medians by CUDA events ({SAMPLES[0][1]} samples up to {SAMPLES[0][0]:.0f} ms a call; `repeats` in the CSV), buffers
-rotate through 256 MB, calls below 0.1 ms are replayed as a CUDA graph where they can be captured. Filters are prepared once
-where an algorithm prepares them; everything else of a call is in its time.
+**How to read it.** Every algorithm of the registry runs with its default plan values; what declines a layer stands
+under "Not timed" with its reason. Results are checked before they are timed: the first two images and the last
+against float64, all others for being written. Times are medians by CUDA events ({SAMPLES[0][1]} samples up to
+{SAMPLES[0][0]:.0f} ms a call; `repeats` in the CSV), buffers rotate through 256 MB, calls below 0.1 ms are replayed
+as a CUDA graph where they can be captured. Filters are prepared once where an algorithm prepares them; everything
+else of a call is in its time.
 
-- Speedups are over GEMM-im2col as the paper has it: per image. The baseline is the quicker of PyTorch's conv2d without
-  cuDNN and our im2col with batch=image, in the same run.
+- Speedups are over GEMM-im2col as the paper has it: per image. The baseline is the quicker of PyTorch's conv2d
+  without cuDNN and our im2col with batch=image, in the same run.
 - cuDNN is the quicker of PyTorch's choice (benchmark mode, TF32 off) and cuDNN's own algorithms measured through its
   interface (float32, FMA only). "Lean" is its quickest without workspace.
 - The paper: {published.PAPER_ORIGIN}.
 """
 
 
-def layers() -> dict[str, ConvShape]:
-    """The layers by name, from the shipped file."""
-    return {layer.name: layer.shape for layer in read_layers("paper_layers")}
-
-
-def chosen_layers(context: Context) -> dict[str, ConvShape]:
-    """Those of this run: all, or the quick ones; small ones of their kind on a host."""
-    picked = {name: shape for name, shape in layers().items() if name in QUICK or not context.quick}
-    return {name: contest.trial(shape) if context.device.trial else shape for name, shape in picked.items()}
-
-
 def run(context: Context) -> None:
-    chosen = chosen_layers(context)
+    chosen = contest.layers_of(context, "paper_layers", QUICK)
     context.expect(1 + len(chosen))
     contest.prepare(context, chosen, VARIANTS)
     if not context.pending(chosen):
@@ -125,7 +115,7 @@ def _times(rows: list[dict[str, Any]], copy_gbs: float | None) -> Table:
     for row in rows:
         least = row["bytes"] / copy_gbs / 1e6 if copy_gbs else None
         best = row.get("quickest")
-        lines.append((row["name"], least, *(row.get(f"{name}_ms") for name in names), rate(row, best) if best else None))
+        lines.append((row["name"], least, *(row.get(f"{name}_ms") for name in names), best and rate(row, best)))
     return Table("Milliseconds", ("layer", "its bytes at copy speed", *names, "TFLOP/s of our quickest"), tuple(lines),
                  "Taps in the padding are counted as FLOPs.")
 
@@ -148,5 +138,5 @@ def plot(rows: Rows, figure: Any) -> None:
         axes.set(ylabel="times im2col's speed", title=f"{channels} input channel{'s' if channels > 1 else ''}")
 
 
-STUDY = Study("paper_layers", "the CLUSTER 2020 paper's eleven layers with 1 and 3 channels, beside cuDNN and im2col", ABOUT,
-              run, tables, plot)
+STUDY = Study("paper_layers", "the CLUSTER 2020 paper's eleven layers with 1 and 3 channels, beside cuDNN and im2col",
+              ABOUT, run, tables, plot)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-IM2WIN_ORIGIN = """the logs of the im2win paper's public CUDA repository (log/log_float_GPU_TFLOPS.txt and _mem.txt, the
-paper's figures 2 to 4): RTX 3090, CUDA 11.1, PyTorch 1.10; the transform is outside its timer; its times fit its TFLOP/s
-at batch 64"""
-PAPER_ORIGIN = "Lu, Zhang and Wang, CLUSTER 2020, section on multi-channel convolution: RTX 2080 Ti, CUDA 10.2, batch 128"
+IM2WIN_ORIGIN = (
+    "the logs of the im2win paper's public CUDA repository (log/log_float_GPU_TFLOPS.txt and _mem.txt, the paper's "
+    "figures 2 to 4): RTX 3090, CUDA 11.1, PyTorch 1.10; the transform is outside its timer; its times fit its TFLOP/s "
+    "at batch 64")
+PAPER_ORIGIN = "Lu, Zhang and Wang, CLUSTER 2020, multi-channel convolution: RTX 2080 Ti, CUDA 10.2, batch 128"
 
 # Mean speedups that the documents claim.
 IM2WIN_CLAIMS = {"im2col": 3.5, "cudnn": 1.1, "direct": (5.0, 155.0)}

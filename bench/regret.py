@@ -1,4 +1,4 @@
-"""What select()'s choice costs: its pick today against the quickest algorithm measured, over every layer of the studies."""
+"""What select()'s choice costs: its pick of today against the quickest algorithm measured, on all studied layers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ STUDIES = ("planes", "paper_layers", "twelve_layers", "select")
 NEAR, SHARE = 1.10, 0.90        # a pick is good within 10 % of the quickest; 90 % of the picks shall be
 
 ABOUT = f"""
-No GPU is needed: times are those of docs/results/<study>/<study>.json ({", ".join(STUDIES)}), each of an algorithm with its
-default plan values; the pick is what select() takes now, by its estimates alone (no tuning table), for the architecture that
-the study ran on. Regret is the pick's time over the quickest algorithm's, less one. A good pick is within
-{100 * (NEAR - 1):.0f} %; {100 * SHARE:.0f} % of all layers shall have one.
+No GPU is needed: times are those of docs/results/<study>/<study>.json ({", ".join(STUDIES)}), each of an algorithm
+with its default plan values; the pick is what select() takes now, by its estimates alone (no tuning table), for the
+architecture that the study ran on. Regret is the pick's time over the quickest algorithm's, less one. A good pick is
+within {100 * (NEAR - 1):.0f} %; {100 * SHARE:.0f} % of all layers shall have one.
 
-"values differ" marks a pick whose default plan values are no longer those that were timed. A layer whose pick was not timed
-(an algorithm newer than the measurement, a row that failed) and a study that is missing stand below, by name; they count
-neither way.
+"values differ" marks a pick whose default plan values are no longer those that were timed. A layer whose pick was not
+timed (an algorithm newer than the measurement, a row that failed) and a study that is missing stand below, by name;
+they count neither way.
 """
 
 
@@ -49,8 +49,8 @@ def _missing(name: str) -> dict[str, Any]:
 
 
 def _read(path: Path, name: str) -> tuple[str, list[dict[str, Any]]]:
-    """The architecture that a study ran on and its rows of layers; none where the file is missing. Raises ValueError for
-    a file of another form."""
+    """The architecture that a study ran on and its rows of layers; none where the file is missing. Raises ValueError
+    for a file of another form."""
     if not path.exists():
         return "", []
     data = json.loads(path.read_text(encoding="utf-8"))
@@ -121,11 +121,11 @@ def _confusions(judged: list[dict[str, Any]]) -> Table:
 
 
 def _layers(judged: list[dict[str, Any]]) -> Table:
-    lines = tuple((row["study"], row["name"], row["layer"], row["pick"], row["pick_ms"], row["quickest"], row["quickest_ms"],
-                   100 * (row["ratio"] - 1), row["values_differ"])
+    lines = tuple((row["study"], row["name"], row["layer"], row["pick"], row["pick_ms"], row["quickest"],
+                   row["quickest_ms"], 100 * (row["ratio"] - 1), row["values_differ"])
                   for row in sorted(judged, key=lambda row: -row["ratio"]))
-    return Table("Every layer", ("study", "name", "layer", "pick", "ms", "quickest", "its ms", "regret %", "values differ"),
-                 lines)
+    return Table("Every layer", ("study", "name", "layer", "pick", "ms", "quickest", "its ms", "regret %",
+                                 "values differ"), lines)
 
 
 def plot(rows: Rows, figure: Any) -> None:
@@ -144,5 +144,5 @@ def plot(rows: Rows, figure: Any) -> None:
         axes.legend(fontsize=7)
 
 
-STUDY = Study("regret", "select()'s pick against the quickest measured, over the layers of all studies", ABOUT, run, tables,
-              plot, needs_gpu=False)
+STUDY = Study("regret", "select()'s pick against the quickest measured, over the layers of all studies", ABOUT, run,
+              tables, plot, needs_gpu=False)

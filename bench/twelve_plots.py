@@ -9,8 +9,8 @@ from .report import OK
 from .study import Rows
 
 BARS = {"direct": "direct", "im2win_basic": "im2win_basic", "torch_im2col": "im2col + cuBLAS (PyTorch)",
-        "cudnn_fp32_lean": "cuDNN without workspace", "torch_cudnn": "cuDNN (PyTorch)", "implicit_gemm": "implicit_gemm",
-        "im2win": "im2win"}
+        "cudnn_fp32_lean": "cuDNN without workspace", "torch_cudnn": "cuDNN (PyTorch)",
+        "implicit_gemm": "implicit_gemm", "im2win": "im2win"}
 COLOURS = ("#9aa0a6", "#c58b4a", "#edae49", "#7fb069", "#2e7d4f", "#6aa6d6", "#1b4f8c", "#d1495b")
 
 

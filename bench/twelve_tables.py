@@ -1,4 +1,4 @@
-"""The tables of the study twelve_layers: what was asked for, every algorithm, ablations, steps, cuDNN, the documents."""
+"""The tables of the study twelve_layers: targets, every algorithm, ablations, steps, cuDNN, the documents."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def tables(rows: Rows) -> list[Table]:
     """All of them; one whose rows were not measured is empty or left out."""
     found = measured(rows)
     gemm = rows.get("ceiling/sgemm", {}).get("tflops")
-    return [_targets(found, gemm), _speedups(found), _rates(found, gemm), _times(found), _ablations(found), _steps(found),
-            _cudnn(found), _documents(found),
+    return [_targets(found, gemm), _speedups(found), _rates(found, gemm), _times(found), _ablations(found),
+            _steps(found), _cudnn(found), _documents(found),
             contest.reasons(found, (*ALGORITHMS, *(variant.name for variant in VARIANTS), *REMARKS))]
 
 
@@ -81,11 +81,11 @@ def _aims(rows: list[Row], name: str, gemm: float | None) -> list[tuple[Any, ...
     for base, must in (("im2col", OVER_IM2COL), ("lean", OVER_LEAN)):
         words, of = BASELINES[base]
         pairs = list(ratios(twelve(rows), name, of))
-        found.append(_aim(f"{name}: mean speedup over {words}", must, mean(value for _, value in pairs), pairs, len(TWELVE)))
+        found.append(_aim(f"{name}: mean speedup over {words}", must, mean(value for _, value in pairs), pairs,
+                          len(TWELVE)))
     pairs = list(ratios(rows, name, BASELINES["direct"][1]))
-    lost = [(row, value) for row, value in pairs]
-    found.append(_aim(f"{name}: never slower than direct (speedup)", 1.0, min((v for _, v in lost), default=None), pairs,
-                      len(TWELVE) + 1))
+    least = min((value for _, value in pairs), default=None)
+    found.append(_aim(f"{name}: never slower than direct (speedup)", 1.0, least, pairs, len(TWELVE) + 1))
     parts = [(row, rate(row, name) / gemm) for row in rows
              if gemm and row["name"] in SGEMM_LAYERS and rate(row, name) is not None]
     found.append(_aim(f"{name}: part of the SGEMM rate on {', '.join(SGEMM_LAYERS)}", OF_SGEMM,
@@ -115,8 +115,8 @@ def _speedups(rows: list[Row]) -> Table:
     low, high = published.IM2WIN_CLAIMS["direct"]
     return Table("Mean speedups", ("ours", "over", "mean", "least", "most", "layers", "mean with conv4",
                                    "the document's claim", "mean of the documents' logs"), tuple(lines),
-                 f"Over direct the document claims {low:g} to {high:g} times; its direct runs one launch for each image with "
-                 f"lanes along output rows.")
+                 f"Over direct the document claims {low:g} to {high:g} times; its direct runs one launch for each "
+                 f"image, with lanes along output rows.")
 
 
 def _columns(rows: list[Row]) -> list[str]:
@@ -150,11 +150,12 @@ def _ablations(rows: list[Row]) -> Table:
     means = [mean(line[i] for line in lines if line[i] is not None) for i in range(5, 11)] if lines else []
     if means:
         lines.append(("mean", None, None, None, None, *means))
-    columns = ("layer", "im2win", *(f"without {name}" for name in ABLATED), *(f"kept without {name}" for name in ABLATED),
+    columns = ("layer", "im2win", *(f"without {name}" for name in ABLATED),
+               *(f"kept without {name}" for name in ABLATED),
                *(f"the documents: kept without {name}" for name in ABLATED))
     return Table("Ablations of im2win", columns, tuple(lines),
-                 "TFLOP/s with one technique removed at a time, and the part of the full speed that is kept. The documents "
-                 "expect the micro-kernel to matter most, then vector loads, then prefetch.")
+                 "TFLOP/s with one technique removed at a time, and the part of the full speed that is kept. The "
+                 "document expects the micro-kernel to matter most, then vector loads, then prefetch.")
 
 
 def _steps(rows: list[Row]) -> Table:
@@ -208,8 +209,8 @@ def _documents(rows: list[Row]) -> Table:
                           logged["im2win"] / logged[name], _over(row, "im2win", here)))
     return Table("Beside the documents", ("layer", "what", "theirs, TFLOP/s", "here, TFLOP/s", "here over theirs",
                                           "their im2win over it", "our im2win over it"), tuple(lines),
-                 "Theirs: an RTX 3090, the transform not timed. Here: this run's device, the transform in the time; im2col "
-                 "and cuDNN as PyTorch runs them, as in theirs.")
+                 "Theirs: an RTX 3090, the transform not timed. Here: this run's device, the transform in the time; "
+                 "im2col and cuDNN as PyTorch runs them, as in theirs.")
 
 
 def _over(row: Row, name: str, base: str) -> float | None:

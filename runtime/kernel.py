@@ -157,7 +157,7 @@ class Kernel:
         return self.program.workspace_bytes(shape)
 
     def only(self, step: int | None) -> Kernel:
-        """This kernel's code for one step of its program alone, or (None) for the preparation of its filter: to time it.
+        """This kernel's code for one step of its program alone, or (None) for its filter's preparation: to time it.
 
         A workspace that another step would have filled holds whatever memory the pool gives. Raises ArgumentError where
         the program has no such step.
@@ -165,7 +165,8 @@ class Kernel:
         program, preparation = self.program, self.program.preparation
         if step is None:
             if preparation is None or not preparation.steps:
-                raise ArgumentError("this kernel's filters are not transformed", argument="step", hint="a step's number")
+                raise ArgumentError("this kernel's filters are not transformed", argument="step",
+                                    hint="the number of a step")
             last = len(preparation.steps) - 1
             part = replace(program, steps=preparation.steps, preparation=None,
                            workspaces=(replace(preparation.buffer, first_step=0, last_step=last),))

@@ -23,7 +23,8 @@ size_t cudnnGetVersion(void) { return 91900; }
 const char* cudnnGetErrorString(int status) { return status == 3000 ? "NOT_SUPPORTED" : "BAD"; }
 int cudnnCreate(void** h) { *h = (void*)1; return 0; }
 int cudnnSetStream(void* h, void* stream) { last_stream = stream; return 0; }
-static int make(void** d, int kind) { pool[used].kind = kind; pool[used].groups = 1; *d = &pool[used++]; ++alive; return 0; }
+static int make(void** d, int kind) {
+    pool[used].kind = kind; pool[used].groups = 1; *d = &pool[used++]; ++alive; return 0; }
 int cudnnCreateTensorDescriptor(void** d) { return make(d, 1); }
 int cudnnCreateFilterDescriptor(void** d) { return make(d, 2); }
 int cudnnCreateConvolutionDescriptor(void** d) { return make(d, 3); }
@@ -34,21 +35,25 @@ int cudnnSetTensor4dDescriptor(Descriptor* d, int order, int type, int n, int c,
     d->order = order; d->type = type; d->d[0] = n; d->d[1] = c; d->d[2] = h; d->d[3] = w; return d->kind != 1; }
 int cudnnSetFilter4dDescriptor(Descriptor* d, int type, int order, int k, int c, int r, int s) {
     d->order = order; d->type = type; d->d[0] = k; d->d[1] = c; d->d[2] = r; d->d[3] = s; return d->kind != 2; }
-int cudnnSetConvolution2dDescriptor(Descriptor* d, int ph, int pw, int u, int v, int dh, int dw, int mode, int compute) {
+int cudnnSetConvolution2dDescriptor(Descriptor* d, int ph, int pw, int u, int v, int dh, int dw, int mode,
+                                    int compute) {
     d->pad[0] = ph; d->pad[1] = pw; d->stride[0] = u; d->stride[1] = v; d->dilation[0] = dh; d->dilation[1] = dw;
     d->mode = mode; d->compute = compute; return d->kind != 3; }
 int cudnnSetConvolutionGroupCount(Descriptor* d, int groups) { d->groups = groups; return 0; }
 int cudnnSetConvolutionMathType(Descriptor* d, int math) { d->math = math; return 0; }
 int cudnnGetConvolutionForwardWorkspaceSize(void* h, void* x, void* w, Descriptor* c, void* y, int algo, size_t* size) {
     *size = algo == 6 ? 4096 : algo == 4 ? (size_t)1 << 40 : 0; return algo == 3 ? 3000 : 0; }
-static int run(Descriptor* x, const float* in, Descriptor* w, const float* f, Descriptor* c, Descriptor* y, float* out) {
+static int run(Descriptor* x, const float* in, Descriptor* w, const float* f, Descriptor* c, Descriptor* y,
+               float* out) {
     if (c->mode != 1 || c->compute != 0 || x->type != w->type || x->type != y->type || x->type || x->order) return 2000;
     int C = x->d[1], H = x->d[2], W = x->d[3], K = y->d[1], P = y->d[2], Q = y->d[3], R = w->d[2], S = w->d[3];
     int cg = C / c->groups, kg = K / c->groups;
-    for (int n = 0; n < x->d[0]; ++n) for (int k = 0; k < K; ++k) for (int p = 0; p < P; ++p) for (int q = 0; q < Q; ++q) {
+    for (int n = 0; n < x->d[0]; ++n) for (int k = 0; k < K; ++k)
+    for (int p = 0; p < P; ++p) for (int q = 0; q < Q; ++q) {
         float sum = 0;
         for (int i = 0; i < cg; ++i) for (int r = 0; r < R; ++r) for (int s = 0; s < S; ++s) {
-            int a = p * c->stride[0] + r * c->dilation[0] - c->pad[0], b = q * c->stride[1] + s * c->dilation[1] - c->pad[1];
+            int a = p * c->stride[0] + r * c->dilation[0] - c->pad[0];
+            int b = q * c->stride[1] + s * c->dilation[1] - c->pad[1];
             if (a >= 0 && a < H && b >= 0 && b < W)
                 sum += in[((n * C + k / kg * cg + i) * H + a) * W + b] * f[((k * cg + i) * R + r) * S + s];
         }
@@ -143,7 +148,8 @@ def test_a_wrong_result_of_a_peer_is_told(stand_in):
 
 
 def test_the_quickest_that_is_admitted():
-    found = [Found("Winograd", 0.5, 10, Math.FMA), Found("GEMM", 0.7, 0, Math.FMA), Found("direct", None, 0, Math.FMA, "no")]
+    found = [Found("Winograd", 0.5, 10, Math.FMA), Found("GEMM", 0.7, 0, Math.FMA),
+             Found("direct", None, 0, Math.FMA, "no")]
     assert network_peers.choose(found, network_peers.CUDNN[0]).algorithm == "Winograd"
     assert network_peers.choose(found, network_peers.CUDNN[1]).algorithm == "GEMM"
     with pytest.raises(NoDevice):
@@ -178,7 +184,8 @@ def test_pytorch_without_cudnn_turns_it_off_for_the_call_alone():
 
     device = Fake()
     device.kind, device.torch, device.memory_format = "torch", Torch, lambda layout: None
-    layer = type("L", (), {"shape": SHAPES[1], "w": type("W", (), {"contiguous": lambda self, memory_format: self})()})()
+    weight = type("W", (), {"contiguous": lambda self, memory_format: self})()
+    layer = type("L", (), {"shape": SHAPES[1], "w": weight})()
     network_peers.torch_call(device, layer, "torch_im2col")(None)
     network_peers.torch_call(device, layer, "torch_cudnn")(None)
     assert seen == [False, True] and Backend.enabled

@@ -1,7 +1,6 @@
 """The studies paper_layers, twelve_layers and memory on a fake device, and what their tables say of a run."""
 
 import json
-import math
 
 import pytest
 
@@ -10,8 +9,10 @@ from bench import contest, memory, memory_tables, network_peers, paper_layers, p
 from tests.unit.bench_fakes import FakeDevice
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain
+from warpconv.runtime.layers import read_layers
 
-LAYERS = {**twelve_layers.layers(), **paper_layers.layers()}
+TWELVE, PAPERS = ({layer.name: layer.shape for layer in read_layers(name)} for name in ("twelve_layers", "paper_layers"))
+LAYERS = {**TWELVE, **PAPERS}
 
 
 # ---- from end to end
@@ -37,8 +38,8 @@ def test_from_end_to_end_on_a_fake_device(tmp_path, name):
 
 
 def test_quick_runs_have_keys_of_full_ones():
-    assert set(twelve_layers.QUICK) < set(twelve_layers.layers()) and set(paper_layers.QUICK) < set(paper_layers.layers())
-    assert set(twelve_tables.TWELVE) | {"conv4"} == set(twelve_layers.layers())
+    assert set(twelve_layers.QUICK) < set(TWELVE) and set(paper_layers.QUICK) < set(PAPERS)
+    assert set(twelve_tables.TWELVE) | {"conv4"} == set(TWELVE)
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -139,13 +140,14 @@ def aims(rows, gemm=None):
 
 
 def test_targets_take_means_over_the_twelve_and_name_the_worst():
-    rows = [row(name, im2win=1.0, torch_im2col=3.0, cudnn_fp32_lean=1.2, direct=2.0) for name in twelve_layers.layers()]
+    rows = [row(name, im2win=1.0, torch_im2col=3.0, cudnn_fp32_lean=1.2, direct=2.0) for name in TWELVE]
     rows[3] |= {"torch_im2col_ms": 300.0, "direct_ms": 0.5}            # conv4 with 32 channels: in no mean
     rows[0] |= {"torch_im2col_ms": 1.5}
     rows[1] |= {"im2col batch=image_ms": 2.0}                           # ours is the quicker
     found = aims(rows)
     mean = next(v for k, v in found.items() if k.startswith("im2win: mean speedup over im2col"))
-    assert mean[1] == pytest.approx((1.5 + 2.0 + 10 * 3.0) / 12) and mean[2:4] == ("12 of 12", "conv1") and mean[5] is True
+    assert mean[1] == pytest.approx((1.5 + 2.0 + 10 * 3.0) / 12)
+    assert mean[2:4] == ("12 of 12", "conv1") and mean[5] is True
     direct = found["im2win: never slower than direct (speedup)"]
     assert direct[1] == 0.5 and direct[3] == "conv4" and direct[5] is False
     lean = next(v for k, v in found.items() if k.startswith("im2win: mean speedup over cuDNN"))
@@ -188,7 +190,8 @@ def test_the_logs_give_the_means_that_the_documents_claim():
     assert len(published.TFLOPS) == 12
     assert sum(speedup["im2col"]) / 12 == pytest.approx(3.44, abs=0.01)
     assert sum(speedup["cudnn"]) / 12 == pytest.approx(1.09, abs=0.01) and sum(v > 1 for v in speedup["cudnn"]) == 7
-    assert (min(speedup["direct"]), max(speedup["direct"])) == (pytest.approx(5.0, abs=0.05), pytest.approx(155.8, abs=0.5))
+    assert min(speedup["direct"]) == pytest.approx(5.0, abs=0.05)
+    assert max(speedup["direct"]) == pytest.approx(155.8, abs=0.5)
     assert 100 * memory_tables.savings(memory_tables.logged("cudnn"))[0] == pytest.approx(32.85, abs=0.01)
     assert 100 * memory_tables.savings(memory_tables.logged("im2col"))[0] == pytest.approx(22.2, abs=0.05)
 
@@ -263,7 +266,7 @@ def test_what_is_held_is_beside_what_was_planned(monkeypatch):
 
 def test_the_papers_means_are_over_the_quicker_baseline():
     found = {name: row(name, reuse=2.0, direct=1.0, torch_im2col=8.0, torch_cudnn=3.0, cudnn_fp32=2.0)
-             for name in paper_layers.layers()}
+             for name in PAPERS}
     found["conv3_c1"] |= {"im2col batch=image_ms": 4.0}
     lines = paper_layers.tables(found)[0].rows
     best = {(line[0], line[1], line[2]): line[3:] for line in lines}
@@ -277,4 +280,4 @@ def test_peers_of_network_layers_tell_why_they_are_missing():
     device = FakeDevice()
     found = network_peers.measure_peers(device, type("L", (), {"shape": LAYERS["conv1"]})(), network_peers.REMARKS)
     assert set(found) == {f"{name}_reason" for name in network_peers.REMARKS}
-    assert all("no GPU" in reason for reason in found.values()) and not any(map(math.isnan, contest.times_of(found).values()))
+    assert all(reason == "missing: no GPU" for reason in found.values())

@@ -18,8 +18,9 @@ OTHER = next(name for name in ALGORITHMS if name != PICK.algorithm)
 
 
 def layer(key, pick_ms, other_ms, **more):
-    return {"key": key, "run": 0, "status": "ok", "chosen": OTHER, **shape_fields(SHAPE), f"{PICK.algorithm}_ms": pick_ms,
-            f"{PICK.algorithm}_settings": PICK.plan.settings(), f"{OTHER}_ms": other_ms, "peer_ms": 1e-9, **more}
+    return {"key": key, "run": 0, "status": "ok", "chosen": OTHER, **shape_fields(SHAPE),
+            f"{PICK.algorithm}_ms": pick_ms, f"{PICK.algorithm}_settings": PICK.plan.settings(),
+            f"{OTHER}_ms": other_ms, "peer_ms": 1e-9, **more}
 
 
 @pytest.fixture
@@ -49,7 +50,8 @@ def test_shares_regrets_and_missing_studies(tmp_path, results):
     made = regret.tables(rows)
     shares = {line[0]: line for line in made[0].rows}
     assert shares["planes"][1:7] == (2, 2, 2, 1.0, 0.9, True)
-    assert shares["all"][1:5] == (3, 3, 2, pytest.approx(2 / 3)) and shares["all"][6] is False and shares["all"][7] == 2.0
+    assert shares["all"][1:5] == (3, 3, 2, pytest.approx(2 / 3))
+    assert shares["all"][6] is False and shares["all"][7] == 2.0
     assert shares["twelve_layers"][4] is None and "paper_layers, twelve_layers" in made[0].text
     assert made[1].rows == ((PICK.algorithm, OTHER, 1, pytest.approx(2.0)),)
     assert [line[1] for line in made[2].rows] == ["far", "near", "best"]
