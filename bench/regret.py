@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from warpconv.codegen.errors import WarpconvError
+from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain
 
 from . import environment
-from .contest import shape_of, times_of
+from .contest import shape_fields, shape_of, times_of
 from .devices import NoDevice
 from .report import OK, SCHEMA, Table
 from .study import Context, Rows, Study
+from .variants import plane
 
 RESULTS = environment.ROOT / "docs" / "results"
 STUDIES = ("planes", "paper_layers", "twelve_layers", "select")
@@ -57,7 +59,20 @@ def _read(path: Path, name: str) -> tuple[str, list[dict[str, Any]]]:
     if data.get("schema") != SCHEMA or data.get("study") != name:
         raise ValueError(f"{path.name} is not a report of {name}, schema {SCHEMA}")
     rows = [row for row in data["rows"] if "layer" in row or "shape" in row or "chosen" in row]
-    return data["runs"][-1]["arch"], rows
+    return data["runs"][-1]["arch"], rows + _planes(data["rows"])
+
+
+def _planes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows that are one algorithm on one plane (``name``, ``size``, ``filter``), as one row for each plane."""
+    found: dict[tuple[int, int], dict[str, Any]] = {}
+    for row in rows:
+        if row.get("kind") == "ours" and row.get("name") in ALGORITHMS and "shape" not in row:
+            taps, size, name = row["filter"], row["size"], row["name"]
+            made = found.setdefault((taps, size), {"key": f"{taps}x{taps}/{size}", "status": OK,
+                                                   **shape_fields(plane(size, taps))})
+            made |= {f"{name}_ms": row["ms"], f"{name}_settings": row["settings"]} if row["status"] == OK else \
+                {f"{name}_reason": row["status"]}
+    return list(found.values())
 
 
 def judge(row: Mapping[str, Any], arch: str) -> dict[str, Any]:

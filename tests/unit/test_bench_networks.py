@@ -11,7 +11,8 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain
 from warpconv.runtime.layers import read_layers
 
-TWELVE, PAPERS = ({layer.name: layer.shape for layer in read_layers(name)} for name in ("twelve_layers", "paper_layers"))
+TWELVE, PAPERS = ({layer.name: layer.shape for layer in read_layers(name)}
+                  for name in ("twelve_layers", "paper_layers"))
 LAYERS = {**TWELVE, **PAPERS}
 
 

@@ -58,6 +58,18 @@ def test_shares_regrets_and_missing_studies(tmp_path, results):
     assert (tmp_path / "out" / "regret.svg").exists()
 
 
+def test_a_study_with_a_row_for_each_algorithm_is_read_by_planes(tmp_path, results):
+    common = {"run": 0, "kind": "ours", "size": 64, "filter": 3, "settings": {}}
+    results("planes", [
+        {"key": "a", "status": "ok", "name": PICK.algorithm, "ms": 3.0, **common},
+        {"key": "b", "status": "ok", "name": OTHER, "ms": 2.0, **common},
+        {"key": "c", "status": "declined: no", "name": "direct" if OTHER != "direct" else "reuse", **common},
+        {"key": "d", "status": "ok", "name": "cuDNN", "ms": 0.1, **common, "kind": "peer"}])
+    rows = run(tmp_path).rows
+    row = rows["planes/3x3/64"]
+    assert row["ratio"] == pytest.approx(1.5) and row["algorithms_timed"] == 2 and row["layer"] == str(SHAPE)
+
+
 def test_what_cannot_be_judged_says_why(tmp_path, results):
     old = {key: value for key, value in layer("old", 1.0, 1.0).items() if key != "shape"}
     new = {key: value for key, value in layer("new", 1.0, 1.0).items() if not key.startswith(f"{PICK.algorithm}_")}
