@@ -294,15 +294,16 @@ class _Executor:
         self._launch_stream = queue.pycuda_stream if loaded.by_pycuda else queue.handle
         self._blocks: dict[int, Block] = {}
 
-    def launch(self, step: Launch, shape: ConvShape, operands: Mapping[str, int]) -> None:
-        key = (id(step), (shape.n, shape.h, shape.w))
+    def launch(self, step: Launch, shape: ConvShape | None, operands: Mapping[str, int]) -> None:
+        key = (id(step), None if shape is None else (shape.n, shape.h, shape.w))
         grid, sizes = self._loaded.geometry.get(key) or self._work_out(key, step, shape)
         args = [operands[name] if name in operands else sizes[name] for name in step.arguments]
         self._loaded.launchers[id(step)](grid, args, self._launch_stream)
 
-    def _work_out(self, key: tuple[int, tuple[int, int, int]], step: Launch, shape: ConvShape) -> Geometry:
-        """Grid and size arguments, once per layer."""
-        found = step.grid_of(shape), {name: getattr(shape, name.lower()) for name in ("N", "H", "W", "P", "Q")}
+    def _work_out(self, key: tuple[int, Any], step: Launch, shape: ConvShape | None) -> Geometry:
+        """Grid and size arguments, once per layer; a filter's preparation knows no layer."""
+        sizes = () if shape is None else ("N", "H", "W", "P", "Q")
+        found = step.grid_of(shape), {name: getattr(shape, name.lower()) for name in sizes}
         if len(self._loaded.geometry) > MOST_LAYERS:
             self._loaded.geometry.clear()
         self._loaded.geometry[key] = found
