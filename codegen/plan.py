@@ -265,9 +265,16 @@ class Program:
     @property
     def launches(self) -> tuple[Launch, ...]:
         """All launches, those of the preparation first."""
+        return tuple(s for s in self._flat() if isinstance(s, Launch))
+
+    @property
+    def library_calls(self) -> tuple[LibraryCall, ...]:
+        """All steps that a library does."""
+        return tuple(s for s in self._flat() if isinstance(s, LibraryCall))
+
+    def _flat(self) -> list[Launch | LibraryCall]:
         steps = (self.preparation.steps if self.preparation else ()) + self.steps
-        flat = (s for step in steps for s in (step.steps if isinstance(step, Repeat) else (step,)))
-        return tuple(s for s in flat if isinstance(s, Launch))
+        return [s for step in steps for s in (step.steps if isinstance(step, Repeat) else (step,))]
 
     @property
     def entries(self) -> tuple[str, ...]:

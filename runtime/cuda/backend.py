@@ -12,7 +12,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.arrays import ArrayKind, ArrayView, current_stream
 from warpconv.runtime.call import MOST_LAYERS, Call, name_of
 from warpconv.runtime.recording import recording
-from warpconv.runtime.steps import execute
+from warpconv.runtime.steps import execute, require
 
 from . import contexts, memory, quick, streams
 from .memory import Block
@@ -79,6 +79,8 @@ class CudaBackend:
     """Compiled code of one kernel for one GPU. Any thread may call; nothing is shared between streams."""
 
     def __init__(self, program: Program, cubin: bytes, ordinal: int):
+        """DeviceError where a library that the program's steps need is not installed."""
+        require(program, "cuda")
         self.program = program
         self.ordinal = ordinal
         self.device = f"cuda:{ordinal}"
@@ -313,6 +315,10 @@ class _Executor:
         block = memory.pool.allocate(nbytes, self.stream)
         self._blocks[block.pointer] = block
         return block.pointer
+
+    def nbytes(self, pointer: int) -> int:
+        """Bytes of the workspace at ``pointer``."""
+        return self._blocks[pointer].nbytes
 
     def release(self, workspace: Workspace, pointer: int) -> None:
         memory.pool.release(self._blocks.pop(pointer))
