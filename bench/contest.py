@@ -166,12 +166,13 @@ def step_times(device: Any, layer: Layer, plan: KernelPlan) -> dict[str, Any]:
 
 def _alone(device: Any, layer: Layer, kernel: Any, step: int | None) -> float:
     part = kernel.only(step)
-    weight = part.prepare(layer.w) if part.program.preparation is not None else layer.w
+    prepare = step is not None and kernel.program is not None and kernel.program.preparation is not None
+    weight = part.prepare(layer.w) if prepare else layer.w
     calls = [lambda x=x, y=y: part(x, weight, out=y) for x, y in zip(layer.xs, layer.ys)]
     try:
         return measure(device, calls, graph=False).ms
     finally:
-        getattr(part._backend, "forget_modules", lambda: None)()
+        getattr(getattr(part, "_backend", None), "forget_modules", lambda: None)()
 
 
 # ---- what is shown

@@ -112,7 +112,7 @@ def held(device: Any, layer: Layer, plan: KernelPlan) -> dict[str, Any]:
     device.synchronize()
     found = device.held_bytes() - before
     layer.reference.check(device, layer.ys[0], own=True)
-    return {**planned(plan, layer.shape), "held": None if device.kind == "host" else found}
+    return {**planned(plan, layer.shape), "held": None if device.kind == "host" else found, "settings": plan.settings()}
 
 
 def _torch(device: Any, layer: Layer, name: str) -> dict[str, Any]:

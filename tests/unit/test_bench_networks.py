@@ -26,6 +26,7 @@ def test_from_end_to_end_on_a_fake_device(tmp_path, name):
     assert len(rows) == 3
     field = "held" if name == "memory" else "ms"
     for row in rows:
+        assert row["failed"] == []
         for algorithm in ALGORITHMS:
             assert f"{algorithm}_{field}" in row or row[f"{algorithm}_reason"], (row["key"], algorithm)
         assert contest.shape_of(row).output_shape and "no GPU" in row["torch_im2col_reason"]
@@ -115,15 +116,22 @@ def test_steps_are_timed_alone_beside_the_whole(monkeypatch):
 
         def only(self, step):
             asked.append(step)
-            return type("K", (), {"program": type("Q", (), {"preparation": None}), "_backend": None,
-                                  "__call__": lambda self, x, w, out: None})()
+            return Part()
 
-    asked = []
+    class Part:
+        def prepare(self, weight):
+            return [weight]
+
+        def __call__(self, x, w, out):
+            given.append(w)
+
+    asked, given = [], []
     device = FakeDevice()
     device.specialize = lambda shape, plan: Kernel()
     layer = type("L", (), {"shape": None, "xs": (1,), "ys": (2,), "w": 3})()
     found = contest.step_times(device, layer, type("Plan", (), {"program": Program}))
     assert asked == [0, 1, None] and [s["step"] for s in found["steps"]] == list(Program.steps) and found["filter"] >= 0
+    assert given[0] == [3] and given[-1] == 3       # a transform takes the filter as it is
 
 
 # ---- tables of twelve_layers
@@ -156,6 +164,17 @@ def test_targets_take_means_over_the_twelve_and_name_the_worst():
     assert all(v[1] is None and v[5] is None for k, v in found.items() if k.startswith("implicit_gemm"))
 
 
+def test_speedups_without_the_transform_stand_beside_the_documents_claim():
+    first = row("conv1", im2win=1.0, torch_im2col=3.0, torch_cudnn=1.5)
+    first["im2win_steps"] = [{"step": "transform", "ms": 0.5}, {"step": "product", "ms": 0.25}, {"step": "sum", "ms": 0.25}]
+    made = {table.title: table for table in twelve_tables.tables({"conv1": first})}["Mean speedups"]
+    lines = {(line[0], line[1]): line for line in made.rows}
+    words = twelve_tables.BASELINES["torch_im2col"][0]
+    assert lines["im2win", words][2] == 3.0 and lines[twelve_tables.PRODUCT, words][2] == 6.0
+    claimed = lines[twelve_tables.PRODUCT, twelve_tables.BASELINES["cudnn"][0]]
+    assert claimed[2] == 3.0 and claimed[7] == 1.1 and claimed[8] == pytest.approx(1.09, abs=0.01)
+
+
 def test_a_target_that_was_not_measured_everywhere_is_not_met():
     found = aims([row("conv5", im2win=1.0, torch_im2col=9.0)])
     mean = next(v for k, v in found.items() if k.startswith("im2win: mean speedup over im2col"))
@@ -171,11 +190,13 @@ def test_the_part_of_sgemm_is_the_least_of_its_layers():
 
 def test_ablations_and_steps_are_shown_beside_the_documents():
     first = row("conv1", im2win=1.0, **{"im2win without prefetch": 1.25, "im2win without micro_kernel": 2.0})
+    first["im2win without prefetch_steps"] = [{"step": "a", "ms": 0.25}, {"step": "b", "ms": 0.625}]
     first |= {"im2win_steps": [{"step": "launch transform(x, t), blocks 1", "ms": 0.25},
                                {"step": "launch compute(t, y), blocks 1", "ms": 0.5}], "im2win_filter": 0.125}
     made = {table.title: table for table in twelve_tables.tables({"conv1": first})}
     line = made["Ablations of im2win"].rows[0]
-    assert line[5:8] == (0.8, None, 0.5) and line[8] == pytest.approx(7.42 / 8.02)
+    assert line[5:11] == (0.8, None, 0.5, 0.8, None, None) and line[11] == pytest.approx(7.42 / 8.02)
+    assert made["Ablations of im2win"].rows[-1][5:9] == (0.8, None, 0.5, 0.8)
     assert [(s[2], s[3]) for s in made["Each step alone"].rows] == [
         ("transform", 0.25), ("compute", 0.5), ("without transform", 0.5), ("a call: all steps", 1.0),
         ("the filter's reordering", 0.125), ("all included", 1.125)]
@@ -219,6 +240,15 @@ def test_savings_are_the_documents_way_and_the_mean():
     assert memory_tables.savings([]) is None
 
 
+def test_im2col_of_the_whole_batch_is_the_variant_or_the_default():
+    variant = {"im2col batch=whole_workspace": 5, "im2col batch=whole_filter": 1}
+    assert memory_tables.whole_batch(variant) == 6
+    own = {"im2col_settings": {"batch": "whole"}, "im2col_workspace": 7, "im2col_filter": 0, "im2col_held": 8}
+    assert memory_tables.whole_batch(own) == 8 and memory_tables.whole_batch(own, plan=True) == 7
+    assert twelve_tables.im2col_ms({"im2col_settings": {"batch": "image"}, "im2col_ms": 2.0, "torch_im2col_ms": 3.0}) == 2.0
+    assert twelve_tables.im2col_ms({"im2col_settings": {"batch": "whole"}, "im2col_ms": 2.0, "torch_im2col_ms": 3.0}) == 3.0
+
+
 def test_the_verdict_names_the_nearest_comparison():
     made = {table.title: table for table in memory_tables.tables({})}
     lines = made["Which comparison the document's figures are"].rows
@@ -255,7 +285,7 @@ def test_what_is_held_is_beside_what_was_planned(monkeypatch):
     device, shape = Pool(), contest.trial(LAYERS["conv6"])
     layer = memory.make_layer(device, shape, most=1)
     plan = next(c.plan for c in explain(shape) if c.algorithm == "direct")
-    assert memory.held(device, layer, plan) == {"workspace": 0, "filter": 0, "held": 4096}
+    assert memory.held(device, layer, plan) == {"workspace": 0, "filter": 0, "held": 4096, "settings": plan.settings()}
     made = memory_tables.tables({"conv6": row("conv6") | {"direct_workspace": 4000, "direct_filter": 0,
                                                          "direct_held": 4096}})
     line = next(table for table in made if table.title == "Planned and held, MiB").rows[0]
