@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterable, Sequence
 
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import WarpconvError
+from warpconv.codegen.serialise import plan_identity
 
 from .devices import Call
 from .reference import EPSILON, PEER_ERRORS, Reference, WrongResult, reference
@@ -21,8 +22,8 @@ ROTATION_BYTES = 256 << 20      # inputs and outputs in use before one comes rou
 GRAPH_BELOW_MS = 0.1            # calls shorter than this are replayed as a graph
 SLOW_MS, SLOW_REPEATS = 2.0, 10 # a call that takes longer is timed fewer times
 
-__all__ = ["EPSILON", "PEER_ERRORS", "Layer", "Reference", "Timing", "WrongResult", "compile_ahead", "make_layer",
-           "measure", "reference", "resources", "rotation", "run_kernel"]
+__all__ = ["EPSILON", "PEER_ERRORS", "Layer", "Reference", "Timing", "WrongResult", "chosen_by", "compile_ahead",
+           "make_layer", "measure", "reference", "resources", "rotation", "run_kernel", "tuning_table"]
 
 
 @dataclass(frozen=True)
@@ -145,12 +146,33 @@ def compile_ahead(device: Any, plans: Iterable[Callable[[], Any]]) -> None:
         return
     from warpconv.runtime.build import build
 
-    def one(plan: Callable[[], Any]) -> None:
+    def planned(plan: Callable[[], Any]) -> Any:
         with contextlib.suppress(WarpconvError):
-            build(plan())
+            return plan()
 
+    def one(plan: Any) -> None:
+        with contextlib.suppress(WarpconvError):
+            build(plan)
+
+    made = (planned(plan) for plan in plans)
+    each = {tuple(sorted(plan_identity(plan).items())): plan for plan in made if plan is not None}
     with ThreadPoolExecutor(min(16, os.cpu_count() or 8)) as pool:
-        list(pool.map(one, plans))
+        list(pool.map(one, each.values()))
+
+
+def tuning_table(device: Any) -> Any:
+    """The table of measured choices that a user's call chooses by; None on the host."""
+    if device.kind == "host":
+        return None
+    from warpconv.runtime.tuning import table
+    device.synchronize()
+    return table(0)
+
+
+def chosen_by(shape: Any, plan: Any, tuning: Any) -> str:
+    """Whether a call's plan came from the table of measured choices, and from where in it, or from the rules."""
+    measured = tuning is not None and tuning.best(shape, plan.spec.arch) is not None
+    return tuning.origin(shape, plan.spec.arch) if measured else "the planner's rules"
 
 
 def run_kernel(device: Any, layer: Layer, plan: Any, *, prepared: bool | None = None) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from bench.report import markdown_table
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.runtime.elements import values
 
-CSV = "\n".join(['==PROF== Connected', '"ID","Kernel Name","Metric Name","Metric Value"',
+TOLD = [json.dumps({"case": i, "kernel": name, "entries": [name], "preparation": 0}) for i, name in enumerate("ab")]
+CSV = "\n".join(['==PROF== Connected', *TOLD, '"ID","Kernel Name","Metric Name","Metric Value"',
                  '"0","a","gpu__time_duration.sum","1,234"',
                  f'"0","a","{ncu_stalls.STALLS["wait"]}","0.5"', f'"0","a","{ncu_stalls.STALLS["lg_throttle"]}","2.25"',
                  '"1","b","launch__registers_per_thread","n/a"'])
@@ -24,7 +25,7 @@ def test_launches_are_kept_apart_and_stalls_sorted():
     assert first["duration_ns"] == 1234 and list(first["stalls"].items()) == [("lg_throttle", 2.25), ("wait", 0.5)]
     assert second == {"stalls": {}}
     assert ncu_stalls.parse("no CSV") == []
-    shown = "\n".join(markdown_table(ncu_stalls.table([{"kernel": "wide", **first}])))
+    shown = "\n".join(markdown_table(ncu_stalls.table([{"kernel": "wide", "entry": "wide_3x3", **first}])))
     assert "lg_throttle 2.25, wait 0.50" in shown
 
 
@@ -37,7 +38,7 @@ def fake_ncu(monkeypatch, answers):
         return SimpleNamespace(stdout=answers[len(asked) - 1], stderr="")
 
     monkeypatch.setattr(ncu, "find", lambda: "ncu")
-    monkeypatch.setattr(ncu_stalls.subprocess, "run", run)
+    monkeypatch.setattr(ncu.subprocess, "run", run)
     return asked
 
 
@@ -55,6 +56,7 @@ def test_only_our_kernels_are_profiled_and_unknown_metrics_left_out(monkeypatch,
     assert ncu_target.main.make_context("ncu_target", list(target)).params["channels"] == 64
     first, second = json.loads((tmp_path / "x.json").read_text())
     assert (first["kernel"], first["dtype"], second["kernel"]) == ("wide", "float16", "auto")
+    assert (first["entry"], second["entry"]) == ("a", "b")
     assert "lg_throttle 2.25" in (tmp_path / "x.md").read_text()
 
 
