@@ -26,23 +26,23 @@ TILE = "tile"               # the plan value of `tiled`: width and height of its
 PRINTED = {5: (("3.13", "7.03", "9.57"), "12.50"), 9: (("-", "10.13", "22.78"), "40.50")}
 
 ABOUT = f"""
-The slides count, for each byte that a kernel asks of memory, the operations done with it (a multiply-add is two): 0.25 for a
-thread per pixel that reads input and filter (`naive`), 0.5 where the filter is in constant memory (`constant`), and for
-tiles in shared memory OUT^2 F^2 2 / (IN^2 4), which tends to F^2 / 2. The first table takes that from the plans: an input tile
-of 8, 16 and 32; a tile in which no output is left is declined.
+The slides count, for each byte that a kernel asks of memory, the operations done with it (a multiply-add is two):
+0.25 for a thread per pixel that reads input and filter (`naive`), 0.5 where the filter is in constant memory
+(`constant`), and for tiles in shared memory OUT^2 F^2 2 / (IN^2 4), which tends to F^2 / 2. The first table takes
+that from the plans: an input tile of 8, 16 and 32; a tile in which no output is left is declined.
 
-The measurements are one {SIZE}^2 plane of float32, padding "same", each kernel with its planner's values, checked at every output
-against float64 before it was timed (median of at least 20 samples, buffers rotate through 256 MB). GB/s counts each
-input read once and each output written once; FLOPs are those of the taps inside the image. `direct`, `reuse` and `wide` are
-what this generator has besides.
+The measurements are one {SIZE}^2 plane of float32, padding "same", each kernel with its planner's values, checked at
+every output against float64 before it was timed (median of at least 20 samples, buffers rotate through 256 MB). GB/s
+counts each input read once and each output written once; FLOPs are those of the taps inside the image. `direct`,
+`reuse` and `wide` are what this generator has besides.
 
-How to read the roofline: a filled mark stands at the intensity of the layer itself (every byte moved once), the same for all
-kernels of a filter; the roof there is what memory and SGEMM of this machine allow. A hollow mark is the same kernel at the
-intensity that the slides give it. One above the roof did not get its bytes from memory: caches served what the
-slides count as accesses, which is why the steps gain less here than the slides' intensities suggest.
+How to read the roofline: a filled mark stands at the intensity of the layer itself (every byte moved once), the same
+for all kernels of a filter; the roof there is what memory and SGEMM of this machine allow. A hollow mark is the same
+kernel at the intensity that the slides give it. One above the roof did not get its bytes from memory: caches served
+what the slides count as accesses, which is why the steps gain less here than the slides' intensities suggest.
 
-"Order" takes the slides' order, {' -> '.join(SLIDES)}, step by step. Where a step is slower than the one before it, the line
-says what the profiler's counters did between the two.
+"Order" takes the slides' order, {' -> '.join(SLIDES)}, step by step. Where a step is slower than the one before it,
+the line says what the profiler's counters did between the two.
 """
 
 
@@ -99,7 +99,8 @@ def _measure(context: Context, layer: Layer, name: str) -> dict[str, Any]:
 
 
 def _plan(context: Context, taps: int, name: str) -> KernelPlan:
-    return plan_layer(plane(TRIAL_SIZE if context.device.trial else SIZE, taps), algorithm=name, arch=context.device.arch)
+    size = TRIAL_SIZE if context.device.trial else SIZE
+    return plan_layer(plane(size, taps), algorithm=name, arch=context.device.arch)
 
 
 def _profiled(context: Context, filters: tuple[int, ...]) -> None:
@@ -167,8 +168,8 @@ def _slides_table(rows: Rows) -> Table:
         agrees = "equal" if (ratios, bounds) == (printed, {bound}) else f"differs from {', '.join(printed)}; {bound}"
         outputs = ", ".join(str(tile - taps + 1) if tile >= taps else "-" for tile in TILES)
         lines.append((f"{taps}x{taps}", outputs, *ratios, ", ".join(sorted(bounds)) or "-", agrees if known else None))
-    return Table("Operations for each byte, from the plans", ("filter", "output tile", *(f"input tile {t}" for t in TILES),
-                                                              "bound", "the slides' figures"), tuple(lines))
+    columns = ("filter", "output tile", *(f"input tile {tile}" for tile in TILES), "bound", "the slides' figures")
+    return Table("Operations for each byte, from the plans", columns, tuple(lines))
 
 
 def _ceilings(rows: Rows) -> Table:
@@ -240,5 +241,5 @@ def _counter_table(rows: Rows, taps: int) -> Table:
                  "Under the profiler, each launch with empty caches.")
 
 
-STUDY = Study("intensity", "the slides' arithmetic intensity, planned, and their five kernels on a roofline", ABOUT, run,
-              tables, intensity_plot.roofline)
+STUDY = Study("intensity", "the slides' arithmetic intensity, planned, and their five kernels on a roofline", ABOUT,
+              run, tables, intensity_plot.roofline)

@@ -28,7 +28,8 @@ def roofline(rows: Rows, figure: Any) -> None:
     if copy:
         roof = [min(copy * end / 1e3, gemm or copy * end / 1e3) for end in ends]
         corner = [gemm * 1e3 / copy] if gemm else []
-        axes.plot([ends[0], *corner, ends[1]], [roof[0], *([gemm] if corner else []), roof[1]], color="0.3", linewidth=0.9,
+        axes.plot([ends[0], *corner, ends[1]], [roof[0], *([gemm] if corner else []), roof[1]], color="0.3",
+                  linewidth=0.9,
                   label=f"device copy, {copy / 1e3:.2f} TB/s" + (f"; SGEMM, {gemm:.0f} TFLOP/s" if gemm else ""))
     for number, taps in enumerate(filters):
         axes.plot([], [], color=f"C{number}", linewidth=4, label=f"{taps}x{taps}")

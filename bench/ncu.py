@@ -45,7 +45,7 @@ def _warps(operation: str) -> str:
     return f"smsp__inst_executed_op_{operation}_pred_on_any.sum"
 
 
-# What the CPU device counts under the same names. A copy from global to shared memory is a load and a shared access there.
+# What the CPU device counts under the same names. A copy from global to shared memory is a load and a shared access.
 COUNTERS = {
     "load_requests": Counter((_global("requests", "ld"), _global("requests", "ldgsts_cache_access"),
                               "smsp__sass_inst_executed_op_ldgsts_cache_bypass.sum")),
@@ -98,8 +98,8 @@ def command(metrics: Sequence[str], target: Sequence[str]) -> list[str]:
 def watch(target: Sequence[str], metrics: Iterable[str]) -> list[Watched]:
     """Metrics of each case of ``python -m bench.ncu_target <target>``, in order. Raises NoDevice in ncu's words.
 
-    A metric that this ncu does not know is left out. Where a case fails, the others are watched once more without it, as
-    ncu's launches could not be told apart otherwise.
+    A metric that this ncu does not know is left out. Where a case fails, the others are watched once more without it,
+    as ncu's launches could not be told apart otherwise.
     """
     program = [sys.executable, "-m", "bench.ncu_target", *target]
     launches, told, said = _run(metrics, program)

@@ -40,7 +40,8 @@ class Case:
         """The layer in words."""
         name = f"{self.size}^2, {self.filter}x{self.filter}"
         name += f", {self.batch * self.channels} planes" if self.batch * self.channels > 1 else ""
-        return name + (f", {self.dtype}" if self.dtype != "float32" else "") + (" NHWC" if self.layout == "NHWC" else "")
+        name += f", {self.dtype}" if self.dtype != "float32" else ""
+        return name + (" NHWC" if self.layout == "NHWC" else "")
 
     def words(self) -> list[str]:
         """The option that names this case on the target's command line."""

@@ -21,23 +21,24 @@ FILTERS, QUICK_FILTERS = (3, 5, 7, 9, 11), (3, 5)
 PEERS = (*peers.PLANE_PEERS, peers.IM2COL, peers.CUCIM)
 
 ABOUT = f"""
-One plane of float32, padding "same", a square filter. Every algorithm of the registry with the plan values that its planner
-takes for the layer, and "{CHOICE}", what a call takes (measured choices where the tuning table has the layer, else the
-planner's rules), beside the libraries. Each result was checked at every output against float64 before it was timed: ours within
-the rounding error that sums in float32 may have, a library's to a relative error in norm of 1e-4. Times are medians of at
-least 20 samples by CUDA events (10 where one call takes more than 2 ms); calls below 0.1 ms are replayed as a CUDA graph
-where they can be captured, all others wait behind a spinning kernel, so that the host does not show. Buffers are random and
-rotate through 256 MB, or 64 sets of them where that is less (256^2 alone). A filter that a kernel takes prepared is prepared before.
+One plane of float32, padding "same", a square filter. Every algorithm of the registry with the plan values that its
+planner takes for the layer, and "{CHOICE}", what a call takes (measured choices where the tuning table has the layer,
+else the planner's rules), beside the libraries. Each result was checked at every output against float64 before it was
+timed: ours within the rounding error that sums in float32 may have, a library's to a relative error in norm of 1e-4.
+Times are medians of at least 20 samples by CUDA events (10 where one call takes more than 2 ms); calls below 0.1 ms
+are replayed as a CUDA graph where they can be captured, all others wait behind a spinning kernel, so that the host
+does not show. Buffers are random and rotate through 256 MB, or 64 sets of them where that is less (256^2 alone). A
+filter that a kernel takes prepared is prepared before.
 
-The base of the speedups, as the documents plot them, is the GEMM on an im2col matrix: the quicker of ours (`im2col`) and
-PyTorch's with cuDNN switched off, plane by plane in this run. So a figure of 2 is half its time. The times follow in
-milliseconds; GB/s and TFLOP/s stand in the CSV (each input read once and each output written once; the taps inside the
-image).
+The base of the speedups, as the documents plot them, is the GEMM on an im2col matrix: the quicker of ours (`im2col`)
+and PyTorch's with cuDNN switched off, plane by plane in this run. So a figure of 2 is half its time. The times follow
+in milliseconds; GB/s and TFLOP/s stand in the CSV (each input read once and each output written once; the taps inside
+the image).
 
-The documents' figures (CLUSTER 2020, an RTX 2080 Ti, Caffe's im2col as the base, 256^2 to 4096^2; they do not say how "overall"
-averages, here it is the mean of the ratios) stand beside ours in the second table: once for their kernel as a generated
-one (`reuse`), once for what a call takes. They measured no filter above 5x5. NPP and cuCIM replicate the border (their inside is checked) and
-are otherwise the same sum.
+The documents' figures (CLUSTER 2020, an RTX 2080 Ti, Caffe's im2col as the base, 256^2 to 4096^2; they do not say how
+"overall" averages, here it is the mean of the ratios) stand beside ours in the second table: once for their kernel as
+a generated one (`reuse`), once for what a call takes. They measured no filter above 5x5. NPP and cuCIM replicate the
+border (their inside is checked) and are otherwise the same sum.
 """
 
 
@@ -72,9 +73,10 @@ def run(context: Context) -> None:
 
 
 def _entries(shape: ConvShape, arch: str, tuning: Any) -> list[Entry]:
-    """The peers, every algorithm in the registry's order of speed, and what a call would take."""
+    """The peers, what a call would take, and every algorithm."""
     chosen = plan_layer(shape, arch=arch, tuning=tuning)
-    choice = Candidate(algorithm=chosen.spec.algorithm, summary="", plan=chosen, reason=chosen_by(shape, chosen, tuning))
+    origin = chosen_by(shape, chosen, tuning)
+    choice = Candidate(algorithm=chosen.spec.algorithm, summary="", plan=chosen, reason=origin)
     return [*(Entry(peer.name, peer) for peer in PEERS), Entry(CHOICE, choice),
             *(Entry(candidate.algorithm, candidate) for candidate in explain(shape, arch))]
 
@@ -83,8 +85,8 @@ def _one_plane(context: Context, size: int, taps: int, entries: list[Entry], tun
     keys = {_key(size, taps, entry.name): entry for entry in entries}
     layer = make_layer(context.device, _shape(context, size, taps)) if context.pending(keys) else None
     for key, entry in keys.items():
-        context.row(key, lambda entry=entry: _measure(context, layer, entry), kind=entry.kind, name=entry.name, size=size,
-                    filter=taps)
+        context.row(key, lambda entry=entry: _measure(context, layer, entry), kind=entry.kind, name=entry.name,
+                    size=size, filter=taps)
     del layer
     context.device.free()
 
@@ -118,5 +120,5 @@ def _key(size: int, taps: int, name: str) -> str:
     return f"{taps}x{taps}/{size}/{name}"
 
 
-STUDY = Study("planes", "planes of 256^2 to 8192^2 by every algorithm, beside cuDNN, CuPy, NPP, cuCIM and im2col", ABOUT, run,
+STUDY = Study("planes", "planes of every size by every algorithm, beside cuDNN, CuPy, NPP, cuCIM and im2col", ABOUT, run,
               planes_tables.tables, planes_tables.plot)

@@ -130,8 +130,8 @@ def _choices(found: Planes) -> Table:
             peer = found.quickest(taps, size, [n for n in found.names if n not in (*ALGORITHMS, CHOICE, COPY)])
             regret = row["ms"] / found.ms(taps, size, ours)
             good += regret <= NEAR
-            lines.append((f"{taps}x{taps}, {size}^2", row["algorithm"], row["chosen_by"], row["ms"],
-                          ours, found.ms(taps, size, ours), regret, peer, peer and found.ms(taps, size, peer) / row["ms"]))
+            lines.append((f"{taps}x{taps}, {size}^2", row["algorithm"], row["chosen_by"], row["ms"], ours,
+                          found.ms(taps, size, ours), regret, peer, found.speedup(taps, size, CHOICE, (peer,))))
     return Table("The choice", ("plane", "chosen", "by", "ms", "quickest of ours", "its ms", "chosen / quickest",
                                 "quickest library", "its time over the choice's"), tuple(lines),
                  f"{good} of {len(lines)} choices are within {100 * (NEAR - 1):.0f} % of our quickest.")
@@ -142,7 +142,8 @@ def _left_out(rows: Rows) -> list[Table]:
     by_reason: dict[tuple[str, str], list[str]] = {}
     for row in rows.values():
         if "name" in row and row["status"] != OK:
-            by_reason.setdefault((row["name"], row["status"]), []).append(f"{row['filter']}x{row['filter']}, {row['size']}^2")
+            plane = f"{row['filter']}x{row['filter']}, {row['size']}^2"
+            by_reason.setdefault((row["name"], row["status"]), []).append(plane)
     lines = tuple((name, status, len(planes), planes[0]) for (name, status), planes in by_reason.items())
     return [Table("Without a time", ("who", "why", "planes", "first"), lines)] if lines else []
 

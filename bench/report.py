@@ -64,7 +64,7 @@ class Report:
     def save(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         head = json.dumps({"schema": SCHEMA, "study": self.study, "runs": self.runs}, indent=1).removesuffix("\n}")
-        rows = ",\n".join(f"  {json.dumps(row)}" for row in self.rows.values())     # a line each: quick, and good to compare
+        rows = ",\n".join(f"  {json.dumps(row)}" for row in self.rows.values())  # a line each: quick, good to compare
         aside = self.path("json").with_suffix(".json.part")
         aside.write_text(f'{head},\n "rows": [\n{rows}\n ]\n}}\n', encoding="utf-8")
         os.replace(aside, self.path("json"))

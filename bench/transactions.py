@@ -39,28 +39,28 @@ EXPECTED = {3: ((504, 336, 174, 116), (2352, 522)), 5: ((1400, 560, 300, 120), (
             11: ((6776, 3696, 726, 396), (32648, 1848))}
 
 ABOUT = f"""
-A *warp load* is one load instruction of a warp, what the documents call a transaction; a *sector* is 32 bytes of memory
-that it touches. A warp's 32 consecutive float32 are four sectors where they begin at a multiple of 32 bytes, else five. All counts are
-exact: the emitted text is executed on the CPU device in its checking mode, and its result is checked at every output
-against float64 before its counts are taken.
+A *warp load* is one load instruction of a warp, what the documents call a transaction; a *sector* is 32 bytes of
+memory that it touches. A warp's 32 consecutive float32 are four sectors where they begin at a multiple of 32 bytes,
+else five. All counts are exact: the emitted text is executed on the CPU device in its checking mode, and its result
+is checked at every output against float64 before its counts are taken.
 
-The first two tables are the documents': one sub-block of {ROWS} rows x {COLUMNS} columns, one channel, rows that start at a
-multiple of 128 bytes (the difference between two images that differ by whole sub-blocks, so that the edges cancel; weights
-are not in it). "expected" is the arithmetic of the documents. "loads an output" is what a lane loads for one output,
-direct and with column reuse alone.
+The first two tables are the documents': one sub-block of {ROWS} rows x {COLUMNS} columns, one channel, rows that
+start at a multiple of 128 bytes (the difference between two images that differ by whole sub-blocks, so that the edges
+cancel; weights are not in it). "expected" is the arithmetic of the documents. "loads an output" is what a lane loads
+for one output, direct and with column reuse alone.
 
 The tables after them are whole calls of every algorithm of the registry with its default plan values, and of the
-documents' four forms (`reuse` with those values), edges and weights included, padding "same". Each algorithm stands on the
-first of these layers that it takes: a plane of {SIZE}^2 in float32, one of 32^2, one of {SIZE}^2 in float16, 8 planes of 64^2
-in float16 NHWC. "an output" divides by outputs (for accesses of warps: by the outputs of 32 lanes), so that layers of
-different size stand side by side. Loads include those from a workspace between two steps; a filter's preparation, which
-happens once, is not in them, and the GEMM of `im2col`, a library's, in none of the counts. Shared memory: accesses of warps, and
-the passes over the banks that they take (equal where there is no conflict). Multiply-adds are those of float32;
-a dash where the kernel has others.
+documents' four forms (`reuse` with those values), edges and weights included, padding "same". Each algorithm stands
+on the first of these layers that it takes: a plane of {SIZE}^2 in float32, one of 32^2, one of {SIZE}^2 in float16, 8
+planes of 64^2 in float16 NHWC. "an output" divides by outputs (for accesses of warps: by the outputs of 32 lanes), so
+that layers of different size stand side by side. Loads include those from a workspace between two steps; a filter's
+preparation, which happens once, is not in them, and the GEMM of `im2col`, a library's, in none of the counts. Shared
+memory: accesses of warps, and the passes over the banks that they take (equal where there is no conflict).
+Multiply-adds are those of float32; a dash where the kernel has others.
 
-The last tables set these beside the GPU's hardware counters (Nsight Compute) for the same call: "=" is the same number, else
-it is executed / measured. The compiler may make a product into a multiply-add or turn a loop's loads about, so multiply-adds may differ
-by a little; requests and sectors may not.
+The last tables set these beside the GPU's hardware counters (Nsight Compute) for the same call: "=" is the same
+number, else it is executed / measured. The compiler may make a product into a multiply-add or turn a loop's loads
+about, so multiply-adds may differ by a little; requests and sectors may not.
 """
 
 
@@ -247,7 +247,8 @@ def _compared(rows: Rows, taps: int) -> list[Table]:
     for row in _executed_rows(rows, taps):
         measured = rows.get(_key("hardware", taps, row["kernel"]), {})
         if measured.get("status") == OK:
-            lines.append((name_of(row["kernel"]), *(_beside(row.get(name), measured.get(name)) for name in ncu.COUNTERS)))
+            counts = (_beside(row.get(name), measured.get(name)) for name in ncu.COUNTERS)
+            lines.append((name_of(row["kernel"]), *counts))
     return [Table(f"{taps}x{taps}: executed / measured", ("kernel", *(name.replace("_", " ") for name in ncu.COUNTERS)),
                   tuple(lines))] if lines else []
 

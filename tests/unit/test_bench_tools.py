@@ -60,7 +60,8 @@ def launches(*entries, value=5):
 
 def told(number, *entries, **more):
     """What the target prints of a case."""
-    return json.dumps({"case": number, "kernel": "k", **({"entries": entries, "preparation": 0} if entries else {}), **more})
+    made = {"entries": entries, "preparation": 0} if entries else {}
+    return json.dumps({"case": number, "kernel": "k", **made, **more})
 
 
 def fake_ncu(monkeypatch, *answers):
@@ -96,7 +97,8 @@ def test_launches_go_to_their_cases_and_one_that_fails_is_left_out(monkeypatch):
     assert first.counts() == {"load_requests": 5 * len(LOADS)} == last.counts()
 
 
-@pytest.mark.parametrize("answer", ["==ERROR== refused", told(0, "a_5x5") + "\n" + launches("another"), launches("a_5x5")])
+@pytest.mark.parametrize("answer", ["==ERROR== refused", told(0, "a_5x5") + "\n" + launches("another"),
+                                    launches("a_5x5")])
 def test_launches_that_are_not_those_of_the_cases_are_not_taken(monkeypatch, answer):
     fake_ncu(monkeypatch, *[answer] * 4)
     with pytest.raises(NoDevice, match="refused" if "refused" in answer else "launches instead of"):
@@ -129,7 +131,8 @@ def test_ncus_target_tells_of_each_case_and_of_one_that_fails():
 def test_entries_are_listed_as_a_call_makes_them():
     grid = (plan.Blocks(), plan.Blocks(), plan.Blocks())
     lower, last = (plan.Launch(entry=name, grid=grid, block=(32, 1, 1), arguments=()) for name in ("lower", "last"))
-    steps = (plan.Repeat(of=plan.Dimension.N, index="n", steps=(lower, plan.LibraryCall(operation="gemm", operands=()))), last)
+    gemm = plan.LibraryCall(operation="gemm", operands=())
+    steps = (plan.Repeat(of=plan.Dimension.N, index="n", steps=(lower, gemm)), last)
     assert ncu_target.entries_of(steps, ncu_target.shape_of(8, 3, batch=3)) == ["lower"] * 3 + ["last"]
 
 
