@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import threading
+from collections import defaultdict
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Iterable, Mapping
+from typing import Any, Callable, Hashable, Mapping
 
 import numpy as np
 
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.plan import KernelPlan, LibraryCall, Repeat
+from warpconv.codegen.render import render
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import env
 
@@ -26,6 +29,8 @@ static inline float wc_counted_fma(float a, float b, float c) { ++wc_fmas; retur
 #define fmaf wc_counted_fma
 #define __fmaf_rn wc_counted_fma
 """
+_COUNTER_OF: dict[str, threading.Lock] = defaultdict(threading.Lock)     # equal texts are one file with one counter
+_REFERENCES = threading.Lock()
 
 
 def count_case(case: Case, arch: str) -> dict[str, Any]:
@@ -33,7 +38,9 @@ def count_case(case: Case, arch: str) -> dict[str, Any]:
     where the kernel declines it, WrongResult."""
     shape = case.shape
     plan = plan_of(case.kernel, shape, arch)
-    counts = execute(plan, shape, *data(shape))
+    counts: dict[str, Any] = execute(plan, shape, *data(shape))
+    if "wc_mma_" in render(plan).text:
+        counts["shuffles"] = None           # the CPU device makes matrix instructions of exchanges between lanes
     outputs = shape.n * shape.k * shape.p * shape.q
     return {**counts, "fmas": count_fmas(plan, shape), "outputs": outputs, "algorithm": plan.spec.algorithm,
             "library_steps": sum(isinstance(step, LibraryCall) for step in _flat(plan)), "settings": plan.settings()}
@@ -47,7 +54,9 @@ def execute(plan: KernelPlan, shape: ConvShape, x: np.ndarray, w: np.ndarray) ->
     from warpconv.runtime.kernel import Kernel
     loaded, source = backend.load(plan, mode=Mode.CHECK)
     y = Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)(x, w)
-    _reference(shape).check(HostDevice(), _channels_second(y, shape), own=True)
+    with _REFERENCES:           # made once, not by every thread
+        exact = _reference(shape)
+    exact.check(HostDevice(), _channels_second(y, shape), own=True)
     preparation = plan.program.preparation
     reports = loaded.reports[len(entries_of(preparation.steps, shape)) if preparation else 0:]
     total = dict.fromkeys((*NAMES, "weight_load_requests", "weight_load_sectors"), 0)
@@ -66,14 +75,13 @@ def execute(plan: KernelPlan, shape: ConvShape, x: np.ndarray, w: np.ndarray) ->
 def count_fmas(plan: KernelPlan, shape: ConvShape) -> int | None:
     """Multiply-adds of all lanes in one call; None where the kernel has others than those of float32 (half arithmetic,
     matrix instructions), or none of its own."""
-    from warpconv.codegen.render import render
     from warpconv.runtime.cpu import backend
     from warpconv.runtime.cpu.report import Mode
     from warpconv.runtime.kernel import Kernel
     text = render(plan).text
     if "wc_mma_" in text or "wc_fma_" in text or "fmaf" not in text:
         return None
-    with env.scope(cpu_threads=1):
+    with env.scope(cpu_threads=1), _COUNTER_OF[text]:
         loaded, source = backend.load_text(plan.spec, plan.program, _FMA_COUNTER + text, mode=Mode.FAST)
         counter = loaded.compiled.number("wc_fmas")
         counter.value = 0
@@ -82,12 +90,11 @@ def count_fmas(plan: KernelPlan, shape: ConvShape) -> int | None:
 
 
 class Counting:
-    """Cases counted ahead, several at a time; ``of`` waits for one and raises what it raised."""
+    """Tasks by key, run ahead, several at a time; ``of`` waits for one and raises what it raised."""
 
-    def __init__(self, cases: Iterable[Case], arch: str):
-        self._arch = arch
+    def __init__(self, tasks: Mapping[Hashable, Callable[[], dict[str, Any]]]):
         self._pool = ThreadPoolExecutor(env.settings().cpu_threads)
-        self._found: Mapping[Case, Future] = {case: self._pool.submit(self._one, case) for case in cases}
+        self._found: Mapping[Hashable, Future] = {key: self._pool.submit(_alone, task) for key, task in tasks.items()}
 
     def __enter__(self) -> Counting:
         return self
@@ -95,12 +102,13 @@ class Counting:
     def __exit__(self, *_: Any) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def of(self, case: Case) -> dict[str, Any]:
-        return self._found[case].result()
+    def of(self, key: Hashable) -> dict[str, Any]:
+        return self._found[key].result()
 
-    def _one(self, case: Case) -> dict[str, Any]:
-        with env.scope(cpu_threads=1):          # the pool has a thread for each core
-            return count_case(case, self._arch)
+
+def _alone(task: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    with env.scope(cpu_threads=1):          # the pool has a thread for each core
+        return task()
 
 
 def _flat(plan: KernelPlan) -> list[Any]:

@@ -45,11 +45,11 @@ def _warps(operation: str) -> str:
     return f"smsp__inst_executed_op_{operation}_pred_on_any.sum"
 
 
-# What the CPU device counts under the same names. A copy from global to shared memory is a load and a shared access.
+# What the CPU device counts under the same names. Copies from global to shared memory are among the global loads here,
+# and shared accesses of their own.
 COUNTERS = {
-    "load_requests": Counter((_global("requests", "ld"), _global("requests", "ldgsts_cache_access"),
-                              "smsp__sass_inst_executed_op_ldgsts_cache_bypass.sum")),
-    "load_sectors": Counter((_global("sectors", "ld"), _global("sectors", "ldgsts_cache_access"))),
+    "load_requests": Counter((_global("requests", "ld"),)),
+    "load_sectors": Counter((_global("sectors", "ld"),)),
     "store_requests": Counter((_global("requests", "st"),)),
     "store_sectors": Counter((_global("sectors", "st"),)),
     "shuffles": Counter(("smsp__sass_thread_inst_executed_op_inter_thread_communication_pred_on.sum",), lanes=32),

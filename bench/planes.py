@@ -18,6 +18,7 @@ from .variants import plane
 
 SIZES, QUICK_SIZES = (256, 512, 1024, 2048, 4096, 8192), (512, 4096)
 FILTERS, QUICK_FILTERS = (3, 5, 7, 9, 11), (3, 5)
+ROTATED = 256               # sets of buffers at most: 256^2 passes the L2, too
 PEERS = (*peers.PLANE_PEERS, peers.IM2COL, peers.CUCIM)
 
 ABOUT = f"""
@@ -27,8 +28,8 @@ else the planner's rules), beside the libraries. Each result was checked at ever
 timed: ours within the rounding error that sums in float32 may have, a library's to a relative error in norm of 1e-4.
 Times are medians of at least 20 samples by CUDA events (10 where one call takes more than 2 ms); calls below 0.1 ms
 are replayed as a CUDA graph where they can be captured, all others wait behind a spinning kernel, so that the host
-does not show. Buffers are random and rotate through 256 MB, or 64 sets of them where that is less (256^2 alone). A
-filter that a kernel takes prepared is prepared before.
+does not show. Buffers are random and rotate through 256 MB, or {ROTATED} sets of them where that is less (256^2 alone:
+128 MB). A filter that a kernel takes prepared is prepared before.
 
 The base of the speedups, as the documents plot them, is the GEMM on an im2col matrix: the quicker of ours (`im2col`)
 and PyTorch's with cuDNN switched off, plane by plane in this run. So a figure of 2 is half its time. The times follow
@@ -83,7 +84,8 @@ def _entries(shape: ConvShape, arch: str, tuning: Any) -> list[Entry]:
 
 def _one_plane(context: Context, size: int, taps: int, entries: list[Entry], tuning: Any) -> None:
     keys = {_key(size, taps, entry.name): entry for entry in entries}
-    layer = make_layer(context.device, _shape(context, size, taps)) if context.pending(keys) else None
+    shape = _shape(context, size, taps)
+    layer = make_layer(context.device, shape, most=ROTATED) if context.pending(keys) else None
     for key, entry in keys.items():
         context.row(key, lambda entry=entry: _measure(context, layer, entry), kind=entry.kind, name=entry.name,
                     size=size, filter=taps)
@@ -120,5 +122,5 @@ def _key(size: int, taps: int, name: str) -> str:
     return f"{taps}x{taps}/{size}/{name}"
 
 
-STUDY = Study("planes", "planes of every size by every algorithm, beside cuDNN, CuPy, NPP, cuCIM and im2col", ABOUT, run,
+STUDY = Study("planes", "planes of every size by every algorithm, beside cuDNN, CuPy, NPP, cuCIM, im2col", ABOUT, run,
               planes_tables.tables, planes_tables.plot)

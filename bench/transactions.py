@@ -11,7 +11,7 @@ from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 
 from . import ncu
-from .counting import Counting, execute
+from .counting import Counting, count_case, execute
 from .devices import NoDevice
 from .harness import compile_ahead
 from .ncu_target import Case, data, plan_of
@@ -56,11 +56,13 @@ planes of 64^2 in float16 NHWC. "an output" divides by outputs (for accesses of 
 that layers of different size stand side by side. Loads include those from a workspace between two steps; a filter's
 preparation, which happens once, is not in them, and the GEMM of `im2col`, a library's, in none of the counts. Shared
 memory: accesses of warps, and the passes over the banks that they take (equal where there is no conflict).
-Multiply-adds are those of float32; a dash where the kernel has others.
+Multiply-adds are those of float32; a dash where the kernel has others. Kernels with matrix instructions show a dash for
+shuffles, too: the CPU device makes the one of the other.
 
 The last tables set these beside the GPU's hardware counters (Nsight Compute) for the same call: "=" is the same
-number, else it is executed / measured. The compiler may make a product into a multiply-add or turn a loop's loads
-about, so multiply-adds may differ by a little; requests and sectors may not.
+number, else it is executed / measured. The compiler may leave out multiply-adds whose sum nobody stores, and join
+loads of neighbours in shared memory into wider ones, so both may be fewer on the GPU; global requests and sectors may
+not differ.
 """
 
 
@@ -68,16 +70,18 @@ def run(context: Context) -> None:
     filters = QUICK_FILTERS if context.quick else FILTERS
     chosen = {(taps, kernel): case for taps in filters for kernel, case in cases(taps, context.device.arch).items()}
     context.expect(len(filters) * (len(FORMS) + 1) + 2 * len(chosen))
-    for taps in filters:
-        for name, settings in {**FORMS, DIRECT: None}.items():
-            context.row(f"sub-block/{taps}/{name}", lambda taps=taps, settings=settings: sub_block(taps, settings),
-                        filter=taps, variant=name)
-    pending = [case for (taps, kernel), case in chosen.items()
-               if isinstance(case, Case) and not context.report.done(_key("executed", taps, kernel))]
-    with Counting(pending, context.device.arch) as counting:
-        for (taps, kernel), case in chosen.items():
-            context.row(_key("executed", taps, kernel), lambda case=case: _executed(counting, case),
-                        kernel=kernel, filter=taps, layer=getattr(case, "layer", None))
+    blocks = {f"sub-block/{taps}/{name}": (taps, name, settings) for taps in filters
+              for name, settings in {**FORMS, DIRECT: None}.items()}
+    calls = {_key("executed", *key): (*key, case) for key, case in chosen.items()}
+    tasks = {key: lambda case=case: _executed(case, context.device.arch) for key, (_, _, case) in calls.items()}
+    tasks |= {key: lambda taps=taps, settings=settings: sub_block(taps, settings)
+              for key, (taps, _, settings) in blocks.items()}
+    with Counting({key: task for key, task in tasks.items() if not context.report.done(key)}) as counting:
+        for key, (taps, name, _) in blocks.items():
+            context.row(key, lambda key=key: counting.of(key), filter=taps, variant=name)
+        for key, (taps, kernel, case) in calls.items():
+            context.row(key, lambda key=key: counting.of(key), kernel=kernel, filter=taps,
+                        layer=getattr(case, "layer", None))
     _hardware(context, {key: case for key, case in chosen.items() if isinstance(case, Case)})
 
 
@@ -100,10 +104,10 @@ def _case(kernel: str, taps: int, arch: str) -> Case | UnsupportedSpec:
     return UnsupportedSpec(None, "; ".join(reasons))
 
 
-def _executed(counting: Counting, case: Case | UnsupportedSpec) -> dict[str, Any]:
+def _executed(case: Case | UnsupportedSpec, arch: str) -> dict[str, Any]:
     if isinstance(case, UnsupportedSpec):
         raise case
-    return counting.of(case)
+    return count_case(case, arch)
 
 
 def sub_block(taps: int, settings: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -32,7 +32,7 @@ CSV = '''==PROF== Connected to process 4242 (/usr/bin/python3.12)
 '''
 
 
-LOADS = ncu.COUNTERS["load_requests"].metrics
+LOADS = ncu.COUNTERS["load_requests"].metrics + ncu.COUNTERS["load_sectors"].metrics
 
 
 def test_ncus_csv():
@@ -45,10 +45,11 @@ def test_ncus_csv():
     assert ncu.parse("==ERROR== no permission") == []
 
 
-def test_copies_to_shared_memory_are_loads_too():
-    counter = ncu.COUNTERS["load_requests"]
-    assert counter.of({LOADS[0]: 5.0, LOADS[1]: 2.0}) == 7 and counter.of({LOADS[0]: 5.0}) == 5
-    assert counter.of({LOADS[1]: 2.0}) is None
+def test_copies_to_shared_memory_are_shared_accesses_too():
+    counter = ncu.COUNTERS["shared_requests"]
+    loads, _, copies, _ = counter.metrics
+    assert counter.of({loads: 5.0, copies: 2.0}) == 7 and counter.of({loads: 5.0}) == 5
+    assert counter.of({copies: 2.0}) is None
 
 
 def launches(*entries, value=5):
@@ -94,7 +95,7 @@ def test_launches_go_to_their_cases_and_one_that_fails_is_left_out(monkeypatch):
     first, failed, last = ncu.watch([], LOADS)
     assert asked[1][-2:] == ["--skip", "1"] and failed.error == "no cuBLAS" and failed.counts() == {}
     assert [launch["entry"] for launch in first.launches] == ["a_filter", "a_5x5"]
-    assert first.counts() == {"load_requests": 5 * len(LOADS)} == last.counts()
+    assert first.counts() == {"load_requests": 5, "load_sectors": 5} == last.counts()
 
 
 @pytest.mark.parametrize("answer", ["==ERROR== refused", told(0, "a_5x5") + "\n" + launches("another"),

@@ -123,3 +123,16 @@ def test_a_library_step_and_other_multiply_adds_are_told(monkeypatch):
            "weight_load_requests": 0, "weight_load_sectors": 0}
     table = transactions.tables({row["key"]: row})[2]
     assert table.rows[0][0] == "im2col (+ a library's GEMM)" and table.rows[0][-1] is None and table.rows[0][4] == 2.0
+
+
+def test_equal_texts_counted_at_a_time_do_not_add_to_each_other():
+    shape = Case("reuse", size=40, filter=3).shape
+    plan = plan_layer(shape, algorithm="reuse")
+    alone = counting.count_fmas(plan, shape)
+    with counting.Counting({i: lambda: {"fmas": counting.count_fmas(plan, shape)} for i in range(12)}) as several:
+        assert {several.of(i)["fmas"] for i in range(12)} == {alone}
+
+
+def test_matrix_instructions_are_not_counted_as_shuffles():
+    found = counting.count_case(Case("toeplitz", size=33, filter=3, dtype="float16"), "sm_90")
+    assert found["shuffles"] is None and found["fmas"] is None and found["load_requests"] > 0
