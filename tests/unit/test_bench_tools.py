@@ -91,7 +91,7 @@ def test_launches_go_to_their_cases_and_one_that_fails_is_left_out(monkeypatch):
     text = "\n".join([told(0, "a_filter", "a_5x5", preparation=1), told(1, error="no cuBLAS"), told(2, "b_5x5")])
     asked = fake_ncu(monkeypatch, text + "\n" + launches("a_filter", "a_5x5", "half_of_it", "b_5x5"),
                      "\n".join([told(0, "a_filter", "a_5x5", preparation=1), told(2, "b_5x5"),
-                                launches("a_filter", "a_5x5", "b_5x5")]))
+                                launches("a_filter", "cublas_gemv", "a_5x5", "b_5x5")]))
     first, failed, last = ncu.watch([], LOADS)
     assert asked[1][-2:] == ["--skip", "1"] and failed.error == "no cuBLAS" and failed.counts() == {}
     assert [launch["entry"] for launch in first.launches] == ["a_filter", "a_5x5"]
