@@ -15,6 +15,7 @@ from warpconv.codegen.plan import KernelPlan, LibraryCall, Repeat
 from warpconv.codegen.render import render
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import env
+from warpconv.runtime.cpu.report import LaunchReport, Mode
 
 from .devices import HostDevice
 from .ncu_target import Case, data, entries_of, plan_of
@@ -22,6 +23,7 @@ from .reference import Reference, reference
 
 NAMES = ("load_requests", "load_sectors", "store_requests", "store_sectors", "shuffles", "shared_requests",
          "shared_wavefronts", "constant_requests")
+_OF_WEIGHTS = ("weight_load_requests", "weight_load_sectors")
 # Put before a kernel's text, it counts the multiply-adds of each lane; one worker executes it, so no two add at a time.
 _FMA_COUNTER = """
 extern "C" { __attribute__((visibility("default"))) unsigned long long wc_fmas = 0; }
@@ -46,11 +48,11 @@ def count_case(case: Case, arch: str) -> dict[str, Any]:
             "library_steps": sum(isinstance(step, LibraryCall) for step in _flat(plan)), "settings": plan.settings()}
 
 
-def execute(plan: KernelPlan, shape: ConvShape, x: np.ndarray, w: np.ndarray) -> dict[str, int]:
+def execute(plan: KernelPlan, shape: ConvShape, x: np.ndarray, w: np.ndarray) -> dict[str, Any]:
     """NAMES of one call, summed over its launches (not those of the filter's preparation) and over its buffers, with
-    the weights' part as ``weight_*``. ``x`` has its axes in the layout's order. Raises WrongResult."""
+    the weights' part as ``weight_*``; of several launches each one's in ``launches``. ``x`` has its axes in the
+    layout's order. Raises WrongResult."""
     from warpconv.runtime.cpu import backend
-    from warpconv.runtime.cpu.report import Mode
     from warpconv.runtime.kernel import Kernel
     loaded, source = backend.load(plan, mode=Mode.CHECK)
     y = Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)(x, w)
@@ -59,24 +61,26 @@ def execute(plan: KernelPlan, shape: ConvShape, x: np.ndarray, w: np.ndarray) ->
     exact.check(HostDevice(), _channels_second(y, shape), own=True)
     preparation = plan.program.preparation
     reports = loaded.reports[len(entries_of(preparation.steps, shape)) if preparation else 0:]
-    total = dict.fromkeys((*NAMES, "weight_load_requests", "weight_load_sectors"), 0)
-    for report in reports:
-        for name in NAMES[4:]:
-            total[name] += getattr(report, name)
-        for buffer, counts in report.buffers.items():
-            for name in NAMES[:4]:
-                total[name] += getattr(counts, name)
-            if buffer in _weights(plan):
-                total["weight_load_requests"] += counts.load_requests
-                total["weight_load_sectors"] += counts.load_sectors
+    launches = [_counts(report, _weights(plan)) for report in reports]
+    total: dict[str, Any] = {name: sum(launch[name] for launch in launches) for name in (*NAMES, *_OF_WEIGHTS)}
+    if len(launches) > 1:
+        entries = entries_of(plan.program.steps, shape)
+        total["launches"] = [{"entry": entry, **launch} for entry, launch in zip(entries, launches, strict=True)]
     return total
+
+
+def _counts(report: LaunchReport, weights: tuple[str, ...]) -> dict[str, int]:
+    """One launch's counts, summed over its buffers."""
+    found = {name: sum(getattr(counts, name) for counts in report.buffers.values()) for name in NAMES[:4]}
+    found |= {name: getattr(report, name) for name in NAMES[4:]}
+    return found | {name: sum(getattr(counts, name.removeprefix("weight_")) for buffer, counts in report.buffers.items()
+                              if buffer in weights) for name in _OF_WEIGHTS}
 
 
 def count_fmas(plan: KernelPlan, shape: ConvShape) -> int | None:
     """Multiply-adds of all lanes in one call; None where the kernel has others than those of float32 (half arithmetic,
     matrix instructions), or none of its own."""
     from warpconv.runtime.cpu import backend
-    from warpconv.runtime.cpu.report import Mode
     from warpconv.runtime.kernel import Kernel
     text = render(plan).text
     if "wc_mma_" in text or "wc_fma_" in text or "fmaf" not in text:

@@ -8,11 +8,12 @@ import os
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Iterable, Sequence
 
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import WarpconvError
+from warpconv.codegen.plan import KernelPlan, Launch
 from warpconv.codegen.serialise import plan_identity
 
 from .devices import Call
@@ -23,7 +24,8 @@ GRAPH_BELOW_MS = 0.1            # calls shorter than this are replayed as a grap
 SLOW_MS, SLOW_REPEATS = 2.0, 10 # a call that takes longer is timed fewer times
 
 __all__ = ["EPSILON", "PEER_ERRORS", "Layer", "Reference", "Timing", "WrongResult", "chosen_by", "compile_ahead",
-           "make_layer", "measure", "reference", "resources", "rotation", "run_kernel", "tuning_table"]
+           "first_step", "make_layer", "measure", "reference", "resources", "rotation", "run_kernel",
+           "time_first_step", "tuning_table"]
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,28 @@ def chosen_by(shape: Any, plan: Any, tuning: Any) -> str:
     """Whether a call's plan came from the table of measured choices, and from where in it, or from the rules."""
     measured = tuning is not None and tuning.best(shape, plan.spec.arch) is not None
     return tuning.origin(shape, plan.spec.arch) if measured else "the planner's rules"
+
+
+def first_step(plan: KernelPlan) -> KernelPlan | None:
+    """The plan of a call's first launch alone (a transform of the input, say), to be timed; None where a call is one
+    launch, or does not begin with one. It writes a workspace and no output."""
+    steps = plan.program.steps
+    if len(steps) == 1 or not isinstance(steps[0], Launch):
+        return None
+    workspaces = tuple(replace(w, last_step=0) for w in plan.program.workspaces if w.first_step == 0)
+    return replace(plan, program=replace(plan.program, steps=steps[:1], workspaces=workspaces))
+
+
+def time_first_step(device: Any, layer: Layer, plan: KernelPlan, *, graph: bool) -> dict[str, Any]:
+    """``first_step`` and its milliseconds; nothing where a call is one launch. ``graph``: whether the whole call was
+    captured, as nothing shows here that a capture has the launch."""
+    alone = first_step(plan)
+    if alone is None:
+        return {}
+    kernel = device.specialize(layer.shape, alone)
+    weight = kernel.prepare(layer.w) if plan.program.preparation is not None else layer.w
+    calls = [lambda x=x, y=y: kernel(x, weight, out=y) for x, y in zip(layer.xs, layer.ys)]
+    return {"first_step": plan.program.steps[0].entry, "first_step_ms": measure(device, calls, graph=graph).ms}
 
 
 def run_kernel(device: Any, layer: Layer, plan: Any, *, prepared: bool | None = None) -> dict[str, Any]:

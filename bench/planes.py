@@ -11,7 +11,8 @@ from warpconv.codegen.shape import ConvShape
 
 from . import peers, planes_tables
 from .floors import flops_inside
-from .harness import Layer, chosen_by, compile_ahead, make_layer, run_kernel, tuning_table
+from .harness import (Layer, chosen_by, compile_ahead, first_step, make_layer, run_kernel, time_first_step,
+                      tuning_table)
 from .planes_tables import CHOICE
 from .study import Context, Study
 from .variants import plane
@@ -28,13 +29,13 @@ else the planner's rules), beside the libraries. Each result was checked at ever
 timed: ours within the rounding error that sums in float32 may have, a library's to a relative error in norm of 1e-4.
 Times are medians of at least 20 samples by CUDA events (10 where one call takes more than 2 ms); calls below 0.1 ms
 are replayed as a CUDA graph where they can be captured, all others wait behind a spinning kernel, so that the host
-does not show. Buffers are random and rotate through 256 MB, or {ROTATED} sets of them where that is less (256^2 alone:
-128 MB). A filter that a kernel takes prepared is prepared before.
+does not show. Buffers are random and rotate through 256 MB, or {ROTATED} sets of them where that is less (256^2
+alone: 128 MB). A filter that a kernel takes prepared is prepared before.
 
 The base of the speedups, as the documents plot them, is the GEMM on an im2col matrix: the quicker of ours (`im2col`)
 and PyTorch's with cuDNN switched off, plane by plane in this run. So a figure of 2 is half its time. The times follow
-in milliseconds; GB/s and TFLOP/s stand in the CSV (each input read once and each output written once; the taps inside
-the image).
+in milliseconds, those of a call that begins with a transform also for the transform alone and for the rest; GB/s and
+TFLOP/s stand in the CSV (each input read once and each output written once; the taps inside the image).
 
 The documents' figures (CLUSTER 2020, an RTX 2080 Ti, Caffe's im2col as the base, 256^2 to 4096^2; they do not say how
 "overall" averages, here it is the mean of the ratios) stand beside ours in the second table: once for their kernel as
@@ -66,9 +67,10 @@ def run(context: Context) -> None:
     context.row("ceiling/copy", lambda: peers.copy_ceiling(context.device), kind="ceiling")
     context.device.free()
     context.say("compiling")
-    compile_ahead(context.device, [lambda entry=entry: entry.what.plan for (taps, size), entries in planes.items()
-                                   for entry in entries if not context.report.done(_key(size, taps, entry.name))
-                                   and entry.kind == "ours" and entry.what.plan is not None])
+    plans = [entry.what.plan for (taps, size), entries in planes.items() for entry in entries if entry.kind == "ours"
+             and entry.what.plan is not None and not context.report.done(_key(size, taps, entry.name))]
+    compile_ahead(context.device, [lambda plan=plan: plan for whole in plans for plan in (whole, first_step(whole))
+                                   if plan is not None])
     for (taps, size), entries in planes.items():
         _one_plane(context, size, taps, entries, tuning)
 
@@ -111,7 +113,8 @@ def _measure_ours(context: Context, layer: Layer, candidate: Candidate) -> dict[
         raise UnsupportedSpec(None, candidate.reason)
     found: Mapping[str, Any] = run_kernel(context.device, layer, plan, prepared=plan.program.preparation is not None)
     return {"algorithm": plan.spec.algorithm, "chosen_by": candidate.reason, "settings": plan.settings(),
-            "workspace_bytes": plan.program.workspace_bytes(layer.shape), **found}
+            "workspace_bytes": plan.program.workspace_bytes(layer.shape), **found,
+            **time_first_step(context.device, layer, plan, graph=found["method"] == "graph")}
 
 
 def _shape(context: Context, size: int, taps: int) -> ConvShape:

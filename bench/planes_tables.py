@@ -114,9 +114,21 @@ def _times(found: Planes, taps: int) -> Table:
         lines.append((name, *(found.ms(taps, size, name) for size in sizes), last.get("gbs"), last.get("tflops"),
                       last.get("registers"), None if workspace is None else workspace / 2**20,
                       None if last.get("error") is None else f"{last['error']:.1e}"))
+        lines += _steps(found, taps, name)
     columns = ("", *(f"{size}^2 ms" for size in sizes), *(f"{what} at {largest}^2" for what in (
         "GB/s", "TFLOP/s", "registers", "workspace MiB", "error")))
     return Table(f"{taps}x{taps}: times", columns, tuple(lines))
+
+
+def _steps(found: Planes, taps: int, name: str) -> list[tuple[Any, ...]]:
+    """Lines for the first launch of a call of several alone, and for the call without it."""
+    rows = [found.row(taps, size, name) for size in found.sizes(taps)]
+    entry = next((row["first_step"] for row in rows if "first_step" in row), None)
+    if entry is None:
+        return []
+    alone = [row.get("first_step_ms") for row in rows]
+    rest = [row["ms"] - ms if ms is not None else None for row, ms in zip(rows, alone)]
+    return [(f"- {entry} alone", *alone, *[None] * 5), (f"- {name} without it", *rest, *[None] * 5)]
 
 
 def _choices(found: Planes) -> Table:

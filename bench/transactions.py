@@ -54,10 +54,11 @@ documents' four forms (`reuse` with those values), edges and weights included, p
 on the first of these layers that it takes: a plane of {SIZE}^2 in float32, one of 32^2, one of {SIZE}^2 in float16, 8
 planes of 64^2 in float16 NHWC. "an output" divides by outputs (for accesses of warps: by the outputs of 32 lanes), so
 that layers of different size stand side by side. Loads include those from a workspace between two steps; a filter's
-preparation, which happens once, is not in them, and the GEMM of `im2col`, a library's, in none of the counts. Shared
-memory: accesses of warps, and the passes over the banks that they take (equal where there is no conflict).
-Multiply-adds are those of float32; a dash where the kernel has others. Kernels with matrix instructions show a dash for
-shuffles, too: the CPU device makes the one of the other.
+preparation, which happens once, is not in them, and the GEMM of `im2col`, a library's, in none of the counts; a call
+of several launches has a line for each (the transform of `im2win`). Shared memory: accesses of warps, and the passes
+over the banks that they take (equal where there is no conflict). Multiply-adds are those of float32; a dash where the
+kernel has others. Kernels with matrix instructions show a dash for shuffles, too: the CPU device makes the one of the
+other.
 
 The last tables set these beside the GPU's hardware counters (Nsight Compute) for the same call: "=" is the same
 number, else it is executed / measured. The compiler may leave out multiply-adds whose sum nobody stores, and join
@@ -120,7 +121,7 @@ def sub_block(taps: int, settings: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: int(value) if value == int(value) else value for name, value in per.items()}
 
 
-def _columns(taps: int, width: int, settings: Mapping[str, Any] | None) -> dict[str, int]:
+def _columns(taps: int, width: int, settings: Mapping[str, Any] | None) -> dict[str, Any]:
     shape = ConvShape(c=1, h=ROWS + taps - 1, w=width, k=1, r=taps, s=taps)
     counts = execute(_sub_block_plan(shape, settings), shape, *data(shape))
     for name in ("load_requests", "load_sectors"):
@@ -236,14 +237,18 @@ def _calls(rows: Rows, taps: int) -> Table:
                "multiply-adds an output")
     lines = []
     for row in _executed_rows(rows, taps):
-        warps = row["outputs"] / 32
         fmas = None if row["fmas"] is None else row["fmas"] / row["outputs"]
         library = " (+ a library's GEMM)" if row["library_steps"] else ""
-        lines.append((name_of(row["kernel"]) + library, row["layer"], row["load_requests"], row["weight_load_requests"],
-                      row["load_requests"] / warps, row["load_sectors"], row["load_sectors"] / warps,
-                      row["store_requests"], row["store_sectors"], row["shared_requests"], row["shared_wavefronts"],
-                      row["constant_requests"], row["shuffles"], fmas))
+        lines.append((name_of(row["kernel"]) + library, row["layer"], *_counts(row, row["outputs"] / 32), fmas))
+        lines += [(f"- {launch['entry']} alone", row["layer"], *_counts(launch, row["outputs"] / 32), None)
+                  for launch in row.get("launches", ())]
     return Table(f"{taps}x{taps}: whole calls, executed", columns, tuple(lines))
+
+
+def _counts(row: Mapping[str, Any], warps: float) -> tuple[Any, ...]:
+    return (row["load_requests"], row["weight_load_requests"], row["load_requests"] / warps, row["load_sectors"],
+            row["load_sectors"] / warps, row["store_requests"], row["store_sectors"], row["shared_requests"],
+            row["shared_wavefronts"], row["constant_requests"], row["shuffles"])
 
 
 def _compared(rows: Rows, taps: int) -> list[Table]:

@@ -1,5 +1,6 @@
 """The study planes from end to end on a fake device, and what its tables say of a run."""
 
+import dataclasses
 import sys
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import bench.__main__ as main
 from bench import harness, peers, planes, planes_tables, variants
 from bench.devices import HostDevice
 from tests.unit.bench_fakes import FakeDevice
+from warpconv.codegen import plan
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain
 
@@ -148,3 +150,38 @@ def test_im2col_of_pytorch_switches_cudnn_off_for_its_calls_alone(monkeypatch):
     device = gpu(kind="torch", torch=SimpleNamespace(backends=SimpleNamespace(cudnn=cudnn)))
     assert peers.run_peer(device, layer, peers.IM2COL)["error"] < 1e-6
     assert seen and not any(seen) and cudnn.enabled
+
+
+# ---- a call of several launches
+
+def two_steps(one):
+    """A plan whose second launch reads what its first left in a workspace."""
+    launch = one.program.steps[0]
+    room = plan.Workspace(name="room", bytes_each=4, first_step=0, last_step=1)
+    return dataclasses.replace(one, program=dataclasses.replace(
+        one.program, steps=(launch, dataclasses.replace(launch, entry="second")), workspaces=(room,)))
+
+
+def test_the_first_of_several_launches_is_a_plan_of_its_own():
+    one = planes.plan_layer(variants.plane(20, 3), algorithm="direct")
+    alone = harness.first_step(two_steps(one))
+    assert alone.program.steps == one.program.steps and alone.program.entries == ("direct_3x3",)
+    assert [(room.first_step, room.last_step) for room in alone.program.workspaces] == [(0, 0)]
+    assert harness.first_step(one) is None
+    library = plan.LibraryCall(operation="gemm", operands=())
+    first = dataclasses.replace(one, program=dataclasses.replace(one.program, steps=(library, *one.program.steps)))
+    assert harness.first_step(first) is None
+
+
+def test_the_first_of_several_launches_is_timed_and_shown():
+    one = planes.plan_layer(variants.plane(20, 3), algorithm="direct")
+    layer = harness.make_layer(FakeDevice(), variants.plane(20, 3))
+    timed = harness.time_first_step(FakeDevice(), layer, two_steps(one), graph=False)
+    assert timed["first_step"] == "direct_3x3" and timed["first_step_ms"] > 0
+    assert harness.time_first_step(FakeDevice(), layer, one, graph=False) == {}
+    rows = rows_of({"im2win": 3.0, "reuse": 1.0}) | rows_of({"im2win": 5.0}, size=8192)
+    rows["3x3/4096/im2win"] |= {"first_step": "im2win_transform", "first_step_ms": 1.0}
+    table = next(table for table in planes_tables.tables(rows) if table.title == "3x3: times")
+    assert all(len(line) == len(table.columns) for line in table.rows)
+    lines = {line[0]: line[1:3] for line in table.rows}
+    assert lines["- im2win_transform alone"] == (1.0, None) and lines["- im2win without it"] == (2.0, None)

@@ -117,12 +117,15 @@ def test_a_refusal_of_ncu_leaves_the_executed_counts(tmp_path, few, monkeypatch)
     assert found.rows["executed/3x3/reuse"]["status"] == "ok"
 
 
-def test_a_library_step_and_other_multiply_adds_are_told(monkeypatch):
+def test_library_steps_and_each_of_several_launches_are_told():
     row = {"key": "executed/3x3/im2col", "status": "ok", "filter": 3, "kernel": "im2col", "layer": "9^2, 3x3",
            "outputs": 64, "library_steps": 1, "fmas": None, **dict.fromkeys(counting.NAMES, 4),
            "weight_load_requests": 0, "weight_load_sectors": 0}
-    table = transactions.tables({row["key"]: row})[2]
+    launch = {"entry": "im2col_5x5", **dict.fromkeys((*counting.NAMES, "weight_load_requests"), 2)}
+    table = transactions.tables({row["key"]: {**row, "launches": [launch]}})[2]
     assert table.rows[0][0] == "im2col (+ a library's GEMM)" and table.rows[0][-1] is None and table.rows[0][4] == 2.0
+    assert table.rows[1][0] == "- im2col_5x5 alone" and table.rows[1][2:5] == (2, 2, 1.0)
+    assert all(len(line) == len(table.columns) for line in table.rows)
 
 
 def test_equal_texts_counted_at_a_time_do_not_add_to_each_other():
