@@ -8,11 +8,13 @@ import os
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Iterable, Sequence
 
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import WarpconvError
+from warpconv.codegen.plan import KernelPlan, Launch
+from warpconv.codegen.serialise import plan_identity
 
 from .devices import Call
 from .reference import EPSILON, PEER_ERRORS, Reference, WrongResult, reference
@@ -22,8 +24,9 @@ GRAPH_BELOW_MS = 0.1            # calls shorter than this are replayed as a grap
 LONGEST_S = 3.0                 # a launch that takes longer is checked and not timed
 SAMPLES = ((5.0, 20), (50.0, 10), (math.inf, 5))    # how often a call is timed that takes up to so many milliseconds
 
-__all__ = ["EPSILON", "PEER_ERRORS", "Layer", "Reference", "Timing", "TooSlow", "WrongResult", "compile_ahead",
-           "make_layer", "measure", "reference", "resources", "rotation", "run_kernel", "samples"]
+__all__ = ["EPSILON", "PEER_ERRORS", "Layer", "Reference", "Timing", "TooSlow", "WrongResult", "chosen_by",
+           "compile_ahead", "make_layer", "measure", "reference", "resources", "rotation", "run_kernel", "samples",
+           "tuning_table"]
 
 
 class TooSlow(Exception):
@@ -167,12 +170,55 @@ def compile_ahead(device: Any, plans: Iterable[Callable[[], Any]]) -> None:
         return
     from warpconv.runtime.build import build
 
-    def one(plan: Callable[[], Any]) -> None:
+    def planned(plan: Callable[[], Any]) -> Any:
         with contextlib.suppress(WarpconvError):
-            build(plan())
+            return plan()
 
+    def one(plan: Any) -> None:
+        with contextlib.suppress(WarpconvError):
+            build(plan)
+
+    made = (planned(plan) for plan in plans)
+    each = {tuple(sorted(plan_identity(plan).items())): plan for plan in made if plan is not None}
     with ThreadPoolExecutor(min(16, os.cpu_count() or 8)) as pool:
-        list(pool.map(one, plans))
+        list(pool.map(one, each.values()))
+
+
+def tuning_table(device: Any) -> Any:
+    """The table of measured choices that a user's call chooses by; None on the host."""
+    if device.kind == "host":
+        return None
+    from warpconv.runtime.tuning import table
+    device.synchronize()
+    return table(0)
+
+
+def chosen_by(shape: Any, plan: Any, tuning: Any) -> str:
+    """Whether a call's plan came from the table of measured choices, and from where in it, or from the rules."""
+    measured = tuning is not None and tuning.best(shape, plan.spec.arch) is not None
+    return tuning.origin(shape, plan.spec.arch) if measured else "the planner's rules"
+
+
+def first_step(plan: KernelPlan) -> KernelPlan | None:
+    """The plan of a call's first launch alone (a transform of the input, say), to be timed; None where a call is one
+    launch, or does not begin with one. It writes a workspace and no output."""
+    steps = plan.program.steps
+    if len(steps) == 1 or not isinstance(steps[0], Launch):
+        return None
+    workspaces = tuple(replace(w, last_step=0) for w in plan.program.workspaces if w.first_step == 0)
+    return replace(plan, program=replace(plan.program, steps=steps[:1], workspaces=workspaces))
+
+
+def time_first_step(device: Any, layer: Layer, plan: KernelPlan, *, graph: bool) -> dict[str, Any]:
+    """``first_step`` and its milliseconds; nothing where a call is one launch. ``graph``: whether the whole call was
+    captured, as nothing shows here that a capture has the launch."""
+    alone = first_step(plan)
+    if alone is None:
+        return {}
+    kernel = device.specialize(layer.shape, alone)
+    weight = kernel.prepare(layer.w) if plan.program.preparation is not None else layer.w
+    calls = [lambda x=x, y=y: kernel(x, weight, out=y) for x, y in zip(layer.xs, layer.ys)]
+    return {"first_step": plan.program.steps[0].entry, "first_step_ms": measure(device, calls, graph=graph).ms}
 
 
 def run_kernel(device: Any, layer: Layer, plan: Any, *, prepared: bool | None = None) -> dict[str, Any]:

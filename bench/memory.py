@@ -116,15 +116,14 @@ def held(device: Any, layer: Layer, plan: KernelPlan) -> dict[str, Any]:
 
 
 def _torch(device: Any, layer: Layer, name: str) -> dict[str, Any]:
-    call = network_peers.torch_call(device, layer, name)
-    layer.reference.check(device, call(layer.xs[0]), own=False)
+    calls, _ = TORCH[name].calls(device, layer)         # which checks the result
     device.free()
     output = layer.shape.dtype.itemsize * math.prod(layer.shape.output_shape)
-    return {"held": max(0, device.peak_bytes(lambda: call(layer.xs[0])) - output)}
+    return {"held": max(0, device.peak_bytes(calls[0]) - output)}
 
 
 def _cudnn(device: Any, layer: Layer, name: str) -> dict[str, Any]:
-    column = next(c for c in network_peers.CUDNN if c.name == name)
+    column = network_peers.column_of(name)
     _, _, answers = network_peers.listen(device, layer, column)
     found = network_peers.choose(answers, column)
     return {"held": found.workspace_bytes, "algorithm": found.algorithm}

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable
 
 from warpconv.codegen.dtypes import DType, Layout
 
-from . import cudnn
+from . import peers
 from .cudnn import Convolution, Found, Math
 from .devices import Call, NoDevice
 from .harness import Layer, measure
-from .peers import torch_conv
 from .reference import PEER_ERRORS, WrongResult
 
 WORKSPACE_LIMIT = 24 << 30      # an algorithm of cuDNN that asks for more is not tried
-TORCH = {"torch_cudnn": "PyTorch conv2d, benchmark mode, TF32 off",
-         "torch_im2col": "PyTorch conv2d without cuDNN: im2col and cuBLAS for each image"}
+TORCH = {"torch_cudnn": peers.CUDNN, "torch_im2col": peers.IM2COL}
 _KINDS = {NoDevice: "missing", WrongResult: "WRONG"}
 _TENSOR_CORE_ERROR = PEER_ERRORS[DType.FLOAT16]     # TF32 has the digits of float16
 
@@ -41,7 +38,7 @@ CUDNN = (
     Column("cudnn_tf32", "cuDNN's quickest with TF32 allowed", DType.FLOAT32, Layout.NCHW, Math.DEFAULT),
     Column("cudnn_tf32_nhwc", "the same in NHWC", DType.FLOAT32, Layout.NHWC, Math.DEFAULT),
     Column("cudnn_fp16_nhwc", "cuDNN's quickest in float16, NHWC", DType.FLOAT16, Layout.NHWC, Math.TENSOR_OP))
-REMARKS = {**TORCH, **{column.name: column.remark for column in CUDNN}}
+REMARKS = {**{name: peer.remark for name, peer in TORCH.items()}, **{column.name: column.remark for column in CUDNN}}
 FLOAT32_PEERS = (*TORCH, "cudnn_fp32", "cudnn_fp32_lean")
 
 
@@ -54,7 +51,8 @@ def measure_peers(device: Any, layer: Layer, names: Iterable[str], say: Callable
     for name in names:
         say(name)
         try:
-            fields = _torch(device, layer, name) if name in TORCH else _cudnn(device, layer, _column(name), heard)
+            fields = peers.run_peer(device, layer, TORCH[name]) if name in TORCH else \
+                _cudnn(device, layer, column_of(name), heard)
         except Exception as error:
             device.synchronize()
             fields = {"reason": f"{_KINDS.get(type(error), 'failed')}: {error}".splitlines()[0][:200]}
@@ -63,39 +61,9 @@ def measure_peers(device: Any, layer: Layer, names: Iterable[str], say: Callable
     return found
 
 
-def _column(name: str) -> Column:
+def column_of(name: str) -> Column:
+    """The column of CUDNN of that name."""
     return next(column for column in CUDNN if column.name == name)
-
-
-# ---- PyTorch
-
-def torch_call(device: Any, layer: Layer, name: str) -> Callable[[Any], Any]:
-    """PyTorch's conv2d on the layer's weights, in one of the ways of TORCH. Raises NoDevice where it cannot be had."""
-    call = torch_conv(device, layer)
-    if name == "torch_cudnn":
-        return call
-
-    def without_cudnn(x: Any) -> Any:
-        with _no_cudnn(device):
-            return call(x)
-    return without_cudnn
-
-
-@contextlib.contextmanager
-def _no_cudnn(device: Any) -> Iterator[None]:
-    backend = device.torch.backends.cudnn
-    before, backend.enabled = backend.enabled, False
-    try:
-        yield
-    finally:
-        backend.enabled = before
-
-
-def _torch(device: Any, layer: Layer, name: str) -> dict[str, Any]:
-    call = torch_call(device, layer, name)
-    error = layer.reference.check(device, call(layer.xs[0]), own=False)
-    timing = measure(device, [lambda x=x: call(x) for x in layer.xs])
-    return {"error": error, **timing.fields()}
 
 
 # ---- cuDNN itself

@@ -165,27 +165,3 @@ def test_uneven_padding_and_a_missing_library_are_reasons(stand_in, monkeypatch)
     cudnn.library.cache_clear()
     with pytest.raises(NoDevice, match="cannot be loaded: not there"):
         cudnn.library()
-
-
-def test_pytorch_without_cudnn_turns_it_off_for_the_call_alone():
-    seen = []
-
-    class Backend:
-        enabled = True
-
-    class Torch:
-        backends = type("B", (), {"cudnn": Backend})
-
-        class nn:
-            class functional:
-                @staticmethod
-                def conv2d(*arguments):
-                    seen.append(Backend.enabled)
-
-    device = Fake()
-    device.kind, device.torch, device.memory_format = "torch", Torch, lambda layout: None
-    weight = type("W", (), {"contiguous": lambda self, memory_format: self})()
-    layer = type("L", (), {"shape": SHAPES[1], "w": weight})()
-    network_peers.torch_call(device, layer, "torch_im2col")(None)
-    network_peers.torch_call(device, layer, "torch_cudnn")(None)
-    assert seen == [False, True] and Backend.enabled
