@@ -32,14 +32,14 @@ The slides count, for each byte that a kernel asks of memory, the operations don
 that from the plans: an input tile of 8, 16 and 32; a tile in which no output is left is declined.
 
 The measurements are one {SIZE}^2 plane of float32, padding "same", each kernel with its planner's values, checked at
-every output against float64 before it was timed (median of at least 20 samples, buffers rotate through 256 MB). GB/s
-counts each input read once and each output written once; FLOPs are those of the taps inside the image. `direct`,
-`reuse` and `wide` are what this generator has besides.
+every output against float64 before it was timed (median of at least 20 samples, 10 where a call takes more than 2 ms;
+buffers rotate through 256 MB). GB/s counts each input read once and each output written once; FLOPs are those of the
+taps inside the image. `direct`, `reuse` and `wide` are what this generator has besides.
 
 How to read the roofline: a filled mark stands at the intensity of the layer itself (every byte moved once), the same
 for all kernels of a filter; the roof there is what memory and SGEMM of this machine allow. A hollow mark is the same
 kernel at the intensity that the slides give it. One above the roof did not get its bytes from memory: caches served
-what the slides count as accesses, which is why the steps gain less here than the slides' intensities suggest.
+what the slides count as accesses, and a step that saves such accesses gains less than its intensity says.
 
 "Order" takes the slides' order, {' -> '.join(SLIDES)}, step by step. Where a step is slower than the one before it,
 the line says what the profiler's counters did between the two.
