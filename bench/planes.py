@@ -40,7 +40,8 @@ TFLOP/s stand in the CSV (each input read once and each output written once; the
 The documents' figures (CLUSTER 2020, an RTX 2080 Ti, Caffe's im2col as the base, 256^2 to 4096^2; they do not say how
 "overall" averages, here it is the mean of the ratios) stand beside ours in the second table: once for their kernel as
 a generated one (`reuse`), once for what a call takes. They measured no filter above 5x5. NPP and cuCIM replicate the
-border (their inside is checked) and are otherwise the same sum.
+border (their inside is checked) and are otherwise the same sum; cuCIM's is `correlate_sparse`, the one of its
+interface that takes any filter, with a pass for each tap.
 """
 
 

@@ -124,7 +124,7 @@ def test_cucim_is_checked_inside_the_border(monkeypatch, wrong):
         result[:2] = result[-2:] = 7.0          # another border
         return result + wrong
 
-    fake = SimpleNamespace(asarray=np.asarray, cuda=SimpleNamespace(
+    fake = SimpleNamespace(asarray=np.asarray, asnumpy=np.asarray, cuda=SimpleNamespace(
         runtime=SimpleNamespace(deviceSynchronize=lambda: None)))
     monkeypatch.setitem(sys.modules, "cupy", fake)
     for name in ("cucim", "cucim.skimage"):
