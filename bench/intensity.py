@@ -218,8 +218,9 @@ def explanation(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
         return "no counters in this run"
     parts = []
     for field, words in (("warp_instructions", "warp instructions"), ("load_sectors", "sectors loaded"),
-                         ("l2_read_sectors", "sectors from the L2"), ("shared_wavefronts", "passes over shared memory"),
-                         ("shared_conflicts", "of them bank conflicts")):
+                         ("l2_read_sectors", "sectors from the L2"),
+                         ("shared_load_passes", "passes over shared memory to load"),
+                         ("shared_conflicts", "bank conflicts")):
         if field in before and field in after:
             parts.append(f"{words} {before[field] / 1e6:.3g} -> {after[field] / 1e6:.3g} million")
     for field, words in (("issue_busy_pct", "issue slots busy"), ("l1_hit_pct", "L1 hits"), ("l2_hit_pct", "L2 hits"),
