@@ -32,7 +32,7 @@ The slides count, for each byte that a kernel asks of memory, the operations don
 that from the plans: an input tile of 8, 16 and 32; a tile in which no output is left is declined.
 
 The measurements are one {SIZE}^2 plane of float32, padding "same", each kernel with its planner's values, checked at
-every output against float64 before it was timed (median of at least 20 samples, 10 where a call takes more than 2 ms;
+every output against float64 before it was timed (median of at least 20 samples, 10 where a call takes more than 5 ms;
 buffers rotate through 256 MB). GB/s counts each input read once and each output written once; FLOPs are those of the
 taps inside the image. `direct`, `reuse` and `wide` are what this generator has besides.
 

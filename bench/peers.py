@@ -193,9 +193,10 @@ def _npp(device: Any, layer: Layer) -> tuple[list[Call], float]:
     raise wrong
 
 
+CUDNN = Peer("cuDNN", "torch conv2d, benchmark mode, TF32 off, zero border", _cudnn, graph=True, writes=False)
 PLANE_PEERS = (
     Peer("device copy", "of the same plane", _copy, graph=True),
-    Peer("cuDNN", "torch conv2d, benchmark mode, TF32 off, zero border", _cudnn, graph=True, writes=False),
+    CUDNN,
     Peer("NPP", "nppiFilterBorder_32f_C1R_Ctx, replicated border (the inside is checked)", _npp),
     Peer("CuPy", "cupyx.scipy.ndimage.correlate, zero border", _cupy),
 )

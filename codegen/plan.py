@@ -265,9 +265,16 @@ class Program:
     @property
     def launches(self) -> tuple[Launch, ...]:
         """All launches, those of the preparation first."""
+        return tuple(s for s in self._flat() if isinstance(s, Launch))
+
+    @property
+    def library_calls(self) -> tuple[LibraryCall, ...]:
+        """All steps that a library does."""
+        return tuple(s for s in self._flat() if isinstance(s, LibraryCall))
+
+    def _flat(self) -> list[Launch | LibraryCall]:
         steps = (self.preparation.steps if self.preparation else ()) + self.steps
-        flat = (s for step in steps for s in (step.steps if isinstance(step, Repeat) else (step,)))
-        return tuple(s for s in flat if isinstance(s, Launch))
+        return [s for step in steps for s in (step.steps if isinstance(step, Repeat) else (step,))]
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -275,9 +282,15 @@ class Program:
         return tuple(dict.fromkeys(launch.entry for launch in self.launches))
 
     def workspace_bytes(self, shape: ConvShape) -> int:
-        """Most bytes of workspace alive at one time."""
+        """Most bytes of workspace alive at one time; what a filter's preparation makes lives with the filter, and is not
+        counted."""
         return max((sum(w.bytes_of(shape) for w in self.workspaces if w.first_step <= i <= w.last_step)
                     for i in range(len(self.steps))), default=0)
+
+    def over_limit(self, shape: ConvShape, limit: int | None) -> str | None:
+        """Why the workspace is too large for a layer, with both numbers; None where it is not, or ``limit`` is None."""
+        needed = self.workspace_bytes(shape) if self.workspaces and limit is not None else 0
+        return None if needed <= (limit or 0) else f"its workspace of {needed} bytes is over the limit of {limit} bytes"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,21 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, Protocol, Sequence
 
 from warpconv.codegen.errors import DeviceError
-from warpconv.codegen.plan import Launch, LibraryCall, Repeat, Step, Workspace
+from warpconv.codegen.plan import Launch, LibraryCall, Program, Repeat, Step, Workspace
 from warpconv.codegen.shape import ConvShape
+
+from .library import cublas, numpy_gemm
 
 LibraryStep = Callable[["Executor", ConvShape, Sequence[Any]], None]
 
 # Library steps by (operation, device kind); an algorithm that needs one adds it here: (executor, shape, operands).
-LIBRARY: dict[tuple[str, str], LibraryStep] = {}
+LIBRARY: dict[tuple[str, str], LibraryStep] = {
+    ("gemm_batch", "cpu"): numpy_gemm.gemm_batch, ("gemm_image", "cpu"): numpy_gemm.gemm_image,
+    ("gemm_batch", "cuda"): cublas.gemm_batch, ("gemm_image", "cuda"): cublas.gemm_image}
+
+# What raises a DeviceError where a step's library is not installed, by the same.
+NEEDS: dict[tuple[str, str], Callable[[], None]] = {
+    ("gemm_batch", "cuda"): cublas.require, ("gemm_image", "cuda"): cublas.require}
 
 
 class Executor(Protocol):
@@ -24,6 +32,12 @@ class Executor(Protocol):
     def allocate(self, workspace: Workspace, nbytes: int) -> Any: ...
 
     def release(self, workspace: Workspace, memory: Any) -> None: ...
+
+
+def require(program: Program, kind: str) -> None:
+    """DeviceError where a library that the program's steps need is not there; asked before anything is launched."""
+    for call in program.library_calls:
+        NEEDS.get((call.operation, kind), lambda: None)()
 
 
 def execute(executor: Executor, steps: Sequence[Step], workspaces: Sequence[Workspace], shape: ConvShape,

@@ -29,6 +29,8 @@ from .toolchain import Toolchain, find_toolchain
 
 SOURCE = "kernel.cu"
 
+_ELEMENTS = {dtype.c_name: np.dtype(f"u{dtype.itemsize}") for dtype in DType}      # by C type, as bits
+
 
 @dataclass
 class PreparedFilter:
@@ -49,6 +51,10 @@ class CpuBackend:
         self.reports: list[LaunchReport] = []
         self._weight = name_of(program, Role.WEIGHT)
         self._constant_lock = threading.Lock()   # the object has one constant bank for all threads
+
+    def for_program(self, program: Program) -> CpuBackend:
+        """The same compiled text under another program of its entries."""
+        return CpuBackend(program, self.compiled)
 
     def prepare(self, weight: ArrayView, stream: Any) -> PreparedFilter:
         copy = host_array(weight).copy()
@@ -87,6 +93,11 @@ class _Executor:
 
     def __init__(self, backend: CpuBackend):
         self._backend = backend
+        self._written: list[np.ndarray] = []
+
+    def wrote(self, array: np.ndarray) -> None:
+        """A library step has written an output, which later launches may read."""
+        self._written.append(array)
 
     def launch(self, step: Launch, shape: ConvShape, operands: Mapping[str, Any]) -> None:
         program, compiled = self._backend.program, self._backend.compiled
@@ -104,11 +115,15 @@ class _Executor:
             return np.int32(operands[name])
         writable = argument.role in (Role.OUTPUT, Role.WORKSPACE)
         output = argument.role is Role.OUTPUT
-        return Buffer(name=name, array=operands[name], writable=writable, must_be_written=output,
-                      initialised=not output)
+        array = operands[name]
+        if argument.role is Role.WORKSPACE and argument.c_type in _ELEMENTS:
+            array = array.view(_ELEMENTS[argument.c_type])      # accesses are checked by element
+        return Buffer(name=name, array=array, writable=writable, must_be_written=output,
+                      initialised=not output or any(array is one for one in self._written))
 
     def allocate(self, workspace: Workspace, nbytes: int) -> np.ndarray:
-        return np.full(-(-nbytes // 4), np.nan, np.float32)
+        """Memory full of NaN, of every floating-point type."""
+        return np.full(nbytes, 0xff, np.uint8)
 
     def release(self, workspace: Workspace, memory: np.ndarray) -> None:
         pass

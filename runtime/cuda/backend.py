@@ -12,7 +12,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.arrays import ArrayKind, ArrayView, current_stream
 from warpconv.runtime.call import MOST_LAYERS, Call, name_of
 from warpconv.runtime.recording import recording
-from warpconv.runtime.steps import execute
+from warpconv.runtime.steps import execute, require
 
 from . import contexts, memory, quick, streams
 from .memory import Block
@@ -79,6 +79,8 @@ class CudaBackend:
     """Compiled code of one kernel for one GPU. Any thread may call; nothing is shared between streams."""
 
     def __init__(self, program: Program, cubin: bytes, ordinal: int):
+        """DeviceError where a library that the program's steps need is not installed."""
+        require(program, "cuda")
         self.program = program
         self.ordinal = ordinal
         self.device = f"cuda:{ordinal}"
@@ -89,6 +91,10 @@ class CudaBackend:
         self._modules: dict[tuple[Any, ...], _Loaded] = {}
         self._spare: dict[tuple[Any, ...], list[_Loaded]] = {}
         self._lock = threading.RLock()
+
+    def for_program(self, program: Program) -> CudaBackend:
+        """The same cubin under another program of its entries."""
+        return CudaBackend(program, self._cubin, self.ordinal)
 
     def load(self) -> None:
         """Load the module into the context that would be used, so that the first call does not have to."""
@@ -290,15 +296,16 @@ class _Executor:
         self._launch_stream = queue.pycuda_stream if loaded.by_pycuda else queue.handle
         self._blocks: dict[int, Block] = {}
 
-    def launch(self, step: Launch, shape: ConvShape, operands: Mapping[str, int]) -> None:
-        key = (id(step), (shape.n, shape.h, shape.w))
+    def launch(self, step: Launch, shape: ConvShape | None, operands: Mapping[str, int]) -> None:
+        key = (id(step), None if shape is None else (shape.n, shape.h, shape.w))
         grid, sizes = self._loaded.geometry.get(key) or self._work_out(key, step, shape)
         args = [operands[name] if name in operands else sizes[name] for name in step.arguments]
         self._loaded.launchers[id(step)](grid, args, self._launch_stream)
 
-    def _work_out(self, key: tuple[int, tuple[int, int, int]], step: Launch, shape: ConvShape) -> Geometry:
-        """Grid and size arguments, once per layer."""
-        found = step.grid_of(shape), {name: getattr(shape, name.lower()) for name in ("N", "H", "W", "P", "Q")}
+    def _work_out(self, key: tuple[int, Any], step: Launch, shape: ConvShape | None) -> Geometry:
+        """Grid and size arguments, once per layer; a filter's preparation knows no layer."""
+        sizes = () if shape is None else ("N", "H", "W", "P", "Q")
+        found = step.grid_of(shape), {name: getattr(shape, name.lower()) for name in sizes}
         if len(self._loaded.geometry) > MOST_LAYERS:
             self._loaded.geometry.clear()
         self._loaded.geometry[key] = found
@@ -308,6 +315,10 @@ class _Executor:
         block = memory.pool.allocate(nbytes, self.stream)
         self._blocks[block.pointer] = block
         return block.pointer
+
+    def nbytes(self, pointer: int) -> int:
+        """Bytes of the workspace at ``pointer``."""
+        return self._blocks[pointer].nbytes
 
     def release(self, workspace: Workspace, pointer: int) -> None:
         memory.pool.release(self._blocks.pop(pointer))

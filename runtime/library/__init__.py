@@ -1,0 +1,1 @@
+"""Steps of a program that a library does: cuBLAS on a GPU, NumPy on the CPU device."""
