@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 from typing import Any, Mapping
 
+from warpconv.codegen.algorithms.slides import intensity as planned_intensity, intensity_bound
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import plan_layer
 
@@ -66,17 +67,15 @@ def run(context: Context) -> None:
 
 def _planned(taps: int, tile: int) -> dict[str, Any]:
     """Operations for each byte of the tiled kernel's plan. Raises UnsupportedSpec where the tile has no output."""
-    from warpconv.codegen.algorithms.slides import intensity, intensity_bound
     plan = plan_layer(plane(SIZE, taps), algorithm="tiled", settings={TILE: tile})
-    return {"intensity": intensity(plan), "bound": intensity_bound(taps // 2)}
+    return {"intensity": planned_intensity(plan), "bound": intensity_bound(taps // 2)}
 
 
 def slide_intensity(plan: KernelPlan) -> float | None:
     """Operations for each byte as the slides count them; None of a kernel that is not theirs."""
     if plan.spec.algorithm not in SLIDES:
         return None
-    from warpconv.codegen.algorithms.slides import intensity
-    return intensity(plan)
+    return planned_intensity(plan)
 
 
 def _one_filter(context: Context, taps: int) -> None:
