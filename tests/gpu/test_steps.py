@@ -26,12 +26,12 @@ def test_the_pool_holds_what_was_planned_and_steps_run_alone(algorithm, values):
     wanted = reference.expected(x, w, SHAPE)
     here, weight = (torch.tensor(array, device="cuda:0") for array in (x, w))
     plan = plan_layer(SHAPE, algorithm=algorithm, settings=values, arch=contexts.arch(0))
-    kernel = warpconv.specialize(SHAPE, device="cuda:0", plan=plan)
-    prepared = kernel.prepare(weight) if plan.program.preparation is not None else weight
     try:
+        kernel = warpconv.specialize(SHAPE, device="cuda:0", plan=plan)
+        prepared = kernel.prepare(weight) if plan.program.preparation is not None else weight
         kernel(here, prepared)
     except DeviceError as error:
-        if algorithm == "im2col" and "nvmath" in str(error):
+        if algorithm == "im2col" and "binding is missing" in str(error):
             pytest.skip(str(error))
         raise
     torch.cuda.synchronize()
