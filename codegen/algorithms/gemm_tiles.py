@@ -29,7 +29,10 @@ WARP = 32
 SHARED_LIMIT = 99 * 1024    # bytes of a block that every architecture from sm_80 on gives
 SHARED_BEFORE_AMPERE = 48 * 1024
 MOST_SUMS = 160             # accumulators of a thread beyond which it would spill
+FEW_TILES = 8               # of products: below, the way to the first of them weighs, and a third stage pays
 WINDOW_PRODUCTS, WINDOW_PAD = 8, 4      # neighbouring lanes that share a window; floats that keep them in banks apart
+MOST_FILLING = 0.125        # of a tap's channels, where taps come first
+FURTHEST_TAP = 2**15 - 1
 TABLE_LIMIT = 6144          # products of an output whose places are listed in shared memory
 ONE_OUTPUT_SIDE = 32        # without a register tile: a block of 32 x 32 threads, as the document's
 
@@ -110,7 +113,12 @@ def k_order(spec: KernelSpec, block_k: int) -> Order:
     """Taps first where the channels fill whole tiles, or nearly; else channels first, while the list of places is short."""
     filling = -spec.channels % block_k / spec.channels
     products = spec.channels * spec.r * spec.s
-    return Order.TAPS if filling <= 0.125 or products > TABLE_LIMIT else Order.TABLE
+    return Order.TAPS if filling <= MOST_FILLING or products > TABLE_LIMIT or far_taps(spec) else Order.TABLE
+
+
+def far_taps(spec: KernelSpec) -> bool:
+    """Whether a tap is further from the window's first than half a word of the list tells."""
+    return (spec.r - 1) * spec.dilation[0] > FURTHEST_TAP or (spec.s - 1) * spec.dilation[1] > FURTHEST_TAP
 
 
 def resolved(spec: KernelSpec, options: Any) -> Any:
@@ -120,16 +128,21 @@ def resolved(spec: KernelSpec, options: Any) -> Any:
                           thread_n=1, min_blocks=DERIVED, order=k_order(spec, ONE_OUTPUT_SIDE),
                           splits=min(options.splits, -(-spec.channels * spec.r * spec.s // ONE_OUTPUT_SIDE)))
     if options.stages == DERIVED:
-        options = replace(options, stages=2 if options.prefetch is Switch.ON else 1)
+        few = spec.channels * spec.r * spec.s < FEW_TILES * options.block_k
+        options = replace(options, stages=1 if options.prefetch is Switch.OFF else 3 if few else 2)
     if options.min_blocks == DERIVED:
-        threads = options.block_m * options.block_n // (options.thread_m * options.thread_n)
-        options = replace(options, min_blocks=resident_blocks(spec.arch, _registers(options), max(1, threads)))
+        options = replace(options, min_blocks=resident_blocks(spec.arch, _registers(options), _threads(options)))
     return options
+
+
+def _threads(options: Any) -> int:
+    return max(1, options.block_m * options.block_n // (options.thread_m * options.thread_n))
 
 
 def _registers(options: Any) -> int:
     held = 2 if options.prefetch is Switch.ON else 1
-    return options.thread_m * options.thread_n + held * (options.thread_m + options.thread_n) + 32
+    windows = options.block_n * WINDOW_PRODUCTS // _threads(options) if options.order is Order.WINDOW else 0
+    return options.thread_m * options.thread_n + held * (options.thread_m + options.thread_n) + 32 + 2 * max(0, windows - 4)
 
 
 def refusal(spec: KernelSpec, options: Any) -> str | None:
@@ -161,6 +174,8 @@ def refusal(spec: KernelSpec, options: Any) -> str | None:
     if found.table and found.k_products > TABLE_LIMIT:
         return (f"order = {options.order.value} lists the places of {found.k_products} products (at most {TABLE_LIMIT}); "
                 "order = taps does not")
+    if found.table and far_taps(spec):
+        return f"order = {options.order.value} lists taps up to {FURTHEST_TAP} rows and columns apart; order = taps does not"
     if options.order is Order.WINDOW and (options.block_k % WINDOW_PRODUCTS or n % WARP or n * WINDOW_PRODUCTS % threads):
         return (f"order = window copies {WINDOW_PRODUCTS} products of {WARP} pixels at a time, which tiles of "
                 f"{options.block_k} x {n} on {threads} threads are not made of")
@@ -210,7 +225,8 @@ def _numbers(spec: KernelSpec, options: Any, by_columns: bool = False, guard_tap
         outer=spec.s if by_columns else spec.r, inner=spec.r if by_columns else spec.s, by_columns=by_columns,
         k_channels=channels, k_products=products, k_tiles=tiles, m_tiles=-(-spec.filters // m), splits=options.splits,
         stages=options.stages, window_lanes=WINDOW_PRODUCTS,
-        pixels=n * WINDOW_PRODUCTS // threads if options.order is Order.WINDOW else 0, pixel_row=pixel_row, stage=k * (m + pixel_row), async_copies=spec.arch.major >= 8, registers_ahead=options.prefetch is Switch.ON,
+        pixels=n * WINDOW_PRODUCTS // threads if options.order is Order.WINDOW else 0, pixel_row=pixel_row,
+        stage=k * (m + pixel_row), async_copies=spec.arch.major >= 8, registers_ahead=options.prefetch is Switch.ON,
         guard_filters=spec.filters % m != 0, guard_taps=guard_taps, guard_channels=not table and channels != spec.channels,
         guard_products=table and products % k != 0, table=table,
         shared_bytes=4 * options.stages * k * (m + pixel_row) + listed,

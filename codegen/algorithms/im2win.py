@@ -22,9 +22,9 @@ from .im2win_tensor import TENSOR, Im2winNumbers
 @dataclass(frozen=True)
 class Im2winOptions:
     """Plan values. A block makes ``block_m`` filters x ``block_n`` pixels, ``block_k`` products at a time; a thread
-    ``thread_m`` x ``thread_n`` of them. ``stages`` tiles of products lie in shared memory (2 with ``prefetch``, else 1,
-    where not given); ``splits`` blocks share the sums of a tile. ``prefetch`` (with the double buffers), ``vector_loads``
-    and ``micro_kernel`` (the tile in registers) can be left out, each alone."""
+    ``thread_m`` x ``thread_n`` of them. ``stages`` tiles of products lie in shared memory (2, or 3 of few, with
+    ``prefetch``, else 1, where not given); ``splits`` blocks share the sums of a tile. ``prefetch`` (with the double
+    buffers), ``vector_loads`` and ``micro_kernel`` (the tile in registers) can be left out, each alone."""
 
     block_m: int = 128
     block_n: int = 128

@@ -33,9 +33,9 @@ class Form(enum.Enum):
 @dataclass(frozen=True)
 class ImplicitGemmOptions:
     """Plan values. A block makes ``block_m`` filters x ``block_n`` pixels, ``block_k`` products at a time; a thread
-    ``thread_m`` x ``thread_n`` of them. ``stages`` tiles of products lie in shared memory (2 with ``prefetch``, else 1,
-    where not given); ``splits`` blocks share the sums of a tile. ``prefetch``, ``vector_loads`` and ``micro_kernel`` can be
-    left out, each alone. The document's form has none of them."""
+    ``thread_m`` x ``thread_n`` of them. ``stages`` tiles of products lie in shared memory (2, or 3 of few, with
+    ``prefetch``, else 1, where not given); ``splits`` blocks share the sums of a tile. ``prefetch``, ``vector_loads``
+    and ``micro_kernel`` can be left out, each alone. The document's form has none of them."""
 
     form: Form = Form.TILED
     block_m: int = 128
@@ -130,7 +130,7 @@ def _tiled(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
 
 
 def space(spec: KernelSpec) -> Iterable[ImplicitGemmOptions]:
-    return [ImplicitGemmOptions(**values) for values in gemm_choice.space(spec)]
+    return [ImplicitGemmOptions(**values) for values in gemm_choice.space(spec, by_columns=False)]
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
