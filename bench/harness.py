@@ -60,8 +60,8 @@ def measure(device: Any, calls: Sequence[Call], *, repeats: int = 20, sample_ms:
 
     Short calls are captured as a CUDA graph where that works (``graph``); all others are queued behind a spinning
     kernel, so that the events enclose nothing but the GPU's work. ``written`` is what the first call writes: a graph
-    that does not write it has not captured the calls, and is not used. Slow calls get fewer samples (SAMPLES), and the
-    slowest no more warm-up than they need.
+    that does not write it has not captured the calls, and is not used. A call of over ``sample_ms`` is a sample by itself;
+    slow ones get fewer (SAMPLES).
     """
     for call in calls:                              # warm-up: loading, choosing algorithms, filling pools
         call()
@@ -69,10 +69,11 @@ def measure(device: Any, calls: Sequence[Call], *, repeats: int = 20, sample_ms:
     start = time.perf_counter()
     for call in calls:
         call()
+    queued_ms = 1e3 * (time.perf_counter() - start) / len(calls)
     device.synchronize()
     whole_ms = 1e3 * (time.perf_counter() - start) / len(calls)
-    if whole_ms > SAMPLES[-2][0] and not device.trial:
-        taken = [device.sample([calls[i % len(calls)]], 1, 0.05) for i in range(samples(whole_ms))]
+    if whole_ms > sample_ms and not device.trial:
+        taken = [device.sample([calls[i % len(calls)]], 1, 0.05 + 1.2 * queued_ms) for i in range(samples(whole_ms))]
         return _summary(taken, 1, "events")
     repeats, sample_ms = (3, 0.0) if device.trial else (repeats, sample_ms)
     start = time.perf_counter()
