@@ -1,5 +1,5 @@
-"""``coarsened``: the slides' last step, on top of constant memory and tiling. A block walks over several input tiles with
-a stride, and each of its threads makes several outputs of each."""
+"""``coarsened``: the slides' last step, on top of constant memory and tiling. A block walks over several input tiles
+with a stride, and each of its threads makes several outputs of each."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from . import slides
 from .base import DERIVED, Algorithm
 
 MOST_FILTERS = 4
+MOST_SUMS = 32              # of a thread, in blocks of fewer threads than the other variants'
 OUTPUTS = (4, 5, 3)         # of a thread in a tile: the first of them that shares the rows out evenly, else the first
 
 
 @dataclass(frozen=True)
 class CoarsenedOptions:
-    """A block walks over ``walk`` input tiles of ``tile`` x ``tile`` elements. It has fewer rows of threads than a tile:
-    a thread makes ``outputs`` outputs of a tile (follows from the filter where not given), of ``k_tile`` filters."""
+    """A block walks over ``walk`` input tiles of ``tile`` x ``tile`` elements. It has fewer rows of threads than a
+    tile: a thread makes ``outputs`` outputs of a tile (follows from the filter where not given), of ``k_tile``
+    filters."""
 
     tile: int = 32
     walk: int = 4
@@ -41,17 +43,18 @@ def supports(spec: KernelSpec) -> str | None:
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> CoarsenedOptions:
-    return CoarsenedOptions(k_tile=slides.default_k_tile(spec, MOST_FILTERS))
+    return CoarsenedOptions(k_tile=slides.default_k_tile(spec, MOST_FILTERS, slides.ROW_READS))
 
 
 def plan(spec: KernelSpec, options: CoarsenedOptions) -> KernelPlan:
-    slides.refuse(spec, supports(spec), slides.tile_refusal(options.tile), slides.input_tile_refusal(spec, options.tile))
+    slides.refuse(spec, supports(spec), slides.tile_refusal(options.tile),
+                  slides.input_tile_refusal(spec, options.tile))
     tile, taps = options.tile, spec.r * spec.s
     height, width = slides.outputs_of(spec, tile)
     if options.outputs == DERIVED:
         options = replace(options, outputs=_outputs_for(options, height))
     slides.refuse(spec, _outputs_refusal(spec, options, height),
-                  slides.k_tile_refusal(spec, options.k_tile, options.outputs))
+                  slides.k_tile_refusal(spec, options.k_tile, options.outputs, MOST_SUMS))
     block_rows = -(-height // options.outputs)
     sums = options.outputs * options.k_tile
     registers = 40 + 2 * sums
@@ -67,8 +70,9 @@ def plan(spec: KernelSpec, options: CoarsenedOptions) -> KernelPlan:
         unit=f"a warp's part of {options.walk} input tile{'s' if options.walk > 1 else ''}",
         warp_loads=-(-options.walk * spec.channels * _tile_requests(tile, block_rows) // warps),
         fma=options.walk * taps * spec.channels * sums,
-        phrase=f"a block walks over {options.walk} input tiles of {tile} x {tile}, {height} x {width} outputs each; a thread makes "
-               f"{options.outputs} of them{filters}, {tile} x {block_rows} threads; the filter bank in constant memory")
+        phrase=f"a block walks over {options.walk} input tiles of {tile} x {tile}, {height} x {width} outputs each; "
+               f"a thread makes {options.outputs} of them{filters}, {tile} x {block_rows} threads; the filter bank in "
+               f"constant memory")
 
 
 def _tile_requests(tile: int, block_rows: int) -> int:
@@ -78,13 +82,14 @@ def _tile_requests(tile: int, block_rows: int) -> int:
 
 
 def _outputs_for(options: CoarsenedOptions, height: int) -> int:
-    most = max(1, min(height, slides.MOST_ACCUMULATORS // options.k_tile))
+    most = max(1, min(height, MOST_SUMS // options.k_tile))
     fitting = [outputs for outputs in OUTPUTS if outputs <= most]
-    return next((outputs for outputs in fitting if height % outputs == 0), _needed(height, fitting[0] if fitting else most))
+    usual = _needed(height, fitting[0] if fitting else most)
+    return next((outputs for outputs in fitting if height % outputs == 0), usual)
 
 
 def _needed(height: int, outputs: int) -> int:
-    """Outputs of a thread that has any, where the rows are shared out to as few rows of threads as ``outputs`` allows."""
+    """The least outputs of a thread for which there are no more rows of threads than ``outputs`` needs."""
     return -(-height // -(-height // outputs))
 
 
@@ -92,8 +97,8 @@ def _outputs_refusal(spec: KernelSpec, options: CoarsenedOptions, height: int) -
     if options.outputs > height:
         return f"outputs = {options.outputs}: a tile has {height} output row{'s' if height > 1 else ''}"
     if _needed(height, options.outputs) < options.outputs:
-        return (f"outputs = {options.outputs}: {height} output rows are shared out with {_needed(height, options.outputs)} "
-                f"a thread")
+        return (f"outputs = {options.outputs}: {height} output rows are shared out with "
+                f"{_needed(height, options.outputs)} a thread")
     if options.walk > 64:
         return f"walk = {options.walk} (at most 64)"
     return None
@@ -103,12 +108,13 @@ def space(spec: KernelSpec) -> Iterable[CoarsenedOptions]:
     return [CoarsenedOptions(tile=tile, walk=walk, outputs=outputs, k_tile=k_tile)
             for tile in slides.tiles_worth_trying(spec, lambda tile: slides.input_tile_refusal(spec, tile))
             for walk in (1, 2, 4, 8) for outputs in (1, 2, 3, 4, 5, 6, 8)
-            if outputs == _needed(slides.outputs_of(spec, tile)[0], outputs) for k_tile in (1, 2, 4, 8) if slides.k_tile_refusal(spec, k_tile, outputs) is None]
+            if outputs == _needed(slides.outputs_of(spec, tile)[0], outputs)
+            for k_tile in (1, 2, 4, 8) if slides.k_tile_refusal(spec, k_tile, outputs, MOST_SUMS) is None]
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """Per channel and warp: loads, their guards and two barriers; per tap a read of shared memory for each output, an FMA
-    for each output and filter, and part of a weight's load."""
+    """Per channel and warp: loads, their guards and two barriers; per tap a read of shared memory for each output, an
+    FMA for each output and filter, and part of a weight's load."""
     options, numbers, spec = plan.options, plan.numbers, plan.spec
     warps = slides.tiles_in(plan, shape) * numbers.threads / 32
     rounds = -(-options.tile // numbers.block_rows)
@@ -116,6 +122,6 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     return warps * (20 + 8 * options.outputs + spec.channels * (12 + 10 * rounds + spec.r * spec.s * tap))
 
 
-ALGORITHM = Algorithm(name="coarsened", summary="the slides' last step: blocks walk over tiles, threads make several outputs",
+ALGORITHM = Algorithm(name="coarsened", summary="the slides' last step: blocks of several tiles, threads of several outputs",
                       options=CoarsenedOptions, supports=supports, defaults=defaults, plan=plan, space=space,
                       estimate=estimate)

@@ -55,8 +55,8 @@ constant_3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
 #pragma unroll
                     for (int s = 0; s < S; ++s) {
                         const int column = q * STRIDE_W - PAD_LEFT + s * DILATION_W;
-                        if (column < 0 || column >= W) continue;
-                        acc = fmaf(__ldg(x_row + column), filter_bank[weights + r * S + s], acc);
+                        const float in = column >= 0 && column < W ? __ldg(x_row + column) : 0.0f;
+                        acc = fmaf(in, filter_bank[weights + r * S + s], acc);
                     }
                 }
             }

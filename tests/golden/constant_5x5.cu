@@ -49,8 +49,8 @@ constant_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __
 #pragma unroll
                     for (int s = 0; s < S; ++s) {
                         const int column = q * STRIDE_W - PAD_LEFT + s * DILATION_W;
-                        if (column < 0 || column >= W) continue;
-                        acc = fmaf(__ldg(x_row + column), filter_bank[weights + r * S + s], acc);
+                        const float in = column >= 0 && column < W ? __ldg(x_row + column) : 0.0f;
+                        acc = fmaf(in, filter_bank[weights + r * S + s], acc);
                     }
                 }
             }

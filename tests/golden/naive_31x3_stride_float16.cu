@@ -55,7 +55,8 @@ naive_31x9(const unsigned short* __restrict__ x, const unsigned short* __restric
 #pragma unroll
                     for (int s = 0; s < S; ++s) {
                         const int column = q * STRIDE_W - PAD_LEFT + s * DILATION_W;
-                        acc = fmaf(wc_half_to_float(__ldg(x_row + column)), wc_half_to_float(__ldg(w_plane + r * S + s)), acc);
+                        const float in = wc_half_to_float(__ldg(x_row + column));
+                        acc = fmaf(in, wc_half_to_float(__ldg(w_plane + r * S + s)), acc);
                     }
                 }
             }

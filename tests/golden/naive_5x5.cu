@@ -46,8 +46,8 @@ naive_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __res
 #pragma unroll
                     for (int s = 0; s < S; ++s) {
                         const int column = q * STRIDE_W - PAD_LEFT + s * DILATION_W;
-                        if (column < 0 || column >= W) continue;
-                        acc = fmaf(__ldg(x_row + column), __ldg(w_plane + r * S + s), acc);
+                        const float in = column >= 0 && column < W ? __ldg(x_row + column) : 0.0f;
+                        acc = fmaf(in, __ldg(w_plane + r * S + s), acc);
                     }
                 }
             }
