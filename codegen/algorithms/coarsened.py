@@ -12,9 +12,12 @@ from ..spec import KernelSpec
 from . import slides
 from .base import DERIVED, Algorithm
 
-MOST_FILTERS = 4
+MOST_FILTERS = 8
 MOST_SUMS = 32              # of a thread, in blocks of fewer threads than the other variants'
-OUTPUTS = (4, 5, 3)         # of a thread in a tile: the first of them that shares the rows out evenly, else the first
+BLOCK_ROWS = (4, 8, 16, 32)  # rows of threads that divide a tile of 32: every thread then loads as often as the others
+MOST_PRODUCTS = 128         # of one tap row's filters: beyond it fewer filters share a tile
+COMFORTABLE_PRODUCTS = 200  # FMAs of a channel up to which 40 registers suffice, so that more blocks are resident
+BANK = 2                    # see estimate()
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,9 @@ def supports(spec: KernelSpec) -> str | None:
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> CoarsenedOptions:
-    return CoarsenedOptions(k_tile=slides.default_k_tile(spec, MOST_FILTERS, slides.ROW_READS))
+    """As many filters as keep the taps few enough to be one piece of text; outputs by _outputs_for()."""
+    most = min(MOST_FILTERS, max(1, MOST_PRODUCTS // (spec.r * spec.s)))
+    return CoarsenedOptions(k_tile=slides.default_k_tile(spec, most, slides.ROW_READS))
 
 
 def plan(spec: KernelSpec, options: CoarsenedOptions) -> KernelPlan:
@@ -57,7 +62,7 @@ def plan(spec: KernelSpec, options: CoarsenedOptions) -> KernelPlan:
                   slides.k_tile_refusal(spec, options.k_tile, options.outputs, MOST_SUMS))
     block_rows = -(-height // options.outputs)
     sums = options.outputs * options.k_tile
-    registers = 40 + 2 * sums
+    registers = 40 if taps * sums <= COMFORTABLE_PRODUCTS else 64
     numbers = slides.numbers_of(
         spec, registers=registers, threads=tile * block_rows, outputs=(height, width), global_reads=tile * tile,
         staged=(tile, tile), bank=slides.bank_elements(spec), k_tile=options.k_tile,
@@ -82,10 +87,10 @@ def _tile_requests(tile: int, block_rows: int) -> int:
 
 
 def _outputs_for(options: CoarsenedOptions, height: int) -> int:
-    most = max(1, min(height, MOST_SUMS // options.k_tile))
-    fitting = [outputs for outputs in OUTPUTS if outputs <= most]
-    usual = _needed(height, fitting[0] if fitting else most)
-    return next((outputs for outputs in fitting if height % outputs == 0), usual)
+    """Few rows of threads, hence many outputs of each, as long as their sums stay in registers. On an H200 a 5x5 filter
+    with 4 rows takes 0.77 of the time of 7 rows, which leave part of the threads a row less to load."""
+    most = max(1, MOST_SUMS // options.k_tile)
+    return next(outputs for outputs in (-(-height // rows) for rows in BLOCK_ROWS) if outputs <= most)
 
 
 def _needed(height: int, outputs: int) -> int:
@@ -114,14 +119,19 @@ def space(spec: KernelSpec) -> Iterable[CoarsenedOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per channel and warp: loads, their guards and two barriers; per tap a read of shared memory for each output, an
-    FMA for each output and filter, and part of a weight's load."""
+    FMA for each output and filter, and part of a weight's load.
+
+    Twice that, although an H200 agrees with the single figure: a filter that was not prepared is copied to the bank at
+    every call, and a captured graph does not take it at all. Whoever can prepare filters asks for it by name.
+    """
     options, numbers, spec = plan.options, plan.numbers, plan.spec
     warps = slides.tiles_in(plan, shape) * numbers.threads / 32
     rounds = -(-options.tile // numbers.block_rows)
-    tap = 1.2 * options.outputs + options.k_tile * (options.outputs + 1.5)
-    return warps * (20 + 8 * options.outputs + spec.channels * (12 + 10 * rounds + spec.r * spec.s * tap))
+    weights = options.k_tile * (0.7 + 2 * slides.widening(spec))
+    tap = 0.7 * options.outputs * (spec.stride[1] + options.k_tile) + weights
+    return BANK * warps * (60 + spec.channels * (40 + 6 * rounds + spec.r * spec.s * tap))
 
 
-ALGORITHM = Algorithm(name="coarsened", summary="the slides' last step: blocks of several tiles, threads of several outputs",
+ALGORITHM = Algorithm(name="coarsened", summary="the slides' last step: several tiles a block, outputs a thread",
                       options=CoarsenedOptions, supports=supports, defaults=defaults, plan=plan, space=space,
                       estimate=estimate)

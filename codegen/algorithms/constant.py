@@ -12,7 +12,7 @@ from ..spec import KernelSpec
 from . import slides
 from .base import Algorithm
 
-REGISTERS = 40       # planned: the compiler likes to have many loads under way
+REGISTERS = 48       # planned: the compiler likes to have many loads under way
 PER_TAP = 4.6        # warp instructions: the input and its guard, the FMA, part of a weight's load
 
 
@@ -50,7 +50,7 @@ def space(spec: KernelSpec) -> Iterable[ConstantOptions]:
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per tap and thread: a load with its guard, an FMA whose weight is an operand or comes with its neighbours'."""
     warps = slides.tiles_in(plan, shape) * plan.numbers.threads / 32
-    return warps * (20 + shape.reduction * PER_TAP)
+    return warps * (20 + shape.reduction * (PER_TAP + 2 * slides.widening(plan.spec)))
 
 
 ALGORITHM = Algorithm(name="constant", summary="the slides' second step: as naive, the filter in constant memory",

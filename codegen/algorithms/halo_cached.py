@@ -46,7 +46,7 @@ def plan(spec: KernelSpec, options: HaloCachedOptions) -> KernelPlan:
     slides.refuse(spec, supports(spec), slides.tile_refusal(options.tile), _shared_refusal(spec, options.tile),
                   slides.k_tile_refusal(spec, options.k_tile))
     tile, taps = options.tile, spec.r * spec.s
-    registers = 40 + 2 * options.k_tile
+    registers = 52 + 2 * options.k_tile
     staged = tile * spec.stride[0], tile * spec.stride[1]
     numbers = slides.numbers_of(
         spec, registers=registers, threads=tile * tile, outputs=(tile, tile), staged=staged,
@@ -59,8 +59,9 @@ def plan(spec: KernelSpec, options: HaloCachedOptions) -> KernelPlan:
     return slides.finished(
         spec, options, numbers, block=(tile, tile), unit="a warp's part of a tile", warp_loads=loads,
         fma=taps * spec.channels * options.k_tile, registers=registers,
-        phrase=f"one thread per output of a tile of {tile} x {tile}{filters}, its own part of the image in shared "
-               f"memory, {100 * slides.halo_share(spec, tile):.1f} % of its reads outside; the filter bank in constant memory")
+        phrase=f"one thread per output of a tile of {tile} x {tile}{filters}, its own part of the image in "
+               f"shared memory, {100 * slides.halo_share(spec, tile):.1f} % of its reads outside; the filter bank in "
+               f"constant memory")
 
 
 def _shared_refusal(spec: KernelSpec, tile: int) -> str | None:
@@ -96,10 +97,10 @@ def space(spec: KernelSpec) -> Iterable[HaloCachedOptions]:
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per channel and warp: loads, their guards and two barriers; per tap the choice between tile and halo, the read,
     an FMA for each filter and part of its weight's load."""
-    k_tile = plan.options.k_tile
+    spec, weight = plan.spec, 2.0 + slides.widening(plan.spec)
     warps = slides.tiles_in(plan, shape) * plan.numbers.threads / 32
-    staging = 22 + 8 * math.prod(plan.spec.stride)
-    return warps * (40 + plan.spec.channels * (staging + plan.spec.r * plan.spec.s * (8.0 + 2.0 * k_tile)))
+    staging = 22 + 8 * math.prod(spec.stride)
+    return warps * (40 + spec.channels * (staging + spec.r * spec.s * (8.0 + weight * plan.options.k_tile)))
 
 
 ALGORITHM = Algorithm(name="halo_cached", summary="the slides' fourth step: a tile without its halo in shared memory",

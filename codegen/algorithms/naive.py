@@ -11,7 +11,7 @@ from ..spec import KernelSpec
 from . import slides
 from .base import Algorithm
 
-REGISTERS = 40       # planned: the compiler likes to have many loads under way
+REGISTERS = 48       # planned: the compiler likes to have many loads under way
 LONG_ROW = 8         # columns of a filter from which wider blocks are quicker
 PER_TAP = 5.0        # warp instructions: the input and its guard, the weight, the FMA
 
@@ -50,7 +50,7 @@ def space(spec: KernelSpec) -> Iterable[NaiveOptions]:
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per tap and thread: a load with its guard, a weight's load, an FMA."""
     warps = slides.tiles_in(plan, shape) * plan.numbers.threads / 32
-    return warps * (20 + shape.reduction * PER_TAP)
+    return warps * (20 + shape.reduction * (PER_TAP + 2 * slides.widening(plan.spec)))
 
 
 ALGORITHM = Algorithm(name="naive", summary="the slides' first step: a thread per pixel, the filter in global memory",

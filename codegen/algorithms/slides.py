@@ -23,7 +23,8 @@ CONSTANT_LIMIT = 64 * 1024    # constant memory of a module, bytes
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 # Loads of a filter row in one piece of text: from global memory, where all are under way at once, or from shared
 ROW_LOADS, ROW_READS = 16, 64
-UNROLLED_ROWS = 8             # all taps are one piece of text where they have no more FMAs than so many such rows
+# All taps are one piece of text up to so many such rows, and FMAs: beyond them the compiler holds more than it can
+UNROLLED_ROWS, UNROLLED_FMAS = 6, 256
 MOST_BLOCKS = 16              # of a multiprocessor, on every chip
 MOST_SUMS = 16                # of a thread: a block of 1024 threads has 64 registers each
 SLIDES_FLOAT = 4              # bytes of an element on the slides
@@ -116,9 +117,13 @@ def refuse(spec: KernelSpec, *reasons: str | None) -> None:
             raise UnsupportedSpec(spec, reason)
 
 
+def _unrolled(row_loads: int) -> int:
+    return min(UNROLLED_FMAS, UNROLLED_ROWS * row_loads)
+
+
 def default_k_tile(spec: KernelSpec, most: int, row_loads: int) -> int:
     """Filters that share a staged tile: a divisor of K/groups, as many as leave all taps one piece of text."""
-    return largest_divisor(spec.filters, min(most, max(1, UNROLLED_ROWS * row_loads // (spec.r * spec.s))))
+    return largest_divisor(spec.filters, min(most, max(1, _unrolled(row_loads) // (spec.r * spec.s))))
 
 
 def numbers_of(spec: KernelSpec, *, registers: int, threads: int, outputs: tuple[int, int], global_reads: int,
@@ -127,7 +132,7 @@ def numbers_of(spec: KernelSpec, *, registers: int, threads: int, outputs: tuple
     """The numbers of a variant whose threads make ``rows`` outputs of ``k_tile`` filters; the loads of a filter row are
     all in one piece of text up to ``row_loads`` of them."""
     taps = spec.r * spec.s
-    small = taps * rows * k_tile <= UNROLLED_ROWS * row_loads
+    small = taps * rows * k_tile <= _unrolled(row_loads)
     return SlideNumbers(
         threads=threads, min_blocks=min(MOST_BLOCKS, resident_blocks(spec.arch, registers, threads)), k_tile=k_tile,
         k_tiles=spec.filters // k_tile, outputs=outputs, staged=staged, bank=bank, unroll_rows=0 if small else 1,
@@ -156,6 +161,11 @@ def finished(spec: KernelSpec, options: Any, numbers: SlideNumbers, *, block: tu
         program=Program(arguments=arguments, steps=(launch,), preparation=preparation), phrase=phrase,
         cost=Cost(unit=unit, warp_loads=warp_loads, shuffles=0, fma=fma, registers=registers,
                   direct_loads=fma // numbers.k_tile))
+
+
+def widening(spec: KernelSpec) -> int:
+    """Instructions that make a float of an element: none, or one for 16 bits."""
+    return 1 if spec.dtype.itemsize == 2 else 0
 
 
 def tiles_in(plan: KernelPlan, shape: ConvShape) -> int:

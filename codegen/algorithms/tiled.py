@@ -65,7 +65,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     filter and part of its weight's load. More where a barrier stops half the threads that there could be."""
     numbers, warps = plan.numbers, slides.tiles_in(plan, shape) * plan.numbers.threads / 32
     waiting = 1.6 if numbers.min_blocks * numbers.threads <= plan.spec.arch.resident_threads // 2 else 1.0
-    taps = plan.spec.r * plan.spec.s * (plan.spec.stride[1] + 1.2 * numbers.k_tile)
+    weight = 1.2 + slides.widening(plan.spec)
+    taps = plan.spec.r * plan.spec.s * (plan.spec.stride[1] + weight * numbers.k_tile)
     return warps * waiting * (40 + plan.spec.channels * (30 + taps))
 
 

@@ -244,7 +244,8 @@ def test_plan_values_that_do_not_go_together(name, values, says):
 LAYERS = [plane(size) for size in (1, 2, 3, 5, 7, 9, 12, 15, 31)] + [
     plane(3, 56, c=16, k=32), plane(5, 28, c=20, k=12, groups=4), plane(3, c=3, k=64, stride=2), plane(3, 14, c=8, k=7),
     plane(3, 56, c=32, k=32, groups=32), plane(5, dilation=(2, 3), padding=((1, 4), (0, 7))),
-    ConvShape(c=1, h=99, w=99, k=2, r=1, s=31), plane(9, c=4, k=16), plane(3, stride=(4, 1)), plane(31, c=2, k=4)]
+    ConvShape(c=1, h=99, w=99, k=2, r=1, s=31), plane(9, c=4, k=16), plane(3, stride=(4, 1)), plane(31, c=2, k=4),
+    plane(9, c=2, k=4), plane(11, c=2, k=4)]
 
 
 @pytest.mark.parametrize("name", VARIANTS)
