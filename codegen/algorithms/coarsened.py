@@ -17,7 +17,7 @@ MOST_SUMS = 32              # of a thread, in blocks of fewer threads than the o
 BLOCK_ROWS = (4, 8, 16, 32)  # rows of threads that divide a tile of 32: every thread then loads as often as the others
 MOST_PRODUCTS = 128         # of one tap row's filters: beyond it fewer filters share a tile
 COMFORTABLE_PRODUCTS = 200  # FMAs of a channel up to which 40 registers suffice, so that more blocks are resident
-BANK = 2                    # see estimate()
+BANK = 3                    # see estimate()
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per channel and warp: loads, their guards and two barriers; per tap a read of shared memory for each output, an
     FMA for each output and filter, and part of a weight's load.
 
-    Twice that, although an H200 agrees with the single figure: a filter that was not prepared is copied to the bank at
-    every call, and a captured graph does not take it at all. Whoever can prepare filters asks for it by name.
+    Three times that, although an H200 agrees with the single figure: a filter that was not prepared is copied to the
+    bank at every call, and a captured graph does not take it at all. Whoever can prepare filters asks for it by name.
     """
     options, numbers, spec = plan.options, plan.numbers, plan.spec
     warps = slides.tiles_in(plan, shape) * numbers.threads / 32

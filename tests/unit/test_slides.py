@@ -270,6 +270,15 @@ def test_what_tuning_may_try_can_be_planned(name):
                 algorithm(name).plan(spec, options)
 
 
+def test_they_are_never_chosen_over_what_is_quicker():
+    """By name alone: others share more, and a bank in constant memory costs callers that do not prepare filters."""
+    networks = [ConvShape(n=8, c=c, h=side, w=side, k=k, r=size, s=size, padding=size // 2, stride=stride)
+                for c, k, side in ((3, 64, 224), (32, 32, 56), (20, 8, 512), (8, 8, 14), (64, 16, 28), (17, 7, 99))
+                for size in (1, 3, 5, 7) for stride in (1, 2)]
+    for shape, dtype in itertools.product(LAYERS + networks, ("float32", "float16")):
+        assert select(replace(shape, dtype=dtype)).algorithm not in VARIANTS, f"{shape}, {dtype}"
+
+
 def test_a_filter_bank_is_copied_once():
     for name in VARIANTS:
         preparation = planned(name, plane(5, c=2, k=3)).program.preparation
