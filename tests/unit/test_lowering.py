@@ -1,4 +1,5 @@
-"""im2win_basic and im2col: sizes against the document's table, plans and refusals, limits on workspace, both libraries."""
+"""im2win_basic and im2col: sizes against the document's table, plans and refusals, limits on workspace, both
+libraries."""
 
 from __future__ import annotations
 
@@ -63,12 +64,12 @@ def test_the_twelve_layers_take_what_the_document_says(name):
         assert mib == pytest.approx(wanted, abs=0.051 if batched == "whole" else 0.0051)
 
 
-def test_the_documents_example_of_one_window():
-    """Figure 1: 36 elements of the im2win tensor where im2col has 48 (a 3x3 window over 4 x 4... of one channel)."""
-    shape = ConvShape(c=1, h=4, w=6, k=1, r=3, s=3)
+def test_the_documents_example():
+    """36 elements of the im2win tensor where im2col has 48: 2x2 filters over three channels of 3 x 3."""
+    shape = ConvShape(c=3, h=3, w=3, k=1, r=2, s=2)
     spec = KernelSpec.of(shape, algorithm="im2win_basic", arch=plan_layer(shape).spec.arch)
-    assert im2win_tensor.numbers(spec).elements(shape) == 2 * 3 * 6 == 36
-    assert im2col._columns(spec, im2col.Batch.IMAGE).bytes_of(shape) == 4 * 9 * 8
+    assert im2win_tensor.numbers(spec).elements(shape) == 36
+    assert im2col._columns(spec, im2col.Batch.IMAGE).bytes_of(shape) == 4 * 48
 
 
 def test_the_tensor_in_numbers_is_where_the_windows_lie():
@@ -85,7 +86,8 @@ def test_the_tensor_in_numbers_is_where_the_windows_lie():
             assert window.shape[-1] == numbers.window
             for u in range(3):
                 for v in range(2):
-                    assert np.array_equal(window[:, :, v * numbers.tap_step + u], padded[:, :, 2 * p + 2 * u, 3 * q + 3 * v])
+                    tap = window[:, :, v * numbers.tap_step + u]
+                    assert np.array_equal(tap, padded[:, :, 2 * p + 2 * u, 3 * q + 3 * v])
 
 
 def test_a_row_of_the_tensor_stays_in_an_int():
@@ -297,8 +299,8 @@ class HostCublas:
         assert self.calls[-1][0] == "stream", "a stream that is set later forgets the workspace"
         self.calls.append(("workspace", pointer, nbytes))
 
-    def sgemm_strided_batched_64(self, handle, trans_a, trans_b, m, n, k, alpha, a, lda, step_a, b, ldb, step_b, beta, c, ldc,
-                                 step_c, count) -> None:
+    def sgemm_strided_batched_64(self, handle, trans_a, trans_b, m, n, k, alpha, a, lda, step_a, b, ldb, step_b, beta,
+                                 c, ldc, step_c, count) -> None:
         assert (trans_a, trans_b) == (0, 0)
         one, zero = (ctypes.c_float.from_address(at).value for at in (alpha, beta))
         assert (one, zero) == (1.0, 0.0)
