@@ -4,15 +4,18 @@ libraries."""
 from __future__ import annotations
 
 import ctypes
+import json
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import warpconv
 from tests import checks, reference, settings
+from warpconv.cli import cli
 from warpconv.codegen.algorithms import im2col, im2win_tensor
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, UnsupportedSpec
 from warpconv.codegen.plan import LibraryCall, Repeat
@@ -23,7 +26,7 @@ from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime import conv, env, steps
 from warpconv.runtime.cpu import Mode, backend
 from warpconv.runtime.cuda.backend import CudaBackend
-from warpconv.runtime.layers import read_layers
+from warpconv.runtime.layers import NamedLayer, read_layers
 from warpconv.runtime.library import cublas, numpy_gemm
 from warpconv.runtime.measure import measure, reduced
 
@@ -243,6 +246,41 @@ class Pool:
 
     def release(self, workspace, memory: np.ndarray) -> None:
         assert self.alive.pop(workspace.name) == memory.nbytes
+
+
+@pytest.mark.parametrize("words, message", [
+    (["explain", "--workspace-limit", "1M"], "is over the limit of 1048576 bytes"),
+    (["emit", "--algorithm", "im2win_basic", "--workspace-limit", "100"], "is over the limit of 100 bytes"),
+    (["emit", "--workspace-limit", "1T"], "--workspace-limit"), (["emit", "--workspace-limit", "-1"], "--workspace-limit"),
+    (["tune", "--workspace-limit", "1M"], "every configuration is measured")])
+def test_the_limit_on_the_command_line(words, message):
+    layer = ["--input", "8,64,56,56", "--filter", "64,3,3"]
+    made = CliRunner().invoke(cli, [words[0], *layer, *words[1:]])
+    assert message in " ".join(made.output.split()) and (made.exit_code == 0) == (words[0] == "explain")
+    assert "Traceback" not in made.output
+
+
+def test_the_environment_limits_the_command_line_and_layers_of_files(monkeypatch):
+    layer = ["--input", "8,64,56,56", "--filter", "64,3,3", "--algorithm", "im2win_basic", "--json"]
+    monkeypatch.setenv("WARPCONV_WORKSPACE_LIMIT", "64K")
+    assert "over the limit of 65536 bytes" in CliRunner().invoke(cli, ["explain", *layer[:-3], "--json"]).output
+    named = NamedLayer(name="conv9", shape=TWELVE["conv9"], algorithm="im2win_basic")
+    with pytest.raises(UnsupportedSpec, match="over the limit of 65536"):
+        named.plan("sm_90")
+    monkeypatch.setenv("WARPCONV_WORKSPACE_LIMIT", "2G")
+    record = json.loads(CliRunner().invoke(cli, ["inspect", *layer, "--no-source", "--no-measure"]).output)
+    plan = named.plan("sm_90")
+    assert record["workspace_bytes"] == plan.program.workspace_bytes(replace(TWELVE["conv9"], n=8)) > 0
+
+
+@needs_cpu
+def test_inspect_says_what_the_library_does():
+    layer = ["--input", "1,2,9,9", "--filter", "2,3,3", "--algorithm", "im2col", "--no-source"]
+    text = CliRunner().invoke(cli, ["inspect", *layer]).output
+    assert "gemm_batch(w, columns, y, scratch): cuBLAS on a GPU, NumPy on the CPU device" in text
+    record = json.loads(CliRunner().invoke(cli, ["inspect", *layer, "--json"]).output)
+    assert record["library"] == ["library gemm_batch(w, columns, y, scratch)"]
+    assert record["measured"]["worst_ratio"] < 1
 
 
 # ---- counts
