@@ -29,6 +29,8 @@ WIDE = {"columns": 4, "vector": 4, "store_vector": 4, "span": "strips", "row_lan
         "turn_steps": 1, "pipeline": "paired", "tap_rows": "all", "warp_columns": 4, "warp_rows": 1, "warp_planes": 1,
         "min_blocks": 4}
 WIDE_PACKED = {"span": "packed", "edges": "guarded", "warp_columns": 1, "warp_planes": 4}
+GEMM = {"block_m": 128, "block_n": 64, "block_k": 16, "thread_m": 8, "thread_n": 8, "order": "taps", "stages": 2, "splits": 1,
+        "min_blocks": 4}
 BIAS, RELU = Epilogue.BIAS, Epilogue.RELU
 
 
@@ -57,6 +59,10 @@ def _lowered(algorithm: str, shape: ConvShape, *epilogue: Epilogue, **values: An
     return plan_layer(shape, algorithm=algorithm, epilogue=epilogue, settings=values)
 
 
+def _gemm(algorithm: str, shape: ConvShape, *epilogue: Epilogue, arch: str = "sm_90", **values: Any) -> KernelPlan:
+    return plan_layer(shape, algorithm=algorithm, epilogue=epilogue, settings={**GEMM, **values}, arch=arch)
+
+
 def _staged(*epilogue: Epilogue, size: int = 3, settings: dict[str, Any], **layer: Any) -> KernelPlan:
     shape = _depthwise(size, **{**dict(c=32, h=7, w=7, k=32, groups=32, layout="NCHW"), **layer})
     return plan_layer(shape, algorithm="staged", epilogue=epilogue, settings={**STAGED, **settings})
@@ -68,6 +74,11 @@ def _toeplitz(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPla
 
 def _toeplitz_nhwc(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
     return plan_layer(shape, algorithm="toeplitz_nhwc", epilogue=epilogue, settings={**TOEPLITZ_NHWC, **values})
+
+
+def _slides(algorithm: str, shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
+    usual = {"tile": 32, **({"k_tile": 1} if algorithm not in ("naive", "constant") else {})}
+    return plan_layer(shape, algorithm=algorithm, epilogue=epilogue, settings={**usual, **values})
 
 
 def _wide(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
@@ -147,6 +158,36 @@ def plans() -> dict[str, KernelPlan]:
                                       groups=2), BIAS, RELU, mapping="coalesced"),
         "im2win_basic_5x5_document_float16": _lowered(
             "im2win_basic", ConvShape(c=3, h=28, w=28, k=8, r=5, s=5, dtype="float16"), mapping="document"),
+        "naive_5x5": _slides("naive", _plane(5)),
+        "naive_31x3_stride_float16": _slides("naive", ConvShape(c=2, h=64, w=64, k=2, r=31, s=9, stride=(1, 2),
+                                                                dtype="float16"), RELU, tile=16),
+        "constant_5x5": _slides("constant", _plane(5)),
+        "constant_3x3_groups_bias": _slides("constant", _plane(3, c=4, k=6, groups=2), BIAS, tile=16),
+        "tiled_5x5": _slides("tiled", _plane(5)),
+        "tiled_3x3_channels_bias_relu": _slides("tiled", _plane(3, c=3, k=8), BIAS, RELU, tile=16, k_tile=4),
+        "halo_cached_5x5": _slides("halo_cached", _plane(5)),
+        "halo_cached_3x3_stride_2_bfloat16": _slides(
+            "halo_cached", _plane(3, c=2, k=2, stride=2, padding=1, dtype="bfloat16"), tile=16, k_tile=2),
+        "coarsened_5x5": _slides("coarsened", _plane(5), walk=4, outputs=4),
+        "coarsened_7x7_clamped": _slides("coarsened", _plane(7, c=2, k=4), BIAS, walk=2, outputs=3, k_tile=2),
+        "implicit_gemm_3x3_taps": _gemm("implicit_gemm", ConvShape(n=8, c=64, h=28, w=28, k=128, r=3, s=3), BIAS, RELU),
+        "implicit_gemm_5x3_taps_padded_groups_filled": _gemm(
+            "implicit_gemm", ConvShape(n=8, c=60, h=28, w=28, k=180, r=5, s=3, padding=(2, 1), stride=2, groups=2), BIAS),
+        "implicit_gemm_11x11_table_splits": _gemm(
+            "implicit_gemm", ConvShape(n=8, c=3, h=227, w=227, k=96, r=11, s=11, stride=4), BIAS, RELU, block_m=96, thread_m=12,
+            order="table", splits=2, stages=3, min_blocks=3),
+        "implicit_gemm_7x7_table_padded_sm_75": _gemm(
+            "implicit_gemm", ConvShape(n=8, c=3, h=56, w=56, k=64, r=7, s=7, stride=2, padding=3), RELU, arch="sm_75", block_m=64,
+            block_n=128, block_k=8, order="table", min_blocks=1),
+        "implicit_gemm_3x3_document": _lowered("implicit_gemm", ConvShape(n=8, c=8, h=28, w=28, k=8, r=3, s=3, padding=1), BIAS,
+                                               form="document"),
+        "im2win_3x3_window": _gemm("im2win", ConvShape(n=8, c=64, h=28, w=28, k=128, r=3, s=3), BIAS, order="window"),
+        "im2win_7x7_window_padded_scalar_loads": _gemm(
+            "im2win", ConvShape(n=8, c=3, h=56, w=56, k=64, r=7, s=7, stride=2, padding=3), order="window", vector_loads="off"),
+        "im2win_3x3_table_no_prefetch": _gemm("im2win", ConvShape(n=8, c=64, h=28, w=28, k=128, r=3, s=3), order="table",
+                                              prefetch="off", stages=1),
+        "im2win_3x3_taps_no_micro_kernel": _gemm("im2win", ConvShape(n=8, c=64, h=28, w=28, k=128, r=3, s=3), RELU,
+                                                 micro_kernel="off", min_blocks=2),
     }
 
 

@@ -8,6 +8,8 @@
 //   wc_bfloat16_to_float      bfloat16 bits -> float                   exact
 //   wc_float_to_bfloat16      float -> bfloat16 bits                   to nearest even, overflow to inf
 //   wc_read_again             memory is read anew after it             -
+//   wc_settled                the value, worked out before it          -
+//                             (wc_settled_address too)
 //   wc_half_low_to_float      low (high) half of a word -> float       exact
 //   wc_floats_to_halves       two floats -> a word                     as above (wc_floats_to_bfloat16s too)
 //   wc_fma_halves             a * b + c on both halves of words        once, to nearest even (wc_fma_bfloat16s too)
@@ -51,6 +53,8 @@ __forceinline__ unsigned short wc_float_to_bfloat16(float value) {
 }
 
 __forceinline__ void wc_read_again() { __asm__ volatile("" ::: "memory"); }
+__forceinline__ int wc_settled(int value) { return value; }
+__forceinline__ const float *wc_settled_address(const float *value) { return value; }
 
 __forceinline__ float wc_half_low_to_float(unsigned word) { return wc_half_to_float((unsigned short)word); }
 __forceinline__ float wc_half_high_to_float(unsigned word) { return wc_half_to_float((unsigned short)(word >> 16)); }

@@ -1,0 +1,70 @@
+"""Which tiles a layer gets, and what a layer is modelled to cost with them.
+
+The factors are of one sweep over the twelve layers of the documents' comparison (H200, batch 128, float32): tiles of 64
+pixels were the quickest where there are 96 filters and more (their blocks of 128 threads leave the last round of the GPU
+fuller than those of 256), 16 products a tile quicker than 8 by 2 to 5 %, and a third stage worth nothing but where there
+are few tiles. Splits of the sums lost on all of them: they are for layers with few pixels, and never a default, since the
+batch is never looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Iterable
+
+from ..shape import ConvShape
+from ..spec import KernelSpec
+from . import gemm_tiles
+from .gemm_tiles import TABLE_LIMIT, GemmNumbers, Order, Tile
+
+MULTIPROCESSORS = 132       # of the GPU that the tiles were measured on
+# tile -> what an output costs in it, against the quickest: filters are filled up to whole tiles, so that fewer are worth it
+TILES = {Tile(128, 64, 8, 8): 1.0, Tile(96, 64, 12, 8): 1.0, Tile(64, 128, 8, 8): 1.03, Tile(32, 128, 4, 8): 1.25,
+         Tile(16, 128, 4, 4): 1.6}
+FURTHER_TILES = (Tile(128, 128, 8, 8), Tile(64, 64, 8, 8), Tile(64, 256, 8, 8), Tile(96, 128, 12, 8), Tile(128, 256, 8, 16))
+DEPTHS = (16, 8)
+DEEP_GAIN = 0.97            # what a product costs 16 a tile, against 8
+SPLITS = (1, 2, 4)
+FILLED = 2.0                # rounds of blocks beyond which the last, half empty one no longer counts
+
+
+def choice(spec: KernelSpec, shape: ConvShape | None, *, by_columns: bool) -> dict[str, Any]:
+    """Plan values for a layer of any size: the tile that wastes least, products a tile, their order."""
+    tile = min(TILES, key=lambda t: -(-spec.filters // t.block_m) * t.block_m * TILES[t])
+    products = spec.channels * spec.r * spec.s
+    deep, flat = (-(-products // depth) * depth for depth in DEPTHS)
+    depth = DEPTHS[1] if products < gemm_tiles.FEW_TILES * DEPTHS[1] or deep * DEEP_GAIN > flat else DEPTHS[0]
+    return dict(block_m=tile.block_m, block_n=tile.block_n, block_k=depth, thread_m=tile.thread_m,
+                  thread_n=tile.thread_n, order=_order(spec, depth, by_columns))
+
+
+def _order(spec: KernelSpec, depth: int, by_columns: bool) -> Order:
+    """Along windows where they lie in one piece, else as channels fill tiles."""
+    if by_columns and spec.channels * spec.r * spec.s <= TABLE_LIMIT and not gemm_tiles.far_taps(spec):
+        return Order.WINDOW
+    return gemm_tiles.k_order(spec, depth)
+
+
+def space(spec: KernelSpec, *, by_columns: bool) -> Iterable[dict[str, Any]]:
+    """Tiles that hold no more than twice the filters, depths, orders and splits worth trying."""
+    orders = (Order.WINDOW, Order.TABLE) if by_columns else (None,)
+    for tile in (*TILES, *FURTHER_TILES):
+        for depth in DEPTHS if tile.block_m < 2 * spec.filters + 16 else ():
+            for order in orders:
+                for splits in SPLITS:
+                    yield dict(block_m=tile.block_m, block_n=tile.block_n, block_k=depth, thread_m=tile.thread_m,
+                               thread_n=tile.thread_n, order=order or gemm_tiles.k_order(spec, depth), splits=splits)
+
+
+def instructions(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape) -> float:
+    """Warp instructions of the product for a layer: per tile of products the FMAs, the loads of their factors, the copies
+    and some twenty more; per output its store. More where the blocks do not fill the GPU."""
+    blocks = -(-shape.n * shape.p * shape.q // options.block_n) * gemm.m_tiles * spec.groups * options.splits
+    outputs = options.thread_m * options.thread_n
+    copy = 6 if gemm.guard_taps and gemm.table else 3
+    tile = options.block_k * (outputs + gemm.fragments) + copy * gemm.rows + 2 * gemm.a_rounds + 20
+    block = gemm.threads // 32 * (gemm.k_tiles / options.splits * tile + 150 + 3 * outputs)
+    rounds = blocks / (MULTIPROCESSORS * options.min_blocks)
+    idle = math.ceil(rounds) / rounds if rounds < FILLED else 1.0
+    added = shape.n * shape.k * shape.p * shape.q / 32 * (3 + 2 * options.splits) if options.splits > 1 else 0.0
+    return blocks * block * idle + added

@@ -1,0 +1,102 @@
+"""``im2win``: the input as windows, then a product of matrices with tiles in shared memory and in registers.
+
+Source: im2win (arXiv 2306.14316), Algorithm 3, mended (gemm_tiles says where), with the transform of im2win_tensor as a
+launch of its own. The document's three ablations are plan values, of which each can be left out alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable
+
+from ..errors import UnsupportedSpec
+from ..plan import Argument, KernelPlan, Program
+from ..shape import ConvShape
+from ..spec import Epilogue, KernelSpec
+from . import gemm_choice, gemm_tiles, im2win_tensor
+from .base import DERIVED, Algorithm, common_refusal
+from .gemm_tiles import FILTER, SUMS, GemmNumbers, Order, Switch
+from .im2win_tensor import TENSOR, Im2winNumbers
+
+
+@dataclass(frozen=True)
+class Im2winOptions:
+    """Plan values. A block makes ``block_m`` filters x ``block_n`` pixels, ``block_k`` products at a time; a thread
+    ``thread_m`` x ``thread_n`` of them. ``stages`` tiles of products lie in shared memory (2, or 3 of few, with
+    ``prefetch``, else 1, where not given); ``splits`` blocks share the sums of a tile. ``prefetch`` (with the double
+    buffers), ``vector_loads`` and ``micro_kernel`` (the tile in registers) can be left out, each alone."""
+
+    block_m: int = 128
+    block_n: int = 128
+    block_k: int = 8
+    thread_m: int = 8
+    thread_n: int = 8
+    order: Order = Order.WINDOW
+    stages: int = DERIVED
+    splits: int = 1
+    prefetch: Switch = Switch.ON
+    vector_loads: Switch = Switch.ON
+    micro_kernel: Switch = Switch.ON
+    min_blocks: int = DERIVED
+
+
+@dataclass(frozen=True)
+class Im2winFastNumbers:
+    """What the template writes besides the spec."""
+
+    tensor: Im2winNumbers
+    gemm: GemmNumbers
+    arguments: tuple[Argument, ...]             # of the product's entry
+    stored_epilogue: tuple[Epilogue, ...]       # nothing where partial sums are stored
+    stored_to: str
+    side_threads: int = gemm_tiles.SIDE_THREADS
+
+
+def supports(spec: KernelSpec) -> str | None:
+    return common_refusal(spec)
+
+
+def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> Im2winOptions:
+    return Im2winOptions(**gemm_choice.choice(spec, shape, by_columns=True))
+
+
+def plan(spec: KernelSpec, options: Im2winOptions) -> KernelPlan:
+    refusal = supports(spec)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    resolved, tensor = gemm_tiles.resolved(spec, options), im2win_tensor.numbers(spec)
+    gemm = gemm_tiles.numbers(spec, resolved, by_columns=True, guard_taps=False)
+    split = gemm.splits > 1
+    arguments = im2win_tensor.arguments(spec) + tuple(a for a in gemm_tiles.arguments(spec, gemm) if a.name != FILTER)
+    names = (TENSOR, FILTER, SUMS) if split else (TENSOR, FILTER, "bias", "y")
+    product = tuple(a for name in (*names, "N", "P", "Q") for a in arguments if a.name == name)
+    steps = (im2win_tensor.launch(spec), gemm_tiles.multiply(spec, resolved, gemm, tuple(a.name for a in product)))
+    workspaces = (im2win_tensor.workspace(spec),)
+    if split:
+        added = tuple(a.name for name in (SUMS, "bias", "y", "N", "P", "Q") for a in arguments if a.name == name)
+        steps += (gemm_tiles.add_sums(added),)
+        workspaces += (gemm_tiles.sums_workspace(spec, gemm.splits, 1),)
+    numbers = Im2winFastNumbers(
+        tensor=tensor, gemm=gemm, arguments=product, stored_epilogue=() if split else spec.epilogue,
+        stored_to="partial_sums + (long long)split * K * pixels" if split else "y")
+    program = Program(arguments=arguments, steps=steps, workspaces=workspaces,
+                      preparation=gemm_tiles.preparation(spec, resolved, gemm))
+    return KernelPlan(spec=spec, options=resolved, numbers=numbers, templates=("im2win.cu.jinja",), program=program,
+                      cost=gemm_tiles.cost(spec, resolved, gemm),
+                      phrase="the input as windows, then " + gemm_tiles.phrase(resolved, gemm),
+                      notes=im2win_tensor.notes(spec) + gemm_tiles.notes(options, resolved))
+
+
+def space(spec: KernelSpec) -> Iterable[Im2winOptions]:
+    return [Im2winOptions(**values) for values in gemm_choice.space(spec, by_columns=True)]
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """The transform and the product (gemm_choice)."""
+    return (im2win_tensor.transform_instructions(plan.spec, shape)
+            + gemm_choice.instructions(plan.spec, plan.options, plan.numbers.gemm, shape))
+
+
+ALGORITHM = Algorithm(name="im2win", summary="the input as windows, then a product of matrices with tiles in registers",
+                      options=Im2winOptions, supports=supports, defaults=defaults, plan=plan, space=space,
+                      estimate=estimate)

@@ -1,0 +1,146 @@
+"""``implicit_gemm``: the convolution as a product of matrices whose right one is never stored.
+
+Source: im2win (arXiv 2306.14316), Algorithm 1, in two forms. ``document`` is the algorithm as printed (with its stride and
+its column index mended): a thread for each output, which works out from k where each product lies. ``tiled`` is the same
+product with tiles in shared memory and in registers (gemm_tiles).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import Iterable
+
+from ..errors import UnsupportedSpec
+from ..plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program
+from ..shape import ConvShape
+from ..spec import Epilogue, KernelSpec
+from . import gemm_choice, gemm_tiles
+from .base import DERIVED, Algorithm, common_refusal, layer_arguments
+from .gemm_tiles import FILTER, SUMS, GemmNumbers, Order, Switch
+
+DOCUMENT_THREADS = 256
+DOCUMENT_REGISTERS = 32
+
+
+class Form(enum.Enum):
+    """The algorithm as printed, or with tiles."""
+
+    DOCUMENT = "document"
+    TILED = "tiled"
+
+
+@dataclass(frozen=True)
+class ImplicitGemmOptions:
+    """Plan values. A block makes ``block_m`` filters x ``block_n`` pixels, ``block_k`` products at a time; a thread
+    ``thread_m`` x ``thread_n`` of them. ``stages`` tiles of products lie in shared memory (2, or 3 of few, with
+    ``prefetch``, else 1, where not given); ``splits`` blocks share the sums of a tile. ``prefetch``, ``vector_loads``
+    and ``micro_kernel`` can be left out, each alone. The document's form has none of them."""
+
+    form: Form = Form.TILED
+    block_m: int = 128
+    block_n: int = 128
+    block_k: int = 8
+    thread_m: int = 8
+    thread_n: int = 8
+    order: Order = Order.TAPS
+    stages: int = DERIVED
+    splits: int = 1
+    prefetch: Switch = Switch.ON
+    vector_loads: Switch = Switch.ON
+    micro_kernel: Switch = Switch.ON
+    min_blocks: int = DERIVED
+
+
+@dataclass(frozen=True)
+class TiledNumbers:
+    """What the template of the tiled form writes besides the spec."""
+
+    gemm: GemmNumbers
+    arguments: tuple[Argument, ...]             # of the product's entry
+    stored_epilogue: tuple[Epilogue, ...]       # nothing where partial sums are stored
+    stored_to: str
+    side_threads: int = gemm_tiles.SIDE_THREADS
+
+
+@dataclass(frozen=True)
+class DocumentNumbers:
+    """What the template of the document's form writes besides the spec."""
+
+    arguments: tuple[Argument, ...]
+    guard_taps: bool
+    threads: int = DOCUMENT_THREADS
+
+
+def supports(spec: KernelSpec) -> str | None:
+    return common_refusal(spec)
+
+
+def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ImplicitGemmOptions:
+    return ImplicitGemmOptions(**gemm_choice.choice(spec, shape, by_columns=False))
+
+
+def plan(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
+    refusal = supports(spec)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    return _document(spec, options) if options.form is Form.DOCUMENT else _tiled(spec, options)
+
+
+def _guard_taps(spec: KernelSpec) -> bool:
+    return any(map(any, spec.padding))
+
+
+def _document(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
+    arguments = layer_arguments(spec)
+    numbers = DocumentNumbers(arguments=arguments, guard_taps=_guard_taps(spec))
+    grid = (Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=numbers.threads - 1, per=numbers.threads, times=spec.k),
+            Blocks(), Blocks())
+    reduction = spec.channels * spec.r * spec.s
+    options = replace(options, min_blocks=1) if options.min_blocks == DERIVED else options
+    return KernelPlan(
+        spec=spec, options=options, numbers=numbers, templates=("implicit_gemm_document.cu.jinja",),
+        program=Program(arguments=arguments, steps=(
+            Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in arguments)),)),
+        cost=Cost(unit="32 outputs of a filter", warp_loads=2 * reduction, shuffles=0, fma=reduction,
+                  registers=DOCUMENT_REGISTERS, direct_loads=reduction),
+        phrase="the document's loops, one output a thread")
+
+
+def _tiled(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
+    resolved = gemm_tiles.resolved(spec, options)
+    if resolved.order is Order.WINDOW:
+        raise UnsupportedSpec(spec, "order = window: the windows of x do not lie in one piece, im2win's do")
+    gemm = gemm_tiles.numbers(spec, resolved, by_columns=False, guard_taps=_guard_taps(spec))
+    arguments = layer_arguments(spec) + gemm_tiles.arguments(spec, gemm)
+    split = gemm.splits > 1
+    names = ("x", FILTER, SUMS) if split else ("x", FILTER, "bias", "y")
+    product = tuple(a for name in (*names, "N", "H", "W", "P", "Q") for a in arguments if a.name == name)
+    steps = (gemm_tiles.multiply(spec, resolved, gemm, tuple(a.name for a in product)),)
+    if split:
+        added = tuple(a.name for name in (SUMS, "bias", "y", "N", "P", "Q") for a in arguments if a.name == name)
+        steps += (gemm_tiles.add_sums(added),)
+    numbers = TiledNumbers(gemm=gemm, arguments=product, stored_epilogue=() if split else spec.epilogue,
+                           stored_to="partial_sums + (long long)split * K * pixels" if split else "y")
+    program = Program(arguments=arguments, steps=steps, preparation=gemm_tiles.preparation(spec, resolved, gemm),
+                      workspaces=(gemm_tiles.sums_workspace(spec, gemm.splits, 0),) if split else ())
+    return KernelPlan(spec=spec, options=resolved, numbers=numbers, templates=("implicit_gemm.cu.jinja",), program=program,
+                      cost=gemm_tiles.cost(spec, resolved, gemm), phrase=gemm_tiles.phrase(resolved, gemm),
+                      notes=gemm_tiles.notes(options, resolved))
+
+
+def space(spec: KernelSpec) -> Iterable[ImplicitGemmOptions]:
+    return [ImplicitGemmOptions(**values) for values in gemm_choice.space(spec, by_columns=False)]
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """The document's form: per product two loads, an FMA, and some twenty instructions that find where they lie. The
+    tiled form: gemm_choice."""
+    if plan.options.form is Form.DOCUMENT:
+        return -(-shape.n * shape.p * shape.q // 32) * shape.k * (30 + 24 * shape.reduction)
+    return gemm_choice.instructions(plan.spec, plan.options, plan.numbers.gemm, shape)
+
+
+ALGORITHM = Algorithm(name="implicit_gemm", summary="a product of matrices whose right one is gathered as it is needed",
+                      options=ImplicitGemmOptions, supports=supports, defaults=defaults, plan=plan, space=space,
+                      estimate=estimate)
