@@ -134,6 +134,27 @@ def test_streams_of_several_threads(torch):
     assert not failures, failures[0]
 
 
+@pytest.mark.parametrize("algorithm, values", FORMS[1:3], ids=ids[1:3])
+def test_a_second_context(algorithm, values):
+    """Handles, workspaces and prepared filters belong to the context that is current."""
+    layer = support.Layer(SHAPE, seed=6)
+    kernel = warpconv.specialize(SHAPE, device="cuda", algorithm=algorithm, settings=values)
+    layer.check(kernel(layer.x, layer.w), "primary")
+    for _ in range(2):                       # the second one may get the first one's address
+        context = support.contexts.driver().Device(0).make_context()
+        try:
+            from pycuda import gpuarray
+            x, w = gpuarray.to_gpu(layer.x), gpuarray.to_gpu(layer.w)
+            for _ in range(2):
+                layer.check(kernel(x, w), "second context")
+            del x, w
+        finally:
+            context.synchronize()
+            context.pop()
+            context.detach()
+        layer.check(kernel(layer.x, layer.w), "primary again")
+
+
 def test_no_tf32(torch, monkeypatch):
     """Products of 24-bit numbers whose sums are exact in float32, and wrong by far in TF32's 11 bits, also where
     PyTorch may use it."""
