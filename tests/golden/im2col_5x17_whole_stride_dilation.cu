@@ -8,7 +8,7 @@
 // plan   the whole batch lowered to columns; one matrix product by cuBLAS (NumPy on the CPU device)
 // cost   warp of the columns: 1 warp loads, 0 shuffles, 0 FMA a lane, about 40 registers (direct: 1 loads)
 // note   workspace: 32 MiB for cuBLAS, and the columns of the whole batch
-// note   the product needs the cublas extra on a GPU; on the CPU device NumPy makes it, and no part of that is counted
+// note   the product needs the cublas extra on a GPU; on the CPU device NumPy makes it, uncounted
 //
 // What surrounds the matrix product y[n] = w * columns[n], which is a library's and no part of this text.
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -29,11 +29,13 @@ im2col_5x17(const float* __restrict__ x, float* __restrict__ columns, int N, int
     const int top = (int)(pixel / Q) * STRIDE_H - PAD_TOP, left = (int)(pixel % Q) * STRIDE_W - PAD_LEFT;    // first tap
 
     for (index_t n = blockIdx.z; n < N; n += gridDim.z) {
+        const float* x_image = x + n * C * plane_x;
+        float* columns_image = columns + n * (pixels * C * (R * S));
         for (int first = blockIdx.y * CHANNELS; first < C; first += gridDim.y * CHANNELS) {
             for (int c = first; c < first + CHANNELS && c < C; ++c) {
-                const float* x_plane = x + (n * C + c) * plane_x;
-                float* column = columns + pixels * (R * S) * (n * C + c) + pixel;
-#pragma unroll 1
+                const float* x_plane = x_image + c * plane_x;
+                float* column = columns_image + c * (R * S) * pixels + pixel;
+        #pragma unroll 1
                 for (int r = 0; r < R; ++r) {
                     const int h = top + r * DILATION_H;
                     const float* x_row = x_plane + (index_t)h * W;
