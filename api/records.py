@@ -25,7 +25,8 @@ class EmitRecord:
 @dataclass(frozen=True, kw_only=True)
 class CandidateRow:
     """One algorithm's answer for a layer; ``estimate`` is in warp instructions, null where it is declined. ``demands``:
-    what its plan asks of sizes and addresses beyond the layer's class; empty where nothing."""
+    what its plan asks of sizes and addresses beyond the layer's class; empty where nothing. ``workspace_bytes``: most
+    bytes of workspace that a call of the layer takes at one time."""
 
     algorithm: str
     chosen: bool
@@ -34,6 +35,7 @@ class CandidateRow:
     summary: str
     plan: str | None
     demands: str
+    workspace_bytes: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +121,7 @@ class MeasuredRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class InspectRecord:
-    """``inspect``: plan, what it demands of sizes and addresses, launch, planned and measured cost, the compiler's
+    """``inspect``: plan, what it demands of sizes and addresses, launch, steps that are a library's, most bytes of workspace, planned and measured cost, the compiler's
     report, and the texts asked for."""
 
     layer: str
@@ -131,6 +133,8 @@ class InspectRecord:
     values: tuple[PlanValue, ...]
     notes: tuple[str, ...]
     launches: tuple[LaunchRow, ...]
+    library: tuple[str, ...]
+    workspace_bytes: int
     cost: dict[str, Any]
     measured: MeasuredRecord | None
     measured_reason: str | None

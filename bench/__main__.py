@@ -18,9 +18,11 @@ from .devices import NoDevice, open_device
 from .report import OK, Report
 from .study import Context, Stopped, Study
 
-STUDIES = {"variants": "bench.variants", "counts": "bench.counts", "latency": "bench.latency",
+STUDIES = {"variants": "bench.variants", "transactions": "bench.transactions", "latency": "bench.latency",
            "select": "bench.selection", "baked": "bench.baked", "steps": "bench.steps",
-           "memory_wall": "bench.memory_wall"}
+           "memory_wall": "bench.memory_wall", "planes": "bench.planes", "intensity": "bench.intensity",
+           "paper_layers": "bench.paper_layers", "twelve_layers": "bench.twelve_layers", "memory": "bench.memory",
+           "regret": "bench.regret"}
 
 
 def study(name: str) -> Study:

@@ -38,6 +38,10 @@ class HostDevice:
         """An array of NaN: what a kernel leaves unwritten shows."""
         return _in_memory(np.full(tuple(shape), np.nan, _numpy(dtype)), layout)
 
+    def converted(self, array: Any, dtype: DType, layout: Layout) -> Any:
+        """A copy of an array of axes (N, C, H, W) in another type, over memory in the order of ``layout``."""
+        return _in_memory(array.astype(_numpy(dtype)), layout)
+
     def zeros(self, shape: Sequence[int]) -> Any:
         """Float64 zeros, to be summed into."""
         return np.zeros(tuple(shape))
@@ -67,7 +71,16 @@ class HostDevice:
         pass
 
     def free(self) -> None:
-        """Give unused memory back."""
+        """Give unused memory back, the library's and the run time's."""
+
+    def held_bytes(self) -> int:
+        """Device memory that the run time's pool has; 0 on the host."""
+        return 0
+
+    def peak_bytes(self, call: Call) -> int:
+        """Most device memory that the library had during a call, beyond what it had before. Raises NoDevice where the
+        library does not tell."""
+        raise NoDevice("its library does not tell how much memory a call takes")
 
     def sample(self, calls: Sequence[Call], count: int, hold_ms: float = 0.0) -> float:
         """Milliseconds that ``count`` calls take, one after the other, going round ``calls``."""
@@ -102,6 +115,19 @@ class _GpuDevice(HostDevice):
     """What the two GPU devices share: samples between two events, behind a spinning kernel."""
 
     trial = False
+
+    def held_bytes(self) -> int:
+        from warpconv.runtime.cuda import contexts
+        from warpconv.runtime.cuda.memory import pool
+        with contexts.activate(0):
+            return pool.held_bytes()
+
+    def _trim(self) -> None:
+        from warpconv.runtime.cuda import contexts
+        from warpconv.runtime.cuda.memory import keep_alive, pool
+        with contexts.activate(0):
+            keep_alive.sweep()
+            pool.trim(captured=True)      # no graph of a measurement is replayed after it
 
     def sample(self, calls: Sequence[Call], count: int, hold_ms: float = 0.0) -> float:
         """As on the host, by CUDA events; the GPU spins for ``hold_ms`` while the calls are queued, so that the host's
@@ -190,7 +216,21 @@ class TorchDevice(_GpuDevice):
         self.torch.cuda.synchronize()
 
     def free(self) -> None:
+        self._trim()
         self.torch.cuda.empty_cache()
+
+    def peak_bytes(self, call: Call) -> int:
+        call()
+        self.synchronize()
+        self.torch.cuda.reset_peak_memory_stats()
+        before = self.torch.cuda.memory_allocated()
+        kept = call()
+        self.synchronize()
+        del kept
+        return self.torch.cuda.max_memory_allocated() - before
+
+    def converted(self, array: Any, dtype: DType, layout: Layout) -> Any:
+        return array.to(getattr(self.torch, dtype.value)).clone(memory_format=self.memory_format(layout))
 
     def capture(self, calls: Sequence[Call], count: int) -> Call:
         graph, stream = self.torch.cuda.CUDAGraph(), self.torch.cuda.current_stream()
@@ -265,7 +305,11 @@ class CupyDevice(_GpuDevice):
     def synchronize(self) -> None:
         self.cupy.cuda.runtime.deviceSynchronize()
 
+    def converted(self, array: Any, dtype: DType, layout: Layout) -> Any:
+        return _in_memory(array.astype(self._dtype(dtype)), layout)
+
     def free(self) -> None:
+        self._trim()
         self.cupy.get_default_memory_pool().free_all_blocks()
 
     def _event(self) -> Any:

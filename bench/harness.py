@@ -8,21 +8,29 @@ import os
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Iterable, Sequence
 
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import WarpconvError
+from warpconv.codegen.plan import KernelPlan, Launch
+from warpconv.codegen.serialise import plan_identity
 
 from .devices import Call
 from .reference import EPSILON, PEER_ERRORS, Reference, WrongResult, reference
 
 ROTATION_BYTES = 256 << 20      # inputs and outputs in use before one comes round again: four times an H200's L2
 GRAPH_BELOW_MS = 0.1            # calls shorter than this are replayed as a graph
-SLOW_MS, SLOW_REPEATS = 2.0, 10 # a call that takes longer is timed fewer times
+LONGEST_S = 3.0                 # a launch that takes longer is checked and not timed
+SAMPLES = ((5.0, 20), (50.0, 10), (math.inf, 5))    # how often a call is timed that takes up to so many milliseconds
 
-__all__ = ["EPSILON", "PEER_ERRORS", "Layer", "Reference", "Timing", "WrongResult", "compile_ahead", "make_layer",
-           "measure", "reference", "resources", "rotation", "run_kernel"]
+__all__ = ["EPSILON", "PEER_ERRORS", "Layer", "Reference", "Timing", "TooSlow", "WrongResult", "chosen_by",
+           "compile_ahead", "make_layer", "measure", "reference", "resources", "rotation", "run_kernel", "samples",
+           "tuning_table"]
+
+
+class TooSlow(Exception):
+    """Why a result that is right is not timed."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +49,31 @@ class Timing:
                 "method": self.method}
 
 
+def samples(ms: float) -> int:
+    """How many samples a call of ``ms`` milliseconds gets."""
+    return next(count for most, count in SAMPLES if ms <= most)
+
+
 def measure(device: Any, calls: Sequence[Call], *, repeats: int = 20, sample_ms: float = 1.0,
             graph: bool = True, written: Any = None) -> Timing:
     """Median time of a call. ``calls`` do the same on different buffers and are gone round.
 
     Short calls are captured as a CUDA graph where that works (``graph``); all others are queued behind a spinning
     kernel, so that the events enclose nothing but the GPU's work. ``written`` is what the first call writes: a graph
-    that does not write it has not captured the calls, and is not used. Slow calls (SLOW_MS) get SLOW_REPEATS samples.
+    that does not write it has not captured the calls, and is not used. Slow calls get fewer samples (SAMPLES), and the
+    slowest no more warm-up than they need.
     """
-    for _ in range(2):                              # warm-up: loading, choosing algorithms, filling pools
-        for call in calls:
-            call()
+    for call in calls:                              # warm-up: loading, choosing algorithms, filling pools
+        call()
     device.synchronize()
+    start = time.perf_counter()
+    for call in calls:
+        call()
+    device.synchronize()
+    whole_ms = 1e3 * (time.perf_counter() - start) / len(calls)
+    if whole_ms > SAMPLES[-2][0] and not device.trial:
+        taken = [device.sample([calls[i % len(calls)]], 1, 0.05) for i in range(samples(whole_ms))]
+        return _summary(taken, 1, "events")
     repeats, sample_ms = (3, 0.0) if device.trial else (repeats, sample_ms)
     start = time.perf_counter()
     for call in calls:
@@ -61,7 +82,7 @@ def measure(device: Any, calls: Sequence[Call], *, repeats: int = 20, sample_ms:
     device.synchronize()
     each = min(device.sample(calls, len(calls), 0.5 + 1.2 * host_ms * len(calls)) for _ in range(2)) / len(calls)
     count = len(calls) * max(1, min(math.ceil(sample_ms / (each * len(calls) + 1e-9)), math.ceil(200 / len(calls))))
-    repeats = min(repeats, SLOW_REPEATS) if each > SLOW_MS else repeats
+    repeats = min(repeats, samples(each))
     method = "events"
     if graph and device.can_capture and each < GRAPH_BELOW_MS:
         try:
@@ -88,9 +109,13 @@ def _check_replay(device: Any, replay: Call, written: Any) -> None:
 def _timing(device: Any, calls: Sequence[Call], launches: int, count: int, repeats: int, hold: float,
             method: str) -> Timing:
     device.sample(calls, launches, hold)
-    samples = sorted(device.sample(calls, launches, hold) / count for _ in range(repeats))
-    return Timing(statistics.median(samples), samples[len(samples) // 10], samples[-1 - len(samples) // 10], repeats,
-                  count, method)
+    return _summary([device.sample(calls, launches, hold) / count for _ in range(repeats)], count, method)
+
+
+def _summary(times: list[float], count: int, method: str) -> Timing:
+    times = sorted(times)
+    return Timing(statistics.median(times), times[len(times) // 10], times[-1 - len(times) // 10], len(times), count,
+                  method)
 
 
 def rotation(nbytes: int, most: int = 64) -> int:
@@ -145,23 +170,71 @@ def compile_ahead(device: Any, plans: Iterable[Callable[[], Any]]) -> None:
         return
     from warpconv.runtime.build import build
 
-    def one(plan: Callable[[], Any]) -> None:
+    def planned(plan: Callable[[], Any]) -> Any:
         with contextlib.suppress(WarpconvError):
-            build(plan())
+            return plan()
 
+    def one(plan: Any) -> None:
+        with contextlib.suppress(WarpconvError):
+            build(plan)
+
+    made = (planned(plan) for plan in plans)
+    each = {tuple(sorted(plan_identity(plan).items())): plan for plan in made if plan is not None}
     with ThreadPoolExecutor(min(16, os.cpu_count() or 8)) as pool:
-        list(pool.map(one, plans))
+        list(pool.map(one, each.values()))
+
+
+def tuning_table(device: Any) -> Any:
+    """The table of measured choices that a user's call chooses by; None on the host."""
+    if device.kind == "host":
+        return None
+    from warpconv.runtime.tuning import table
+    device.synchronize()
+    return table(0)
+
+
+def chosen_by(shape: Any, plan: Any, tuning: Any) -> str:
+    """Whether a call's plan came from the table of measured choices, and from where in it, or from the rules."""
+    measured = tuning is not None and tuning.best(shape, plan.spec.arch) is not None
+    return tuning.origin(shape, plan.spec.arch) if measured else "the planner's rules"
+
+
+def first_step(plan: KernelPlan) -> KernelPlan | None:
+    """The plan of a call's first launch alone (a transform of the input, say), to be timed; None where a call is one
+    launch, or does not begin with one. It writes a workspace and no output."""
+    steps = plan.program.steps
+    if len(steps) == 1 or not isinstance(steps[0], Launch):
+        return None
+    workspaces = tuple(replace(w, last_step=0) for w in plan.program.workspaces if w.first_step == 0)
+    return replace(plan, program=replace(plan.program, steps=steps[:1], workspaces=workspaces))
+
+
+def time_first_step(device: Any, layer: Layer, plan: KernelPlan, *, graph: bool) -> dict[str, Any]:
+    """``first_step`` and its milliseconds; nothing where a call is one launch. ``graph``: whether the whole call was
+    captured, as nothing shows here that a capture has the launch."""
+    alone = first_step(plan)
+    if alone is None:
+        return {}
+    kernel = device.specialize(layer.shape, alone)
+    weight = kernel.prepare(layer.w) if plan.program.preparation is not None else layer.w
+    calls = [lambda x=x, y=y: kernel(x, weight, out=y) for x, y in zip(layer.xs, layer.ys)]
+    return {"first_step": plan.program.steps[0].entry, "first_step_ms": measure(device, calls, graph=graph).ms}
 
 
 def run_kernel(device: Any, layer: Layer, plan: Any, *, prepared: bool | None = None) -> dict[str, Any]:
-    """Specialise, check and time one plan on a layer; constant weights (or ``prepared``) go through kernel.prepare."""
+    """Specialise, check and time one plan on a layer. What its plan prepares of a filter is prepared beforehand
+    (kernel.prepare), unless ``prepared`` says otherwise. Raises TooSlow after the check of a launch over LONGEST_S."""
     kernel = device.specialize(layer.shape, plan)
-    preparation = plan.program.preparation
-    constant = preparation is not None and preparation.constant is not None
-    weight = kernel.prepare(layer.w) if prepared or (prepared is None and constant) else layer.w
+    prepare = plan.program.preparation is not None if prepared is None else prepared
+    weight = kernel.prepare(layer.w) if prepare else layer.w
     layer.ys[0][...] = float("nan")
+    device.synchronize()
+    start = time.perf_counter()
     kernel(layer.xs[0], weight, out=layer.ys[0])
     device.synchronize()
+    seconds = time.perf_counter() - start
     error = layer.reference.check(device, layer.ys[0], own=True)
+    if seconds > LONGEST_S and not device.trial:
+        raise TooSlow(f"one launch takes {seconds:.1f} s, and more than {LONGEST_S:.0f} s is not timed")
     calls = [lambda x=x, y=y: kernel(x, weight, out=y) for x, y in zip(layer.xs, layer.ys)]
     return {"error": error, **resources(kernel), **measure(device, calls, written=layer.ys[0]).fields()}

@@ -11,7 +11,7 @@ from warpconv.codegen.shape import ConvShape
 from . import peers, wall_plots, wall_tables
 from .empty_kernel import launch_time
 from .floors import floor
-from .harness import compile_ahead, make_layer, run_kernel
+from .harness import chosen_by, compile_ahead, make_layer, run_kernel, tuning_table
 from .study import Context, Rows, Stopped, Study
 from .wall_layers import LARGE_BYTES, WallLayer, layers
 
@@ -23,7 +23,7 @@ Every layer is planned as a call plans it (measured choices where the tuning tab
 rules; `chosen_by` in the CSV), checked and then timed beside a device copy of its input to its output (the same
 buffers, types and order in memory; the quicker of one before ours and one after) and beside the peers. Buffers are
 random and rotate through 256 MB, or {ROTATED} sets of them where that is less. Times are medians of 20 samples of about
-a millisecond (10 samples where one call takes more than 2 ms), behind a spinning kernel so that the host does not show;
+a millisecond (`repeats` in the CSV: fewer where one call takes long), behind a spinning kernel so that the host does not show;
 calls below 0.1 ms are replayed as a CUDA graph where they can be captured.
 
 Checked: every output of the first two and the last image against float64, tap by tap, within the rounding error that
@@ -53,7 +53,7 @@ def run(context: Context) -> None:
     for key in ("ceiling/sgemm", "ceiling/copy", "ceiling/launch"):     # a ceiling belongs to its run
         context.report.rows.pop(key, None)
     context.say("compiling")
-    tuning = _tuning(context.device)
+    tuning = tuning_table(context.device)
     compile_ahead(context.device, [lambda wall=wall: _plan(context, wall, tuning) for wall in pending])
     gemm = context.row("ceiling/sgemm", lambda: peers.gemm_ceiling(context.device), kind="ceiling").get("tflops")
     context.row("ceiling/copy", lambda: peers.copy_ceiling(context.device), kind="ceiling")
@@ -88,7 +88,7 @@ def measure_layer(context: Context, wall: WallLayer, tuning: Any, gemm: float,
     moved = shape.dtype.itemsize * (math.prod(shape.input_shape) + math.prod(shape.output_shape))
     found |= {"gbs": moved / ms / 1e6, "tflops": found["flops"] / ms / 1e9, "intensity": found["flops"] / moved,
               "copy_method": copy["method"], "algorithm": plan.spec.algorithm, "settings": plan.settings(),
-              "chosen_by": _chosen_by(shape, plan, tuning)}
+              "chosen_by": chosen_by(shape, plan, tuning)}
     if small and launch is not None:
         found |= {"launch_ms": launch, "of_launch_and_copy": (launch + copy["ms"]) / ms}
     for peer in peers_of(wall):
@@ -132,20 +132,6 @@ def _shape(context: Context, wall: WallLayer) -> ConvShape:
 
 def _plan(context: Context, wall: WallLayer, tuning: Any) -> Any:
     return plan_layer(_shape(context, wall), arch=context.device.arch, tuning=tuning)
-
-
-def _tuning(device: Any) -> Any:
-    """The table that a user's call chooses by; None on the host."""
-    if device.kind == "host":
-        return None
-    from warpconv.runtime.tuning import table
-    device.synchronize()
-    return table(0)
-
-
-def _chosen_by(shape: ConvShape, plan: Any, tuning: Any) -> str:
-    measured = tuning is not None and tuning.best(shape, plan.spec.arch) is not None
-    return tuning.origin(shape, plan.spec.arch) if measured else "the planner's rules"
 
 
 PLOTS: dict[str, Callable[[Rows, Any], None]] = {"roofline": wall_plots.roofline, "of-floor": wall_plots.of_floor}

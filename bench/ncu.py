@@ -5,27 +5,74 @@ from __future__ import annotations
 import csv
 import glob
 import io
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Sequence
-
-from warpconv.codegen.registry import ALGORITHMS
+from typing import Any, Iterable, Mapping, Sequence
 
 from . import environment
 from .devices import NoDevice
 
-COUNTERS = {
-    "load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    "load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "store_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-    "store_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-}
-# per thread, so 32 for each shuffle of a full warp; left out where this ncu or GPU does not have it
-OPTIONAL = {"shuffles": "smsp__sass_thread_inst_executed_op_inter_thread_communication_pred_on.sum"}
 SECONDS = 240
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A count of a launch: the sum of ``metrics``, for each warp where they count ``lanes``. The first must be there;
+    another that this ncu does not know counts nothing."""
+
+    metrics: tuple[str, ...]
+    lanes: int = 1
+
+    def of(self, launch: Mapping[str, float]) -> int | None:
+        if self.metrics[0] not in launch:
+            return None
+        return round(sum(launch.get(metric, 0.0) for metric in self.metrics)) // self.lanes
+
+
+def _global(what: str, operation: str) -> str:
+    return f"l1tex__t_{what}_pipe_lsu_mem_global_op_{operation}.sum"
+
+
+def _warps(operation: str) -> str:
+    return f"smsp__inst_executed_op_{operation}_pred_on_any.sum"
+
+
+# What the CPU device counts under the same names. Copies from global to shared memory are among the global loads here,
+# and shared accesses of their own.
+COUNTERS = {
+    "load_requests": Counter((_global("requests", "ld"),)),
+    "load_sectors": Counter((_global("sectors", "ld"),)),
+    "store_requests": Counter((_global("requests", "st"),)),
+    "store_sectors": Counter((_global("sectors", "st"),)),
+    "shuffles": Counter(("smsp__sass_thread_inst_executed_op_inter_thread_communication_pred_on.sum",), lanes=32),
+    "shared_requests": Counter(tuple(_warps(operation) for operation in ("shared_ld", "shared_st", "ldgsts", "ldsm"))),
+    "fmas": Counter(("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",)),
+}
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What ncu saw of one case: for each launch its ``entry`` and metrics by name, those of a filter's preparation
+    first; or why there is nothing."""
+
+    launches: tuple[Mapping[str, Any], ...] = ()
+    preparation: int = 0
+    error: str = ""
+
+    def counts(self) -> dict[str, int]:
+        """COUNTERS, summed over the launches of a call (not of the preparation); what ncu did not give is left out."""
+        found: dict[str, int] = {}
+        for name, counter in COUNTERS.items():
+            values = [counter.of(launch) for launch in self.launches[self.preparation:]]
+            if values and None not in values:
+                found[name] = sum(values)
+        return found
 
 
 def find() -> Path:
@@ -40,46 +87,76 @@ def find() -> Path:
 
 
 def command(metrics: Sequence[str], target: Sequence[str]) -> list[str]:
-    """Arguments after ncu's own path; only our kernels are profiled."""
+    """Arguments after ncu's own path."""
     return ["--clock-control", "none", "--target-processes", "application-only", "--print-units", "base",
-            "--kernel-name", f"regex:({'|'.join(ALGORITHMS)})_.*",
             "--metrics", ",".join(metrics), "--csv", *target]
 
 
-def profile(target: Sequence[str]) -> list[dict[str, int]]:
-    """Counters of each launch of ``python -m bench.ncu_target <target>``, in order. Raises NoDevice in ncu's words."""
+def watch(target: Sequence[str], metrics: Iterable[str]) -> list[Watched]:
+    """Metrics of each case of ``python -m bench.ncu_target <target>``, in order. Raises NoDevice in ncu's words.
+
+    A metric that this ncu does not know is left out. Where a case fails, the others are watched once more without it,
+    as ncu's launches could not be told apart otherwise.
+    """
     program = [sys.executable, "-m", "bench.ncu_target", *target]
-    failure = ""
-    for wanted in (COUNTERS | OPTIONAL, COUNTERS):
-        done = subprocess.run([str(find()), *command(list(wanted.values()), program)], capture_output=True, text=True,
-                              cwd=environment.ROOT, timeout=SECONDS)
+    launches, told, said = _run(metrics, program)
+    failed = {case["case"]: case["error"] for case in told if "error" in case}
+    if failed and len(failed) == len(told):
+        return [Watched(error=case["error"]) for case in told]
+    if failed:
+        skipped = [word for number in failed for word in ("--skip", str(number))]
+        launches, rest, said = _run(metrics, [*program, *skipped])
+        told = sorted([case for case in told if case["case"] in failed] + rest, key=lambda case: case["case"])
+    entries = [entry for case in told if "error" not in case for entry in case["entries"]]
+    launches = [launch for launch in launches if launch["entry"] in set(entries)]       # a library's are not ours
+    if not launches or entries != [launch["entry"] for launch in launches]:
+        words = " / ".join([line for line in said.splitlines() if "==ERROR==" in line] or said.splitlines()[-3:])
+        raise NoDevice(f"ncu saw {len(launches)} launches instead of {len(entries)}: {words[:400]}")
+    left = iter(launches)
+    return [Watched(error=case["error"]) if "error" in case else
+            Watched(tuple(next(left) for _ in case["entries"]), case["preparation"]) for case in told]
+
+
+def _run(metrics: Iterable[str], program: Sequence[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
+    """Launches as ncu saw them, what the target told of its cases, and all that was said."""
+    wanted, said = list(dict.fromkeys(metrics)), ""
+    launches: list[dict[str, Any]] = []
+    told: list[dict[str, Any]] = []
+    for _ in range(4):          # an ncu may name one unknown metric at a time
+        try:
+            done = subprocess.run([str(find()), *command(wanted, program)], capture_output=True, text=True,
+                                  cwd=environment.ROOT, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            raise NoDevice(f"ncu took more than {SECONDS} s") from None
+        said = "\n".join(line for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip())
         launches = parse(done.stdout)
-        if launches and all(set(COUNTERS) <= set(launch) for launch in launches):
-            return launches
-        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        failure = " / ".join([line for line in said if "==ERROR==" in line] or said[-3:])
-    raise NoDevice(f"ncu gave no counters: {failure[:400]}")
+        told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"')]
+        unknown = {name for name in wanted if re.search(rf"{re.escape(name)}(?![\w.])", said)}
+        if launches or not unknown:
+            break
+        wanted = [name for name in wanted if name not in unknown]
+    return launches, told, said
 
 
-def parse(text: str) -> list[dict[str, int]]:
-    """ncu's CSV (with its own messages around it) as one mapping per launch, in the order of the launches."""
+def parse(text: str) -> list[dict[str, Any]]:
+    """ncu's CSV (with its own messages around it) as one mapping per launch, in their order: ``entry``, and each metric
+    that has a value."""
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
         return []
-    names = {metric: name for name, metric in (COUNTERS | OPTIONAL).items()}
-    launches: dict[int, dict[str, int]] = {}
+    launches: dict[int, dict[str, Any]] = {}
     body = "\n".join(line for line in lines[start:] if line.startswith('"'))
     for row in csv.DictReader(io.StringIO(body)):
-        name, value = names.get(row["Metric Name"]), _number(row["Metric Value"])
-        launch = launches.setdefault(int(row["ID"]), {})
-        if name is not None and value is not None:
-            launch[name] = value // 32 if name in OPTIONAL else value
+        launch = launches.setdefault(int(row["ID"]), {"entry": row["Kernel Name"].partition("(")[0]})
+        value = _number(row["Metric Value"])
+        if value is not None:
+            launch[row["Metric Name"]] = value
     return [launches[i] for i in sorted(launches)]
 
 
-def _number(text: str | None) -> int | None:
+def _number(text: str | None) -> float | None:
     try:
-        return round(float((text or "").replace(",", "")))
-    except ValueError:
+        return float((text or "").replace(",", ""))
+    except ValueError:              # "n/a"
         return None

@@ -3,17 +3,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 import click
 
-from . import environment, ncu, ncu_target
+from . import ncu, ncu_target
 from .devices import NoDevice
 from .report import Table, markdown_table
 
@@ -27,7 +23,11 @@ METRICS = {
     "warp_instructions": "smsp__inst_executed.sum",
     "load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
     "store_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "l1_hit_pct": "l1tex__t_sector_hit_rate.pct",
     "l2_read_sectors": "lts__t_sectors_srcunit_tex_op_read.sum",
+    "l2_hit_pct": "lts__t_sector_hit_rate.pct",
+    "shared_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "shared_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
     "registers": "launch__registers_per_thread",
     "warps_active_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",
 }
@@ -39,56 +39,36 @@ TOP = 4
 
 
 def parse(text: str) -> list[dict[str, Any]]:
-    """ncu's CSV as one mapping per launch: METRICS by name, ``stalls`` by falling warps per issue. A metric that this
-    ncu does not have is left out."""
-    lines = text.splitlines()
-    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
-    if start is None:
-        return []
-    names, reasons = ({metric: name for name, metric in table.items()} for table in (METRICS, STALLS))
-    launches: dict[int, dict[str, Any]] = {}
-    for row in csv.DictReader(io.StringIO("\n".join(line for line in lines[start:] if line.startswith('"')))):
-        launch = launches.setdefault(int(row["ID"]), {"stalls": {}})
-        try:
-            value = float((row["Metric Value"] or "").replace(",", ""))
-        except ValueError:                          # "n/a"
-            continue
-        if row["Metric Name"] in names:
-            launch[names[row["Metric Name"]]] = value
-        elif row["Metric Name"] in reasons:
-            launch["stalls"][reasons[row["Metric Name"]]] = value
-    for launch in launches.values():
-        launch["stalls"] = dict(sorted(launch["stalls"].items(), key=lambda item: -item[1]))
-    return [launches[i] for i in sorted(launches)]
+    """ncu's CSV as one mapping per launch, as ``named`` gives it."""
+    return [named(launch) for launch in ncu.parse(text)]
 
 
-def profile(kernels: Sequence[str], arch: str, layer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One mapping per kernel, in order; ``layer`` are ncu_target's options by name. A metric that ncu says it does not
-    know is left out. Raises NoDevice with ncu's words."""
-    target = [part for text in kernels for part in ("--kernel", text)] + ["--arch", arch]
-    target += [part for name, value in layer.items() for part in (f"--{name}", str(value))]
-    program = [sys.executable, "-m", "bench.ncu_target", *target]
-    wanted, launches, said = [*METRICS.values(), *STALLS.values()], [], ""
-    for _ in range(2):
-        done = subprocess.run([str(ncu.find()), *ncu.command(wanted, program)], capture_output=True, text=True,
-                              cwd=environment.ROOT, timeout=ncu.SECONDS)
-        said = done.stdout + done.stderr
-        launches = parse(done.stdout)
-        unknown = {name for name in wanted if name in said}
-        if launches or not unknown:
-            break
-        wanted = [name for name in wanted if name not in unknown]
-    if len(launches) != len(kernels):
-        words = " / ".join([line for line in said.splitlines() if line.strip()][-3:])
-        raise NoDevice(f"ncu gave {len(launches)} launches for {len(kernels)} kernels: {words[:400]}")
-    return [{"kernel": text, **layer, **launch} for text, launch in zip(kernels, launches)]
+def named(launch: Mapping[str, Any]) -> dict[str, Any]:
+    """A launch's metrics: METRICS by name, ``stalls`` by falling warps per issue; what ncu did not give is left out."""
+    found = {name: launch[metric] for name, metric in METRICS.items() if metric in launch}
+    stalls = {reason: launch[metric] for reason, metric in STALLS.items() if metric in launch}
+    return {**found, "stalls": dict(sorted(stalls.items(), key=lambda item: -item[1]))}
+
+
+def profile(target: Sequence[str]) -> list[list[dict[str, Any]]]:
+    """For each case of ``python -m bench.ncu_target <target>`` its launches, named, each with its ``entry``. Raises
+    NoDevice with ncu's words, or with those of a case that failed."""
+    watched = ncu.watch(target, [*METRICS.values(), *STALLS.values()])
+    for number, case in enumerate(watched):
+        if case.error:
+            raise NoDevice(f"case {number}: {case.error}")
+    return [[{"entry": launch["entry"], **named(launch)} for launch in case.launches] for case in watched]
 
 
 def table(found: Sequence[dict[str, Any]]) -> Table:
-    lines = [(row["kernel"], *(row.get(name) for name in METRICS),
-              ", ".join(f"{reason} {value:.2f}" for reason, value in list(row["stalls"].items())[:TOP]))
-             for row in found]
-    return Table("Cycles", ("kernel", *METRICS, "warps stalled per issue"), tuple(lines))
+    lines = tuple((row["kernel"], row["entry"], *(row.get(name) for name in METRICS), reasons(row["stalls"]))
+                  for row in found)
+    return Table("Cycles", ("kernel", "entry", *METRICS, "warps stalled per issue"), lines)
+
+
+def reasons(stalls: Mapping[str, float]) -> str:
+    """The most frequent reasons, in words."""
+    return ", ".join(f"{reason} {value:.2f}" for reason, value in list(stalls.items())[:TOP])
 
 
 @click.command()
@@ -97,10 +77,12 @@ def table(found: Sequence[dict[str, Any]]) -> Table:
 @ncu_target.layer_options
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The JSON file.")
 def main(kernels: tuple[str, ...], arch: str, output: Path, **layer: Any) -> None:
-    """Profile one launch of each KERNEL; writes JSON, and Markdown beside it."""
-    layer["filter"] = layer.pop("taps")
+    """Profile each launch of one call of each KERNEL; writes JSON, and Markdown beside it."""
+    target = [part for text in kernels for part in ("--kernel", text)] + ["--arch", arch]
+    target += [part for name, value in layer.items() for part in (f"--{name}", str(value))]
     try:
-        found = profile(kernels, arch, layer)
+        found = [{"kernel": text, **layer, **launch} for text, launches in zip(kernels, profile(target))
+                 for launch in launches]
     except NoDevice as error:
         raise click.ClickException(str(error)) from error
     output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

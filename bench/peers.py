@@ -113,12 +113,8 @@ def _cupy(device: Any, layer: Layer) -> tuple[list[Call], float]:
     planes = [(cupy.asarray(x)[0, 0], cupy.asarray(y)[0, 0]) for x, y in zip(layer.xs, layer.ys)]
     weights = cupy.asarray(layer.w)[0, 0]
 
-    def stream() -> Any:
-        handle = device.stream()
-        return cupy.cuda.ExternalStream(handle) if handle and device.kind != "cupy" else contextlib.nullcontext()
-
     def correlate(x: Any, y: Any) -> None:
-        with stream():
+        with _cupy_stream(device, cupy):
             ndimage.correlate(x, weights, output=y, mode="constant", cval=0.0)
 
     calls = [lambda x=x, y=y: correlate(x, y) for x, y in planes]
@@ -126,6 +122,49 @@ def _cupy(device: Any, layer: Layer) -> tuple[list[Call], float]:
     calls[0]()
     cupy.cuda.runtime.deviceSynchronize()
     return calls, layer.reference.check(device, layer.ys[0], own=False)
+
+
+def _cupy_stream(device: Any, cupy: Any) -> Any:
+    """A block in which CuPy works on the device's stream of the moment."""
+    handle = device.stream()
+    return cupy.cuda.ExternalStream(handle) if handle and device.kind != "cupy" else contextlib.nullcontext()
+
+
+def _cucim(device: Any, layer: Layer) -> tuple[list[Call], float]:
+    """cuCIM has no zero border: the inside is checked. Each call makes a new result, as its interface has it."""
+    _check_plane(device, layer)
+    try:
+        import cupy
+        from cucim.skimage.filters import correlate_sparse
+    except Exception as error:
+        raise NoDevice(f"cuCIM cannot be imported ({error})") from None
+    weights = cupy.asarray(layer.w)[0, 0]
+
+    def correlate(x: Any) -> Any:
+        with _cupy_stream(device, cupy):
+            return correlate_sparse(x, weights, mode="nearest")
+
+    calls = [lambda x=cupy.asarray(x)[0, 0]: correlate(x) for x in layer.xs]
+    cupy.asarray(layer.ys[0])[0, 0] = calls[0]()
+    cupy.cuda.runtime.deviceSynchronize()
+    inside = (layer.shape.r // 2, layer.shape.s // 2)
+    return calls, layer.reference.check(device, layer.ys[0], own=False, inside=inside)
+
+
+def _torch_im2col(device: Any, layer: Layer) -> tuple[list[Call], float]:
+    """What PyTorch does where cuDNN is switched off: for each image a lowered matrix, then cuBLAS."""
+    call = torch_conv(device, layer)
+    cudnn = device.torch.backends.cudnn
+
+    def lowered(x: Any) -> Any:
+        cudnn.enabled = False
+        try:
+            return call(x)
+        finally:
+            cudnn.enabled = True
+
+    error = layer.reference.check(device, lowered(layer.xs[0]), own=False)
+    return [lambda x=x: lowered(x) for x in layer.xs], error
 
 
 def _npp(device: Any, layer: Layer) -> tuple[list[Call], float]:
@@ -153,9 +192,15 @@ def _npp(device: Any, layer: Layer) -> tuple[list[Call], float]:
     raise wrong
 
 
+CUDNN = Peer("cuDNN", "torch conv2d, benchmark mode, TF32 off, zero border", _cudnn, graph=True, writes=False)
 PLANE_PEERS = (
     Peer("device copy", "of the same plane", _copy, graph=True),
-    Peer("cuDNN", "torch conv2d, benchmark mode, TF32 off, zero border", _cudnn, graph=True, writes=False),
+    CUDNN,
     Peer("NPP", "nppiFilterBorder_32f_C1R_Ctx, replicated border (the inside is checked)", _npp),
     Peer("CuPy", "cupyx.scipy.ndimage.correlate, zero border", _cupy),
 )
+
+IM2COL = Peer("im2col (PyTorch)", "torch conv2d with cuDNN switched off: im2col and cuBLAS, TF32 off", _torch_im2col,
+              graph=True, writes=False)
+CUCIM = Peer("cuCIM", "cucim.skimage.filters.correlate_sparse, replicated border (the inside is checked)", _cucim,
+             writes=False)

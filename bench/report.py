@@ -13,6 +13,7 @@ from . import environment
 
 SCHEMA = 1
 OK = "ok"
+LISTED = 6          # rows with one status that are named
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,10 @@ class Report:
 
     def save(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        data = {"schema": SCHEMA, "study": self.study, "runs": self.runs, "rows": list(self.rows.values())}
+        head = json.dumps({"schema": SCHEMA, "study": self.study, "runs": self.runs}, indent=1).removesuffix("\n}")
+        rows = ",\n".join(f"  {json.dumps(row)}" for row in self.rows.values())  # a line each: quick, good to compare
         aside = self.path("json").with_suffix(".json.part")
-        aside.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        aside.write_text(f'{head},\n "rows": [\n{rows}\n ]\n}}\n', encoding="utf-8")
         os.replace(aside, self.path("json"))
 
     def write(self, about: str, tables: Iterable[Table],
@@ -99,10 +101,18 @@ class Report:
             lines += [f"![{path.stem}]({path.name})", ""]
         for table in tables:
             lines += markdown_table(table)
-        problems = [f"- {row['key']}: {row['status']}" for row in self.rows.values() if row["status"] != OK]
+        problems: dict[str, list[str]] = {}
+        for row in self.rows.values():
+            if row["status"] != OK:
+                problems.setdefault(row["status"], []).append(row["key"])
         if problems:
-            lines += ["## Not measured", "", *problems, ""]
+            lines += ["## Not measured", "", *(f"- {_listed(keys)}: {status}" for status, keys in problems.items()), ""]
         return "\n".join(lines)
+
+
+def _listed(keys: Sequence[str]) -> str:
+    """Keys of rows; of many with the same status the first and how many more."""
+    return ", ".join(keys) if len(keys) <= LISTED else f"{', '.join(keys[:LISTED])} and {len(keys) - LISTED} more"
 
 
 def markdown_table(table: Table) -> list[str]:

@@ -1,22 +1,23 @@
-"""Is the algorithm that select() takes the quickest? Both algorithms, measured over thirty layers."""
+"""Is the algorithm that select() takes the quickest? Every algorithm, measured over thirty layers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from warpconv.codegen.select import explain
+from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
 
-from . import peers
-from .harness import compile_ahead, make_layer, measure, run_kernel
+from . import contest, peers
+from .harness import make_layer, measure
 from .report import OK, Table
 from .study import Context, Rows, Study
 
 ABOUT = """
-Each layer was planned by every algorithm with its default plan values, checked against float64 and timed; `chosen` is
-what select() takes for it (the fewest estimated warp instructions), `ratio` is the chosen one's time over the quickest
-one's. A dash is an algorithm that declines the layer. cuDNN (torch conv2d, benchmark mode, TF32 off) stands beside them
-to say how far both are from a library. Times in milliseconds, medians; inputs rotate through 256 MB.
+Each layer was planned by every algorithm with its default plan values, checked against float64 and timed (filters
+prepared where an algorithm prepares them); `chosen` is what select() takes for it (the fewest estimated warp
+instructions), `ratio` is the chosen one's time over the quickest one's. A dash is an algorithm that declines the
+layer. cuDNN (torch conv2d, benchmark mode, TF32 off) stands beside them to say how far both are from a library. Times
+in milliseconds, medians; inputs rotate through 256 MB.
 """
 
 
@@ -54,32 +55,19 @@ def run(context: Context) -> None:
     chosen = list(layers().items())
     chosen = chosen[:QUICK] if context.quick else chosen
     context.expect(len(chosen))
-    context.say("compiling")
-    compile_ahead(context.device, [lambda plan=candidate.plan: plan for name, shape in chosen
-                                   if not context.report.done(name)
-                                   for candidate in explain(shape, context.device.arch) if candidate.plan is not None])
+    contest.prepare(context, dict(chosen))
     for name, shape in chosen:
-        context.row(name, lambda shape=shape: _measure(context, shape), layer=str(shape))
+        context.row(name, lambda shape=shape: _measure(context, shape), **contest.shape_fields(shape))
 
 
 def _measure(context: Context, shape: ConvShape) -> dict[str, Any]:
     device = context.device
     layer = make_layer(device, shape)
-    candidates = explain(shape, device.arch)
-    found: dict[str, Any] = {"chosen": candidates[0].algorithm}
-    for candidate in candidates:
-        name = candidate.algorithm
-        if candidate.plan is None:
-            found[f"{name}_reason"] = candidate.reason
-            continue
-        timed = run_kernel(device, layer, candidate.plan)
-        found |= {f"{name}_ms": timed["ms"], f"{name}_estimate": candidate.estimate,
-                  f"{name}_registers": timed.get("registers"), f"{name}_local_bytes": timed.get("local_bytes"),
-                  f"{name}_settings": candidate.plan.settings()}
-    times = {c.algorithm: found[f"{c.algorithm}_ms"] for c in candidates if f"{c.algorithm}_ms" in found}
-    quickest = min(times, key=times.get)
-    found |= {"quickest": quickest, "ratio": times[found["chosen"]] / times[quickest],
-              "gbs": shape.bytes_moved / times[quickest] / 1e6, "tflops": 2 * shape.macs / times[quickest] / 1e9}
+    found = contest.hold(context, layer)
+    times = contest.times_of(found)
+    if times:
+        quickest = min(times.values())
+        found |= {"gbs": shape.bytes_moved / quickest / 1e6, "tflops": 2 * shape.macs / quickest / 1e9}
     try:
         call = peers.torch_conv(device, layer)
         found["cudnn_ms"] = measure(device, [lambda x=x: call(x) for x in layer.xs]).ms
@@ -91,8 +79,8 @@ def _measure(context: Context, shape: ConvShape) -> dict[str, Any]:
 
 
 def tables(rows: Rows) -> list[Table]:
-    measured = [r for r in rows.values() if r["status"] == OK]
-    algorithms = sorted({name[:-3] for r in measured for name in r if name.endswith("_ms") and name != "cudnn_ms"})
+    measured = [r for r in rows.values() if r["status"] == OK and r.get("ratio") is not None]
+    algorithms = [name for name in ALGORITHMS if any(r.get(f"{name}_ms") is not None for r in measured)]
     columns = ("layer", "chosen", "quickest", "ratio", *(f"{a} ms" for a in algorithms), "cuDNN ms",
                "GB/s of the quickest", "TFLOP/s of the quickest",
                *(f"{a}: estimate, millions" for a in algorithms))

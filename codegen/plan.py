@@ -282,9 +282,15 @@ class Program:
         return tuple(dict.fromkeys(launch.entry for launch in self.launches))
 
     def workspace_bytes(self, shape: ConvShape) -> int:
-        """Most bytes of workspace alive at one time."""
+        """Most bytes of workspace alive at one time; what a filter's preparation makes lives with the filter, and is not
+        counted."""
         return max((sum(w.bytes_of(shape) for w in self.workspaces if w.first_step <= i <= w.last_step)
                     for i in range(len(self.steps))), default=0)
+
+    def over_limit(self, shape: ConvShape, limit: int | None) -> str | None:
+        """Why the workspace is too large for a layer, with both numbers; None where it is not, or ``limit`` is None."""
+        needed = self.workspace_bytes(shape) if self.workspaces and limit is not None else 0
+        return None if needed <= (limit or 0) else f"its workspace of {needed} bytes is over the limit of {limit} bytes"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,8 @@ The rule: of the algorithms that support the layer, take the one whose planner e
 for it (loads, shuffles, FMAs and bookkeeping, edges included; more where there are too few warps to fill a large GPU,
 since then the time of one warp counts). At these kernels' arithmetic intensity the issue slots decide, not the memory.
 The batch does not change the choice: it is assumed, so that all batches share a kernel. A tuning table, where given,
-overrules the estimate for the layers it knows.
+overrules the estimate for the layers it knows. An algorithm that leans on a library is left to those who name it, and one
+whose workspace is over a limit that was given is declined, unless its planner has a lighter form.
 """
 
 from __future__ import annotations
@@ -54,28 +55,32 @@ class Candidate:
 
 def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | str = DEFAULT_ARCH,
                epilogue: Iterable[Epilogue] = (), settings: Mapping[str, Any] | None = None,
-               tuning: Tuning | None = None, numerics: Numerics | str = Numerics.FLOAT32) -> KernelPlan:
-    """The plan for a layer: select() and the planner in one call.
+               tuning: Tuning | None = None, numerics: Numerics | str = Numerics.FLOAT32,
+               workspace_limit: int | None = None) -> KernelPlan:
+    """The plan for a layer: select() and the planner in one call. ``workspace_limit``: bytes of workspace that a call of
+    this layer may take at most, None for any number.
 
     Raises UnsupportedSpec where the named algorithm cannot serve it, ArgumentError for unknown names and values.
     """
     _check_shape(shape)
     epilogue = parse_epilogue(epilogue, takes_bias=True)
-    settings, numerics = _names(settings), _arithmetic(numerics, shape)
+    settings, numerics, limit = _names(settings), _arithmetic(numerics, shape), check_limit(workspace_limit)
     if algorithm == "auto" and not settings:
-        measured = _measured(shape, Arch.parse(arch), epilogue, numerics, tuning)
+        measured = _measured(shape, Arch.parse(arch), epilogue, numerics, tuning, limit)
         if measured is not None:
             return measured
     if algorithm == "auto":
-        algorithm = _quickest(shape, [c for c in explain(shape, arch, epilogue=epilogue, numerics=numerics)
+        algorithm = _quickest(shape, [c for c in explain(shape, arch, epilogue=epilogue, numerics=numerics, workspace_limit=limit)
                                       if set(settings) <= set(choices(_row(c.algorithm).options))], settings).algorithm
-    return _plan(_row(algorithm), shape, Arch.parse(arch), epilogue, numerics, settings)
+    return _plan(_row(algorithm), shape, Arch.parse(arch), epilogue, numerics, settings, limit)
 
 
 def select(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, tuning: Tuning | None = None, *,
-           epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32) -> KernelSpec:
+           epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32,
+           workspace_limit: int | None = None) -> KernelSpec:
     """The spec of the quickest supported algorithm for a layer, by the rule above."""
-    return plan_layer(shape, arch=arch, epilogue=epilogue, tuning=tuning, numerics=numerics).spec
+    return plan_layer(shape, arch=arch, epilogue=epilogue, tuning=tuning, numerics=numerics,
+                      workspace_limit=workspace_limit).spec
 
 
 def plan(spec: KernelSpec, settings: Mapping[str, Any] | None = None, shape: ConvShape | None = None) -> KernelPlan:
@@ -92,14 +97,14 @@ def plan(spec: KernelSpec, settings: Mapping[str, Any] | None = None, shape: Con
 
 def explain(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, *,
             epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32,
-            tuning: Tuning | None = None) -> tuple[Candidate, ...]:
+            tuning: Tuning | None = None, workspace_limit: int | None = None) -> tuple[Candidate, ...]:
     """Every algorithm's answer for a layer, the chosen one first; what ``tuning`` chooses says so."""
     _check_shape(shape)
     steps = parse_epilogue(epilogue, takes_bias=True)
-    numerics = Numerics.parse(numerics)
-    candidates = [_candidate(row, shape, Arch.parse(arch), steps, numerics) for row in ALGORITHMS.values()]
-    ranked = sorted(candidates, key=lambda c: (c.estimate is None, c.estimate or 0.0))
-    made = _measured(shape, Arch.parse(arch), steps, numerics, tuning)
+    numerics, limit = Numerics.parse(numerics), check_limit(workspace_limit)
+    candidates = [_candidate(row, shape, Arch.parse(arch), steps, numerics, limit) for row in ALGORITHMS.values()]
+    ranked = sorted(candidates, key=lambda c: (c.estimate is None, _row(c.algorithm).by_name != "", c.estimate or 0.0))
+    made = _measured(shape, Arch.parse(arch), steps, numerics, tuning, limit)
     if made is None:
         return tuple(ranked)
     row = _row(made.spec.algorithm)
@@ -109,35 +114,58 @@ def explain(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, *,
 
 
 def _measured(shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], numerics: Numerics,
-              tuning: Tuning | None) -> KernelPlan | None:
+              tuning: Tuning | None, limit: int | None) -> KernelPlan | None:
     """The plan that a table of measured choices has for the layer; None where it has none that can still be made."""
     found = tuning.best(shape, arch) if tuning is not None and numerics is Numerics.FLOAT32 else None
     if found is None:
         return None
     try:
-        return _plan(_row(found[0]), shape, arch, epilogue, numerics, dict(found[1]))
-    except (ArgumentError, UnsupportedSpec):    # measured by another version, or for another epilogue: the rule decides
+        return _plan(_row(found[0]), shape, arch, epilogue, numerics, dict(found[1]), limit)
+    except (ArgumentError, UnsupportedSpec):    # by another version, for another epilogue, too large: the rule decides
         return None
 
 
 def _candidate(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...],
-               numerics: Numerics) -> Candidate:
+               numerics: Numerics, limit: int | None) -> Candidate:
     try:
-        made = _plan(row, shape, arch, epilogue, numerics, {})
+        made = _plan(row, shape, arch, epilogue, numerics, {}, limit)
     except UnsupportedSpec as error:
         return Candidate(algorithm=row.name, summary=row.summary, plan=None, reason=error.reason)
     estimate = row.estimate(made, shape)
     return Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=estimate,
-                     reason=f"about {estimate / 1e6:.3g} million warp instructions for the layer")
+                     reason=f"about {estimate / 1e6:.3g} million warp instructions for the layer"
+                            + (f"; {row.by_name}" if row.by_name else ""))
 
 
 def _plan(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], numerics: Numerics,
-          settings: Mapping[str, Any]) -> KernelPlan:
+          settings: Mapping[str, Any], limit: int | None) -> KernelPlan:
     made = plan(KernelSpec.of(shape, algorithm=row.name, arch=arch, epilogue=epilogue, numerics=numerics), settings, shape)
     refusal = made.program.refusal(shape)
     if refusal is not None:
         raise UnsupportedSpec(made.spec, refusal)
+    return _within(limit, row, made, shape, settings)
+
+
+def _within(limit: int | None, row: Algorithm, made: KernelPlan, shape: ConvShape, settings: Mapping[str, Any]) -> KernelPlan:
+    """The plan, or its planner's next lighter one whose workspace is within the limit. Raises UnsupportedSpec."""
+    while (reason := made.program.over_limit(shape, limit)) is not None:
+        options = row.lighter(made.spec, made.options)
+        options = None if options is None else with_settings(options, settings)
+        if options in (None, made.options):
+            raise UnsupportedSpec(made.spec, reason)
+        made = row.plan(made.spec, options)
     return made
+
+
+def check_limit(limit: Any, argument: str = "workspace_limit") -> int | None:
+    """A limit on workspace as given. Raises ArgumentError, ArgumentTypeError."""
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise ArgumentTypeError("a limit is a whole number of bytes", argument=argument, value=limit, hint="or None")
+    if limit < 0:
+        raise ArgumentError("a limit is no less than 0 bytes", argument=argument, value=limit, hint="or None")
+    return limit
 
 
 def _quickest(shape: ConvShape, candidates: list[Candidate], settings: Mapping[str, Any]) -> Candidate:

@@ -15,7 +15,7 @@ from warpconv.codegen.algorithms.base import FLOATS
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
-from warpconv.codegen.select import plan_layer
+from warpconv.codegen.select import check_limit, plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, index_bits, parse_epilogue
 
@@ -38,7 +38,7 @@ CPU_RATE = 2.0e7
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1, *, activation: str | None = None, epilogue: Iterable[Any] = (), algorithm: str = "auto",
            layout: Layout | str = "NCHW", accum_dtype: str | None = None, device: str = "auto", out: Any = None,
-           stream: Any = None) -> Any:
+           stream: Any = None, workspace_limit: int | None = None) -> Any:
     """2D cross-correlation as torch.nn.functional.conv2d, by a kernel specialised to the layer.
 
     ``input`` (N, C, H, W) and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16, both of one type: NumPy
@@ -51,7 +51,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     the input's strides and kept: a channels_last tensor gives one, and nothing is copied. ``accum_dtype``: the
     arithmetic of products and sums, 'float32' if None; 'float16' means that of 16-bit elements themselves.
     ``device``: 'auto' (where the arrays are; NumPy goes to a GPU if one is usable, else to the CPU device), 'cpu',
-    'cuda', 'cuda:1'.
+    'cuda', 'cuda:1'. ``workspace_limit``: bytes of workspace that the call may take at most; WARPCONV_WORKSPACE_LIMIT if
+    None, as it stands when a layer is called for the first time.
 
     Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', of the input's library and type, in ``out`` if given, which has
     the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError before
@@ -61,7 +62,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     key = None
     if signed[0] is not None and signed[1] is not None:
         key = (*signed, bias is None, _token(stride), _token(padding), _token(dilation), _token(groups), activation,
-               _token(epilogue), algorithm, layout, accum_dtype, device)
+               _token(epilogue), algorithm, layout, accum_dtype, device, workspace_limit)
         try:
             known = _quick.get(key, ())
         except TypeError:       # lists and other unhashable arguments
@@ -71,7 +72,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
             if done is not None:
                 return done
     kernel, result = _conv2d(input, weight, bias, (stride, padding, dilation, groups), activation, epilogue, algorithm,
-                             layout, accum_dtype, device, out, stream)
+                             layout, accum_dtype, device, out, stream, workspace_limit)
     if key is not None and kernel not in _quick.get(key, ()):
         if len(_quick) > MOST_LAYERS:
             _quick.clear()
@@ -80,7 +81,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
 
 
 def _conv2d(input: Any, weight: Any, bias: Any, geometry: tuple[Any, ...], activation: Any, epilogue: Any,
-            algorithm: Any, layout: Any, accum_dtype: Any, device: Any, out: Any, stream: Any) -> tuple[Kernel, Any]:
+            algorithm: Any, layout: Any, accum_dtype: Any, device: Any, out: Any, stream: Any,
+            workspace_limit: Any) -> tuple[Kernel, Any]:
     """The kernel and its output, everything checked."""
     if isinstance(weight, Filter):
         raise ArgumentTypeError("a Filter belongs to its kernel", argument="weight",
@@ -95,8 +97,9 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: tuple[Any, ...], activ
     memory = axes.memory_order(order, x, y)
     shape = _layer(axes.stored(x, order, memory), w, memory, geometry)
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation)
-    want = _Wanted(resolve_device(device, x, shape, depth=4), algorithm, steps, _numerics(accum_dtype))
-    kernel = _kernels.get(_key(shape, want))
+    want = _Wanted(resolve_device(device, x, shape, depth=4), algorithm, steps, _numerics(accum_dtype),
+                   limit=_limit(workspace_limit))
+    kernel = _known(shape, want)
     if kernel is None:      # a mistake in what the kernel itself would check shall not cost a compilation
         views = {"input": x, "weight": w}
         if bias is not None:
@@ -139,13 +142,14 @@ def _layer_of(x: tuple[int, ...], w: tuple[int, ...], dtype: DType, memory: Layo
 def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str = "auto", algorithm: str = "auto",
                plan: KernelPlan | None = None, epilogue: Iterable[Any] = (), bias: bool = False,
                activation: str | None = None, settings: Mapping[str, Any] | None = None,
-               layout: Layout | str | None = None, accum_dtype: str | None = None) -> Kernel:
+               layout: Layout | str | None = None, accum_dtype: str | None = None,
+               workspace_limit: int | None = None) -> Kernel:
     """Plan and build a kernel for ``shape`` (and any other N, H, W) without launching it.
 
     ``plan`` takes a KernelPlan as it is; else ``algorithm`` and plan values (``settings``) choose. With ``bias`` or
     'bias' in ``epilogue`` the kernel takes a bias. ``layout`` is the order of the arrays' axes, the shape's if None; in
     memory they have NHWC order if either of the two is NHWC ('NCHW' over an NHWC shape is for channels_last tensors).
-    ``accum_dtype`` as in conv2d. Raises UnsupportedSpec, ArgumentError, DeviceError, ToolNotFound, CompileError or
+    ``accum_dtype`` as in conv2d; ``workspace_limit`` too, for the sizes of ``shape``. Raises UnsupportedSpec, ArgumentError, DeviceError, ToolNotFound, CompileError or
     KernelNotBuilt.
     """
     if not isinstance(shape, ConvShape):
@@ -156,11 +160,11 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
         shape = replace(shape, layout=order)
     target = resolve_device(device, None, shape)
     if plan is not None:
-        _check_plan(plan, shape, algorithm, settings, epilogue, bias, activation, accum_dtype)
+        _check_plan(plan, shape, algorithm, settings, epilogue, bias, activation, accum_dtype, workspace_limit)
         return _make(plan, target).for_axes(order)
     steps = parse_epilogue(epilogue, bias=bias, activation=activation, takes_bias=True)
     arch = None if arch is None else Arch.parse(arch)
-    want = _Wanted(target, algorithm, steps, _numerics(accum_dtype), arch, settings)
+    want = _Wanted(target, algorithm, steps, _numerics(accum_dtype), arch, settings, _limit(workspace_limit))
     return _kernel(shape, want).for_axes(order)
 
 
@@ -232,6 +236,12 @@ class _Wanted(NamedTuple):
     numerics: Numerics
     arch: Arch | None = None
     settings: Mapping[str, Any] | None = None
+    limit: int | None = None
+
+
+def _limit(given: int | None) -> int | None:
+    """The limit on workspace of a call, or the environment's."""
+    return check_limit(given) if given is not None else env.settings().workspace_limit
 
 
 def _numerics(accum_dtype: Any) -> Numerics:
@@ -240,7 +250,7 @@ def _numerics(accum_dtype: Any) -> Numerics:
 
 def _key(shape: ConvShape, want: _Wanted) -> tuple:
     """The shape key of the memory cache. Raises ArgumentTypeError for what can be no algorithm or settings."""
-    target, algorithm, epilogue, numerics, arch, settings = want
+    target, algorithm, epilogue, numerics, arch, settings, limit = want
     if not isinstance(algorithm, str):
         raise ArgumentTypeError("algorithm must be a name", argument="algorithm", value=algorithm,
                                 hint="'auto', 'reuse', ...")
@@ -248,18 +258,29 @@ def _key(shape: ConvShape, want: _Wanted) -> tuple:
         raise ArgumentTypeError("settings must be a mapping of names to values", argument="settings", value=settings,
                                 hint="{'exchange': 'packed'}")
     values = tuple(sorted((name, repr(value)) for name, value in settings.items())) if settings else ()
-    return _without_batch(shape), index_bits(shape), target, algorithm, epilogue, numerics, arch, values
+    return _without_batch(shape), index_bits(shape), target, algorithm, epilogue, numerics, arch, values, limit
+
+
+def _known(shape: ConvShape, want: _Wanted) -> Kernel | None:
+    """The kernel kept for a layer and its batch."""
+    kernel = _kernels.get(key := _key(shape, want))
+    return kernel if kernel is None or _suits(kernel, shape, want) else _kernels.get((shape, *key))
+
+
+def _suits(kernel: Kernel, shape: ConvShape, want: _Wanted) -> bool:
+    """Whether a kernel made for one batch of a layer is one for this batch, too."""
+    return kernel.program.refusal(shape) is None and kernel.program.over_limit(shape, want.limit) is None
 
 
 def _kernel(shape: ConvShape, want: _Wanted) -> Kernel:
     """The memory cache: a hit costs one dictionary look-up.
 
-    A kernel is found by the layer without its batch; where its plan asks something of the batch that this one is not,
-    the layer with its batch has a kernel of its own.
+    A kernel is found by the layer without its batch; where its plan asks something of the batch that this one is not, or
+    takes too much workspace for it, the layer with its batch has a kernel of its own.
     """
     key = _key(shape, want)
     kernel = _kernels.get(key)
-    if kernel is not None and kernel.program.refusal(shape) is not None:
+    if kernel is not None and not _suits(kernel, shape, want):
         key = (shape, *key)
         kernel = _kernels.get(key)
     if kernel is None:
@@ -277,7 +298,7 @@ def _plan(shape: ConvShape, want: _Wanted) -> KernelPlan:
     """By what was measured on this GPU, where the layer was; that may ask for another batch, or be of another version."""
     def by(table: Any) -> KernelPlan:
         return plan_layer(shape, algorithm=want.algorithm, arch=want.arch or _arch(want.target), epilogue=want.epilogue,
-                          settings=want.settings, tuning=table, numerics=want.numerics)
+                          settings=want.settings, tuning=table, numerics=want.numerics, workspace_limit=want.limit)
 
     if want.target is None or want.algorithm != "auto" or want.settings or want.numerics is not Numerics.FLOAT32:
         return by(None)
@@ -343,7 +364,7 @@ def _from_packs(shape: ConvShape, want: _Wanted) -> Kernel | None:
         return None
     from .pack import find_in_packs
     return find_in_packs(shape, device=want.target, algorithm=want.algorithm, epilogue=want.epilogue, arch=want.arch,
-                         numerics=want.numerics)
+                         numerics=want.numerics, workspace_limit=want.limit)
 
 
 def _arch(target: int | None) -> Arch:

@@ -90,6 +90,14 @@ def _parse_words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+def parse_bytes(text: str) -> int:
+    """A number of bytes, or of KiB, MiB or GiB where K, M or G follows. Raises ValueError."""
+    match = re.fullmatch(r"(\d+)\s*([KMG]?)", text.strip(), re.IGNORECASE)
+    if match is None:
+        raise ValueError("write bytes, or KiB, MiB or GiB as in 512M")
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2].upper()]
+
+
 def _parse_compiler(text: str) -> CompilerChoice:
     try:
         return CompilerChoice(text.strip().lower())
@@ -125,6 +133,7 @@ def _parse_arches(text: str) -> tuple[ArchRequest, ...]:
 
 BOOL = Kind("0 or 1", _parse_bool)
 COUNT = Kind("number >= 1", _parse_count)
+BYTES = Kind("bytes, or 64K, 512M, 2G", parse_bytes)
 PATH = Kind("path", _parse_path)
 PROGRAM = Kind("program", _parse_program)
 PATHS = Kind(f"paths apart by '{os.pathsep}'", _parse_paths)
@@ -178,6 +187,7 @@ SWITCHES: tuple[Switch, ...] = (
     Switch("WARPCONV_CUDA_ARCH_LIST", ARCHES, (), "architectures to build ahead for"),
     Switch("WARPCONV_COMPILE_JOBS", COUNT, _usable_cpus, "compilations at the same time", "usable CPUs"),
     Switch("WARPCONV_CPU_THREADS", COUNT, _usable_cpus, "threads of the CPU device", "usable CPUs"),
+    Switch("WARPCONV_WORKSPACE_LIMIT", BYTES, None, "workspace that a call may take at most"),
     Switch("WARPCONV_LINEINFO", BOOL, False, "put source lines into the cubin, for profilers"),
     Switch("WARPCONV_FAIL_ON_SPILLS", BOOL, False, "refuse a kernel that spills registers to local memory"),
     Switch("WARPCONV_DUMP_SOURCE", PATH, None, "directory that receives each source that is compiled"),
@@ -206,6 +216,7 @@ class Settings:
     cuda_arch_list: tuple[ArchRequest, ...]
     compile_jobs: int
     cpu_threads: int
+    workspace_limit: int | None
     lineinfo: bool
     fail_on_spills: bool
     dump_source: Path | None

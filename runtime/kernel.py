@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 from warpconv.codegen.dtypes import Layout
@@ -31,6 +32,8 @@ class Backend(Protocol):
     def prepare(self, weight: ArrayView, queue: Any) -> Prepared: ...
 
     def run(self, call: Call, prepared: Prepared | None, queue: Any) -> None: ...
+
+    def for_program(self, program: Program) -> Backend: ...
 
 
 class Filter:
@@ -152,6 +155,30 @@ class Kernel:
     def workspace_bytes(self, shape: ConvShape) -> int:
         """Bytes of workspace that a call of ``shape`` takes from the pool."""
         return self.program.workspace_bytes(shape)
+
+    def only(self, step: int | None) -> Kernel:
+        """This kernel's code for one step of its program alone, or (None) for its filter's preparation: to time it.
+
+        A workspace that another step would have filled holds whatever memory the pool gives. Raises ArgumentError where
+        the program has no such step.
+        """
+        program, preparation = self.program, self.program.preparation
+        if step is None:
+            if preparation is None or not preparation.steps:
+                raise ArgumentError("this kernel's filters are not transformed", argument="step",
+                                    hint="the number of a step")
+            last = len(preparation.steps) - 1
+            part = replace(program, steps=preparation.steps, preparation=None,
+                           workspaces=(replace(preparation.buffer, first_step=0, last_step=last),))
+        elif 0 <= step < len(program.steps):
+            part = replace(program, steps=(program.steps[step],), workspaces=tuple(
+                replace(w, first_step=0, last_step=0) for w in program.workspaces
+                if w.first_step <= step <= w.last_step))
+        else:
+            raise ArgumentError("the program has no such step", argument="step", value=step,
+                                hint=f"0 to {len(program.steps) - 1}")
+        return Kernel(self.spec, part, self._backend.for_program(part), source=self.source, report=self.report,
+                      axes=self.axes)
 
     def __repr__(self) -> str:
         return f"<warpconv.Kernel {self.spec.name} on {self.device}: {self.spec}>"

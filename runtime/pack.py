@@ -97,14 +97,17 @@ class Pack:
         raise self._not_built(shape, target, algorithm, steps, wanted)
 
     def find(self, shape: ConvShape, *, device: int | None, algorithm: str = "auto",
-             epilogue: tuple[Epilogue, ...] = (), arch: Arch | None = None,
-             numerics: Numerics = Numerics.FLOAT32) -> Kernel | None:
-        """As specialize, with a GPU's ordinal (None: the CPU device), and None where the pack has no such kernel."""
+             epilogue: tuple[Epilogue, ...] = (), arch: Arch | None = None, numerics: Numerics = Numerics.FLOAT32,
+             workspace_limit: int | None = None) -> Kernel | None:
+        """As specialize, with a GPU's ordinal (None: the CPU device), and None where the pack has no such kernel. One that
+        leans on a library is found by its name alone, as select() leaves it to those who name it."""
         near = _device_arch(device)
         fitting = [record for record in self._manifest.records
                    if algorithm in ("auto", record.kernel.spec.algorithm) and arch in (None, record.kernel.spec.arch)
                    and serves(record.kernel.spec, shape, epilogue, numerics)
-                   and record.kernel.program.refusal(shape) is None]
+                   and record.kernel.program.refusal(shape) is None
+                   and record.kernel.program.over_limit(shape, workspace_limit) is None
+                   and (algorithm != "auto" or not record.kernel.program.library_calls)]
         too_new = None
         for record, by_ptx in ranked(fitting, shape, near):
             try:
@@ -190,7 +193,7 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
 
 def find_in_packs(shape: ConvShape, *, device: int | None, algorithm: str = "auto",
                   epilogue: tuple[Epilogue, ...] = (), arch: Arch | None = None,
-                  numerics: Numerics = Numerics.FLOAT32) -> Kernel | None:
+                  numerics: Numerics = Numerics.FLOAT32, workspace_limit: int | None = None) -> Kernel | None:
     """A kernel for the layer from the first pack of WARPCONV_PACK that has one, else None.
 
     A pack is opened and verified once, and again when it has changed. Raises PackError for one that is missing or
@@ -201,7 +204,7 @@ def find_in_packs(shape: ConvShape, *, device: int | None, algorithm: str = "aut
     for path in settings.pack:
         try:
             kernel = _opened(path).find(shape, device=device, algorithm=algorithm, epilogue=epilogue, arch=arch,
-                                        numerics=numerics)
+                                        numerics=numerics, workspace_limit=workspace_limit)
         except PtxTooNew as error:
             too_new = too_new or error
             _log.warning("%s", error)

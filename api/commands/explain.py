@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .layer import LayerRequest, layer_options, read_layer
-from .output import add_row, console, echo_record, heading, json_option, table
+from .output import add_row, console, echo_record, heading, json_option, size_text, table
 
 if TYPE_CHECKING:
     from warpconv.codegen.arch import Arch
@@ -28,10 +28,12 @@ def explain(as_json: bool, **options: Any) -> None:
     heading(out, "rule", "the fewest estimated warp instructions among the algorithms that can serve the layer"
             if request.algorithm == "auto" else f"--algorithm {request.algorithm}")
     heading(out, "tuning", record.tuning)
-    made = table("", "algorithm", "warp instructions", "reason", "plan", numbers=("warp instructions",))
+    made = table("", "algorithm", "warp instructions", "workspace", "reason", "plan",
+                 numbers=("warp instructions", "workspace"))
     for row in record.candidates:
         add_row(made, "*" if row.chosen else "", row.algorithm,
                 "declined" if row.estimate is None else f"{row.estimate:.3g}",
+                "" if row.workspace_bytes is None else size_text(row.workspace_bytes),
                 row.summary if row.estimate is not None else row.reason,
                 f"{row.plan}; needs {row.demands}" if row.demands else row.plan,
                 style="bold" if row.chosen else None if row.estimate is not None else "dim")
@@ -47,7 +49,7 @@ def explain_record(request: LayerRequest) -> Any:
     from warpconv.records import CandidateRow, ExplainRecord
     arch, tuning, where = _tuning(request)
     candidates = candidates_for(request.shape, arch, epilogue=request.epilogue, tuning=tuning,
-                                numerics=request.numerics)
+                                numerics=request.numerics, workspace_limit=request.workspace_limit)
     if tuning is not None:
         where = tuning.origin(request.shape, arch)
         if candidates[0].reason != where:
@@ -57,7 +59,8 @@ def explain_record(request: LayerRequest) -> Any:
         (c.algorithm for c in candidates if c.supported), None)
     rows = [CandidateRow(algorithm=c.algorithm, chosen=c.algorithm == chosen, estimate=c.estimate, reason=c.reason,
                          summary=c.summary, plan=c.plan.phrase if c.plan else None,
-                         demands=c.plan.program.demands if c.plan else "") for c in candidates]
+                         demands=c.plan.program.demands if c.plan else "",
+                         workspace_bytes=c.plan.program.workspace_bytes(request.shape) if c.plan else None) for c in candidates]
     rows.sort(key=lambda row: not row.chosen)
     return ExplainRecord(layer=str(request.shape), assumed=request.assumed, arch=str(arch), chosen=chosen,
                          candidates=tuple(rows), tuning=where)

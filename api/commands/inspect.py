@@ -8,7 +8,7 @@ import click
 
 from .inspect_record import inspect_record
 from .layer import layer_options, read_layer
-from .output import add_row, console, echo_record, heading, json_option, table
+from .output import add_row, console, echo_record, heading, json_option, size_text, table
 
 
 @click.command()
@@ -71,6 +71,9 @@ def _show_launches(out: Any, record: Any) -> None:
         add_row(made, launch.entry, " x ".join(map(str, launch.grid)), " x ".join(map(str, launch.block)),
                 f"{launch.shared_bytes} bytes")
     out.print(made)
+    for call in record.library:
+        heading(out, "library", f"{call.removeprefix('library ')}: cuBLAS on a GPU, NumPy on the CPU device; not in the text")
+    heading(out, "workspace", f"{size_text(record.workspace_bytes)} for {record.layer}")
 
 
 def _show_cost(out: Any, record: Any) -> None:

@@ -36,6 +36,8 @@ def inspect_record(request: LayerRequest, plan: KernelPlan, *, source: bool = Tr
                      for name, value in plan.settings().items()),
         launches=tuple(LaunchRow(entry=launch.entry, grid=launch.grid_of(request.shape), block=launch.block,
                                  shared_bytes=launch.shared_bytes) for launch in plan.program.launches),
+        library=tuple(str(call) for call in plan.program.library_calls),
+        workspace_bytes=plan.program.workspace_bytes(request.shape),
         source=render(plan).text if source else None,
         compiler=f"{built.compiled.compiler.value} {built.compiled.version}" if built else None,
         compiled=_compiled_rows(built), compiled_reason=compiled_reason,

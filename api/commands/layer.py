@@ -43,6 +43,8 @@ _KERNEL = (
     click.option("--algorithm", metavar="A", default="auto", show_default=True,
                  help="Name of an algorithm; explain lists them."),
     click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="A plan value; inspect lists them."),
+    click.option("--workspace-limit", metavar="BYTES",
+                 help="Decline plans that take more workspace, as 64K, 512M or 2G (default: WARPCONV_WORKSPACE_LIMIT)."),
     click.option("--index-bits", metavar="32|64", help="Width of the index arithmetic (default: as needed)."),
 )
 _DTYPE = {True: click.option("--dtype", metavar="TYPE", default="float32", show_default=True,
@@ -85,6 +87,7 @@ class LayerRequest:
     index_bits: int | None
     tuning: Path | None = None
     numerics: Numerics = Numerics.FLOAT32
+    workspace_limit: int | None = None
 
     def table(self, arch: Arch | str) -> Tuning | None:
         """The measured choices of the file that was named, if one was. Raises InputFileError."""
@@ -103,7 +106,8 @@ class LayerRequest:
         """
         arch = arch or self.arch or DEFAULT_ARCH
         made = plan_layer(self.shape, algorithm=self.algorithm, arch=arch, tuning=self.table(arch),
-                          epilogue=self.epilogue, settings=self.settings, numerics=self.numerics)
+                          epilogue=self.epilogue, settings=self.settings, numerics=self.numerics,
+                          workspace_limit=self.workspace_limit)
         if self.index_bits is None or self.index_bits == made.spec.index_bits:
             return made
         if self.index_bits < made.spec.index_bits:
@@ -136,7 +140,8 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
                             value=options["activation"], hint="leave one of them out")
     steps = parse_epilogue(names, bias=bias or (shapes is None and "bias" in names), activation=options["activation"])
     return LayerRequest(shape=shape, assumed=assumed, epilogue=steps, algorithm=options["algorithm"],
-                        settings=_settings(options["sets"]), index_bits=_index_bits(options["index_bits"]),
+                        settings=_settings(options["sets"]), workspace_limit=_limit(options["workspace_limit"]),
+                        index_bits=_index_bits(options["index_bits"]),
                         numerics=Numerics.parse(_SHORT.get(options["accumulate"], options["accumulate"])),
                         tuning=Path(tuning) if (tuning := options.get("tuning")) is not None else None,
                         arch=read_arch(arch) if (arch := options.get("arch")) is not None else None)
@@ -218,6 +223,17 @@ def _settings(sets: tuple[str, ...]) -> dict[str, str]:
             raise ArgumentError("this plan value is set twice", argument="--set", value=text, hint="set it once")
         settings[name.strip()] = value.strip()
     return settings
+
+
+def _limit(text: str | None) -> int | None:
+    """The option, or the environment's limit."""
+    from warpconv.runtime import env
+    if text is None:
+        return env.settings().workspace_limit
+    try:
+        return env.parse_bytes(text)
+    except ValueError as error:
+        raise ArgumentError("this is no amount of memory", argument="--workspace-limit", value=text, hint=str(error)) from None
 
 
 def _index_bits(text: str | None) -> int | None:

@@ -96,11 +96,9 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     (windows WINDOW_STEP apart; in the document's mapping filters a whole filter apart) issue once for each line of 128
     bytes that they touch."""
     spec, tensor = plan.spec, plan.numbers.tensor
-    in_a_line = max(1, 128 // spec.dtype.itemsize)
-    if plan.options.mapping is Mapping.COALESCED:
-        lines = max(1.0, SIDE * tensor.window_step / in_a_line)         # and one word of the filter for all lanes
-    else:
-        lines = min(SIDE, max(1.0, SIDE * shape.reduction / in_a_line))
+    in_a_line = 128 // spec.dtype.itemsize
+    apart = tensor.window_step if plan.options.mapping is Mapping.COALESCED else shape.reduction
+    lines = min(SIDE, max(1.0, SIDE * apart / in_a_line))       # the other operand is one word for all lanes
     widen = 2 if spec.dtype.itemsize == 2 else 0
     pixels = -(-shape.p * shape.q // SIDE) * SIDE
     warps = shape.n * pixels * spec.groups * plan.numbers.k_tiles      # of SIDE x SIDE threads on SIDE x SIDE outputs

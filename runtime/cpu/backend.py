@@ -52,6 +52,10 @@ class CpuBackend:
         self._weight = name_of(program, Role.WEIGHT)
         self._constant_lock = threading.Lock()   # the object has one constant bank for all threads
 
+    def for_program(self, program: Program) -> CpuBackend:
+        """The same compiled text under another program of its entries."""
+        return CpuBackend(program, self.compiled)
+
     def prepare(self, weight: ArrayView, stream: Any) -> PreparedFilter:
         copy = host_array(weight).copy()
         preparation = self.program.preparation

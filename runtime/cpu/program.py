@@ -111,6 +111,15 @@ class CpuProgram:
                                 value=data.shape)
         ctypes.memmove(address, data.ctypes.data, data.nbytes)
 
+    def number(self, symbol: str) -> ctypes.c_uint64:
+        """A 64-bit variable of the text with external linkage, to be read and set between launches. Raises
+        ArgumentError if there is none of this name."""
+        try:
+            return ctypes.c_uint64.in_dll(self._library, symbol)
+        except ValueError:
+            raise ArgumentError("the kernel's text has no variable of this name", argument="symbol",
+                                value=symbol) from None
+
     def _kernel_of(self, entry: str) -> CKernel:
         try:
             return self._kernels[entry]

@@ -92,6 +92,10 @@ class CudaBackend:
         self._spare: dict[tuple[Any, ...], list[_Loaded]] = {}
         self._lock = threading.RLock()
 
+    def for_program(self, program: Program) -> CudaBackend:
+        """The same cubin under another program of its entries."""
+        return CudaBackend(program, self._cubin, self.ordinal)
+
     def load(self) -> None:
         """Load the module into the context that would be used, so that the first call does not have to."""
         with contexts.activate(self.ordinal):

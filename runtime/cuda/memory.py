@@ -48,6 +48,7 @@ class StreamPool:
         self._lock = threading.RLock()       # released filters come back from the garbage collector, at any time
         self._free: dict[_PoolKey, dict[int, list[int]]] = {}
         self._captured: dict[tuple[str, int], list[int]] = {}
+        self._sizes: dict[tuple[str, int], dict[int, int]] = {}     # all that the driver gave: pointer -> bytes
 
     def allocate(self, nbytes: int, stream: int) -> Block:
         """A block of at least ``nbytes`` in the current context; DeviceError if the GPU has no room for it."""
@@ -83,15 +84,25 @@ class StreamPool:
                     for pointers in self._free.pop(key).values() for pointer in pointers]
             if captured:
                 gone += self._captured.pop(context, [])
+            for pointer in gone:
+                self._sizes.get(context, {}).pop(pointer, None)
         for pointer in gone:
             free(pointer)
         return len(gone)
+
+    def held_bytes(self) -> int:
+        """Bytes of the current context that the driver gave and has not had back: lent blocks and spare ones."""
+        with self._lock:
+            return sum(self._sizes.get(contexts.context_key(), {}).values())
 
     def _obtain(self, capacity: int) -> int:
         pointer = _try_allocate(capacity)
         if not pointer:
             self.trim()
             pointer = _try_allocate(capacity)
+        if pointer:
+            with self._lock:
+                self._sizes.setdefault(contexts.context_key(), {})[pointer] = capacity
         return pointer or _out_of_memory(capacity)
 
 

@@ -62,7 +62,7 @@ class Space:
 
     def configurations(self, algorithms: Sequence[str] = (), sets: Mapping[str, str] | None = None
                        ) -> tuple[Configuration, ...]:
-        """Those of the algorithms (all, where none is named), each once, every algorithm's default before its others, the algorithms in the
+        """Those of the algorithms (all that select() may take, where none is named), each once, every algorithm's default before its others, the algorithms in the
         order of the rule.
 
         ``sets``: plan value -> list, such as ``7,14,28`` or ``1..8``; then all their combinations over the defaults, of
@@ -132,7 +132,8 @@ def expand(name: str, text: str) -> list[str]:
 
 
 def _rows(algorithms: Sequence[str], sets: Mapping[str, str]) -> list[Algorithm]:
-    rows = [registered(name) for name in dict.fromkeys(algorithms)] or list(ALGORITHMS.values())
+    rows = [registered(name) for name in dict.fromkeys(algorithms)] or [row for row in ALGORITHMS.values()
+                                                                                     if not row.by_name]
     having = [row for row in rows if set(sets) <= set(choices(row.options))]
     if not having:
         raise ArgumentError("no algorithm has all these plan values", argument="set", value=", ".join(sets),

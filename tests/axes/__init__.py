@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from . import channels, direct, gemm, im2col, im2win_basic, reuse, staged, toeplitz, toeplitz_nhwc, wide
+from . import (channels, direct, gemm, im2col, im2win_basic, reuse, slides, staged, toeplitz, toeplitz_nhwc, wide)
 from .common import DTYPES, LAYOUTS, SIZES, Row, Rows, layer_of
 
 ROWS: Mapping[str, Rows] = {
@@ -19,5 +19,6 @@ ROWS: Mapping[str, Rows] = {
     "toeplitz": toeplitz.ROWS,
     "toeplitz_nhwc": toeplitz_nhwc.ROWS,
     "staged": staged.ROWS,
+    **slides.ROWS,
 }
 AXES = {name: rows.axes for name, rows in ROWS.items()}

@@ -151,6 +151,29 @@ def test_workspace_bytes_are_the_most_alive_at_one_time():
     assert kernel.workspace_bytes(SHAPE) == 4 * pixels * (SHAPE.c + SHAPE.n * (SHAPE.k + 1))
 
 
+def test_a_step_alone_and_the_filters_transform_alone():
+    x, w, wanted = arrays()
+    kernel = warpconv.specialize(SHAPE, algorithm="test_product", device="cpu")
+    kernel(x, w)
+    _product.calls.clear()
+    y = np.full(SHAPE.output_shape, np.nan, np.float32)
+    scatter, images, transform = kernel.only(1), kernel.only(0), kernel.only(None)
+    assert scatter.program.entries == ("prepare_filter", "scatter_products") and not _product.calls
+    scatter(x, w, out=y)
+    assert not _product.calls and np.isnan(y).all()             # the products that it scatters were made by no step
+    assert scatter.workspace_bytes(SHAPE) == 4 * 63 * 2 * 6
+    images(x, images.prepare(w), out=y)
+    assert len(_product.calls) == SHAPE.n and images.workspace_bytes(SHAPE) == kernel.workspace_bytes(SHAPE)
+    assert transform.program.entries == ("prepare_filter",) and transform.workspace_bytes(SHAPE) == 4 * 15
+    transform(x, w, out=y)
+    wanted.check(kernel(x, w), "the kernel that they were taken from")
+    for step in (2, -1):
+        with pytest.raises(warpconv.ArgumentError, match="no such step"):
+            kernel.only(step)
+    with pytest.raises(warpconv.ArgumentError, match="not transformed"):
+        transform.only(None)
+
+
 def test_any_sizes_with_one_kernel():
     kernel = warpconv.specialize(SHAPE, algorithm="test_product", device="cpu")
     for n, h, w in ((1, 1, 1), (3, 40, 2), (1, 2, 65)):

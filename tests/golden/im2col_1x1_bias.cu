@@ -6,7 +6,7 @@
 // layer  x[N, 16, H, W] * w[32, 16, 1, 1] -> y[N, 32, P, Q], stride 1, padding 0, float32, then bias
 //        N, H, W (and so P, Q) are arguments; all else is in the text
 // plan   no lowering, the input is the matrix; one matrix product by cuBLAS (NumPy on the CPU device)
-// cost   32 elements of the columns: 0 warp loads, 0 shuffles, 0 FMA a lane, about 40 registers (direct: 1 loads)
+// cost   warp of the columns: 0 warp loads, 0 shuffles, 0 FMA a lane, about 40 registers (direct: 1 loads)
 // note   workspace: 32 MiB for cuBLAS
 // note   the product needs the cublas extra on a GPU; on the CPU device NumPy makes it, and no part of that is counted
 //

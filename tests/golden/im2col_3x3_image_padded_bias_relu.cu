@@ -6,7 +6,7 @@
 // layer  x[N, 3, H, W] * w[8, 3, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1, float32, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is in the text
 // plan   one image at a time lowered to columns; one matrix product by cuBLAS (NumPy on the CPU device)
-// cost   32 elements of the columns: 1 warp loads, 0 shuffles, 0 FMA a lane, about 40 registers (direct: 1 loads)
+// cost   warp of the columns: 1 warp loads, 0 shuffles, 0 FMA a lane, about 40 registers (direct: 1 loads)
 // note   workspace: 32 MiB for cuBLAS, and the columns of an image
 // note   the product needs the cublas extra on a GPU; on the CPU device NumPy makes it, and no part of that is counted
 //

@@ -7,9 +7,11 @@ import functools
 from typing import Any, Iterator, Mapping
 
 import numpy as np
+import pytest
 
 from tests import checks, reference, settings
 from tests.cases import Case
+from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
@@ -17,6 +19,7 @@ from warpconv.runtime.build import build
 from warpconv.runtime.conv import specialize
 from warpconv.runtime.cuda import contexts
 from warpconv.runtime.kernel import Kernel
+from warpconv.runtime.library import cublas
 
 COMPILERS = 8
 
@@ -34,8 +37,32 @@ def build_ahead(cases: list[Case], shapes: Mapping[Case, tuple[ConvShape, ...]] 
     checks.compile_ahead(build, plans, COMPILERS)
 
 
+@functools.lru_cache(maxsize=1)
+def no_cublas() -> str | None:
+    """Why algorithms with a product by cuBLAS cannot run here; None where they can."""
+    try:
+        cublas.require()
+    except DeviceError as error:
+        return str(error)
+    return None
+
+
+def runs(case: Case) -> bool:
+    """Whether what a case needs besides a GPU is installed."""
+    return no_cublas() is None or not case.plan(arch()).program.library_calls
+
+
+def needs_cublas() -> None:
+    """Skip the test, with the reason, where the binding of cuBLAS is not installed."""
+    if no_cublas() is not None:
+        pytest.skip(no_cublas())
+
+
 def kernel_of(plan: KernelPlan, shape: ConvShape | None = None) -> Kernel:
-    """A plan's kernel; ``shape`` is one that it serves, where it does not serve every size."""
+    """A plan's kernel; ``shape`` is one that it serves, where it does not serve every size. Skips the test where the plan
+    needs a library that is not installed."""
+    if plan.program.library_calls:
+        needs_cublas()
     return specialize(shape or plan.spec.example_shape(), device="cuda", plan=plan)
 
 

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 import bench.__main__ as main
-from bench import counts, environment, selection, variants
-from bench.devices import HostDevice, NoDevice, open_device
+from bench import environment, selection, variants
+from bench.devices import NoDevice, open_device
 from tests.unit.bench_fakes import FakeDevice
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain, plan_layer
@@ -90,28 +90,6 @@ def test_select_from_end_to_end(tmp_path, monkeypatch):
 def test_select_has_thirty_layers_that_somebody_serves():
     assert len(selection.layers()) >= 30
     assert all(explain(shape)[0].supported for shape in selection.layers().values())
-
-
-def test_counts_by_execution_and_beside_hardware(tmp_path, monkeypatch):
-    exact = dict.fromkeys(counts.NAMES, 7)
-    monkeypatch.setattr(counts, "sub_block", lambda taps, settings: {**exact, "load_requests": 120})
-    monkeypatch.setattr(counts, "execute", lambda plan, x, w, buffers: dict(exact))
-    monkeypatch.setattr(counts.ncu, "profile",
-                        lambda target: [{**exact, "load_sectors": 8}] + [dict(exact)] * (len(counts.HARDWARE) - 1))
-    monkeypatch.setattr(FakeDevice, "kind", "fake")
-    found = main.run(counts.STUDY, tmp_path, quick=True, device=FakeDevice())
-    row = found.rows["hardware/direct"]
-    assert row["equal_load_requests"] and not row["equal_load_sectors"] and row["status"] == "ok"
-    text = (tmp_path / "README.md").read_text()
-    assert "| direct | load sectors | 7 | 8 | DIFFERS |" in text and "differs from" in text
-
-
-def test_counts_keep_the_executed_ones_where_ncu_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(counts, "sub_block", lambda taps, settings: dict.fromkeys(counts.NAMES, 1))
-    monkeypatch.setattr(counts, "execute", lambda plan, x, w, buffers: dict.fromkeys(counts.NAMES, 7))
-    found = main.run(counts.STUDY, tmp_path, quick=True, device=HostDevice())
-    row = found.rows["hardware/reuse"]
-    assert row["status"] == "skipped: no GPU" and row["executed_shuffles"] == 7
 
 
 def test_every_module_of_bench_can_be_imported():

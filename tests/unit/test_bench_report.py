@@ -54,6 +54,16 @@ def test_four_files_are_written(tmp_path):
     assert paths[1].read_text().splitlines()[0] == "key,run,status,ms,values"
 
 
+def test_many_rows_with_one_reason_are_told_in_one_line(tmp_path):
+    made = open_report(tmp_path)
+    for i in range(report.LISTED + 3):
+        made.add(f"row{i}", {"status": "skipped: no ncu"})
+    made.add("other", {"status": "failed: x"})
+    text = made.write("", [])[2].read_text()
+    assert "row0, row1, " in text and f"row{report.LISTED - 1} and 3 more: skipped: no ncu" in text
+    assert "- other: failed: x" in text
+
+
 def test_a_report_of_another_study_is_refused(tmp_path):
     (tmp_path / "demo.json").write_text('{"schema": 1, "study": "other", "rows": [], "runs": []}')
     with pytest.raises(ValueError, match="fresh"):
@@ -64,8 +74,8 @@ def test_a_report_of_another_study_is_refused(tmp_path):
 
 def test_environment_without_a_gpu_is_complete_and_has_no_path(monkeypatch):
     monkeypatch.setattr(environment.shutil, "which", lambda name: None)
-    found = environment.record(HostDevice(), ["counts", "-o", "/some/where", "--quick"])
-    assert found["command"] == "python -m bench counts --quick"
+    found = environment.record(HostDevice(), ["variants", "-o", "/some/where", "--quick"])
+    assert found["command"] == "python -m bench variants --quick"
     assert found["clocks_before"] is None and found["commit"] is None and "numpy" in found["versions"]
     assert str(environment.ROOT) not in json.dumps(found)
     assert any("CPU device" in line for line in environment.describe(found))

@@ -160,11 +160,19 @@ def test_a_graph_that_does_not_write_the_result_is_not_timed(replay, method):
     assert harness.measure(device, [lambda: y.fill(2.0)], written=y).method == method
 
 
-@pytest.mark.parametrize("each, repeats", [(0.5, 20), (3.0, 10)])
+@pytest.mark.parametrize("each, repeats", [(0.5, 20), (5.0, 20), (5.1, 10), (50.1, 5)])
 def test_slow_calls_are_timed_fewer_times(each, repeats):
     device = Clocked()
     device.each = each
     assert harness.measure(device, [lambda: None]).repeats == repeats
+
+
+def test_the_slowest_calls_are_made_no_more_often_than_they_need_be(monkeypatch):
+    device, made, clock = Clocked(), [], iter(range(100))
+    device.each = 60.0
+    monkeypatch.setattr(harness.time, "perf_counter", lambda: next(clock))      # a second between any two readings
+    timing = harness.measure(device, [lambda: made.append(0), lambda: made.append(1)])
+    assert made == [0, 1, 0, 1] and (timing.repeats, timing.count, timing.ms) == (5, 1, 60.0)
 
 
 def test_data_is_drawn_in_its_type_and_laid_out_as_asked():

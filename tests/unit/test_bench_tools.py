@@ -2,16 +2,19 @@
 
 import ctypes
 import dataclasses
+import json
 import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
-from bench import counts, environment, harness, ncu, ncu_target, npp, peers, variants
+from bench import environment, harness, ncu, ncu_target, npp, peers, variants
 from bench.devices import NoDevice
 from tests.unit.bench_fakes import FakeDevice
+from warpconv.codegen import plan
 
 
 # ---- ncu
@@ -29,35 +32,109 @@ CSV = '''==PROF== Connected to process 4242 (/usr/bin/python3.12)
 '''
 
 
+LOADS = ncu.COUNTERS["load_requests"].metrics + ncu.COUNTERS["load_sectors"].metrics
+
+
 def test_ncus_csv():
-    assert ncu.parse(CSV) == [{"load_requests": 408640, "load_sectors": 1174840},
-                              {"shuffles": 38784, "store_requests": 8192}]
+    first, second = ncu.parse(CSV)
+    assert first["entry"] == "direct_5x5" and second["entry"] == "reuse_5x5"
+    watched = ncu.Watched((first, second))
+    assert ncu.Watched((first,)).counts() == {"load_requests": 408640, "load_sectors": 1174840}
+    assert watched.counts() == {} and ncu.Watched((first, second), preparation=1).counts() == {
+        "shuffles": 38784, "store_requests": 8192}
     assert ncu.parse("==ERROR== no permission") == []
 
 
-def test_ncu_is_asked_again_without_a_counter_it_does_not_have(monkeypatch):
-    asked = []
-    full = CSV.splitlines()[4] + "".join(f'\n"0","1","p","h","k","1","7","","","0","9.0","s","{m}","","5"'
-                                         for m in ncu.COUNTERS.values())
+def test_copies_to_shared_memory_are_shared_accesses_too():
+    counter = ncu.COUNTERS["shared_requests"]
+    loads, _, copies, _ = counter.metrics
+    assert counter.of({loads: 5.0, copies: 2.0}) == 7 and counter.of({loads: 5.0}) == 5
+    assert counter.of({copies: 2.0}) is None
 
-    def fake_run(words, **options):
+
+def launches(*entries, value=5):
+    """ncu's CSV of one launch for each entry, every load counted ``value`` times."""
+    rows = [f'"{i}","1","{entry}(const float *)","{metric}","{value}"' for i, entry in enumerate(entries)
+            for metric in LOADS]
+    return "\n".join(['"ID","Process ID","Kernel Name","Metric Name","Metric Value"', *rows])
+
+
+def told(number, *entries, **more):
+    """What the target prints of a case."""
+    made = {"entries": entries, "preparation": 0} if entries else {}
+    return json.dumps({"case": number, "kernel": "k", **made, **more})
+
+
+def fake_ncu(monkeypatch, *answers):
+    """ncu that answers with these texts in turn; the command lines that it was asked with."""
+    asked = []
+
+    def run(words, **options):
         asked.append(words)
-        return SimpleNamespace(stdout=full if len(asked) == 2 else "==ERROR== Failed to find metric", stderr="")
+        return SimpleNamespace(stdout=answers[len(asked) - 1], stderr="")
 
     monkeypatch.setattr(ncu, "find", lambda: "ncu")
-    monkeypatch.setattr(ncu.subprocess, "run", fake_run)
-    assert ncu.profile(["--kernel", "direct"]) == [dict.fromkeys(ncu.COUNTERS, 5)]
-    assert "inter_thread" in " ".join(asked[0]) and "inter_thread" not in " ".join(asked[1])
+    monkeypatch.setattr(ncu.subprocess, "run", run)
+    return asked
+
+
+def test_ncu_is_asked_again_without_a_metric_it_does_not_know(monkeypatch):
+    asked = fake_ncu(monkeypatch, f"==ERROR== Failed to find metric {LOADS[1]}",
+                     "\n".join([told(0, "direct_5x5"), launches("direct_5x5")]))
+    found = ncu.watch(["--kernel", "direct"], LOADS)
+    assert [case.launches[0][LOADS[0]] for case in found] == [5.0]
+    assert LOADS[1] in ",".join(asked[0]) and LOADS[1] not in ",".join(asked[1]) and LOADS[0] in ",".join(asked[1])
     assert asked[1][1:3] == ["--clock-control", "none"]
-    monkeypatch.setattr(ncu.subprocess, "run", lambda *a, **k: SimpleNamespace(stdout="", stderr="==ERROR== refused"))
-    with pytest.raises(NoDevice, match="refused"):
-        ncu.profile([])
+
+
+def test_launches_go_to_their_cases_and_one_that_fails_is_left_out(monkeypatch):
+    text = "\n".join([told(0, "a_filter", "a_5x5", preparation=1), told(1, error="no cuBLAS"), told(2, "b_5x5")])
+    asked = fake_ncu(monkeypatch, text + "\n" + launches("a_filter", "a_5x5", "half_of_it", "b_5x5"),
+                     "\n".join([told(0, "a_filter", "a_5x5", preparation=1), told(2, "b_5x5"),
+                                launches("a_filter", "cublas_gemv", "a_5x5", "b_5x5")]))
+    first, failed, last = ncu.watch([], LOADS)
+    assert asked[1][-2:] == ["--skip", "1"] and failed.error == "no cuBLAS" and failed.counts() == {}
+    assert [launch["entry"] for launch in first.launches] == ["a_filter", "a_5x5"]
+    assert first.counts() == {"load_requests": 5, "load_sectors": 5} == last.counts()
+
+
+@pytest.mark.parametrize("answer", ["==ERROR== refused", told(0, "a_5x5") + "\n" + launches("another"),
+                                    launches("a_5x5")])
+def test_launches_that_are_not_those_of_the_cases_are_not_taken(monkeypatch, answer):
+    fake_ncu(monkeypatch, *[answer] * 4)
+    with pytest.raises(NoDevice, match="refused" if "refused" in answer else "launches instead of"):
+        ncu.watch([], LOADS)
+
+
+def test_an_ncu_that_hangs_is_a_reason(monkeypatch):
+    fake_ncu(monkeypatch)
+    monkeypatch.setattr(ncu.subprocess, "run",
+                        lambda *a, **k: (_ for _ in ()).throw(subprocess.TimeoutExpired("ncu", 1)))
+    with pytest.raises(NoDevice, match="took more than"):
+        ncu.watch([], LOADS)
 
 
 def test_ncus_target_plans_what_it_is_told():
-    plan = ncu_target.plan_of("reuse:exchange=none,rows=reload", ncu_target.shape_of(64, 5), "sm_90")
-    assert plan.settings()["exchange"] == "none" and plan.settings()["rows"] == "reload"
-    assert all(ncu_target.plan_of(k, ncu_target.shape_of(512, 5), "sm_90").program.entries for k in counts.HARDWARE)
+    made = ncu_target.plan_of("reuse:exchange=none,rows=reload", ncu_target.shape_of(64, 5), "sm_90")
+    assert made.settings()["exchange"] == "none" and made.settings()["rows"] == "reload"
+
+
+def test_ncus_target_tells_of_each_case_and_of_one_that_fails():
+    cases = [ncu_target.Case("direct", size=9, filter=3), ncu_target.Case("toeplitz", size=9, filter=3),
+             ncu_target.Case("reuse", size=12, filter=3)]
+    words = [word for case in cases for word in case.words()]
+    done = CliRunner().invoke(ncu_target.main, [*words, "--skip", "2", "--device", "cpu"])
+    first, second = map(json.loads, done.output.splitlines())
+    assert done.exit_code == 1 and first["entries"] == ["direct_3x3"] and first["preparation"] == 0
+    assert second["case"] == 1 and "float32" in second["error"]
+
+
+def test_entries_are_listed_as_a_call_makes_them():
+    grid = (plan.Blocks(), plan.Blocks(), plan.Blocks())
+    lower, last = (plan.Launch(entry=name, grid=grid, block=(32, 1, 1), arguments=()) for name in ("lower", "last"))
+    gemm = plan.LibraryCall(operation="gemm", operands=())
+    steps = (plan.Repeat(of=plan.Dimension.N, index="n", steps=(lower, gemm)), last)
+    assert ncu_target.entries_of(steps, ncu_target.shape_of(8, 3, batch=3)) == ["lower"] * 3 + ["last"]
 
 
 def test_targets_import_no_pytorch():
@@ -128,12 +205,12 @@ def test_npp_goes_to_the_stream_of_the_moment(monkeypatch):
 
 
 @pytest.mark.parametrize("change", [{"dtype": "float16"}, {"layout": "NHWC", "n": 2}, {"c": 2, "k": 2, "groups": 2}])
-@pytest.mark.parametrize("name", ["NPP", "CuPy"])
+@pytest.mark.parametrize("name", ["NPP", "CuPy", "cuCIM"])
 def test_peers_of_planes_refuse_other_layers(name, change):
     device = FakeDevice()
     device.kind = "fake"
     layer = harness.make_layer(device, dataclasses.replace(variants.plane(12, 3), **change))
-    peer = next(p for p in peers.PLANE_PEERS if p.name == name)
+    peer = next(p for p in (*peers.PLANE_PEERS, peers.CUCIM) if p.name == name)
     with pytest.raises(NoDevice, match="one plane of float32"):
         peers.run_peer(device, layer, peer)
 

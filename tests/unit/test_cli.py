@@ -17,10 +17,12 @@ from click.testing import CliRunner, Result
 from tests import reference
 from warpconv.cli import cli
 from warpconv.codegen.banner import emit_command
+from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import render
 from warpconv.codegen.select import explain
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
+from warpconv.runtime.layers import read_layers
 
 GOLDEN = Path(__file__).parent / "cli_records.json"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"
@@ -284,6 +286,16 @@ def test_records_have_the_golden_keys(tmp_path):
     golden = json.loads(GOLDEN.read_text())
     assert {name: golden[name] for name in commands} == json.loads(text)
     assert set(golden) - {"build"} == set(commands) - {"build"}
+
+
+@pytest.mark.parametrize("layer", read_layers("twelve_layers"), ids=lambda layer: layer.name)
+def test_explain_lists_every_algorithm_for_each_of_the_twelve_layers(layer):
+    s = layer.shape
+    record = json.loads(good("explain", "--input", f"{s.n},{s.c},{s.h},{s.w}", "--filter", f"{s.k},{s.r},{s.s}",
+                             "--stride", s.stride[0], "--json"))
+    assert [c["algorithm"] for c in record["candidates"] if c["chosen"]] == [record["chosen"]]
+    assert {c["algorithm"] for c in record["candidates"]} == set(ALGORITHMS)
+    assert all(c["reason"] and (c["estimate"] is None or c["estimate"] > 0) for c in record["candidates"])
 
 
 def test_explain_says_why():

@@ -33,6 +33,19 @@ class TestPool:
         assert pool.allocate(900, 5).pointer == pointer
         assert pool.allocate(900, 5).pointer != pointer
 
+    def test_held_bytes_are_what_the_driver_gave_in_this_context(self, cuda, pool):
+        lent, spare = pool.allocate(1000, 5), pool.allocate(5000, 5)
+        pool.release(spare)
+        assert pool.held_bytes() == memory.size_class(1000) + memory.size_class(5000)
+        with contexts.activate(1):
+            assert pool.held_bytes() == 0
+            pool.allocate(100, 0)
+            assert pool.held_bytes() == 512
+        pool.trim()
+        assert pool.held_bytes() == memory.size_class(1000)
+        pool.release(lent)
+        assert pool.allocate(1000, 5).nbytes == 1000 and pool.held_bytes() == memory.size_class(1000)
+
     def test_not_across_contexts(self, cuda, pool):
         block = pool.allocate(100, 0)
         pointer = block.pointer

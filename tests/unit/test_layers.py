@@ -121,7 +121,7 @@ def test_the_papers_layers():
     assert [layer.name for layer in layers] == [f"conv{i}_c{c}" for c in (1, 3) for i in range(1, 12)]
     assert [(s.h, s.k, s.r, s.c, s.n) for s in (layer.shape for layer in layers)] == \
         [(*row, c, 128) for c in (1, 3) for row in table]
-    assert {layer.shape.padding for layer in layers} == {((0, 0), (0, 0))}
+    assert all((layer.shape.p, layer.shape.q) == (layer.shape.h, layer.shape.w) for layer in layers)
 
 
 def test_what_is_shipped_is_named_and_described():

@@ -1,5 +1,7 @@
 """Choosing an algorithm: the rule, its reasons, and the tuning table that overrules it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -39,8 +41,19 @@ def test_explain_tells_every_candidates_reason_the_chosen_one_first():
     assert answers[0].algorithm == "wide" and answers[0].supported and "million warp" in answers[0].reason
     declined = next(answer for answer in answers if answer.algorithm == "reuse")
     assert not declined.supported and declined.estimate is None and "stride (2, 2)" in declined.reason
-    ranked = [answer.estimate for answer in explain(shape()) if answer.supported]
-    assert ranked == sorted(ranked) and len(ranked) == 3
+    asked = [answer for answer in explain(shape()) if answer.supported]
+    ranked = [answer.estimate for answer in asked if not registry.ALGORITHMS[answer.algorithm].by_name]
+    assert ranked == sorted(ranked) and {a.algorithm for a in asked} >= {"reuse", "wide", "direct", "im2win_basic"}
+    assert all(registry.ALGORITHMS[answer.algorithm].by_name for answer in asked[len(ranked):])
+
+
+def test_what_is_left_to_those_who_name_it_comes_last_and_is_never_chosen(monkeypatch):
+    row = registry.ALGORITHMS["im2col"]
+    monkeypatch.setitem(registry.ALGORITHMS, "im2col", replace(row, estimate=lambda plan, layer: 1.0))
+    layer = shape(c=64, k=64, padding=1)
+    answers = [answer for answer in explain(layer) if answer.supported]
+    assert answers[-1].algorithm == "im2col" and row.by_name in answers[-1].reason
+    assert plan_layer(layer).spec.algorithm != "im2col" == plan_layer(layer, algorithm="im2col").spec.algorithm
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])

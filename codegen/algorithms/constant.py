@@ -1,0 +1,57 @@
+"""``constant``: the slides' second step. One thread per output pixel; the filter bank in constant memory, where all
+threads of a warp read the same weight at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable
+
+from ..plan import KernelPlan
+from ..shape import ConvShape
+from ..spec import KernelSpec
+from . import slides
+from .base import Algorithm
+
+REGISTERS = 40       # planned: the compiler likes to have many loads under way
+PER_TAP = 4.6        # warp instructions: the input and its guard, the FMA, part of a weight's load
+
+
+@dataclass(frozen=True)
+class ConstantOptions:
+    """A block is ``tile`` x ``tile`` threads, each of one output pixel."""
+
+    tile: int = 32
+
+
+def supports(spec: KernelSpec) -> str | None:
+    return slides.layer_refusal(spec) or slides.bank_refusal(spec)
+
+
+def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ConstantOptions:
+    return ConstantOptions()
+
+
+def plan(spec: KernelSpec, options: ConstantOptions) -> KernelPlan:
+    slides.refuse(spec, supports(spec), slides.tile_refusal(options.tile))
+    tile, taps = options.tile, spec.r * spec.s
+    numbers = slides.numbers_of(spec, registers=REGISTERS, threads=tile * tile, outputs=(tile, tile),
+                                global_reads=tile * tile * taps, bank=slides.bank_elements(spec))
+    return slides.finished(spec, options, numbers, block=(tile, tile), unit="32 outputs", warp_loads=taps * spec.channels,
+                           fma=taps * spec.channels, registers=REGISTERS,
+                           phrase=f"one thread per output pixel, {tile} x {tile} threads a block; the filter bank in "
+                                  f"constant memory")
+
+
+def space(spec: KernelSpec) -> Iterable[ConstantOptions]:
+    return [ConstantOptions(tile=tile) for tile in slides.tiles_worth_trying(spec)]
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """Per tap and thread: a load with its guard, an FMA whose weight is an operand or comes with its neighbours'."""
+    warps = slides.tiles_in(plan, shape) * plan.numbers.threads / 32
+    return warps * (20 + shape.reduction * PER_TAP)
+
+
+ALGORITHM = Algorithm(name="constant", summary="the slides' second step: a thread per pixel, the filter in constant memory",
+                      options=ConstantOptions, supports=supports, defaults=defaults, plan=plan, space=space,
+                      estimate=estimate)

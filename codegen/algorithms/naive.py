@@ -1,0 +1,55 @@
+"""``naive``: the slides' first step. One thread per output pixel; image and filter are read from global memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable
+
+from ..plan import KernelPlan
+from ..shape import ConvShape
+from ..spec import KernelSpec
+from . import slides
+from .base import Algorithm
+
+REGISTERS = 40       # planned: the compiler likes to have many loads under way
+PER_TAP = 5.0        # warp instructions: the input and its guard, the weight, the FMA
+
+
+@dataclass(frozen=True)
+class NaiveOptions:
+    """A block is ``tile`` x ``tile`` threads, each of one output pixel."""
+
+    tile: int = 32
+
+
+def supports(spec: KernelSpec) -> str | None:
+    return slides.layer_refusal(spec)
+
+
+def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> NaiveOptions:
+    return NaiveOptions()
+
+
+def plan(spec: KernelSpec, options: NaiveOptions) -> KernelPlan:
+    slides.refuse(spec, supports(spec), slides.tile_refusal(options.tile))
+    tile, taps = options.tile, spec.r * spec.s
+    numbers = slides.numbers_of(spec, registers=REGISTERS, threads=tile * tile, outputs=(tile, tile),
+                                global_reads=2 * tile * tile * taps)
+    return slides.finished(spec, options, numbers, block=(tile, tile), unit="32 outputs", warp_loads=taps * spec.channels,
+                           fma=taps * spec.channels, registers=REGISTERS,
+                           phrase=f"one thread per output pixel, {tile} x {tile} threads a block; the filter in global memory")
+
+
+def space(spec: KernelSpec) -> Iterable[NaiveOptions]:
+    return [NaiveOptions(tile=tile) for tile in slides.tiles_worth_trying(spec)]
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """Per tap and thread: a load with its guard, a weight's load, an FMA."""
+    warps = slides.tiles_in(plan, shape) * plan.numbers.threads / 32
+    return warps * (20 + shape.reduction * PER_TAP)
+
+
+ALGORITHM = Algorithm(name="naive", summary="the slides' first step: a thread per pixel, the filter in global memory",
+                      options=NaiveOptions, supports=supports, defaults=defaults, plan=plan, space=space,
+                      estimate=estimate)
