@@ -18,7 +18,7 @@ from . import gemm_tiles
 from .gemm_tiles import TABLE_LIMIT, GemmNumbers, Order, Tile
 
 MULTIPROCESSORS = 132       # of the GPU that the tiles were measured on
-# tile -> what an output costs in it, against the quickest (filters are filled up to whole tiles, so that fewer may be better)
+# tile -> what an output costs in it, against the quickest (filters are filled up to whole tiles: fewer may be better)
 TILES = {Tile(128, 64, 8, 8): 1.0, Tile(96, 64, 12, 8): 1.0, Tile(64, 64, 8, 8): 1.03, Tile(32, 128, 4, 8): 1.25,
          Tile(16, 128, 4, 4): 1.75}
 LONG_SUM, LONG_TILE = 1024, Tile(64, 128, 8, 8)     # products from which on 64 filters are better off with 128 pixels
@@ -68,8 +68,8 @@ def space(spec: KernelSpec, *, by_columns: bool) -> Iterable[dict[str, Any]]:
 
 
 def instructions(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape) -> float:
-    """Warp instructions of the product for a layer: per tile of products the FMAs, the loads of their factors, the copies
-    and some twenty more; per output its store. More where the blocks do not fill the GPU."""
+    """Warp instructions of the product for a layer: per tile of products the FMAs, the loads of their factors, the
+    copies and some twenty more; per output its store. More where the last blocks leave multiprocessors idle."""
     blocks = -(-shape.n * shape.p * shape.q // options.block_n) * gemm.m_tiles * spec.groups * options.splits
     outputs = options.thread_m * options.thread_n
     copy = 6 if gemm.guard_taps and gemm.table else 3

@@ -1,4 +1,4 @@
-"""``implicit_gemm`` and ``im2win``: what their planner decides and refuses, what the CPU device and compilers make of it."""
+"""``implicit_gemm`` and ``im2win``: what is planned and refused, what the CPU device and compilers make of it."""
 
 from __future__ import annotations
 
@@ -58,11 +58,13 @@ def test_layers_that_are_refused(algorithm, changes, says):
 @pytest.mark.parametrize("values, says", [
     (dict(thread_m=7), "thread tile 7 x 8"), (dict(thread_m=16, thread_n=16, block_n=256), "16 x 16 sums"),
     (dict(block_m=16, block_n=16), "a block of 4 threads"), (dict(block_m=512, block_n=512), "a block of 4096 threads"),
-    (dict(block_m=64, block_n=32), "warps of 32 x 64"), (dict(block_m=32, block_n=256, thread_n=16), "do not share out"),
+    (dict(block_m=64, block_n=32), "warps of 32 x 64"),
+    (dict(block_m=32, block_n=256, thread_n=16), "do not share out"),
     (dict(block_k=1), "do not share out the copies of 1 x 128"), (dict(stages=5), "stages = 5"),
     (dict(stages=1), "prefetch needs a second"), (dict(stages=2, prefetch="off"), "without prefetch there is one"),
     (dict(splits=10), "splits = 10 of 9 tiles"), (dict(min_blocks=99), "min_blocks = 99"),
-    (dict(block_k=64, stages=3), "bytes of shared memory"), (dict(order="window", block_k=4), "tiles of 4 x 128 on 256 threads")])
+    (dict(block_k=64, stages=3), "bytes of shared memory"),
+    (dict(order="window", block_k=4), "tiles of 4 x 128 on 256 threads")])
 def test_plan_values_that_do_not_go_together(values, says):
     with pytest.raises(UnsupportedSpec, match=re.escape(says)):
         planned(small(), "im2win", **{**TILE, **values})
@@ -112,6 +114,20 @@ def test_workspaces_of_a_split_reduction():
     assert windows.program.workspace_bytes(shape) == tensor + made.program.workspace_bytes(shape)
 
 
+def test_a_lighter_plan_has_no_partial_sums():
+    for algorithm in BOTH:
+        split = planned(small(), algorithm, **TILE, splits=2)
+        lighter = ALGORITHMS[algorithm].lighter(split.spec, split.options)
+        assert lighter.splits == 1 and ALGORITHMS[algorithm].lighter(split.spec, lighter) is None
+
+
+def test_taps_too_far_apart_for_a_list():
+    far = small(c=3, h=70000, w=9, r=2, s=1, dilation=(33000, 1))
+    with pytest.raises(UnsupportedSpec, match="lists taps at most 32767"):
+        planned(far, order="table")
+    assert {planned(far, algorithm).options.order.value for algorithm in BOTH} == {"taps"}
+
+
 def test_the_batch_does_not_change_the_plan():
     for algorithm in BOTH:
         for number in range(1, 13):
@@ -121,12 +137,12 @@ def test_the_batch_does_not_change_the_plan():
 # ---- what is executed
 
 @on_cpu_device
-@pytest.mark.parametrize("algorithm, order", [("implicit_gemm", "taps"), ("implicit_gemm", "table"), ("im2win", "window"),
-                                              ("im2win", "table")])
+@pytest.mark.parametrize("algorithm, order", [("implicit_gemm", "taps"), ("implicit_gemm", "table"),
+                                              ("im2win", "window"), ("im2win", "table")])
 @pytest.mark.parametrize("splits", [1, 2])
 def test_loads_and_banks_are_as_planned(algorithm, order, splits):
-    """Copies as the plan counts them; of shared accesses only the copies of filters, 512 bytes a warp, take more than one
-    turn of the banks."""
+    """Copies as the plan counts them; of shared accesses only the copies of filters, 512 bytes a warp, take more than
+    one turn of the banks."""
     shape = small(n=2)
     made = planned(shape, algorithm, **TILE, order=order, splits=splits)
     found = measure(made, shape)
@@ -194,7 +210,8 @@ def main_loop(text: str, entry: str) -> list[str]:
 
 @pytest.mark.nvcc
 @pytest.mark.skipif(sass.available() is None, reason=f"no disassembler; {sass.WAYS}")
-@pytest.mark.parametrize("algorithm, number", [("implicit_gemm", 4), ("implicit_gemm", 5), ("implicit_gemm", 8), ("im2win", 8)])
+@pytest.mark.parametrize("algorithm, number", [("implicit_gemm", 4), ("implicit_gemm", 5), ("implicit_gemm", 8),
+                                               ("im2win", 8)])
 def test_most_of_the_inner_loop_multiplies(algorithm, number):
     made = planned(layer(number), algorithm)
     loop = main_loop(sass.disassemble(build(made).compiled.cubin), made.spec.name)
