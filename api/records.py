@@ -121,8 +121,8 @@ class MeasuredRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class InspectRecord:
-    """``inspect``: plan, what it demands of sizes and addresses, launch, steps that are a library's, most bytes of workspace, planned and measured cost, the compiler's
-    report, and the texts asked for."""
+    """``inspect``: plan, what it demands of sizes and addresses, launch, steps that are a library's, most bytes of
+    workspace, planned and measured cost, the compiler's report, and the texts asked for."""
 
     layer: str
     assumed: tuple[str, ...]

@@ -88,9 +88,9 @@ class Argument:
 
 @dataclass(frozen=True, kw_only=True)
 class Fill:
-    """How the blocks along one axis adapt to a whole grid that is small: enough, or few enough, for full rounds of the
-    ``blocks`` that a GPU holds at a time, with at least ``least`` units left to each; grids of over ``rounds`` rounds are
-    left alone."""
+    """How the blocks along one axis adapt to a whole grid that is small: enough, or few enough, for full rounds of
+    the ``blocks`` that a GPU holds at a time, with at least ``least`` units left to each; grids of over ``rounds``
+    rounds are left alone."""
 
     blocks: int
     least: int
@@ -282,8 +282,8 @@ class Program:
         return tuple(dict.fromkeys(launch.entry for launch in self.launches))
 
     def workspace_bytes(self, shape: ConvShape) -> int:
-        """Most bytes of workspace alive at one time; what a filter's preparation makes lives with the filter, and is not
-        counted."""
+        """Most bytes of workspace alive at one time; what a filter's preparation makes lives with the filter, and is
+        not counted."""
         return max((sum(w.bytes_of(shape) for w in self.workspaces if w.first_step <= i <= w.last_step)
                     for i in range(len(self.steps))), default=0)
 

@@ -2,10 +2,10 @@
 
 The rule: of the algorithms that support the layer, take the one whose planner estimates the fewest warp instructions
 for it (loads, shuffles, FMAs and bookkeeping, edges included; more where there are too few warps to fill a large GPU,
-since then the time of one warp counts). At these kernels' arithmetic intensity the issue slots decide, not the memory.
-The batch does not change the choice: it is assumed, so that all batches share a kernel. A tuning table, where given,
-overrules the estimate for the layers it knows. An algorithm that leans on a library is left to those who name it, and one
-whose workspace is over a limit that was given is declined, unless its planner has a lighter form.
+since then the time of one warp counts). At these kernels' arithmetic intensity the issue slots decide, not the
+memory. The batch does not change the choice: it is assumed, so that all batches share a kernel. A tuning table, where
+given, overrules the estimate for the layers it knows. An algorithm that leans on a library is left to those who name
+it, and one whose workspace is over a limit that was given is declined, unless its planner has a lighter form.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | str = 
                epilogue: Iterable[Epilogue] = (), settings: Mapping[str, Any] | None = None,
                tuning: Tuning | None = None, numerics: Numerics | str = Numerics.FLOAT32,
                workspace_limit: int | None = None) -> KernelPlan:
-    """The plan for a layer: select() and the planner in one call. ``workspace_limit``: bytes of workspace that a call of
-    this layer may take at most, None for any number.
+    """The plan for a layer: select() and the planner in one call. ``workspace_limit``: bytes of workspace that a call
+    of this layer may take at most, None for any number.
 
     Raises UnsupportedSpec where the named algorithm cannot serve it, ArgumentError for unknown names and values.
     """
@@ -70,8 +70,9 @@ def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | str = 
         if measured is not None:
             return measured
     if algorithm == "auto":
-        algorithm = _quickest(shape, [c for c in explain(shape, arch, epilogue=epilogue, numerics=numerics, workspace_limit=limit)
-                                      if set(settings) <= set(choices(_row(c.algorithm).options))], settings).algorithm
+        answers = explain(shape, arch, epilogue=epilogue, numerics=numerics, workspace_limit=limit)
+        having = [c for c in answers if set(settings) <= set(choices(_row(c.algorithm).options))]
+        algorithm = _quickest(shape, having, settings).algorithm
     return _plan(_row(algorithm), shape, Arch.parse(arch), epilogue, numerics, settings, limit)
 
 
@@ -84,7 +85,8 @@ def select(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, tuning: Tuning | N
 
 
 def plan(spec: KernelSpec, settings: Mapping[str, Any] | None = None, shape: ConvShape | None = None) -> KernelPlan:
-    """The plan of a spec: the algorithm's defaults (better where ``shape`` shows the sizes) with ``settings`` over them."""
+    """The plan of a spec: the algorithm's defaults (better where ``shape`` shows the sizes) with ``settings`` over
+    them."""
     if not isinstance(spec, KernelSpec):
         raise ArgumentTypeError("plan takes a KernelSpec", argument="spec", value=type(spec).__name__,
                                 hint="warpconv.select(shape) makes one; plan_layer(shape) goes all the way")
@@ -146,7 +148,8 @@ def _plan(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue
     return _within(limit, row, made, shape, settings)
 
 
-def _within(limit: int | None, row: Algorithm, made: KernelPlan, shape: ConvShape, settings: Mapping[str, Any]) -> KernelPlan:
+def _within(limit: int | None, row: Algorithm, made: KernelPlan, shape: ConvShape,
+            settings: Mapping[str, Any]) -> KernelPlan:
     """The plan, or its planner's next lighter one whose workspace is within the limit. Raises UnsupportedSpec."""
     while (reason := made.program.over_limit(shape, limit)) is not None:
         options = row.lighter(made.spec, made.options)

@@ -51,12 +51,12 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     the input's strides and kept: a channels_last tensor gives one, and nothing is copied. ``accum_dtype``: the
     arithmetic of products and sums, 'float32' if None; 'float16' means that of 16-bit elements themselves.
     ``device``: 'auto' (where the arrays are; NumPy goes to a GPU if one is usable, else to the CPU device), 'cpu',
-    'cuda', 'cuda:1'. ``workspace_limit``: bytes of workspace that the call may take at most; WARPCONV_WORKSPACE_LIMIT if
-    None, as it stands when a layer is called for the first time.
+    'cuda', 'cuda:1'. ``workspace_limit``: bytes of workspace that the call may take at most; WARPCONV_WORKSPACE_LIMIT
+    if None, as it stands when a layer is called for the first time.
 
     Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', of the input's library and type, in ``out`` if given, which has
-    the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError before
-    anything is launched or written.
+    the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError
+    before anything is launched or written.
     """
     signed = signatures.sign(input), signatures.sign(weight)
     key = None
@@ -147,10 +147,10 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
     """Plan and build a kernel for ``shape`` (and any other N, H, W) without launching it.
 
     ``plan`` takes a KernelPlan as it is; else ``algorithm`` and plan values (``settings``) choose. With ``bias`` or
-    'bias' in ``epilogue`` the kernel takes a bias. ``layout`` is the order of the arrays' axes, the shape's if None; in
-    memory they have NHWC order if either of the two is NHWC ('NCHW' over an NHWC shape is for channels_last tensors).
-    ``accum_dtype`` as in conv2d; ``workspace_limit`` too, for the sizes of ``shape``. Raises UnsupportedSpec, ArgumentError, DeviceError, ToolNotFound, CompileError or
-    KernelNotBuilt.
+    'bias' in ``epilogue`` the kernel takes a bias. ``layout`` is the order of the arrays' axes, the shape's if None;
+    in memory they have NHWC order if either of the two is NHWC ('NCHW' over an NHWC shape is for channels_last
+    tensors). ``accum_dtype`` as in conv2d; ``workspace_limit`` too, for the sizes of ``shape``. Raises
+    UnsupportedSpec, ArgumentError, DeviceError, ToolNotFound, CompileError or KernelNotBuilt.
     """
     if not isinstance(shape, ConvShape):
         raise ArgumentTypeError("specialize takes a ConvShape", argument="shape", value=type(shape).__name__,
@@ -275,8 +275,8 @@ def _suits(kernel: Kernel, shape: ConvShape, want: _Wanted) -> bool:
 def _kernel(shape: ConvShape, want: _Wanted) -> Kernel:
     """The memory cache: a hit costs one dictionary look-up.
 
-    A kernel is found by the layer without its batch; where its plan asks something of the batch that this one is not, or
-    takes too much workspace for it, the layer with its batch has a kernel of its own.
+    A kernel is found by the layer without its batch; where its plan asks something of the batch that this one is not,
+    or takes too much workspace for it, the layer with its batch has a kernel of its own.
     """
     key = _key(shape, want)
     kernel = _kernels.get(key)
@@ -295,7 +295,8 @@ def _kernel(shape: ConvShape, want: _Wanted) -> Kernel:
 
 
 def _plan(shape: ConvShape, want: _Wanted) -> KernelPlan:
-    """By what was measured on this GPU, where the layer was; that may ask for another batch, or be of another version."""
+    """By what was measured on this GPU, where the layer was; that may ask for another batch, or be of another
+    version."""
     def by(table: Any) -> KernelPlan:
         return plan_layer(shape, algorithm=want.algorithm, arch=want.arch or _arch(want.target), epilogue=want.epilogue,
                           settings=want.settings, tuning=table, numerics=want.numerics, workspace_limit=want.limit)

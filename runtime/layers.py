@@ -40,6 +40,8 @@ from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape, describe_geometry
 from warpconv.codegen.spec import Epilogue, Numerics, parse_epilogue
 
+from . import env
+
 FIELDS = ("input", "filter", "stride", "padding", "dilation", "groups", "dtype", "layout", "accumulate", "epilogue",
           "algorithm", "set")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
@@ -67,9 +69,11 @@ class NamedLayer:
             registered(self.algorithm)
 
     def plan(self, arch: Any) -> KernelPlan:
-        """The kernel's plan for an architecture. Raises UnsupportedSpec or ArgumentError."""
+        """The kernel's plan for an architecture, within WARPCONV_WORKSPACE_LIMIT. Raises UnsupportedSpec or
+        ArgumentError."""
         return plan_layer(self.shape, algorithm=self.algorithm, arch=arch, epilogue=self.epilogue,
-                          settings=self.settings, numerics=self.numerics)
+                          settings=self.settings, numerics=self.numerics,
+                          workspace_limit=env.settings().workspace_limit)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.shape}"

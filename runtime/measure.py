@@ -117,8 +117,8 @@ def measure_unit(plan: KernelPlan, *, seed: int = 0) -> UnitMeasurement | None:
 
 
 def _as_in_a_large_layer(plan: KernelPlan) -> KernelPlan:
-    """The plan with the blocks that it launches where a GPU is full: unit for unit the planned ones. A program of several
-    steps as it is: no rule fills a GPU with those."""
+    """The plan with the blocks that it launches where a GPU is full: unit for unit the planned ones. A program of
+    several steps as it is: no rule fills a GPU with those."""
     if not _tiles_the_output(plan):
         return plan
     launch = plan.program.steps[0]

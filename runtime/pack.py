@@ -99,8 +99,8 @@ class Pack:
     def find(self, shape: ConvShape, *, device: int | None, algorithm: str = "auto",
              epilogue: tuple[Epilogue, ...] = (), arch: Arch | None = None, numerics: Numerics = Numerics.FLOAT32,
              workspace_limit: int | None = None) -> Kernel | None:
-        """As specialize, with a GPU's ordinal (None: the CPU device), and None where the pack has no such kernel. One that
-        leans on a library is found by its name alone, as select() leaves it to those who name it."""
+        """As specialize, with a GPU's ordinal (None: the CPU device), and None where the pack has no such kernel. One
+        that leans on a library is found by its name alone, as select() leaves it to those who name it."""
         near = _device_arch(device)
         fitting = [record for record in self._manifest.records
                    if algorithm in ("auto", record.kernel.spec.algorithm) and arch in (None, record.kernel.spec.arch)

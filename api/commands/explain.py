@@ -60,7 +60,8 @@ def explain_record(request: LayerRequest) -> Any:
     rows = [CandidateRow(algorithm=c.algorithm, chosen=c.algorithm == chosen, estimate=c.estimate, reason=c.reason,
                          summary=c.summary, plan=c.plan.phrase if c.plan else None,
                          demands=c.plan.program.demands if c.plan else "",
-                         workspace_bytes=c.plan.program.workspace_bytes(request.shape) if c.plan else None) for c in candidates]
+                         workspace_bytes=c.plan.program.workspace_bytes(request.shape) if c.plan else None)
+            for c in candidates]
     rows.sort(key=lambda row: not row.chosen)
     return ExplainRecord(layer=str(request.shape), assumed=request.assumed, arch=str(arch), chosen=chosen,
                          candidates=tuple(rows), tuning=where)

@@ -72,7 +72,8 @@ def _show_launches(out: Any, record: Any) -> None:
                 f"{launch.shared_bytes} bytes")
     out.print(made)
     for call in record.library:
-        heading(out, "library", f"{call.removeprefix('library ')}: cuBLAS on a GPU, NumPy on the CPU device; not in the text")
+        heading(out, "library", f"{call.removeprefix('library ')}: cuBLAS on a GPU, NumPy on the CPU device; not of "
+                                "the text")
     heading(out, "workspace", f"{size_text(record.workspace_bytes)} for {record.layer}")
 
 

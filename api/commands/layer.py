@@ -44,7 +44,7 @@ _KERNEL = (
                  help="Name of an algorithm; explain lists them."),
     click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="A plan value; inspect lists them."),
     click.option("--workspace-limit", metavar="BYTES",
-                 help="Decline plans that take more workspace, as 64K, 512M or 2G (default: WARPCONV_WORKSPACE_LIMIT)."),
+                 help="Decline plans that take more workspace, as 64K, 512M, 2G (default: WARPCONV_WORKSPACE_LIMIT)."),
     click.option("--index-bits", metavar="32|64", help="Width of the index arithmetic (default: as needed)."),
 )
 _DTYPE = {True: click.option("--dtype", metavar="TYPE", default="float32", show_default=True,
@@ -233,7 +233,8 @@ def _limit(text: str | None) -> int | None:
     try:
         return env.parse_bytes(text)
     except ValueError as error:
-        raise ArgumentError("this is no amount of memory", argument="--workspace-limit", value=text, hint=str(error)) from None
+        raise ArgumentError("this is no amount of memory", argument="--workspace-limit", value=text,
+                            hint=str(error)) from None
 
 
 def _index_bits(text: str | None) -> int | None:

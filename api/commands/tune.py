@@ -110,6 +110,9 @@ def _layers(names: tuple[str, ...], options: dict[str, Any]) -> Sequence[dict[st
                             value=names[0] if names else None,
                             hint="for instance: warpconv tune --input 8,32,56,56 --filter 32,3,3 --groups 32")
     algorithms, sets = _algorithms(options["algorithm"]), options["sets"]
+    if options["workspace_limit"] is not None:
+        raise ArgumentError("every configuration is measured, whatever memory it takes", argument="--workspace-limit",
+                            value=options["workspace_limit"], hint="leave it out: it counts where the choice is used")
     if given:
         request = read_layer(options)
         if request.index_bits is not None:

@@ -17,10 +17,11 @@ class Algorithm:
     """One row of the registry.
 
     ``supports`` gives None, or in words why the spec cannot be served. ``defaults`` chooses plan values for a spec,
-    better where a shape shows the sizes. ``plan`` raises UnsupportedSpec where plan values and spec do not go together.
-    ``space`` lists the plan values worth trying (tuning). ``estimate`` is the modelled number of warp instructions for
-    a whole layer; select() compares it between algorithms. ``lighter`` gives plan values that take less workspace than
-    these, or None. ``by_name``: in words why select() leaves the algorithm to those who ask for it, empty where it does not.
+    better where a shape shows the sizes. ``plan`` raises UnsupportedSpec where plan values and spec do not go
+    together. ``space`` lists the plan values worth trying (tuning). ``estimate`` is the modelled number of warp
+    instructions for a whole layer; select() compares it between algorithms. ``lighter`` gives plan values that take
+    less workspace than these, or None. ``by_name``: in words why select() leaves the algorithm to those who ask for
+    it, empty where it does not.
     """
 
     name: str

@@ -1,12 +1,13 @@
 """``im2col``: the windows of the input as columns of a matrix, then one matrix product by a library.
 
-    columns[(c * R + r) * S + s][p * Q + q] = x[c][p * stride_h + r * dilation_h - pad_top][q * stride_w + s * dilation_w - pad_left]
+    columns[(c * R + r) * S + s][p * Q + q] = x[c][h][w]
+        at h = p * stride_h + r * dilation_h - pad_top and w = q * stride_w + s * dilation_w - pad_left
     y[k][p * Q + q] = sum over (c, r, s) of w[k][(c * R + r) * S + s] * columns[(c * R + r) * S + s][p * Q + q]
 
-The filter is the product's left side as it is stored, and the product is y in its own order: nothing is reordered. A group
-is one product of a batch of them. Source: the lowering of im2col as the im2win paper (arXiv 2306.14316, section 3.1) has it,
-whose formula drops the stride; one image at a time as in PyTorch's cuBLAS path, or the whole batch. The product is cuBLAS's
-(``runtime/library``), and NumPy's on the CPU device.
+The filter is the product's left side as it is stored, and the product is y in its own order: nothing is reordered. A
+group is one product of a batch of them. Source: the lowering of im2col as the im2win paper (arXiv 2306.14316, section
+3.1) has it, whose formula drops the stride; one image at a time as in PyTorch's cuBLAS path, or the whole batch. The
+product is cuBLAS's (``runtime/library``), and NumPy's on the CPU device.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import Iterable
 
 from ..arch import Arch
 from ..errors import UnsupportedSpec
-from ..plan import (Argument, Blocks, Cost, Dimension, Extent, GRID_LIMIT, KernelPlan, Launch, LibraryCall, Program, Repeat,
-                    Role, Workspace)
+from ..plan import (Argument, Blocks, Cost, Dimension, Extent, GRID_LIMIT, KernelPlan, Launch, LibraryCall, Program,
+                    Repeat, Role, Workspace)
 from ..shape import ConvShape
 from ..spec import Epilogue, KernelSpec
 from .base import Algorithm, common_refusal, layer_arguments
@@ -33,14 +34,14 @@ REGISTERS = 40
 # What cuBLAS is given to split long sums: NVIDIA's figures for its handle's own workspace (cuBLAS documentation,
 # cublasSetWorkspace): 32 MiB from sm_90 on, 4 MiB before.
 SCRATCH_BYTES, SCRATCH_BYTES_BEFORE_HOPPER = 32 << 20, 4 << 20
-# Columns of the whole batch up to which the batch is lowered at once where nothing else is asked: on an H200 it was 1.2 to 7
-# times as quick as image by image on the twelve layers (a round of the latter takes 30 us of Python at least), but its columns
-# are R * S / stride times the input: 9 GiB for the fourth.
+# Columns of the whole batch up to which the batch is lowered at once where nothing else is asked: on an H200 it was
+# 1.2 to 7 times as quick as image by image on the twelve layers (a round of the latter takes 30 us of Python at
+# least), but its columns are R * S / stride times the input: 9 GiB for the fourth.
 MOST_COLUMN_BYTES = 1 << 30
 
-# The model of the product: part of its lanes' FMAs that a tuned SGEMM reaches (70 to 80 % of the peak that the H200's clock
-# allows), and warp instructions that pass while a warp's 128 bytes go to memory or come from it (132 SMs x 4 slots at
-# 1.98 GHz against 4.2 TB/s that a copy reaches).
+# The model of the product: part of its lanes' FMAs that a tuned SGEMM reaches (70 to 80 % of the peak that the H200's
+# clock allows), and warp instructions that pass while a warp's 128 bytes go to memory or come from it (132 SMs x 4
+# slots at 1.98 GHz against 4.2 TB/s that a copy reaches).
 GEMM_EFFICIENCY = 0.75
 INSTRUCTIONS_A_LINE = 32
 
@@ -107,7 +108,7 @@ def lighter(spec: KernelSpec, options: Im2colOptions) -> Im2colOptions | None:
 def plan(spec: KernelSpec, options: Im2colOptions) -> KernelPlan:
     refusal = supports(spec)
     if refusal is None and is_matrix(spec) and options.batch is Batch.IMAGE:
-        refusal = "batch = image: the input of this layer is the matrix as it is, and no columns are stored (batch = whole)"
+        refusal = "batch = image: the input of this layer is the matrix as it is, no columns are stored (batch = whole)"
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     lowered, whole = not is_matrix(spec), options.batch is Batch.WHOLE
@@ -119,9 +120,11 @@ def plan(spec: KernelSpec, options: Im2colOptions) -> KernelPlan:
         threads=THREADS, channels_each=max(1, min(spec.c, TAPS_EACH // (spec.r * spec.s))),
         tap_columns=tuple(tuple(range(s, min(s + TAPS_EACH, spec.s))) for s in range(0, spec.s, TAPS_EACH)),
         first_image="blockIdx.z" if whole else "image", images="N" if whole else "image + 1",
-        stored_channel="(n * C + c)" if whole else "c", guarded=any(map(any, spec.padding)), lower_arguments=tuple(named[n] for n in lower) if lowered else (),
+        stored_channel="(n * C + c)" if whole else "c", guarded=any(map(any, spec.padding)),
+        lower_arguments=tuple(named[n] for n in lower) if lowered else (),
         finish_arguments=tuple(named[n] for n in finish))
-    program = Program(arguments=arguments, steps=_steps(spec, numbers, lowered, whole), workspaces=_workspaces(spec, lowered, whole))
+    program = Program(arguments=arguments, steps=_steps(spec, numbers, lowered, whole),
+                      workspaces=_workspaces(spec, lowered, whole))
     what = "no lowering, the input is the matrix" if not lowered else \
         f"{'the whole batch' if whole else 'one image at a time'} lowered to columns"
     return KernelPlan(
@@ -146,10 +149,11 @@ def _steps(spec: KernelSpec, numbers: Im2colNumbers, lowered: bool, whole: bool)
         Blocks(of=Dimension.P, by=(Dimension.Q,), add=numbers.threads - 1, per=numbers.threads),
         Blocks(times=-(-spec.c // numbers.channels_each), limit=GRID_LIMIT[1]),
         Blocks(of=Dimension.N, limit=GRID_LIMIT[2]) if whole else Blocks()))
-    finish = Launch(entry=FINISH, arguments=tuple(a.name for a in numbers.finish_arguments),
-                    block=(numbers.finish_x, numbers.finish_y, 1), grid=(
-        Blocks(of=Dimension.P, by=(Dimension.Q,), add=numbers.finish_x - 1, per=numbers.finish_x),
-        Blocks(of=Dimension.N, each=spec.k, add=numbers.finish_y - 1, per=numbers.finish_y, limit=GRID_LIMIT[1]), Blocks()))
+    across, down = numbers.finish_x, numbers.finish_y
+    names = tuple(a.name for a in numbers.finish_arguments)
+    finish = Launch(entry=FINISH, arguments=names, block=(across, down, 1), grid=(
+        Blocks(of=Dimension.P, by=(Dimension.Q,), add=across - 1, per=across),
+        Blocks(of=Dimension.N, each=spec.k, add=down - 1, per=down, limit=GRID_LIMIT[1]), Blocks()))
     last = (finish,) if spec.epilogue else ()
     if whole:
         product = LibraryCall(operation="gemm_batch", operands=("w", COLUMNS if lowered else "x", "y", SCRATCH))
@@ -179,7 +183,7 @@ def _scratch_bytes(arch: Arch) -> int:
 def _notes(spec: KernelSpec, lowered: bool, whole: bool) -> tuple[str, ...]:
     said = [f"workspace: {_scratch_bytes(spec.arch) >> 20} MiB for cuBLAS" + (
         f", and the columns of {'the whole batch' if whole else 'an image'}" if lowered else "")]
-    said.append("the product needs the cublas extra on a GPU; on the CPU device NumPy makes it, and no part of that is counted")
+    said.append("the product needs the cublas extra on a GPU; on the CPU device NumPy makes it, uncounted")
     return tuple(said)
 
 
@@ -188,8 +192,8 @@ def space(spec: KernelSpec) -> Iterable[Im2colOptions]:
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """Lowering: a guarded load, a store and their addresses per element; the product: its FMAs at GEMM_EFFICIENCY, in tiles
-    of 64 x 64 outputs; the columns once to memory and back; a pass over y where there is an epilogue."""
+    """Lowering: a guarded load, a store and their addresses per element; the product: its FMAs at GEMM_EFFICIENCY, in
+    tiles of 64 x 64 outputs; the columns once to memory and back; a pass over y where there is an epilogue."""
     spec = plan.spec
     lines = shape.n * shape.c * spec.r * spec.s * -(-shape.p * shape.q // 32)
     tiles = -(-spec.filters // 64) * -(-shape.p * shape.q // 64)
@@ -199,6 +203,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     return product + lowering + finish
 
 
-ALGORITHM = Algorithm(name="im2col", summary="windows as columns, then a library's matrix product (needs the cublas extra)",
-                      options=Im2colOptions, supports=supports, defaults=defaults, plan=plan, space=space, estimate=estimate,
-                      lighter=lighter, by_name="its product is a library's: taken where it is asked for by name")
+ALGORITHM = Algorithm(name="im2col",
+                      summary="windows as columns, then a library's matrix product (the cublas extra); by name only",
+                      options=Im2colOptions, supports=supports, defaults=defaults, plan=plan, space=space,
+                      estimate=estimate, lighter=lighter,
+                      by_name="its product is a library's: taken where it is asked for by name")

@@ -1,9 +1,9 @@
 """``im2win_basic``: the input as windows, then one thread per output that walks its own contiguous window.
 
-Source: im2win (arXiv 2306.14316), Algorithm 2, with a block of 32 x 32 threads. Mended: its input index (line 10) takes the
-input's coordinates where the tensor's are meant, its filter has to be reordered to match, and M / 32 and N / 32 need
-ceilings and guards. The document's mapping has neighbouring threads make neighbouring filters of one pixel, whose stores lie
-P * Q elements apart; ``mapping`` has both.
+Source: im2win (arXiv 2306.14316), Algorithm 2, with a block of 32 x 32 threads. Mended: its input index (line 10)
+takes the input's coordinates where the tensor's are meant, its filter has to be reordered to match, and M / 32 and N
+/ 32 need ceilings and guards. The document's mapping has neighbouring threads make neighbouring filters of one pixel,
+whose stores lie P * Q elements apart; ``mapping`` has both.
 """
 
 from __future__ import annotations
@@ -92,16 +92,17 @@ def space(spec: KernelSpec) -> Iterable[Im2winBasicOptions]:
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """Per tap and thread a load of the window, one of the filter, and an FMA; the loads of a warp that are not of one run
-    (windows WINDOW_STEP apart; in the document's mapping filters a whole filter apart) issue once for each line of 128
-    bytes that they touch."""
+    """Per tap and thread a load of the window, one of the filter, and an FMA; the loads of a warp that are not of one
+    run (windows WINDOW_STEP apart; in the document's mapping filters a whole filter apart) issue once for each line
+    of 128 bytes that they touch."""
     spec, tensor = plan.spec, plan.numbers.tensor
-    in_a_line = 128 // spec.dtype.itemsize
-    apart = tensor.window_step if plan.options.mapping is Mapping.COALESCED else shape.reduction
+    in_a_line, pixels = 128 // spec.dtype.itemsize, -(-shape.p * shape.q // SIDE)
+    if plan.options.mapping is Mapping.COALESCED:
+        apart, warps = tensor.window_step, shape.n * shape.k * pixels
+    else:
+        apart, warps = shape.reduction, shape.n * spec.groups * plan.numbers.k_tiles * SIDE * pixels
     lines = min(SIDE, max(1.0, SIDE * apart / in_a_line))       # the other operand is one word for all lanes
     widen = 2 if spec.dtype.itemsize == 2 else 0
-    pixels = -(-shape.p * shape.q // SIDE) * SIDE
-    warps = shape.n * pixels * spec.groups * plan.numbers.k_tiles      # of SIDE x SIDE threads on SIDE x SIDE outputs
     product = warps * (30 + shape.reduction * (2 + lines + widen))
     return im2win_tensor.transform_instructions(spec, shape) + product
 

@@ -1,18 +1,18 @@
 """The im2win tensor: for every row of outputs the input rows that its windows touch, stored column by column.
 
-    T[n][c][p][column * R + u] = x[n][c][p * stride_h + u * dilation_h - pad_top][column - pad_left], 0 outside the image
+    T[n][c][p][column * R + u] = x[n][c][p * stride_h + u * dilation_h - pad_top][column - pad_left]
 
-for column = 0 .. (Q - 1) * stride_w + (S - 1) * dilation_w. The windows of one row of outputs lie in one row of T: that of
-output q begins at q * window_step, and its tap (u, v) lies v * tap_step + u further on, so that without dilation a window
-is one contiguous run of R * S elements, which neighbouring windows share where they overlap. Padding is stored, so that who
-reads T has no guards for it.
+(0 outside the image) for column = 0 .. (Q - 1) * stride_w + (S - 1) * dilation_w. The windows of one row of outputs
+lie in one row of T: that of output q begins at q * window_step, and its tap (u, v) lies v * tap_step + u further on,
+so that without dilation a window is one contiguous run of R * S elements, which neighbouring windows share where they
+overlap. Padding is stored, so that who reads T has no guards for it.
 
 Source: im2win (arXiv 2306.14316), Eq. 2, whose column index is tied to nothing and whose stride is missing; padding,
-dilation and the columns that no window touches are ours. The filter has to be reordered to match, which the paper leaves
-unsaid: F'[k][c][v * R + u] = F[k][c][u][v] (``im2win_filter``).
+dilation and the columns that no window touches are ours. The filter has to be reordered to match, which the paper
+leaves unsaid: F'[k][c][v * R + u] = F[k][c][u][v] (``im2win_filter``).
 
-A kernel of an im2win algorithm takes from here its constants, the transform's entry (``fragments/im2win_transform``), the
-argument, workspace and launch of its program, and the estimate of the transform's part.
+A kernel of an im2win algorithm takes from here its constants, the transform's entry (``fragments/im2win_transform``),
+the argument, workspace and launch of its program, and the estimate of the transform's part.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .base import layer_arguments
 ENTRY, FILTER_ENTRY = "im2win_transform", "im2win_filter"
 TENSOR, FILTER = "windows", "filter"      # the program's names for T and for F'
 THREADS_X, THREADS_Y = 32, 8              # elements of a row of T; rows
-PLANES = 8          # planes (image, channel) for which a thread uses its place in the row: its index arithmetic is shared
+PLANES = 8          # planes (image, channel) that share a thread's place in the row, and its index arithmetic
 FILTER_THREADS = 256
 MOST_FILTER_BLOCKS = 1024
 
@@ -88,7 +88,8 @@ def workspace(spec: KernelSpec, *, first_step: int = 0, last_step: int = 1) -> W
 
 
 def launch(spec: KernelSpec) -> Launch:
-    """The transform: threads along a row of T (stores are coalesced), rows, and planes of which each block has PLANES."""
+    """The transform: threads along a row of T (stores are coalesced), rows, and planes of which each block has
+    PLANES."""
     tensor = numbers(spec)
     return Launch(entry=ENTRY, block=(tensor.threads_x, tensor.threads_y, 1), grid=(
         Blocks(of=Dimension.Q, each=tensor.row_each, add=tensor.row_add + tensor.threads_x - 1, per=tensor.threads_x),
@@ -102,8 +103,8 @@ def preparation(spec: KernelSpec) -> Preparation:
     elements = spec.k * spec.channels * spec.r * spec.s
     one = Blocks()
     grid = (Blocks(times=-(-elements // FILTER_THREADS), limit=MOST_FILTER_BLOCKS), one, one)
-    return Preparation(steps=(Launch(entry=FILTER_ENTRY, grid=grid, block=(FILTER_THREADS, 1, 1), arguments=("w", FILTER)),),
-                       buffer=Workspace(name=FILTER, bytes_each=spec.dtype.itemsize * elements))
+    launch = Launch(entry=FILTER_ENTRY, grid=grid, block=(FILTER_THREADS, 1, 1), arguments=("w", FILTER))
+    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=spec.dtype.itemsize * elements))
 
 
 def notes(spec: KernelSpec) -> tuple[str, ...]:
@@ -113,8 +114,8 @@ def notes(spec: KernelSpec) -> tuple[str, ...]:
         said.append(f"R = {spec.r} <= stride {spec.stride[0]}: no two rows of windows share an input row, so that the "
                     "transform only copies the input")
     if spec.s <= spec.stride[1]:
-        said.append(f"S = {spec.s} <= stride {spec.stride[1]}: neighbouring windows share no column, so that the windows "
-                    "are no smaller than the columns of im2col")
+        said.append(f"S = {spec.s} <= stride {spec.stride[1]}: neighbouring windows share no column, and are no "
+                    "smaller than the columns of im2col")
     return tuple(said)
 
 

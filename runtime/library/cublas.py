@@ -1,8 +1,9 @@
-"""The matrix products of im2col on a GPU, by cuBLAS through nvmath-python's bindings, on the stream of the launches around them.
+"""The matrix products of im2col on a GPU, by cuBLAS through nvmath-python's bindings, on the stream of the launches
+around them.
 
-Rows are C's and cuBLAS counts columns first, so y = w * columns is asked for as its transpose: columns' * w'. Arithmetic is
-float32 throughout (CUBLAS_DEFAULT_MATH: no TF32). cuBLAS works in the scratch memory that the plan gives it, so that its
-workspace is counted in the plan's and ordered by the stream like every other.
+Rows are C's and cuBLAS counts columns first, so y = w * columns is asked for as its transpose: columns' * w'.
+Arithmetic is float32 throughout (CUBLAS_DEFAULT_MATH: no TF32). cuBLAS works in the scratch memory that the plan
+gives it, so that its workspace is counted in the plan's and ordered by the stream like every other.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def _products(executor: Any, shape: ConvShape, images: int, w: int, columns: int
 
 @contextlib.contextmanager
 def _handle() -> Iterator[int]:
-    """A handle of the current context that no other thread works with meanwhile; made where there is none to spare, and kept."""
+    """A handle of the current context that no other thread works with meanwhile; made where there is none to spare,
+    and kept."""
     from warpconv.runtime.cuda import contexts
     key = contexts.context_key()
     with _lock:

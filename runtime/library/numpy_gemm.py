@@ -1,4 +1,5 @@
-"""The matrix products of im2col on the CPU device, by NumPy: the one part of a program that is not the emitted text there."""
+"""The matrix products of im2col on the CPU device, by NumPy: the one part of a program that is not the emitted text
+there."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from warpconv.codegen.shape import ConvShape
 
 
 def gemm_batch(executor: Any, shape: ConvShape, operands: Sequence[Any]) -> None:
-    """y[n] = w * columns[n] for every image and group; ``operands``: w, columns, y, scratch (which NumPy does not need)."""
+    """y[n] = w * columns[n] for every image and group; ``operands``: w, columns, y, scratch (which NumPy does not
+    need)."""
     w, columns, y, _ = operands
     _product(w, columns, y.reshape(shape.n, -1), shape)
     executor.wrote(y)

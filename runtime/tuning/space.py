@@ -62,8 +62,8 @@ class Space:
 
     def configurations(self, algorithms: Sequence[str] = (), sets: Mapping[str, str] | None = None
                        ) -> tuple[Configuration, ...]:
-        """Those of the algorithms (all that select() may take, where none is named), each once, every algorithm's default before its others, the algorithms in the
-        order of the rule.
+        """Those of the algorithms (all that select() may take, where none is named), each once, every algorithm's
+        default before its others, the algorithms in the order of the rule.
 
         ``sets``: plan value -> list, such as ``7,14,28`` or ``1..8``; then all their combinations over the defaults, of
         the algorithms that have them. Raises ArgumentError for unknown algorithms, names and values.

@@ -26,8 +26,8 @@ def im2win_basic_variants() -> Iterable[Row]:
     for i, mapping in enumerate(IM2WIN_BASIC_AXES["mapping"]):
         for j, dtype in enumerate(DTYPES):
             yield dict(filter=((3, 4), (9, 8))[i], channels=((4, 66, 2), (3, 4, 1), (2, 35, 1))[j],
-                       padding=PADDINGS[(i + j) % 5], epilogue=EPILOGUES[(2 * i + j) % 5], stride=((1, 2), 1, (2, 1))[j],
-                       dilation=(1, 2)[i], dtype=dtype, mapping=mapping)
+                       padding=PADDINGS[(i + j) % 5], epilogue=EPILOGUES[(2 * i + j) % 5],
+                       stride=((1, 2), 1, (2, 1))[j], dilation=(1, 2)[i], dtype=dtype, mapping=mapping)
 
 
 ROWS = Rows(IM2WIN_BASIC_AXES, im2win_basic_values, im2win_basic_draw, variants=im2win_basic_variants)

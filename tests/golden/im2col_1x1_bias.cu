@@ -8,7 +8,7 @@
 // plan   no lowering, the input is the matrix; one matrix product by cuBLAS (NumPy on the CPU device)
 // cost   warp of the columns: 0 warp loads, 0 shuffles, 0 FMA a lane, about 40 registers (direct: 1 loads)
 // note   workspace: 32 MiB for cuBLAS
-// note   the product needs the cublas extra on a GPU; on the CPU device NumPy makes it, and no part of that is counted
+// note   the product needs the cublas extra on a GPU; on the CPU device NumPy makes it, uncounted
 //
 // What surrounds the matrix product y[n] = w * columns[n], which is a library's and no part of this text.
 using index_t = int;                            // element offsets: of tensors below 2^31 elements

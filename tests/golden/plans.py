@@ -147,16 +147,17 @@ def plans() -> dict[str, KernelPlan]:
         "toeplitz_nhwc_3x7_dense_bfloat16": _toeplitz_nhwc(
             ConvShape(n=8, c=24, h=14, w=14, k=24, groups=24, r=3, s=7, padding=(1, 3), dtype="bfloat16", layout="NHWC"), RELU,
             pairs=1, chunks=2, columns=16, across=2, turn=2, weights="shared", matrix="dense"),
-        "im2col_3x3_image_padded_bias_relu": _lowered("im2col", ConvShape(n=2, c=3, h=28, w=28, k=8, r=3, s=3, padding=1), BIAS, RELU,
-                                                      batch="image"),
+        "im2col_3x3_image_padded_bias_relu": _lowered(
+            "im2col", ConvShape(n=2, c=3, h=28, w=28, k=8, r=3, s=3, padding=1), BIAS, RELU, batch="image"),
         "im2col_5x17_whole_stride_dilation": _lowered(
-            "im2col", ConvShape(n=2, c=4, h=40, w=60, k=8, r=5, s=17, stride=(2, 1), dilation=(1, 2), groups=2), batch="whole"),
+            "im2col", ConvShape(n=2, c=4, h=40, w=60, k=8, r=5, s=17, stride=(2, 1), dilation=(1, 2), groups=2),
+            batch="whole"),
         "im2col_1x1_bias": _lowered("im2col", ConvShape(n=2, c=16, h=28, w=28, k=32, r=1, s=1), BIAS, batch="whole"),
         "im2win_basic_3x3_padded_stride_dilation": _lowered(
-            "im2win_basic", ConvShape(n=2, c=8, h=28, w=28, k=48, r=3, s=3, stride=(2, 1), padding=1, dilation=(1, 2), groups=2),
-            BIAS, RELU, mapping="coalesced"),
-        "im2win_basic_5x5_document_float16": _lowered("im2win_basic", ConvShape(c=3, h=28, w=28, k=8, r=5, s=5, dtype="float16"),
-                                                      mapping="document"),
+            "im2win_basic", ConvShape(n=2, c=8, h=28, w=28, k=48, r=3, s=3, stride=(2, 1), padding=1, dilation=(1, 2),
+                                      groups=2), BIAS, RELU, mapping="coalesced"),
+        "im2win_basic_5x5_document_float16": _lowered(
+            "im2win_basic", ConvShape(c=3, h=28, w=28, k=8, r=5, s=5, dtype="float16"), mapping="document"),
         "naive_5x5": _slides("naive", _plane(5)),
         "naive_31x3_stride_float16": _slides("naive", ConvShape(c=2, h=64, w=64, k=2, r=31, s=9, stride=(1, 2),
                                                                 dtype="float16"), RELU, tile=16),

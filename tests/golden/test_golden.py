@@ -80,7 +80,8 @@ def test_nothing_is_included_and_every_shuffle_has_a_mask(texts):
 
 def test_the_entries_of_a_text_are_those_that_its_program_launches(texts):
     for name, plan in _plans().items():
-        found = re.findall(r'^extern "C" __global__ void(?: __launch_bounds__\([^\n]*\))?\s+(\w+)\(', texts[name], re.MULTILINE)
+        found = re.findall(r'^extern "C" __global__ void(?: __launch_bounds__\([^\n]*\))?\s+(\w+)\(', texts[name],
+                           re.MULTILINE)
         assert sorted(found) == sorted(plan.program.entries), name
 
 

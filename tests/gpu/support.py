@@ -30,8 +30,8 @@ def arch() -> str:
 
 
 def build_ahead(cases: list[Case], shapes: Mapping[Case, tuple[ConvShape, ...]] | None = None) -> None:
-    """Compile side by side what the cases' sizes (their own, or ``shapes``) need; a hit in the disk cache is all that the
-    tests then meet."""
+    """Compile side by side what the cases' sizes (their own, or ``shapes``) need; a hit in the disk cache is all that
+    the tests then meet."""
     plans = [plan for case in cases
              for plan, _ in case.plans(shapes[case] if shapes else case.sizes(), arch())]
     checks.compile_ahead(build, plans, COMPILERS)
@@ -59,8 +59,8 @@ def needs_cublas() -> None:
 
 
 def kernel_of(plan: KernelPlan, shape: ConvShape | None = None) -> Kernel:
-    """A plan's kernel; ``shape`` is one that it serves, where it does not serve every size. Skips the test where the plan
-    needs a library that is not installed."""
+    """A plan's kernel; ``shape`` is one that it serves, where it does not serve every size. Skips the test where the
+    plan needs a library that is not installed."""
     if plan.program.library_calls:
         needs_cublas()
     return specialize(shape or plan.spec.example_shape(), device="cuda", plan=plan)

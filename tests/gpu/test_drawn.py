@@ -40,5 +40,6 @@ def test_values(part, record_property):
         done += checks.check_case(case, shapes, support.kernel_of, arch=support.arch(), seed=done)
     record_property("drawn", done)
     kinds = Counter(case.algorithm for case, _ in layers)
-    print(f"seed {settings.seed}, part {part}: {len(layers)} kernels {dict(kinds)}, {done} layers; left out: {support.no_cublas()}")
+    print(f"seed {settings.seed}, part {part}: {len(layers)} kernels {dict(kinds)}, {done} layers; "
+          f"left out: {support.no_cublas()}")
     assert done >= 0.9 * min(SIZES_EACH * len(layers), settings.drawn_on_gpu())

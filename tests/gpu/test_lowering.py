@@ -1,4 +1,5 @@
-"""im2col and im2win_basic on a GPU: cuBLAS on the stream, in graphs, in threads and in other contexts; memory as planned."""
+"""im2col and im2win_basic on a GPU: cuBLAS on the stream, in graphs, in threads and in other contexts; memory as
+planned."""
 
 from __future__ import annotations
 
@@ -76,11 +77,12 @@ def test_planned_bytes_are_those_that_the_pool_lends(monkeypatch, torch, algorit
 
 @pytest.mark.parametrize("algorithm, values", FORMS, ids=ids)
 def test_a_graph_replays_it_with_new_contents(torch, algorithm, values):
-    kernel = warpconv.specialize(SHAPE, device="cuda", algorithm=algorithm, settings=values, bias=True, activation="relu")
+    kernel = warpconv.specialize(SHAPE, device="cuda", algorithm=algorithm, settings=values, epilogue=STEPS)
     layers = [support.Layer(SHAPE, seed=seed, epilogue=STEPS) for seed in range(2)]
     w, bias = layers[0].w, torch.tensor(layers[0].bias, device="cuda")
     x, y = torch.empty(SHAPE.input_shape, device="cuda"), torch.empty(SHAPE.output_shape, device="cuda")
-    weight = kernel.prepare(torch.tensor(w, device="cuda")) if algorithm == "im2win_basic" else torch.tensor(w, device="cuda")
+    weight = torch.tensor(w, device="cuda")
+    weight = kernel.prepare(weight) if algorithm == "im2win_basic" else weight
     kernel(x, weight, bias, out=y)
     with warpconv.graph() as graph:
         kernel(x, weight, bias, out=y)
@@ -132,9 +134,30 @@ def test_streams_of_several_threads(torch):
     assert not failures, failures[0]
 
 
+@pytest.mark.parametrize("algorithm, values", FORMS[1:3], ids=ids[1:3])
+def test_a_second_context(algorithm, values):
+    """Handles, workspaces and prepared filters belong to the context that is current."""
+    layer = support.Layer(SHAPE, seed=6)
+    kernel = warpconv.specialize(SHAPE, device="cuda", algorithm=algorithm, settings=values)
+    layer.check(kernel(layer.x, layer.w), "primary")
+    for _ in range(2):                       # the second one may get the first one's address
+        context = support.contexts.driver().Device(0).make_context()
+        try:
+            from pycuda import gpuarray
+            x, w = gpuarray.to_gpu(layer.x), gpuarray.to_gpu(layer.w)
+            for _ in range(2):
+                layer.check(kernel(x, w), "second context")
+            del x, w
+        finally:
+            context.synchronize()
+            context.pop()
+            context.detach()
+        layer.check(kernel(layer.x, layer.w), "primary again")
+
+
 def test_no_tf32(torch, monkeypatch):
-    """Products of 24-bit numbers whose sums are exact in float32, and wrong by far in TF32's 11 bits, also where PyTorch may
-    use it."""
+    """Products of 24-bit numbers whose sums are exact in float32, and wrong by far in TF32's 11 bits, also where
+    PyTorch may use it."""
     monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
     shape = ConvShape(n=4, c=64, h=20, w=20, k=64, r=1, s=1)
     x = np.zeros(shape.input_shape, np.float32)
@@ -151,7 +174,8 @@ def test_columns_of_more_than_2_31_elements(torch):
     generator = torch.Generator(device="cuda").manual_seed(settings.seed)
     x = torch.empty(shape.input_shape, device="cuda").uniform_(-1, 1, generator=generator)
     w = settings.generator(4).standard_normal(shape.weight_shape).astype(np.float32)
-    wanted = support.to_host(warpconv.specialize(shape, device="cuda", algorithm="direct")(x, torch.tensor(w, device="cuda")))
+    direct = warpconv.specialize(shape, device="cuda", algorithm="direct")
+    wanted = support.to_host(direct(x, torch.tensor(w, device="cuda")))
     tall = replace(shape, n=1, h=5, w=shape.w, padding=((0, 0), (2, 2)))
     for algorithm, values in FORMS[:2] + FORMS[3:]:
         out = torch.full(shape.output_shape, float("nan"), device="cuda")
@@ -161,5 +185,6 @@ def test_columns_of_more_than_2_31_elements(torch):
         assert np.abs(got - wanted).max() < 1e-3
         for image, row in ((0, 2), (1, 700), (2, 1400), (2, 1497)):
             window = support.to_host(x[image:image + 1, :, row - 2:row + 3].contiguous())
-            reference.expected(window, w, tall).check(np.ascontiguousarray(got[image:image + 1, :, row:row + 1]), algorithm)
+            strip = np.ascontiguousarray(got[image:image + 1, :, row:row + 1])
+            reference.expected(window, w, tall).check(strip, algorithm)
         del out

@@ -1,17 +1,21 @@
-"""im2win_basic and im2col: sizes against the document's table, plans and refusals, limits on workspace, both libraries."""
+"""im2win_basic and im2col: sizes against the document's table, plans and refusals, limits on workspace, both
+libraries."""
 
 from __future__ import annotations
 
 import ctypes
+import json
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import warpconv
 from tests import checks, reference, settings
+from warpconv.cli import cli
 from warpconv.codegen.algorithms import im2col, im2win_tensor
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, UnsupportedSpec
 from warpconv.codegen.plan import LibraryCall, Repeat
@@ -22,7 +26,7 @@ from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime import conv, env, steps
 from warpconv.runtime.cpu import Mode, backend
 from warpconv.runtime.cuda.backend import CudaBackend
-from warpconv.runtime.layers import read_layers
+from warpconv.runtime.layers import NamedLayer, read_layers
 from warpconv.runtime.library import cublas, numpy_gemm
 from warpconv.runtime.measure import measure, reduced
 
@@ -63,12 +67,12 @@ def test_the_twelve_layers_take_what_the_document_says(name):
         assert mib == pytest.approx(wanted, abs=0.051 if batched == "whole" else 0.0051)
 
 
-def test_the_documents_example_of_one_window():
-    """Figure 1: 36 elements of the im2win tensor where im2col has 48 (a 3x3 window over 4 x 4... of one channel)."""
-    shape = ConvShape(c=1, h=4, w=6, k=1, r=3, s=3)
+def test_the_documents_example():
+    """36 elements of the im2win tensor where im2col has 48: 2x2 filters over three channels of 3 x 3."""
+    shape = ConvShape(c=3, h=3, w=3, k=1, r=2, s=2)
     spec = KernelSpec.of(shape, algorithm="im2win_basic", arch=plan_layer(shape).spec.arch)
-    assert im2win_tensor.numbers(spec).elements(shape) == 2 * 3 * 6 == 36
-    assert im2col._columns(spec, im2col.Batch.IMAGE).bytes_of(shape) == 4 * 9 * 8
+    assert im2win_tensor.numbers(spec).elements(shape) == 36
+    assert im2col._columns(spec, im2col.Batch.IMAGE).bytes_of(shape) == 4 * 48
 
 
 def test_the_tensor_in_numbers_is_where_the_windows_lie():
@@ -85,7 +89,8 @@ def test_the_tensor_in_numbers_is_where_the_windows_lie():
             assert window.shape[-1] == numbers.window
             for u in range(3):
                 for v in range(2):
-                    assert np.array_equal(window[:, :, v * numbers.tap_step + u], padded[:, :, 2 * p + 2 * u, 3 * q + 3 * v])
+                    tap = window[:, :, v * numbers.tap_step + u]
+                    assert np.array_equal(tap, padded[:, :, 2 * p + 2 * u, 3 * q + 3 * v])
 
 
 def test_a_row_of_the_tensor_stays_in_an_int():
@@ -243,6 +248,41 @@ class Pool:
         assert self.alive.pop(workspace.name) == memory.nbytes
 
 
+@pytest.mark.parametrize("words, message", [
+    (["explain", "--workspace-limit", "1M"], "is over the limit of 1048576 bytes"),
+    (["emit", "--algorithm", "im2win_basic", "--workspace-limit", "100"], "is over the limit of 100 bytes"),
+    (["emit", "--workspace-limit", "1T"], "--workspace-limit"), (["emit", "--workspace-limit", "-1"], "--workspace-limit"),
+    (["tune", "--workspace-limit", "1M"], "every configuration is measured")])
+def test_the_limit_on_the_command_line(words, message):
+    layer = ["--input", "8,64,56,56", "--filter", "64,3,3"]
+    made = CliRunner().invoke(cli, [words[0], *layer, *words[1:]])
+    assert message in " ".join(made.output.split()) and (made.exit_code == 0) == (words[0] == "explain")
+    assert "Traceback" not in made.output
+
+
+def test_the_environment_limits_the_command_line_and_layers_of_files(monkeypatch):
+    layer = ["--input", "8,64,56,56", "--filter", "64,3,3", "--algorithm", "im2win_basic", "--json"]
+    monkeypatch.setenv("WARPCONV_WORKSPACE_LIMIT", "64K")
+    assert "over the limit of 65536 bytes" in CliRunner().invoke(cli, ["explain", *layer[:-3], "--json"]).output
+    named = NamedLayer(name="conv9", shape=TWELVE["conv9"], algorithm="im2win_basic")
+    with pytest.raises(UnsupportedSpec, match="over the limit of 65536"):
+        named.plan("sm_90")
+    monkeypatch.setenv("WARPCONV_WORKSPACE_LIMIT", "2G")
+    record = json.loads(CliRunner().invoke(cli, ["inspect", *layer, "--no-source", "--no-measure"]).output)
+    plan = named.plan("sm_90")
+    assert record["workspace_bytes"] == plan.program.workspace_bytes(replace(TWELVE["conv9"], n=8)) > 0
+
+
+@needs_cpu
+def test_inspect_says_what_the_library_does():
+    layer = ["--input", "1,2,9,9", "--filter", "2,3,3", "--algorithm", "im2col", "--no-source"]
+    text = CliRunner().invoke(cli, ["inspect", *layer]).output
+    assert "gemm_batch(w, columns, y, scratch): cuBLAS on a GPU, NumPy on the CPU device" in text
+    record = json.loads(CliRunner().invoke(cli, ["inspect", *layer, "--json"]).output)
+    assert record["library"] == ["library gemm_batch(w, columns, y, scratch)"]
+    assert record["measured"]["worst_ratio"] < 1
+
+
 # ---- counts
 
 @needs_cpu
@@ -297,8 +337,8 @@ class HostCublas:
         assert self.calls[-1][0] == "stream", "a stream that is set later forgets the workspace"
         self.calls.append(("workspace", pointer, nbytes))
 
-    def sgemm_strided_batched_64(self, handle, trans_a, trans_b, m, n, k, alpha, a, lda, step_a, b, ldb, step_b, beta, c, ldc,
-                                 step_c, count) -> None:
+    def sgemm_strided_batched_64(self, handle, trans_a, trans_b, m, n, k, alpha, a, lda, step_a, b, ldb, step_b, beta,
+                                 c, ldc, step_c, count) -> None:
         assert (trans_a, trans_b) == (0, 0)
         one, zero = (ctypes.c_float.from_address(at).value for at in (alpha, beta))
         assert (one, zero) == (1.0, 0.0)

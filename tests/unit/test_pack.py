@@ -417,3 +417,19 @@ def test_conv2d_on_the_cpu_from_a_pack(tmp_path, compiler, monkeypatch):
     expected(x, w, SHAPE).check(conv.conv2d(x, w, device="cpu"))
     assert str(conv.specialize(SHAPE, device="cpu").spec.arch) == "sm_90"
     assert str(conv.specialize(SHAPE, device="cpu", arch="sm_80").spec.arch) == "sm_80"
+
+
+@needs_cxx
+def test_a_kernel_that_leans_on_a_library_is_served_to_those_who_name_it(tmp_path, compiler):
+    matrix = ConvShape(n=2, c=8, h=9, w=9, k=4, r=1, s=1)       # whose text has no entry at all
+    build_pack([NamedLayer(name="lowered", shape=SHAPE, algorithm="im2col"),
+                NamedLayer(name="matrix", shape=matrix, algorithm="im2col")], tmp_path / "pack", ["sm_90"])
+    pack = open_pack(tmp_path / "pack")
+    for shape in (SHAPE, matrix):
+        x, w, _ = operands(shape, np.random.default_rng(8))
+        kernel = pack.specialize(shape, device="cpu", algorithm="im2col")
+        expected(x, w, shape).check(kernel(x, w))
+        assert pack.find(shape, device=None) is None
+        needed = kernel.workspace_bytes(shape)
+        assert pack.find(shape, device=None, algorithm="im2col", workspace_limit=needed) is kernel
+        assert pack.find(shape, device=None, algorithm="im2col", workspace_limit=needed - 1) is None
