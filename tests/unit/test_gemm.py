@@ -21,6 +21,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime import compilers, sass
 from warpconv.runtime.build import build
+from warpconv.runtime.cpu import Mode
 from warpconv.runtime.measure import measure
 
 BOTH = ("implicit_gemm", "im2win")
@@ -168,6 +169,16 @@ def test_infinities_stay_where_they_are(algorithm):
     touched = np.zeros((9, 9), bool)
     touched[:2, :2] = True
     assert np.isfinite(y[0, :, ~touched]).all() and np.isinf(y[0, :, touched]).all()
+
+
+@on_cpu_device
+@pytest.mark.parametrize("algorithm, order", [("implicit_gemm", "taps"), ("implicit_gemm", "table"), ("im2win", "window")])
+def test_offsets_of_64_bits(algorithm, order):
+    """A plan for a batch whose elements an int does not count, executed on a few images."""
+    made = planned(small(n=10**6, c=8, padding=1), algorithm, order=order)
+    assert made.spec.index_bits == 64 and "using index_t = long long" in render(made).text
+    shape = small(n=2, c=8, padding=1)
+    checks.check_kernel(checks.cpu_kernel(made, Mode.CHECK), shape)
 
 
 @on_cpu_device
