@@ -27,6 +27,7 @@ DEPTHS = (16, 8)
 DEEP_GAIN = 0.97            # what a product costs 16 a tile, against 8
 SPLITS = (1, 2, 4)
 SECTOR = 8                  # floats that are read from memory together
+ASSUMED_BATCH = 64          # so that the batch never changes the choice
 MOST_IDLE = 4.0             # a layer that leaves more of the GPU idle waits for other things
 
 
@@ -69,13 +70,13 @@ def space(spec: KernelSpec, *, by_columns: bool) -> Iterable[dict[str, Any]]:
 
 def instructions(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape) -> float:
     """Warp instructions of the product for a layer: per tile of products the FMAs, the loads of their factors, the
-    copies and some twenty more; per output its store. More where the last blocks leave multiprocessors idle."""
+    copies and some twenty more; per output its store. More where the last blocks of a batch leave the GPU idle."""
     blocks = -(-shape.n * shape.p * shape.q // options.block_n) * gemm.m_tiles * spec.groups * options.splits
     outputs = options.thread_m * options.thread_n
     copy = 6 if gemm.guard_taps and gemm.table else 3
     tile = options.block_k * (outputs + gemm.fragments) + copy * gemm.rows + 2 * gemm.a_rounds + 20
     block = gemm.threads // 32 * (gemm.k_tiles / options.splits * tile + 150 + 3 * outputs)
-    each = blocks / MULTIPROCESSORS
+    each = blocks / shape.n * ASSUMED_BATCH / MULTIPROCESSORS
     idle = min(MOST_IDLE, math.ceil(each) / each)
     added = shape.n * shape.k * shape.p * shape.q / 32 * (3 + 2 * options.splits) if options.splits > 1 else 0.0
     return blocks * block * idle + added

@@ -193,15 +193,18 @@ def test_an_older_architecture_copies_through_registers(algorithm):
 
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
 def test_defaults_do_not_spill():
-    def report(item: tuple[str, int, str]) -> str | None:
-        algorithm, number, arch = item
-        made = planned(layer(number), algorithm, arch)
+    def report(item: tuple[str, ConvShape, str]) -> str | None:
+        algorithm, shape, arch = item
+        made = planned(shape, algorithm, arch)
         entries = compilers.compile_source(render(made).text, arch=arch, kind=compilers.CompilerKind.NVRTC).entries
         spilled = [e for e in entries if e.spill_stores or e.spill_loads or e.stack_bytes]
         return f"{made.spec}, {spilled}: {made.settings()}" if spilled else None
 
-    items = [(algorithm, number, arch) for algorithm in BOTH for i, number in enumerate((1, 3, 4, 5, 7, 8, 12))
-             for arch in (("sm_80", "sm_90", "sm_100") if settings.whole else (("sm_80", "sm_90", "sm_100")[i % 3],))]
+    shapes = [layer(number) for number in (1, 3, 4, 5, 7, 8, 12)]
+    shapes += [ConvShape(n=8, c=c, h=56, w=56, k=k, r=3, s=3, padding=1) for c, k in ((64, 32), (60, 16), (3, 200))]
+    archs = ("sm_80", "sm_90", "sm_100")
+    items = [(algorithm, shape, arch) for algorithm in BOTH for i, shape in enumerate(shapes)
+             for arch in (archs if settings.whole else (archs[i % 3],))]
     with ThreadPoolExecutor(2) as pool:
         wrong = [text for text in pool.map(report, items) if text]
     assert not wrong, "\n".join(wrong)
