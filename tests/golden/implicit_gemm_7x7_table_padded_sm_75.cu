@@ -68,7 +68,8 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const unsigned row = source.h + (tap[i] >> 16), column = source.w + (tap[i] & 0xffff);
-        copy_or_zero_4(to + i * PIXEL_ROW, source.window + offset[i], row < (unsigned)source.H && column < (unsigned)source.W && i < source.left);
+        const bool inside = row < (unsigned)source.H && column < (unsigned)source.W && i < source.left;
+        copy_or_zero_4(to + i * PIXEL_ROW, source.window + offset[i], inside);
     }
     source.offsets += BLOCK_K;
     source.left -= BLOCK_K;
