@@ -1,13 +1,13 @@
-"""The matrix product that ``implicit_gemm`` and ``im2win`` share: tiles in shared memory, in registers, and their copies.
+"""The matrix product of ``implicit_gemm`` and ``im2win``: tiles in shared memory, in registers, and their copies.
 
     C[m][n] = sum over k of A[m][k] * B[k][n]
 
-m counts the filters of a group, n the pixels of the whole batch (image, output row, output column), k the products of one
-output. A is the filter, put in the order of its tiles once (and filled up with zeros, so that its copies have no guards); B
-is never stored: a thread copies one pixel's products from where they lie in x, or in the im2win tensor.
+m counts the filters of a group, n the pixels of the whole batch (image, output row, output column), k the products of
+one output. A is the filter, put in the order of its tiles once (and filled up with zeros, so that its copies have no
+guards); B is never stored: a thread copies one pixel's products from where they lie in x, or in the im2win tensor.
 
-Source: im2win (arXiv 2306.14316), Algorithm 3, mended: its register tile is thread_m x thread_n, its buffers are toggled,
-every M, N and K is served, and the sums are stored.
+Source: im2win (arXiv 2306.14316), Algorithm 3, mended: its register tile is thread_m x thread_n, its buffers are
+toggled, every M, N and K is served, and the sums are stored.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ ONE_OUTPUT_SIDE = 32        # without a register tile: a block of 32 x 32 thread
 
 
 class Order(enum.Enum):
-    """How k counts, and how it is copied: tap by tap with the channels inside, a pixel a thread; channel by channel with the
-    taps inside, whose places each block lists in shared memory; the same, with neighbouring threads along a window."""
+    """How k counts, and how it is copied: tap by tap with the channels inside, a pixel a thread; channel by channel with
+    the taps inside, whose places each block lists in shared memory; the same, with neighbouring threads along a window.
+    """
 
     TAPS = "taps"
     TABLE = "table"
@@ -110,7 +111,7 @@ class GemmNumbers:
 
 
 def k_order(spec: KernelSpec, block_k: int) -> Order:
-    """Taps first where the channels fill whole tiles, or nearly; else channels first, while the list of places is short."""
+    """Taps first where the channels fill whole tiles, or nearly; else channels first, while their list is short."""
     filling = -spec.channels % block_k / spec.channels
     products = spec.channels * spec.r * spec.s
     return Order.TAPS if filling <= MOST_FILLING or products > TABLE_LIMIT or far_taps(spec) else Order.TABLE
@@ -124,9 +125,8 @@ def far_taps(spec: KernelSpec) -> bool:
 def resolved(spec: KernelSpec, options: Any) -> Any:
     """``options`` with every derived value in its place; without a register tile the block is one of its own."""
     if options.micro_kernel is Switch.OFF and options.thread_m * options.thread_n != 1:
-        options = replace(options, block_m=ONE_OUTPUT_SIDE, block_n=ONE_OUTPUT_SIDE, block_k=ONE_OUTPUT_SIDE, thread_m=1,
-                          thread_n=1, min_blocks=DERIVED, order=k_order(spec, ONE_OUTPUT_SIDE),
-                          splits=min(options.splits, -(-spec.channels * spec.r * spec.s // ONE_OUTPUT_SIDE)))
+        options = replace(options, block_m=ONE_OUTPUT_SIDE, block_n=ONE_OUTPUT_SIDE, block_k=ONE_OUTPUT_SIDE,
+                          thread_m=1, thread_n=1, order=k_order(spec, ONE_OUTPUT_SIDE), min_blocks=DERIVED)
     if options.stages == DERIVED:
         few = spec.channels * spec.r * spec.s < FEW_TILES * options.block_k
         options = replace(options, stages=1 if options.prefetch is Switch.OFF else 3 if few else 2)
@@ -142,7 +142,8 @@ def _threads(options: Any) -> int:
 def _registers(options: Any) -> int:
     held = 2 if options.prefetch is Switch.ON else 1
     windows = options.block_n * WINDOW_PRODUCTS // _threads(options) if options.order is Order.WINDOW else 0
-    return options.thread_m * options.thread_n + held * (options.thread_m + options.thread_n) + 32 + 2 * max(0, windows - 4)
+    factors = held * (options.thread_m + options.thread_n)
+    return options.thread_m * options.thread_n + factors + 32 + 2 * max(0, windows - 4)
 
 
 def refusal(spec: KernelSpec, options: Any) -> str | None:
@@ -172,11 +173,13 @@ def refusal(spec: KernelSpec, options: Any) -> str | None:
         return f"stages = {options.stages} (at most 4)"
     found = _numbers(spec, options)
     if found.table and found.k_products > TABLE_LIMIT:
-        return (f"order = {options.order.value} lists the places of {found.k_products} products (at most {TABLE_LIMIT}); "
-                "order = taps does not")
+        return (f"order = {options.order.value} lists the places of {found.k_products} products (at most "
+                f"{TABLE_LIMIT}); order = taps does not")
     if found.table and far_taps(spec):
-        return f"order = {options.order.value} lists taps up to {FURTHEST_TAP} rows and columns apart; order = taps does not"
-    if options.order is Order.WINDOW and (options.block_k % WINDOW_PRODUCTS or n % WARP or n * WINDOW_PRODUCTS % threads):
+        return (f"order = {options.order.value} lists taps at most {FURTHEST_TAP} rows and columns apart; order = taps "
+                "lists none")
+    shared_out = n % WARP == options.block_k % WINDOW_PRODUCTS == n * WINDOW_PRODUCTS % threads == 0
+    if options.order is Order.WINDOW and not shared_out:
         return (f"order = window copies {WINDOW_PRODUCTS} products of {WARP} pixels at a time, which tiles of "
                 f"{options.block_k} x {n} on {threads} threads are not made of")
     if options.splits > found.k_tiles:
@@ -190,7 +193,7 @@ def refusal(spec: KernelSpec, options: Any) -> str | None:
 
 
 def _lanes(options: Any) -> tuple[int, int]:
-    """Lanes of a warp along filters and along pixels: 4 x 8, as square as a register tile wants them; neighbouring pixels
+    """Lanes of a warp along filters and along pixels: 4 x 8, as square as a register tile wants them; along pixels alone
     where a thread has one output."""
     if options.thread_m * options.thread_n == 1:
         return 1, WARP
@@ -227,10 +230,15 @@ def _numbers(spec: KernelSpec, options: Any, by_columns: bool = False, guard_tap
         stages=options.stages, window_lanes=WINDOW_PRODUCTS,
         pixels=n * WINDOW_PRODUCTS // threads if options.order is Order.WINDOW else 0, pixel_row=pixel_row,
         stage=k * (m + pixel_row), async_copies=spec.arch.major >= 8, registers_ahead=options.prefetch is Switch.ON,
-        guard_filters=spec.filters % m != 0, guard_taps=guard_taps, guard_channels=not table and channels != spec.channels,
-        guard_products=table and products % k != 0, table=table,
+        guard_filters=spec.filters % m != 0, guard_taps=guard_taps,
+        guard_channels=not table and channels != spec.channels, guard_products=table and products % k != 0, table=table,
         shared_bytes=4 * options.stages * k * (m + pixel_row) + listed,
         fragments=(options.thread_m + options.thread_n) // vector, registers=_registers(options))
+
+
+def lighter(options: Any) -> Any | None:
+    """The same without partial sums, or None where there are none."""
+    return replace(options, splits=1, min_blocks=DERIVED) if options.splits > 1 else None
 
 
 # ---- the program's parts
@@ -253,15 +261,16 @@ def preparation(spec: KernelSpec, options: Any, numbers: GemmNumbers) -> Prepara
 def multiply(spec: KernelSpec, options: Any, numbers: GemmNumbers, names: tuple[str, ...]) -> Launch:
     """The product: blocks of one pixel tile stand side by side, so that they find its pixels in the cache."""
     times = numbers.m_tiles * spec.groups * numbers.splits
-    grid = (Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=options.block_n - 1, per=options.block_n, times=times),
-            Blocks(), Blocks())
+    grid = (Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=options.block_n - 1, per=options.block_n,
+                   times=times), Blocks(), Blocks())
     return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1), arguments=names,
                   shared_bytes=numbers.shared_bytes)
 
 
 def add_sums(names: tuple[str, ...]) -> Launch:
     """The second launch of a split reduction: partial sums to outputs."""
-    grid = (Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=SIDE_THREADS - 1, per=SIDE_THREADS), Blocks(), Blocks())
+    pixels = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=SIDE_THREADS - 1, per=SIDE_THREADS)
+    grid = (pixels, Blocks(), Blocks())
     return Launch(entry=SUMS_ENTRY, grid=grid, block=(SIDE_THREADS, 1, 1), arguments=names)
 
 
@@ -277,8 +286,8 @@ def cost(spec: KernelSpec, options: Any, numbers: GemmNumbers) -> Cost:
     products = numbers.k_tiles * options.block_k
     loads = numbers.k_tiles * (numbers.rows + numbers.a_rounds)
     outputs = options.thread_m * options.thread_n
-    return Cost(unit=f"a warp's {numbers.lanes_m * options.thread_m} filters x {numbers.lanes_n * options.thread_n} pixels",
-                warp_loads=loads, shuffles=0, fma=products * outputs, registers=numbers.registers,
+    m, n = numbers.lanes_m * options.thread_m, numbers.lanes_n * options.thread_n
+    return Cost(unit=f"a warp's {m} filters x {n} pixels", warp_loads=loads, shuffles=0, fma=products * outputs, registers=numbers.registers,
                 direct_loads=spec.channels * spec.r * spec.s * outputs)
 
 

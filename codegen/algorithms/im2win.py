@@ -99,4 +99,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 
 ALGORITHM = Algorithm(name="im2win", summary="the input as windows, then a product of matrices with tiles in registers",
                       options=Im2winOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate)
+                      estimate=estimate, lighter=lambda spec, options: gemm_tiles.lighter(options))

@@ -1,8 +1,8 @@
 """``implicit_gemm``: the convolution as a product of matrices whose right one is never stored.
 
-Source: im2win (arXiv 2306.14316), Algorithm 1, in two forms. ``document`` is the algorithm as printed (with its stride and
-its column index mended): a thread for each output, which works out from k where each product lies. ``tiled`` is the same
-product with tiles in shared memory and in registers (gemm_tiles).
+Source: im2win (arXiv 2306.14316), Algorithm 1, in two forms. ``document`` is the algorithm as printed (its stride
+mended): a thread for each output, which works out from k where each product lies. ``tiled`` is the same product with
+tiles in shared memory and in registers (gemm_tiles).
 """
 
 from __future__ import annotations
@@ -94,14 +94,14 @@ def _guard_taps(spec: KernelSpec) -> bool:
 def _document(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
     arguments = layer_arguments(spec)
     numbers = DocumentNumbers(arguments=arguments, guard_taps=_guard_taps(spec))
-    grid = (Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=numbers.threads - 1, per=numbers.threads, times=spec.k),
-            Blocks(), Blocks())
+    grid = (Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=numbers.threads - 1, per=numbers.threads,
+                   times=spec.k), Blocks(), Blocks())
+    launch = Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in arguments))
     reduction = spec.channels * spec.r * spec.s
     options = replace(options, min_blocks=1) if options.min_blocks == DERIVED else options
     return KernelPlan(
         spec=spec, options=options, numbers=numbers, templates=("implicit_gemm_document.cu.jinja",),
-        program=Program(arguments=arguments, steps=(
-            Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in arguments)),)),
+        program=Program(arguments=arguments, steps=(launch,)),
         cost=Cost(unit="32 outputs of a filter", warp_loads=2 * reduction, shuffles=0, fma=reduction,
                   registers=DOCUMENT_REGISTERS, direct_loads=reduction),
         phrase="the document's loops, one output a thread")
@@ -124,9 +124,10 @@ def _tiled(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
                            stored_to="partial_sums + (long long)split * K * pixels" if split else "y")
     program = Program(arguments=arguments, steps=steps, preparation=gemm_tiles.preparation(spec, resolved, gemm),
                       workspaces=(gemm_tiles.sums_workspace(spec, gemm.splits, 0),) if split else ())
-    return KernelPlan(spec=spec, options=resolved, numbers=numbers, templates=("implicit_gemm.cu.jinja",), program=program,
-                      cost=gemm_tiles.cost(spec, resolved, gemm), phrase=gemm_tiles.phrase(resolved, gemm),
-                      notes=gemm_tiles.notes(options, resolved))
+    return KernelPlan(
+        spec=spec, options=resolved, numbers=numbers, templates=("implicit_gemm.cu.jinja",), program=program,
+        cost=gemm_tiles.cost(spec, resolved, gemm), phrase=gemm_tiles.phrase(resolved, gemm),
+        notes=gemm_tiles.notes(options, resolved))
 
 
 def space(spec: KernelSpec) -> Iterable[ImplicitGemmOptions]:
@@ -143,4 +144,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 
 ALGORITHM = Algorithm(name="implicit_gemm", summary="a product of matrices whose right one is gathered as it is needed",
                       options=ImplicitGemmOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate)
+                      estimate=estimate, lighter=lambda spec, options: gemm_tiles.lighter(options))

@@ -53,7 +53,8 @@ def _variants(axes: Mapping[str, tuple], extra: Mapping[str, tuple]) -> Iterable
             if order == "window" and way.get("without") == "micro_kernel":
                 continue            # it is the default's, and becomes another without a tile in registers
             yield {**dict(filter=((3, 3), (2, 3))[i % 2], channels=GEMM_CHANNELS[(2, 3, 4, 1, 5, 7)[i % 6]],
-                          padding=PADDINGS[i % 4], epilogue=EPILOGUES[i % 5], stride=1 + i // 3 % 2, dilation=1 + i // 4 % 2,
+                          padding=PADDINGS[i % 4], epilogue=EPILOGUES[i % 5], stride=1 + i // 3 % 2,
+                          dilation=1 + i // 4 % 2,
                           tile=TILES[1], block_k=8, order=order, splits=1, stages=2, without=""),
                    **{name: values[0] for name, values in extra.items()}, **way}
 

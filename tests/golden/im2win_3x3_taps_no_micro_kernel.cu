@@ -63,8 +63,9 @@ struct Source {
 
 __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 #pragma unroll
-    for (int i = 0; i < ROWS; ++i)
+    for (int i = 0; i < ROWS; ++i) {
         wc_copy_async_4(to + i * PIXEL_ROW, source.from + i * source.plane);
+    }
     // on to further channels, or to the next tap
     source.from += BLOCK_K * source.plane;
     source.channel += BLOCK_K;

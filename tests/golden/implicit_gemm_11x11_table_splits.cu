@@ -66,7 +66,8 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
     }
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
-        wc_copy_async_or_zero_4(true, to + i * PIXEL_ROW, source.window + offset[i], i < source.left);
+        const bool inside = i < source.left;
+        wc_copy_async_or_zero_4(true, to + i * PIXEL_ROW, source.window + offset[i], inside);
     }
     source.offsets += BLOCK_K;
     source.left -= BLOCK_K;

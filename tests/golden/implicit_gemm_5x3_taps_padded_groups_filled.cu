@@ -59,10 +59,18 @@ struct Source {
     bool inside;                    // whether the tap lies in the image
 };
 
+// Whether the tap of the next tile lies in the image.
+__device__ __forceinline__ bool tap_inside(const Source& source) {
+    const unsigned row = source.h + source.outer * DILATION_H, column = source.w + source.inner * DILATION_W;
+    return row < (unsigned)source.H && column < (unsigned)source.W;
+}
+
 __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 #pragma unroll
-    for (int i = 0; i < ROWS; ++i)
-        wc_copy_async_or_zero_4(true, to + i * PIXEL_ROW, source.from + i * source.plane, source.inside && source.channel + source.row + i < C_GROUP);
+    for (int i = 0; i < ROWS; ++i) {
+        const bool inside = source.inside && source.channel + source.row + i < C_GROUP;
+        wc_copy_async_or_zero_4(true, to + i * PIXEL_ROW, source.from + i * source.plane, inside);
+    }
     // on to further channels, or to the next tap
     source.from += BLOCK_K * source.plane;
     source.channel += BLOCK_K;
@@ -73,7 +81,7 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
         source.inner = 0, ++source.outer;
         source.from += source.outer_step - INNER * INNER_STEP;
     }
-    source.inside = (unsigned)(source.h + source.outer * DILATION_H) < (unsigned)source.H && (unsigned)(source.w + source.inner * DILATION_W) < (unsigned)source.W;
+    source.inside = tap_inside(source);
 }
 
 // A tile of filters: it lies in memory as it will in shared memory.
@@ -171,7 +179,7 @@ implicit_gemm_5x3(const float* __restrict__ x, float* __restrict__ filter, const
     source.from = window + (source.channel + first_row) * plane + source.outer * outer_step + source.inner * INNER_STEP;
     source.row = first_row;
     source.h = h, source.w = w, source.H = H, source.W = W;
-    source.inside = (unsigned)(source.h + source.outer * DILATION_H) < (unsigned)source.H && (unsigned)(source.w + source.inner * DILATION_W) < (unsigned)source.W;
+    source.inside = tap_inside(source);
 
     const int pixels_first = wc_settled(BLOCK_K * BLOCK_M + n_warp + n_lane * VECTOR);
     const int four = wc_settled(4 * threadIdx.x);

@@ -68,7 +68,8 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const unsigned row = source.h + (tap[i] >> 16), column = source.w + (tap[i] & 0xffff);
-        copy_or_zero_4(to + i * PIXEL_ROW, source.window + offset[i], row < (unsigned)source.H && column < (unsigned)source.W && i < source.left);
+        const bool inside = row < (unsigned)source.H && column < (unsigned)source.W && i < source.left;
+        copy_or_zero_4(to + i * PIXEL_ROW, source.window + offset[i], inside);
     }
     source.offsets += BLOCK_K;
     source.left -= BLOCK_K;
@@ -188,21 +189,18 @@ implicit_gemm_7x7(const float* __restrict__ x, float* __restrict__ filter, float
             copy_pixel_tile(shared + stage * STAGE + pixel_place, source);
             filters_from += BLOCK_K * BLOCK_M;
         }
-        
     }
 
     int to_multiply = 0, to_fill = (STAGES - 1) * STAGE;        // where these stages begin
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
         // this tile has arrived, and every thread is done with the one whose memory is filled next
-        
         __syncthreads();
         if (tile + STAGES - 1 < tiles) {
             copy_filter_tile(shared + to_fill, filters_from, four);
             copy_pixel_tile(shared + to_fill + pixel_place, source);
             filters_from += BLOCK_K * BLOCK_M;
         }
-        
         multiply_tile(sums, shared + to_multiply + m_thread, shared + to_multiply + pixels_first);
         to_multiply = to_multiply < (STAGES - 1) * STAGE ? to_multiply + STAGE : 0;
         to_fill = to_fill < (STAGES - 1) * STAGE ? to_fill + STAGE : 0;

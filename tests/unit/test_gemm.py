@@ -1,4 +1,4 @@
-"""``implicit_gemm`` and ``im2win``: what their planner decides and refuses, what the CPU device and compilers make of it."""
+"""``implicit_gemm`` and ``im2win``: what is planned and refused, what the CPU device and compilers make of it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime import compilers, sass
 from warpconv.runtime.build import build
+from warpconv.runtime.cpu import Mode
 from warpconv.runtime.measure import measure
 
 BOTH = ("implicit_gemm", "im2win")
@@ -58,11 +59,13 @@ def test_layers_that_are_refused(algorithm, changes, says):
 @pytest.mark.parametrize("values, says", [
     (dict(thread_m=7), "thread tile 7 x 8"), (dict(thread_m=16, thread_n=16, block_n=256), "16 x 16 sums"),
     (dict(block_m=16, block_n=16), "a block of 4 threads"), (dict(block_m=512, block_n=512), "a block of 4096 threads"),
-    (dict(block_m=64, block_n=32), "warps of 32 x 64"), (dict(block_m=32, block_n=256, thread_n=16), "do not share out"),
+    (dict(block_m=64, block_n=32), "warps of 32 x 64"),
+    (dict(block_m=32, block_n=256, thread_n=16), "do not share out"),
     (dict(block_k=1), "do not share out the copies of 1 x 128"), (dict(stages=5), "stages = 5"),
     (dict(stages=1), "prefetch needs a second"), (dict(stages=2, prefetch="off"), "without prefetch there is one"),
     (dict(splits=10), "splits = 10 of 9 tiles"), (dict(min_blocks=99), "min_blocks = 99"),
-    (dict(block_k=64, stages=3), "bytes of shared memory"), (dict(order="window", block_k=4), "tiles of 4 x 128 on 256 threads")])
+    (dict(block_k=64, stages=3), "bytes of shared memory"),
+    (dict(order="window", block_k=4), "tiles of 4 x 128 on 256 threads")])
 def test_plan_values_that_do_not_go_together(values, says):
     with pytest.raises(UnsupportedSpec, match=re.escape(says)):
         planned(small(), "im2win", **{**TILE, **values})
@@ -112,6 +115,20 @@ def test_workspaces_of_a_split_reduction():
     assert windows.program.workspace_bytes(shape) == tensor + made.program.workspace_bytes(shape)
 
 
+def test_a_lighter_plan_has_no_partial_sums():
+    for algorithm in BOTH:
+        split = planned(small(), algorithm, **TILE, splits=2)
+        lighter = ALGORITHMS[algorithm].lighter(split.spec, split.options)
+        assert lighter.splits == 1 and ALGORITHMS[algorithm].lighter(split.spec, lighter) is None
+
+
+def test_taps_too_far_apart_for_a_list():
+    far = small(c=3, h=70000, w=9, r=2, s=1, dilation=(33000, 1))
+    with pytest.raises(UnsupportedSpec, match="lists taps at most 32767"):
+        planned(far, order="table")
+    assert {planned(far, algorithm).options.order.value for algorithm in BOTH} == {"taps"}
+
+
 def test_the_batch_does_not_change_the_plan():
     for algorithm in BOTH:
         for number in range(1, 13):
@@ -121,12 +138,12 @@ def test_the_batch_does_not_change_the_plan():
 # ---- what is executed
 
 @on_cpu_device
-@pytest.mark.parametrize("algorithm, order", [("implicit_gemm", "taps"), ("implicit_gemm", "table"), ("im2win", "window"),
-                                              ("im2win", "table")])
+@pytest.mark.parametrize("algorithm, order", [("implicit_gemm", "taps"), ("implicit_gemm", "table"),
+                                              ("im2win", "window"), ("im2win", "table")])
 @pytest.mark.parametrize("splits", [1, 2])
 def test_loads_and_banks_are_as_planned(algorithm, order, splits):
-    """Copies as the plan counts them; of shared accesses only the copies of filters, 512 bytes a warp, take more than one
-    turn of the banks."""
+    """Copies as the plan counts them; of shared accesses only the copies of filters, 512 bytes a warp, take more than
+    one turn of the banks."""
     shape = small(n=2)
     made = planned(shape, algorithm, **TILE, order=order, splits=splits)
     found = measure(made, shape)
@@ -155,6 +172,16 @@ def test_infinities_stay_where_they_are(algorithm):
 
 
 @on_cpu_device
+@pytest.mark.parametrize("algorithm, order", [("implicit_gemm", "taps"), ("implicit_gemm", "table"), ("im2win", "window")])
+def test_offsets_of_64_bits(algorithm, order):
+    """A plan for a batch whose elements an int does not count, executed on a few images."""
+    made = planned(small(n=10**6, c=8, padding=1), algorithm, order=order)
+    assert made.spec.index_bits == 64 and "using index_t = long long" in render(made).text
+    shape = small(n=2, c=8, padding=1)
+    checks.check_kernel(checks.cpu_kernel(made, Mode.CHECK), shape)
+
+
+@on_cpu_device
 @pytest.mark.parametrize("algorithm", BOTH)
 def test_an_older_architecture_copies_through_registers(algorithm):
     made = planned(small(c=3, k=5, padding=1), algorithm, arch="sm_75")
@@ -166,15 +193,18 @@ def test_an_older_architecture_copies_through_registers(algorithm):
 
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
 def test_defaults_do_not_spill():
-    def report(item: tuple[str, int, str]) -> str | None:
-        algorithm, number, arch = item
-        made = planned(layer(number), algorithm, arch)
+    def report(item: tuple[str, ConvShape, str]) -> str | None:
+        algorithm, shape, arch = item
+        made = planned(shape, algorithm, arch)
         entries = compilers.compile_source(render(made).text, arch=arch, kind=compilers.CompilerKind.NVRTC).entries
         spilled = [e for e in entries if e.spill_stores or e.spill_loads or e.stack_bytes]
         return f"{made.spec}, {spilled}: {made.settings()}" if spilled else None
 
-    items = [(algorithm, number, arch) for algorithm in BOTH for i, number in enumerate((1, 3, 4, 5, 7, 8, 12))
-             for arch in (("sm_80", "sm_90", "sm_100") if settings.whole else (("sm_80", "sm_90", "sm_100")[i % 3],))]
+    shapes = [layer(number) for number in (1, 3, 4, 5, 7, 8, 12)]
+    shapes += [ConvShape(n=8, c=c, h=56, w=56, k=k, r=3, s=3, padding=1) for c, k in ((64, 32), (60, 16), (3, 200))]
+    archs = ("sm_80", "sm_90", "sm_100")
+    items = [(algorithm, shape, arch) for algorithm in BOTH for i, shape in enumerate(shapes)
+             for arch in (archs if settings.whole else (archs[i % 3],))]
     with ThreadPoolExecutor(2) as pool:
         wrong = [text for text in pool.map(report, items) if text]
     assert not wrong, "\n".join(wrong)
@@ -194,7 +224,8 @@ def main_loop(text: str, entry: str) -> list[str]:
 
 @pytest.mark.nvcc
 @pytest.mark.skipif(sass.available() is None, reason=f"no disassembler; {sass.WAYS}")
-@pytest.mark.parametrize("algorithm, number", [("implicit_gemm", 4), ("implicit_gemm", 5), ("implicit_gemm", 8), ("im2win", 8)])
+@pytest.mark.parametrize("algorithm, number", [("implicit_gemm", 4), ("implicit_gemm", 5), ("implicit_gemm", 8),
+                                               ("im2win", 8)])
 def test_most_of_the_inner_loop_multiplies(algorithm, number):
     made = planned(layer(number), algorithm)
     loop = main_loop(sass.disassemble(build(made).compiled.cubin), made.spec.name)
