@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .algorithms import channels, direct, reuse, staged, toeplitz, toeplitz_nhwc, wide
+from .algorithms import channels, direct, patch, reuse, staged, toeplitz, toeplitz_nhwc, wide
 from .algorithms.base import Algorithm
 from .errors import ArgumentError
 
 ALGORITHMS: dict[str, Algorithm] = {row.name: row for row in (
-    reuse.ALGORITHM, wide.ALGORITHM, staged.ALGORITHM, toeplitz.ALGORITHM, toeplitz_nhwc.ALGORITHM, channels.ALGORITHM,
+    reuse.ALGORITHM, wide.ALGORITHM, patch.ALGORITHM, staged.ALGORITHM, toeplitz.ALGORITHM, toeplitz_nhwc.ALGORITHM, channels.ALGORITHM,
     direct.ALGORITHM)}
 
 

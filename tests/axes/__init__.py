@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from . import channels, direct, reuse, staged, toeplitz, toeplitz_nhwc, wide
+from . import channels, direct, patch, reuse, staged, toeplitz, toeplitz_nhwc, wide
 from .common import DTYPES, LAYOUTS, SIZES, Row, Rows, layer_of
 
 ROWS: Mapping[str, Rows] = {
     "wide": wide.ROWS,
+    "patch": patch.ROWS,
     "reuse": reuse.ROWS,
     "channels": channels.ROWS,
     "direct": direct.ROWS,

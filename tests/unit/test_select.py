@@ -40,7 +40,7 @@ def test_explain_tells_every_candidates_reason_the_chosen_one_first():
     declined = next(answer for answer in answers if answer.algorithm == "reuse")
     assert not declined.supported and declined.estimate is None and "stride (2, 2)" in declined.reason
     ranked = [answer.estimate for answer in explain(shape()) if answer.supported]
-    assert ranked == sorted(ranked) and len(ranked) == 3
+    assert ranked == sorted(ranked) and len(ranked) == 4
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
