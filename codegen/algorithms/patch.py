@@ -36,6 +36,7 @@ SLOTS_OF_A_PASS = 4           # issue slots of a multiprocessor while shared mem
 STEP_INSTRUCTIONS = 10        # of a filter row besides reads and products
 STAGE_SLOTS = 60              # of a load to shared memory: its instructions, and what all wait for it;
 NOT_HIDDEN = 0.4              # of what shared memory or the issue slots take beside the other. Both fitted to 13x13 .. 31x31
+SEVERAL_PLANES = 1.05         # time of a block with two planes over two with one each: 31x31 516 us instead of 496
 LARGE_GPU = 132               # multiprocessors that a layer should fill
 ASSUMED_BATCH = 32            # the batch is never looked at, so that all batches share a kernel
 USUAL = 56                    # rows and columns of a layer whose size is not known
@@ -112,8 +113,9 @@ def _price(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, h: in
     across = -(-q // numbers.tile_columns) * ASSUMED_BATCH * -(-spec.k // options.planes) * -(-p // options.rows)
     rounds = across / (blocks * LARGE_GPU)
     tail = -(-across // (blocks * LARGE_GPU)) / rounds if rounds > 1 else 1 / max(rounds, 0.25)
+    beside = SEVERAL_PLANES if options.planes > 1 else 1
     return (_slots(spec, options, numbers, h, p, q) / options.planes * max(1.0, WARPS_WANTED / warps) ** 0.5
-            * (0.5 + 0.5 * tail))
+            * (0.5 + 0.5 * tail) * beside)
 
 
 def _blocks(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> int:
