@@ -9,12 +9,12 @@ from .common import DTYPES, LAYOUTS, SIZES, Row, Rows, layer_of
 
 ROWS: Mapping[str, Rows] = {
     "wide": wide.ROWS,
-    "patch": patch.ROWS,
     "reuse": reuse.ROWS,
     "channels": channels.ROWS,
     "direct": direct.ROWS,
     "toeplitz": toeplitz.ROWS,
     "toeplitz_nhwc": toeplitz_nhwc.ROWS,
     "staged": staged.ROWS,
+    "patch": patch.ROWS,
 }
 AXES = {name: rows.axes for name, rows in ROWS.items()}
