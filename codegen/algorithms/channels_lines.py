@@ -24,7 +24,8 @@ LINES_ROWS = (112, 56, 28, 14, 7)  # rows of a sub-block: few values, so that mo
 FEW_TAPS = 16                      # memory sets the pace, and sub-blocks of
 ROWS_OF_FEW_TAPS = 28              # rows spread its traffic evenly over time;
 ROWS_OF_WHOLE_PIXELS = 14          # of a sub-block, and
-AHEAD_OF_WHOLE_PIXELS = 6          # rows ahead, of blocks that have whole pixels
+AHEAD_OF_WHOLE_PIXELS = 6          # rows ahead, of blocks that have whole pixels,
+LEAST_WHOLE_PIXELS = 32            # channels or more: 96, 128 and 384 were measured
 MANY_TAPS = 40                     # arithmetic sets it, and a turn of
 TURN_OF_MANY_TAPS = 4              # rows has fewer barriers
 LINES_BATCH = 128                  # images that fill a GPU (the batch itself is never looked at)
@@ -83,12 +84,12 @@ def _narrow(spec: KernelSpec, p: int) -> bool:
     piece of memory a row, and a channel a thread, with many warps, is quicker (3x3, H200, 2026-11-21: 112^2 55.6 us
     instead of 58.6, 56^2 42.9 instead of 48.9 and 46.4). Not so in float32 (116 us instead of 111)."""
     return (spec.dtype.itemsize == 2 and spec.r * spec.s < FEW_TAPS and p > SHORT_PLANE
-            and spec.numerics is not Numerics.FLOAT16)
+            and spec.k >= LEAST_WHOLE_PIXELS and spec.numerics is not Numerics.FLOAT16)
 
 
 def _whole_pixels(spec: KernelSpec, options: ChannelsOptions, q: int) -> ChannelsOptions:
-    """All channels of a pixel in a block, or evenly as many as LINES_THREADS; further columns beside them where there are
-    few."""
+    """All channels of a pixel in a block, or evenly as many as LINES_THREADS; further columns beside them where they
+    are few."""
     blocks = -(-spec.k // LINES_THREADS)
     channels = -(-spec.k // blocks)
     channels += channels % 2                     # copies are of 4 bytes and more

@@ -35,13 +35,13 @@ WARPS_WANTED = 20             # of a multiprocessor: fewer show the latency of r
 SLOTS_OF_A_PASS = 4           # issue slots of a multiprocessor while shared memory moves a word for each lane
 STEP_INSTRUCTIONS = 10        # of a filter row besides reads and products
 STAGE_SLOTS = 60              # of a load to shared memory: its instructions, and what all wait for it;
-NOT_HIDDEN = 0.4              # of what shared memory or the issue slots take beside the other. Both fitted to 13x13 .. 31x31
+NOT_HIDDEN = 0.4              # of what shared memory or the issue slots take beside the other (docs/patch.md has the fit)
 SEVERAL_PLANES = 1.05         # time of a block with two planes over two with one each: 31x31 516 us instead of 496
 LARGE_GPU = 132               # multiprocessors that a layer should fill
 ASSUMED_BATCH = 32            # the batch is never looked at, so that all batches share a kernel
 USUAL = 56                    # rows and columns of a layer whose size is not known
-COLUMNS = (20, 18, 16, 14, 12, 10, 8, 6, 4, 2)     # more leave fewer warps: 521 us with 28, 496 with 14 (31x31, 32x128x56^2,
-                              # H200, 2026-11-21)
+COLUMNS = (20, 18, 16, 14, 12, 10, 8, 6, 4, 2)     # more leave fewer warps: 521 us with 28, 496 with
+                              # 14 (31x31, 32x128x56^2, H200, 2026-11-21)
 TILES_DOWN = (1, 2, 3)        # of a plane, evenly,
 TILE_ROWS = (64, 32, 16, 8)   # or of so many rows
 STRIPS = (1, 2, 4, 8)         # tiles side by side on a plane
@@ -202,7 +202,8 @@ def _refusal(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> 
     if registers > REGISTER_LIMIT:
         return f"about {registers} registers (at most {REGISTER_LIMIT}): fewer columns"
     if numbers.threads * registers > REGISTER_FILE:
-        return f"about {registers} registers for each of {numbers.threads} threads (at most {REGISTER_FILE}): fewer rows"
+        return (f"about {registers} registers for each of {numbers.threads} threads (at most {REGISTER_FILE}): fewer "
+                "rows")
     if spec.s * options.columns > TEXT_LIMIT:
         return f"{spec.s * options.columns} products of a filter row in the text (at most {TEXT_LIMIT}): fewer columns"
     return None
@@ -210,7 +211,8 @@ def _refusal(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> 
 
 def _arguments(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> tuple[Argument, ...]:
     """The layer's arguments with what vectors and a patch of whole planes ask of them."""
-    demands = {"H": {"at_most": options.height if options.height < numbers.span else None}, "W": {"multiple_of": options.vector},
+    demands = {"H": {"at_most": options.height if options.height < numbers.span else None},
+               "W": {"multiple_of": options.vector},
                "Q": {"multiple_of": options.store_vector},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize},
                "y": {"multiple_of": options.store_vector * spec.dtype.itemsize}}
@@ -234,9 +236,10 @@ def _cost(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, regist
 
 
 def _phrase(options: PatchOptions, numbers: PatchNumbers) -> str:
-    return (f"{options.columns} columns of a row per lane, tiles of {options.rows} rows x {numbers.tile_columns} columns "
-            f"of {options.planes} plane{'s' if options.planes > 1 else ''}, {numbers.warps} warps per block; patches of "
-            f"{numbers.patch_rows} rows in shared memory, {options.vector} element{'s' if options.vector > 1 else ''} a load")
+    planes = f"{options.planes} plane{'s' if options.planes > 1 else ''}"
+    return (f"{options.columns} columns of a row per lane, tiles of {options.rows} rows x {numbers.tile_columns} "
+            f"columns of {planes}, {numbers.warps} warps per block; patches of {numbers.patch_rows} rows in shared memory, "
+            f"{options.vector} element{'s' if options.vector > 1 else ''} a load")
 
 
 def space(spec: KernelSpec) -> Iterable[PatchOptions]:
@@ -253,6 +256,6 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     return planes * _slots(plan.spec, plan.options, plan.numbers, shape.h, shape.p, shape.q)
 
 
-ALGORITHM = Algorithm(name="patch", summary="large filters: many columns a lane, a patch of the plane in shared memory; NCHW",
+ALGORITHM = Algorithm(name="patch", summary="large filters: many columns a lane, the plane in shared memory; NCHW",
                       options=PatchOptions, supports=supports, defaults=defaults, plan=plan, space=space,
                       estimate=estimate)

@@ -20,9 +20,10 @@ REGISTERS_BESIDE = 26         # addresses, the loop, and weights on their way
 @dataclass(frozen=True)
 class PatchOptions:
     """Plan values. A lane makes ``columns`` neighbouring outputs of one row, ``row_lanes`` lanes make a row of the
-    block's tile of ``rows`` rows, of each of ``planes`` planes. ``height``: rows of input that a patch has room for, which
-    H is then limited to; no limit where it is what the tile's windows reach over, or more. Loads are of ``vector``
-    elements, stores of ``store_vector``. The compiler leaves registers for ``min_blocks`` blocks (follows from the others if not given)."""
+    block's tile of ``rows`` rows, of each of ``planes`` planes. ``height``: rows of input that a patch has room for,
+    which H is then limited to; no limit where it is what the tile's windows reach over, or more. Loads are of
+    ``vector`` elements, stores of ``store_vector``. The compiler leaves registers for ``min_blocks`` blocks (follows
+    from the others if not given)."""
 
     columns: int = 8
     row_lanes: int = 4

@@ -10,7 +10,6 @@ from .common import DTYPES, LAYOUTS, SIZES, Row, Rows, layer_of
 
 ROWS: Mapping[str, Rows] = {
     "wide": wide.ROWS,
-    "patch": patch.ROWS,
     "reuse": reuse.ROWS,
     "channels": channels.ROWS,
     "implicit_gemm": gemm.IMPLICIT_GEMM,
@@ -22,5 +21,6 @@ ROWS: Mapping[str, Rows] = {
     "toeplitz_nhwc": toeplitz_nhwc.ROWS,
     "staged": staged.ROWS,
     **slides.ROWS,
+    "patch": patch.ROWS,
 }
 AXES = {name: rows.axes for name, rows in ROWS.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any, Iterable, Mapping
 
 from .common import DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
@@ -30,21 +31,24 @@ def patch_layer(choose: Choose) -> dict[str, Any]:
 def patch_draw(choose: Choose, layer: Row) -> dict[str, Any]:
     """Mostly what the planner takes, else other lanes and tiles."""
     return choose(({}, {}, {"columns": choose((1, 2, 5, 8, 12)), "row_lanes": choose((1, 2, 3, 4)), "vector": 1,
-                            "store_vector": 1, "rows": choose((1, 3, 8, 14)), "planes": choose((1, 2)), "height": 4096}))
+                            "store_vector": 1, "rows": choose((1, 3, 8, 14)), "planes": choose((1, 2)),
+                            "height": 4096}))
 
 
 def patch_variants() -> Iterable[Row]:
     """Reads of one, two and four floats x planes side by side x whole planes and parts of them, in every type."""
     kinds = itertools.product((3, 6, 8), (1, 3), (33, 4096))
     for i, (columns, planes, height) in enumerate(kinds):
+        padding = ("same", ((2, 0), (1, 3)), "large")[i // 3 % 3]
         yield dict(filter=((3, 3), (5, 4), (2, 7))[i % 3], channels=((1, 1, 1), (3, 3, 3), (2, 6, 2))[i // 2 % 3],
-                   padding=("same", ((2, 0), (1, 3)), "large")[i // 3 % 3], epilogue=EPILOGUES[i % 5],
-                   stride=(1, 1, 2, (2, 1))[i % 4], dilation=(1, (2, 1), 1)[i % 3], dtype=DTYPES[i // 2 % 3],
-                   columns=columns, row_lanes=(1, 2, 4)[i % 3], rows=(5, 16, 33)[i // 2 % 3], planes=planes, height=height,
-                   vector=(1, 4)[i % 2] if columns == 8 else 1, store_vector={3: 1, 6: 2, 8: 4}[columns])
+                   padding=padding, epilogue=EPILOGUES[i % 5], stride=(1, 1, 2, (2, 1))[i % 4],
+                   dilation=(1, (2, 1), 1)[i % 3], dtype=DTYPES[i // 2 % 3], columns=columns, row_lanes=(1, 2, 4)[i % 3],
+                   rows=(5, 16, 33)[i // 2 % 3], planes=planes, height=height, vector=(1, 4)[i % 2] if columns == 8 else 1,
+                   store_vector=math.gcd(columns, 4) if padding == "same" else 1)
 
 
-PATCH_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 33, 56, 70), "w": (1, 7, 8, 28, 33, 56, 96, 99, 136)}
+PATCH_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 33, 56, 70),
+                                    "w": (1, 7, 8, 28, 33, 56, 96, 99, 136)}
 
 
 ROWS = Rows(PATCH_AXES, patch_values, patch_draw, patch_layer, sizes=PATCH_SIZES, variants=patch_variants)

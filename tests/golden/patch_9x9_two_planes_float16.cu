@@ -10,10 +10,10 @@
 // cost   tile of 28 rows x 60 columns of 2 planes: 3 warp loads, 0 shuffles, 486 FMA a lane, about 54 registers (direct: 486 loads)
 // note   27072 bytes of shared memory a block
 //
-// A block has a patch of its planes in shared memory, zeros around the image included, and their filters. A lane makes 6
-// neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights of the filter row, which all
-// its outputs share (in_<first column of the window>, w_<first filter column>). The loop over filter rows stays a loop, so the text is
-// one filter row long.
+// A block has a patch of its planes in shared memory, zeros around the image included, and their filters. A lane makes
+// 6 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights of
+// the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop over
+// filter rows stays a loop, so the text is one filter row long.
 constexpr int R = 9, S = 9;                     // filter rows and columns
 constexpr int PAD_TOP = 4, MARGIN = 4;          // rows of zeros before the image; columns of a patch before its tile's
 constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
@@ -47,13 +47,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
 patch_9x9(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     __shared__ __align__(16) float patches[PLANES * PLANE];        // [plane][row][column]
     __shared__ __align__(16) float filters[PLANES * FILTER_PLANE]; // [plane][filter row][filter column]
-    // this lane's place: its columns of a row, the row of the tile, the plane; lanes beyond the tile do what the last row does
+    // this lane's columns of a row, its row of the tile and its plane; lanes beyond the tile do what the last row does
     const int place = threadIdx.x % ROW_LANES, member = threadIdx.x / ROW_LANES % PLANES;
     const int row = min((int)threadIdx.x / (ROW_LANES * PLANES), ROWS - 1);
     const bool in_tile = threadIdx.x < ROW_LANES * PLANES * ROWS;
     // rows that this warp's lanes make
-    const int warp_first = threadIdx.x / 32 * 32 / (ROW_LANES * PLANES), warp_last = min(((int)threadIdx.x / 32 * 32 + 31) / (ROW_LANES * PLANES), ROWS - 1);
-    const int q_first = blockIdx.x * (ROW_LANES * COLUMNS), q = q_first + place * COLUMNS;     // first output column of the block, of this lane
+    const int warp_first = threadIdx.x / 32 * 32 / (ROW_LANES * PLANES);
+    const int warp_last = min(((int)threadIdx.x / 32 * 32 + 31) / (ROW_LANES * PLANES), ROWS - 1);
+    // the first output column of the block, of this lane
+    const int q_first = blockIdx.x * (ROW_LANES * COLUMNS), q = q_first + place * COLUMNS;
     const float* own = patches + member * PLANE + place * (COLUMNS * STRIDE_W);
     const float* zeros = own + PATCH_ROWS * PITCH;
     const float* filter = filters + member * FILTER_PLANE;
@@ -78,7 +80,8 @@ patch_9x9(const unsigned short* __restrict__ x, const unsigned short* __restrict
             // the patch of each plane, zeros beside the image and a row of them after it
 #pragma unroll 4
             for (int i = threadIdx.x; i < PLANES * (PATCH_ROWS + 1) * ROW_VECTORS; i += THREADS) {
-                const int of = i / ((PATCH_ROWS + 1) * ROW_VECTORS), line = i / ROW_VECTORS % (PATCH_ROWS + 1), column = i % ROW_VECTORS * VECTOR;
+                const int of = i / ((PATCH_ROWS + 1) * ROW_VECTORS), line = i / ROW_VECTORS % (PATCH_ROWS + 1);
+                const int column = i % ROW_VECTORS * VECTOR;
                 const int h = patch_first + line, w_column = q_first * STRIDE_W - MARGIN + column;
                 const index_t staged = plane_first + of;
                 float4 value = make_float4(0.0f, 0.0f, 0.0f, 0.0f);

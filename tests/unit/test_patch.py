@@ -56,7 +56,7 @@ def test_plan_values_that_do_not_go_together(values, says):
 
 
 def test_a_patch_of_whole_planes_limits_their_height():
-    """Rows outside the image are no part of it, which a plan for a small plane makes use of; other planes are refused."""
+    """Rows outside the image are no part of it, of which a plan for a small plane makes use; others are refused."""
     made = planned(depthwise(31))
     assert made.numbers.patch_rows == 56 < made.numbers.span
     assert "H at most 56" in made.program.refusal(depthwise(31, h=57))
