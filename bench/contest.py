@@ -140,12 +140,17 @@ def _measure(device: Any, layer: Layer, entrant: Entrant, steps: bool) -> dict[s
                  "workspace": plan.program.workspace_bytes(layer.shape)}
     try:
         return {**described, **run_kernel(device, layer, plan), **(step_times(device, layer, plan) if steps else {})}
-    except (WrongResult, TooSlow, NoDevice) as error:
-        prefix = "WRONG: " if isinstance(error, WrongResult) else ""
-        return {**described, "reason": f"{prefix}{error}"}
     except Exception as error:
         device.synchronize()        # if the device is lost, the row fails and the study stops
-        return {**described, "reason": f"failed: {type(error).__name__}: {error}".splitlines()[0][:300]}
+        return {**described, "reason": reason_of(error)}
+
+
+def reason_of(error: Exception) -> str:
+    """Why somebody was not timed, in a line that begins with what kind of reason it is."""
+    if isinstance(error, TooSlow):
+        return str(error)
+    kind = {WrongResult: "WRONG", NoDevice: "missing"}.get(type(error), f"failed: {type(error).__name__}")
+    return f"{kind}: {error}".splitlines()[0][:300]
 
 
 def step_times(device: Any, layer: Layer, plan: KernelPlan) -> dict[str, Any]:

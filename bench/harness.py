@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterable, Sequence
 
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import WarpconvError
-from warpconv.codegen.plan import KernelPlan, Launch
+from warpconv.codegen.plan import KernelPlan, Launch, Program, Repeat, Role
 from warpconv.codegen.serialise import plan_identity
 
 from .devices import Call
@@ -25,8 +25,8 @@ LONGEST_S = 3.0                 # a launch that takes longer is checked and not 
 SAMPLES = ((5.0, 20), (50.0, 10), (math.inf, 5))    # how often a call is timed that takes up to so many milliseconds
 
 __all__ = ["EPSILON", "PEER_ERRORS", "Layer", "Reference", "Timing", "TooSlow", "WrongResult", "chosen_by",
-           "compile_ahead", "make_layer", "measure", "reference", "resources", "rotation", "run_kernel", "samples",
-           "tuning_table"]
+           "compile_ahead", "first_step", "main_entry", "make_layer", "measure", "reference", "resources", "rotation",
+           "run_kernel", "samples", "time_first_step", "tuning_table"]
 
 
 class TooSlow(Exception):
@@ -60,8 +60,8 @@ def measure(device: Any, calls: Sequence[Call], *, repeats: int = 20, sample_ms:
 
     Short calls are captured as a CUDA graph where that works (``graph``); all others are queued behind a spinning
     kernel, so that the events enclose nothing but the GPU's work. ``written`` is what the first call writes: a graph
-    that does not write it has not captured the calls, and is not used. Slow calls get fewer samples (SAMPLES), and the
-    slowest no more warm-up than they need.
+    that does not write it has not captured the calls, and is not used. A call of over ``sample_ms`` is a sample by itself;
+    slow ones get fewer (SAMPLES).
     """
     for call in calls:                              # warm-up: loading, choosing algorithms, filling pools
         call()
@@ -69,10 +69,11 @@ def measure(device: Any, calls: Sequence[Call], *, repeats: int = 20, sample_ms:
     start = time.perf_counter()
     for call in calls:
         call()
+    queued_ms = 1e3 * (time.perf_counter() - start) / len(calls)
     device.synchronize()
     whole_ms = 1e3 * (time.perf_counter() - start) / len(calls)
-    if whole_ms > SAMPLES[-2][0] and not device.trial:
-        taken = [device.sample([calls[i % len(calls)]], 1, 0.05) for i in range(samples(whole_ms))]
+    if whole_ms > sample_ms and not device.trial:
+        taken = [device.sample([calls[i % len(calls)]], 1, 0.05 + 1.2 * queued_ms) for i in range(samples(whole_ms))]
         return _summary(taken, 1, "events")
     repeats, sample_ms = (3, 0.0) if device.trial else (repeats, sample_ms)
     start = time.perf_counter()
@@ -149,8 +150,8 @@ def make_layer(device: Any, shape: Any, seed: int = 1, *, most: int = 64) -> Lay
 
 
 def resources(kernel: Any) -> dict[str, Any]:
-    """Registers, bytes of local and shared memory, spills of a kernel's first entry; what is not known is left out."""
-    entry = kernel.program.entries[0] if getattr(kernel, "program", None) else None
+    """Registers, bytes of local and shared memory, spills of a kernel's main entry; what is not known is left out."""
+    entry = main_entry(kernel.program) if getattr(kernel, "program", None) else None
     report = kernel.report.entry(entry) if getattr(kernel, "report", None) and entry else None
     found: dict[str, Any] = {}
     if report is not None:
@@ -162,6 +163,15 @@ def resources(kernel: Any) -> dict[str, Any]:
             loaded = attributes()[entry]
             found.update(registers=loaded.registers, local_bytes=loaded.local_bytes, shared_bytes=loaded.shared_bytes)
     return found
+
+
+def main_entry(program: Program) -> str:
+    """Of several entries the one that makes the output: the last that a call launches with it among its arguments, else
+    the last that it launches."""
+    flat = [inner for step in program.steps for inner in (step.steps if isinstance(step, Repeat) else (step,))]
+    launches = [step for step in flat if isinstance(step, Launch)]
+    outputs = {argument.name for argument in program.arguments if argument.role is Role.OUTPUT}
+    return next((step.entry for step in reversed(launches) if outputs & set(step.arguments)), launches[-1].entry)
 
 
 def compile_ahead(device: Any, plans: Iterable[Callable[[], Any]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 from typing import Any, Mapping
 
+from warpconv.codegen.algorithms.slides import intensity as planned_intensity, intensity_bound
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import plan_layer
 
@@ -32,14 +33,14 @@ The slides count, for each byte that a kernel asks of memory, the operations don
 that from the plans: an input tile of 8, 16 and 32; a tile in which no output is left is declined.
 
 The measurements are one {SIZE}^2 plane of float32, padding "same", each kernel with its planner's values, checked at
-every output against float64 before it was timed (median of at least 20 samples, buffers rotate through 256 MB). GB/s
-counts each input read once and each output written once; FLOPs are those of the taps inside the image. `direct`,
-`reuse` and `wide` are what this generator has besides.
+every output against float64 before it was timed (median of at least 20 samples, 10 where a call takes more than 5 ms;
+buffers rotate through 256 MB). GB/s counts each input read once and each output written once; FLOPs are those of the
+taps inside the image. `direct`, `reuse` and `wide` are what this generator has besides.
 
 How to read the roofline: a filled mark stands at the intensity of the layer itself (every byte moved once), the same
 for all kernels of a filter; the roof there is what memory and SGEMM of this machine allow. A hollow mark is the same
 kernel at the intensity that the slides give it. One above the roof did not get its bytes from memory: caches served
-what the slides count as accesses, which is why the steps gain less here than the slides' intensities suggest.
+what the slides count as accesses, and a step that saves such accesses gains less than its intensity says.
 
 "Order" takes the slides' order, {' -> '.join(SLIDES)}, step by step. Where a step is slower than the one before it,
 the line says what the profiler's counters did between the two.
@@ -66,17 +67,15 @@ def run(context: Context) -> None:
 
 def _planned(taps: int, tile: int) -> dict[str, Any]:
     """Operations for each byte of the tiled kernel's plan. Raises UnsupportedSpec where the tile has no output."""
-    from warpconv.codegen.algorithms.slides import intensity, intensity_bound
     plan = plan_layer(plane(SIZE, taps), algorithm="tiled", settings={TILE: tile})
-    return {"intensity": intensity(plan), "bound": intensity_bound(taps // 2)}
+    return {"intensity": planned_intensity(plan), "bound": intensity_bound(taps // 2)}
 
 
 def slide_intensity(plan: KernelPlan) -> float | None:
     """Operations for each byte as the slides count them; None of a kernel that is not theirs."""
     if plan.spec.algorithm not in SLIDES:
         return None
-    from warpconv.codegen.algorithms.slides import intensity
-    return intensity(plan)
+    return planned_intensity(plan)
 
 
 def _one_filter(context: Context, taps: int) -> None:
@@ -218,8 +217,9 @@ def explanation(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
         return "no counters in this run"
     parts = []
     for field, words in (("warp_instructions", "warp instructions"), ("load_sectors", "sectors loaded"),
-                         ("l2_read_sectors", "sectors from the L2"), ("shared_wavefronts", "passes over shared memory"),
-                         ("shared_conflicts", "of them bank conflicts")):
+                         ("l2_read_sectors", "sectors from the L2"),
+                         ("shared_load_passes", "passes over shared memory to load"),
+                         ("shared_conflicts", "bank conflicts")):
         if field in before and field in after:
             parts.append(f"{words} {before[field] / 1e6:.3g} -> {after[field] / 1e6:.3g} million")
     for field, words in (("issue_busy_pct", "issue slots busy"), ("l1_hit_pct", "L1 hits"), ("l2_hit_pct", "L2 hits"),

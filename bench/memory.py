@@ -9,8 +9,7 @@ from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 
 from . import contest, memory_tables, network_peers, twelve_layers
-from .devices import NoDevice
-from .harness import Layer, WrongResult, make_layer
+from .harness import Layer, make_layer
 from .memory_tables import CUDNN_PEERS, VARIANTS
 from .network_peers import TORCH
 from .study import Context, Study
@@ -83,8 +82,7 @@ def _guarded(device: Any, measure: Callable[[], dict[str, Any]]) -> dict[str, An
         return measure()
     except Exception as error:
         device.synchronize()
-        prefix = "WRONG: " if isinstance(error, WrongResult) else "" if isinstance(error, NoDevice) else "failed: "
-        return {"reason": f"{prefix}{type(error).__name__}: {error}".splitlines()[0][:300]}
+        return {"reason": contest.reason_of(error)}
     finally:
         device.free()
 

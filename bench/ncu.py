@@ -52,6 +52,8 @@ COUNTERS = {
     "store_sectors": Counter((_global("sectors", "st"),)),
     "shuffles": Counter(("smsp__sass_thread_inst_executed_op_inter_thread_communication_pred_on.sum",), lanes=32),
     "shared_requests": Counter(tuple(_warps(operation) for operation in ("shared_ld", "shared_st", "ldgsts", "ldsm"))),
+    "shared_wavefronts": Counter(tuple(f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{operation}.sum"
+                                       for operation in ("ld", "st", "ldgsts", "ldsm"))),
     "fmas": Counter(("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",)),
 }
 

@@ -8,14 +8,14 @@ from typing import Any, Callable, Iterable
 from warpconv.codegen.dtypes import DType, Layout
 
 from . import peers
+from .contest import reason_of
 from .cudnn import Convolution, Found, Math
 from .devices import Call, NoDevice
 from .harness import Layer, measure
-from .reference import PEER_ERRORS, WrongResult
+from .reference import PEER_ERRORS
 
 WORKSPACE_LIMIT = 24 << 30      # an algorithm of cuDNN that asks for more is not tried
 TORCH = {"torch_cudnn": peers.CUDNN, "torch_im2col": peers.IM2COL}
-_KINDS = {NoDevice: "missing", WrongResult: "WRONG"}
 _TENSOR_CORE_ERROR = PEER_ERRORS[DType.FLOAT16]     # TF32 has the digits of float16
 
 
@@ -55,7 +55,7 @@ def measure_peers(device: Any, layer: Layer, names: Iterable[str], say: Callable
                 _cudnn(device, layer, column_of(name), heard)
         except Exception as error:
             device.synchronize()
-            fields = {"reason": f"{_KINDS.get(type(error), 'failed')}: {error}".splitlines()[0][:200]}
+            fields = {"reason": reason_of(error)}
         found |= {f"{name}_{key}": value for key, value in fields.items()}
         device.free()
     return found

@@ -135,7 +135,7 @@ def plot(rows: Rows, figure: Any) -> None:
                 series[label] = [known.get(row["key"]) for row in mine]
         grouped_bars(axes, [row["name"] for row in mine], series)
         axes.axhline(1, color="0.4", linewidth=0.8)
-        axes.set(ylabel="times im2col's speed", title=f"{channels} input channel{'s' if channels > 1 else ''}")
+        axes.set(ylabel=f"times im2col's speed, C = {channels}")
 
 
 STUDY = Study("paper_layers", "the CLUSTER 2020 paper's eleven layers with 1 and 3 channels, beside cuDNN and im2col",

@@ -131,14 +131,15 @@ def _cupy_stream(device: Any, cupy: Any) -> Any:
 
 
 def _cucim(device: Any, layer: Layer) -> tuple[list[Call], float]:
-    """cuCIM has no zero border: the inside is checked. Each call makes a new result, as its interface has it."""
+    """The one correlation with any filter of two dimensions that cuCIM's interface has, a pass for each tap. It has no
+    zero border (the inside is checked), and makes a new result at each call. It reads the filter on the host."""
     _check_plane(device, layer)
     try:
         import cupy
         from cucim.skimage.filters import correlate_sparse
     except Exception as error:
         raise NoDevice(f"cuCIM cannot be imported ({error})") from None
-    weights = cupy.asarray(layer.w)[0, 0]
+    weights = cupy.asnumpy(cupy.asarray(layer.w)[0, 0])
 
     def correlate(x: Any) -> Any:
         with _cupy_stream(device, cupy):
@@ -202,5 +203,5 @@ PLANE_PEERS = (
 
 IM2COL = Peer("im2col (PyTorch)", "torch conv2d with cuDNN switched off: im2col and cuBLAS, TF32 off", _torch_im2col,
               graph=True, writes=False)
-CUCIM = Peer("cuCIM", "cucim.skimage.filters.correlate_sparse, replicated border (the inside is checked)", _cucim,
-             writes=False)
+CUCIM = Peer("cuCIM", "cucim.skimage.filters.correlate_sparse, a pass for each tap, replicated border (the inside is "
+             "checked)", _cucim, writes=False)

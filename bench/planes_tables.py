@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 from warpconv.codegen.registry import ALGORITHMS
 
-from .report import OK, Table
+from .report import OK, Table, line_style
 from .study import Rows
 
 CHOICE = "select()"
@@ -170,14 +170,14 @@ def plot(rows: Rows, figure: Any) -> None:
         for number, name in enumerate(shown):
             points = [(size, found.speedup(taps, size, name)) for size in found.sizes(taps)]
             points = [(size, value) for size, value in points if value is not None]
-            axes.plot([size for size, _ in points], [value for _, value in points], marker="o", markersize=2.5,
-                      color=f"C{number % 10}", label=name, linewidth=2 if name == CHOICE else 1,
+            axes.plot([size for size, _ in points], [value for _, value in points], **line_style(number), label=name,
+                      linewidth=2 if name == CHOICE else 1,
                       linestyle="-" if name in ALGORITHMS or name == CHOICE else "--")
         axes.axhline(1, color="0.5", linewidth=0.8)
         axes.set(xscale="log", yscale="log", title=f"{taps}x{taps}", xlabel="height and width")
         axes.set_xticks(found.sizes(taps), [str(size) for size in found.sizes(taps)], rotation=60)
         axes.minorticks_off()
         if i == 0:
-            axes.set_ylabel("speedup over GEMM-im2col (the quicker of ours and PyTorch's)")
+            axes.set_ylabel("speedup over GEMM-im2col")
     if found.filters:
         figure.legend(*figure.axes[-1].get_legend_handles_labels(), fontsize=6, loc="outside lower center", ncols=8)

@@ -113,14 +113,15 @@ def tables(rows: Rows) -> list[Table]:
 
 def _shares(rows: Rows, judged: list[dict[str, Any]]) -> Table:
     lines = []
+    missing = [row["study"] for row in rows.values() if row.get("kind") == "study"]
     for name in (*STUDIES, "all"):
         mine = [row["ratio"] for row in judged if name in (row["study"], "all")]
         layers = sum(row.get("kind") == "layer" and name in (row["study"], "all") for row in rows.values())
         good = sum(ratio <= NEAR for ratio in mine)
         share = good / len(mine) if mine else None
-        lines.append((name, layers, len(mine), good, share, SHARE, None if share is None else share >= SHARE,
-                      max(mine, default=None)))
-    missing = [row["study"] for row in rows.values() if row.get("kind") == "study"]
+        known = len(mine) == layers and not (missing if name == "all" else name in missing)
+        met = None if share is None else False if share < SHARE else True if known else None
+        lines.append((name, layers, len(mine), good, share, SHARE, met, max(mine, default=None)))
     text = f"Missing: {', '.join(missing)}. " if missing else ""
     return Table("Picks within 10 % of the quickest", ("study", "layers", "judged", "good", "share", "must", "met",
                                                        "worst ratio"), tuple(lines), text.strip())

@@ -13,6 +13,7 @@ from . import environment
 
 SCHEMA = 1
 OK = "ok"
+MARKERS = ("o", "s", "^", "D")      # of lines in a plot: each ten colours the next
 LISTED = 6          # rows with one status that are named
 
 
@@ -134,6 +135,11 @@ def shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return str(value).replace("|", "\\|")
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """Colour and marker of a plot's line, different for the first forty."""
+    return {"color": f"C{number % 10}", "marker": MARKERS[number // 10 % len(MARKERS)], "markersize": 3}
 
 
 def _is_number(value: Any) -> bool:

@@ -15,7 +15,7 @@ from .counting import Counting, count_case, execute
 from .devices import NoDevice
 from .harness import compile_ahead
 from .ncu_target import Case, data, plan_of
-from .report import OK, Table
+from .report import OK, Table, line_style
 from .study import Context, Rows, Study
 
 ROWS, COLUMNS = 56, 32
@@ -277,10 +277,10 @@ def plot(rows: Rows, figure: Any) -> None:
             found.setdefault(name_of(row["kernel"]), {})[row["filter"]] = 32 * row["load_requests"] / row["outputs"]
     figure.set_size_inches(7, 5)
     axes = figure.add_subplot()
-    for name, by in found.items():
+    for number, (name, by) in enumerate(found.items()):
         filters = sorted(by)
         if len(filters) > 1:
-            axes.plot(filters, [by[taps] for taps in filters], label=name, marker="o", markersize=3,
+            axes.plot(filters, [by[taps] for taps in filters], label=name, **line_style(number),
                       linestyle="--" if name.startswith("documents") else "-")
     axes.set(yscale="log", xlabel="filter width and height", ylabel="warp loads for 32 outputs")
     if axes.lines:

@@ -23,7 +23,7 @@ def grouped_bars(axes: Any, names: Sequence[str], series: Mapping[str, Sequence[
                  color=COLOURS[i % len(COLOURS)])
     axes.set_xticks(range(len(names)), names, fontsize=7, rotation=30)
     if series:
-        axes.legend(fontsize=6)
+        axes.legend(fontsize=6, loc="lower center", bbox_to_anchor=(0.5, 1), ncol=len(series), frameon=False)
 
 
 def tflops(rows: Rows, figure: Any) -> None:
@@ -56,13 +56,16 @@ def steps(rows: Rows, figure: Any) -> None:
             for name in ("im2col", "im2win_basic", "im2win") if row.get(f"{name}_steps")][::-1]
     figure.set_size_inches(7, 1.2 + 0.16 * len(bars))
     axes = figure.add_subplot()
-    for place, (_, parts) in enumerate(bars):
-        total, left = sum(part["ms"] for part in parts), 0.0
-        for i, part in enumerate(parts):
-            axes.barh(place, part["ms"] / total, left=left, height=0.8, color=COLOURS[i % len(COLOURS)])
-            left += part["ms"] / total
+    left = [0.0] * len(bars)
+    for i in range(max((len(parts) for _, parts in bars), default=0)):
+        widths = [parts[i]["ms"] / sum(part["ms"] for part in parts) if i < len(parts) else 0.0 for _, parts in bars]
+        axes.barh(range(len(bars)), widths, left=left, height=0.8, color=COLOURS[(i + 4) % len(COLOURS)],
+                  label=f"step {i + 1}")
+        left = [begin + width for begin, width in zip(left, widths)]
     axes.set_yticks(range(len(bars)), [name for name, _ in bars], fontsize=5)
     axes.set(xlabel="part of the steps' time, in the program's order", xlim=(0, 1))
+    if bars:
+        axes.legend(fontsize=6, loc="lower center", bbox_to_anchor=(0.5, 1), ncol=4, frameon=False)
 
 
 def _present(series: Mapping[str, Sequence[float | None]]) -> dict[str, Sequence[float | None]]:

@@ -19,7 +19,7 @@ from typing import Iterable
 from ..arch import Arch
 from ..errors import UnsupportedSpec
 from ..plan import (Argument, Blocks, Cost, Dimension, Extent, GRID_LIMIT, KernelPlan, Launch, LibraryCall, Program,
-                    Repeat, Role, Workspace)
+                    Repeat, Role, Step, Workspace)
 from ..shape import ConvShape
 from ..spec import Epilogue, KernelSpec
 from .base import Algorithm, common_refusal, layer_arguments
@@ -68,9 +68,7 @@ class Im2colNumbers:
     channels_each: int
     tap_columns: tuple[tuple[int, ...], ...]    # filter columns whose loads are under way together
     guarded: bool
-    first_image: str        # of a block of the lowering, and where its images end
-    images: str
-    stored_channel: str     # whose columns lie there, counted through all that are stored
+    whole: bool
     lower_arguments: tuple[Argument, ...]
     finish_arguments: tuple[Argument, ...]
     finish_x: int = FINISH_X
@@ -114,13 +112,12 @@ def plan(spec: KernelSpec, options: Im2colOptions) -> KernelPlan:
     lowered, whole = not is_matrix(spec), options.batch is Batch.WHOLE
     arguments = _arguments(spec, lowered, whole)
     named = {a.name: a for a in arguments}
-    lower = ("x", COLUMNS, *(() if whole else (IMAGE,)), *(("N",) if whole else ()), "H", "W", "P", "Q")
+    lower = ("x", COLUMNS, "N" if whole else IMAGE, "H", "W", "P", "Q")
     finish = tuple(n for n in ("bias", "y", "N", "P", "Q") if n in named)
     numbers = Im2colNumbers(
         threads=THREADS, channels_each=max(1, min(spec.c, TAPS_EACH // (spec.r * spec.s))),
         tap_columns=tuple(tuple(range(s, min(s + TAPS_EACH, spec.s))) for s in range(0, spec.s, TAPS_EACH)),
-        first_image="blockIdx.z" if whole else "image", images="N" if whole else "image + 1",
-        stored_channel="(n * C + c)" if whole else "c", guarded=any(map(any, spec.padding)),
+        whole=whole, guarded=any(map(any, spec.padding)),
         lower_arguments=tuple(named[n] for n in lower) if lowered else (),
         finish_arguments=tuple(named[n] for n in finish))
     program = Program(arguments=arguments, steps=_steps(spec, numbers, lowered, whole),
@@ -143,23 +140,26 @@ def _arguments(spec: KernelSpec, lowered: bool, whole: bool) -> tuple[Argument, 
     return made if whole else (*made, Argument(name=IMAGE, role=Role.INDEX, c_type="int"))
 
 
-def _steps(spec: KernelSpec, numbers: Im2colNumbers, lowered: bool, whole: bool) -> tuple:
-    names = tuple(a.name for a in numbers.lower_arguments)
-    lower = Launch(entry=spec.name, arguments=names, block=(numbers.threads, 1, 1), grid=(
-        Blocks(of=Dimension.P, by=(Dimension.Q,), add=numbers.threads - 1, per=numbers.threads),
+def _steps(spec: KernelSpec, numbers: Im2colNumbers, lowered: bool, whole: bool) -> tuple[Step, ...]:
+    pixels = dict(of=Dimension.P, by=(Dimension.Q,))
+    lower = Launch(entry=spec.name, arguments=_names(numbers.lower_arguments), block=(numbers.threads, 1, 1), grid=(
+        Blocks(**pixels, add=numbers.threads - 1, per=numbers.threads),
         Blocks(times=-(-spec.c // numbers.channels_each), limit=GRID_LIMIT[1]),
         Blocks(of=Dimension.N, limit=GRID_LIMIT[2]) if whole else Blocks()))
-    across, down = numbers.finish_x, numbers.finish_y
-    names = tuple(a.name for a in numbers.finish_arguments)
-    finish = Launch(entry=FINISH, arguments=names, block=(across, down, 1), grid=(
-        Blocks(of=Dimension.P, by=(Dimension.Q,), add=across - 1, per=across),
-        Blocks(of=Dimension.N, each=spec.k, add=down - 1, per=down, limit=GRID_LIMIT[1]), Blocks()))
+    x, y = numbers.finish_x, numbers.finish_y
+    finish = Launch(entry=FINISH, arguments=_names(numbers.finish_arguments), block=(x, y, 1), grid=(
+        Blocks(**pixels, add=x - 1, per=x),
+        Blocks(of=Dimension.N, each=spec.k, add=y - 1, per=y, limit=GRID_LIMIT[1]), Blocks()))
     last = (finish,) if spec.epilogue else ()
     if whole:
         product = LibraryCall(operation="gemm_batch", operands=("w", COLUMNS if lowered else "x", "y", SCRATCH))
         return (*((lower,) if lowered else ()), product, *last)
     product = LibraryCall(operation="gemm_image", operands=("w", COLUMNS, "y", SCRATCH, IMAGE))
     return (Repeat(of=Dimension.N, index=IMAGE, steps=(lower, product)), *last)
+
+
+def _names(arguments: tuple[Argument, ...]) -> tuple[str, ...]:
+    return tuple(argument.name for argument in arguments)
 
 
 def _workspaces(spec: KernelSpec, lowered: bool, whole: bool) -> tuple[Workspace, ...]:

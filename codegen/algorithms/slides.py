@@ -21,11 +21,12 @@ from .staged_numbers import multiprocessors
 TILES = (32, 16, 8, 4)        # sides of a tile, the largest being a block's 1024 threads
 CONSTANT_LIMIT = 64 * 1024    # constant memory of a module, bytes
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
-UNROLLED_TAPS = 256           # FMAs up to which the loops over taps are unrolled
-ROW_LOADS = 16                # and beyond it, loads of a filter row from global memory: guarded, and all under way at once
-ROW_READS = 64                # and reads of it from shared memory
+# Loads of a filter row in one piece of text: from global memory, where all are under way at once, or from shared
+ROW_LOADS, ROW_READS = 16, 64
+# All taps are one piece of text up to so many such rows, and FMAs: beyond them the compiler holds more than it can
+UNROLLED_ROWS, UNROLLED_FMAS = 6, 256
 MOST_BLOCKS = 16              # of a multiprocessor, on every chip
-MOST_ACCUMULATORS = 16        # sums of a thread: a block of 1024 threads has 64 registers each
+MOST_SUMS = 16                # of a thread: a block of 1024 threads has 64 registers each
 SLIDES_FLOAT = 4              # bytes of an element on the slides
 
 
@@ -100,12 +101,12 @@ def tile_refusal(tile: int) -> str | None:
     return f"tile = {tile} ({TILES[-1]} to {TILES[0]} are possible: a block has a thread per element, at most 1024)"
 
 
-def k_tile_refusal(spec: KernelSpec, k_tile: int, outputs: int = 1) -> str | None:
+def k_tile_refusal(spec: KernelSpec, k_tile: int, outputs: int = 1, most: int = MOST_SUMS) -> str | None:
     """Why a thread cannot make ``outputs`` outputs of ``k_tile`` filters, or None."""
     if spec.filters % k_tile:
         return f"k_tile = {k_tile} does not divide K/groups = {spec.filters}"
-    if k_tile * outputs > MOST_ACCUMULATORS:
-        return f"{k_tile * outputs} sums a thread would not stay in registers (at most {MOST_ACCUMULATORS})"
+    if k_tile * outputs > most:
+        return f"{k_tile * outputs} sums a thread would not stay in registers (at most {most})"
     return None
 
 
@@ -116,18 +117,22 @@ def refuse(spec: KernelSpec, *reasons: str | None) -> None:
             raise UnsupportedSpec(spec, reason)
 
 
-def default_k_tile(spec: KernelSpec, most: int) -> int:
-    """Filters that share a staged tile: a divisor of K/groups, as many as keep the loop over taps unrolled."""
-    return largest_divisor(spec.filters, min(most, max(1, UNROLLED_TAPS // (spec.r * spec.s))))
+def _unrolled(row_loads: int) -> int:
+    return min(UNROLLED_FMAS, UNROLLED_ROWS * row_loads)
+
+
+def default_k_tile(spec: KernelSpec, most: int, row_loads: int) -> int:
+    """Filters that share a staged tile: a divisor of K/groups, as many as leave all taps one piece of text."""
+    return largest_divisor(spec.filters, min(most, max(1, _unrolled(row_loads) // (spec.r * spec.s))))
 
 
 def numbers_of(spec: KernelSpec, *, registers: int, threads: int, outputs: tuple[int, int], global_reads: int,
                staged: tuple[int, int] = (0, 0), bank: int = 0, k_tile: int = 1, rows: int = 1,
                row_loads: int = ROW_LOADS) -> SlideNumbers:
-    """The numbers of a variant whose threads make ``rows`` outputs of ``k_tile`` filters; the loads of a filter row are all
-    in one piece of text up to ``row_loads`` of them."""
+    """The numbers of a variant whose threads make ``rows`` outputs of ``k_tile`` filters; the loads of a filter row are
+    all in one piece of text up to ``row_loads`` of them."""
     taps = spec.r * spec.s
-    small = taps * rows * k_tile <= UNROLLED_TAPS
+    small = taps * rows * k_tile <= _unrolled(row_loads)
     return SlideNumbers(
         threads=threads, min_blocks=min(MOST_BLOCKS, resident_blocks(spec.arch, registers, threads)), k_tile=k_tile,
         k_tiles=spec.filters // k_tile, outputs=outputs, staged=staged, bank=bank, unroll_rows=0 if small else 1,
@@ -139,10 +144,11 @@ def numbers_of(spec: KernelSpec, *, registers: int, threads: int, outputs: tuple
 def finished(spec: KernelSpec, options: Any, numbers: SlideNumbers, *, block: tuple[int, int], walk: int = 1, unit: str,
              warp_loads: int, fma: int, registers: int, phrase: str) -> KernelPlan:
     """The plan: one launch, a block (columns, rows of threads) for each ``walk`` tiles of a column of tiles, each image
-    and each tile of filters; the filter bank copied to constant memory when the filter is prepared. Blocks that walk are
-    more, and walk less, in a layer that would leave a GPU idle."""
+    and each tile of filters; the filter bank copied to constant memory when the filter is prepared. Blocks that walk
+    are more, and walk less, in a layer that would leave a GPU idle."""
     tall, wide = numbers.outputs[0] * walk, numbers.outputs[1]
-    fill = Fill(blocks=multiprocessors(spec.arch) * numbers.min_blocks, least=-(-numbers.outputs[0] // 2)) if walk > 1 else None
+    resident = multiprocessors(spec.arch) * numbers.min_blocks
+    fill = Fill(blocks=resident, least=-(-numbers.outputs[0] // 2)) if walk > 1 else None
     grid = (Blocks(of=Dimension.Q, add=wide - 1, per=wide, limit=GRID_LIMIT[0]),
             Blocks(of=Dimension.P, add=tall - 1, per=tall, limit=GRID_LIMIT[1], fill=fill),
             Blocks(of=Dimension.N, times=spec.groups * numbers.k_tiles, limit=GRID_LIMIT[2]))
@@ -155,6 +161,11 @@ def finished(spec: KernelSpec, options: Any, numbers: SlideNumbers, *, block: tu
         program=Program(arguments=arguments, steps=(launch,), preparation=preparation), phrase=phrase,
         cost=Cost(unit=unit, warp_loads=warp_loads, shuffles=0, fma=fma, registers=registers,
                   direct_loads=fma // numbers.k_tile))
+
+
+def widening(spec: KernelSpec) -> int:
+    """Instructions that make a float of an element: none, or one for 16 bits."""
+    return 1 if spec.dtype.itemsize == 2 else 0
 
 
 def tiles_in(plan: KernelPlan, shape: ConvShape) -> int:
@@ -174,8 +185,8 @@ def intensity(plan: KernelPlan) -> float:
     """Operations per byte that the threads of a block ask global memory for: the slides' arithmetic intensity.
 
     Two operations a product. 0.25 for ``naive``, 0.5 for ``constant``, OUT^2 (2r + 1)^2 2 / (IN^2 4) for ``tiled`` and
-    ``coarsened`` with a square odd filter of radius r; for ``halo_cached`` every read of a halo cell counts, as often as
-    it happens. ArgumentError for the plan of another algorithm.
+    ``coarsened`` with a square odd filter of radius r; for ``halo_cached`` every read of a halo cell counts, as often
+    as it happens. ArgumentError for the plan of another algorithm.
     """
     if not isinstance(plan.numbers, SlideNumbers):
         raise ArgumentError("the slides' intensity is of their five variants", argument="plan",
@@ -189,9 +200,10 @@ def intensity_bound(r: int) -> float:
 
 
 def halo_reads(spec: KernelSpec, tile: int) -> int:
-    """Reads of a block of ``tile`` x ``tile`` outputs, over all its windows, of inputs outside its own part of the image."""
+    """Reads of a block of ``tile`` x ``tile`` outputs, over all its windows, outside its own part of the image."""
     inside = math.prod(
-        sum(0 <= output * stride + tap * dilation - center < tile * stride for output in range(tile) for tap in range(taps))
+        sum(0 <= output * stride + tap * dilation - center < tile * stride
+            for output in range(tile) for tap in range(taps))
         for taps, stride, dilation, center in zip((spec.r, spec.s), spec.stride, spec.dilation, centers(spec)))
     return tile ** 2 * spec.r * spec.s - inside
 
@@ -202,5 +214,5 @@ def halo_share(spec: KernelSpec, tile: int) -> float:
 
 
 def centers(spec: KernelSpec) -> tuple[int, int]:
-    """Rows and columns from the start of a window to its middle tap, which lies in the block's own part of the image."""
+    """Rows and columns from the start of a window to its middle tap, which lies in the block's own part."""
     return (spec.r - 1) // 2 * spec.dilation[0], (spec.s - 1) // 2 * spec.dilation[1]

@@ -30,6 +30,8 @@ MOST_CHANNELS = 16            # of a group: more is a matrix product, not this a
 MOST_TAPS = 300               # from which a step of four columns is more text than the instruction cache holds
 MANY_TAPS = 150               # from which wider lanes pay, since each reads the weights again for every row
 WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
+CACHED_CONSTANTS = 400        # weights that the constant cache keeps: 31x31 on 2048^2 takes 470 us, three times its products
+PASS_SLOTS = 4                # issue slots of a multiprocessor while its shared memory moves a word for each lane
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight
 
@@ -154,6 +156,8 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
         return {"loads": Loads.REGISTERS, "rows_ahead": ahead, "pipeline": Pipeline.COPIED if fma > 300 else Pipeline.PAIRED}
     ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (LARGEST_TEXT, 1, 1))
                        if fma <= most)
+    if fma <= 9 * 8 and spec.dtype.itemsize == 2:      # few rows in flight are enough, and more warps stay
+        ahead, turn = 4, 1
     many = spec.r * spec.s >= MANY_TAPS      # then the cache is better left to others
     return {"loads": Loads.ASYNC if many else Loads.CACHED, "rows_ahead": ahead, "turn_steps": turn}
 
@@ -334,14 +338,18 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     options, numbers, spec = plan.options, plan.numbers, plan.spec
     bands = -(-shape.p // (options.sub_block_rows * numbers.classes)) * numbers.classes
     steps = shape.p + bands * (numbers.slots - 1)
+    needed = shape.p / steps if options.tap_rows is TapRows.NEEDED else 1      # of the products, about
     fma = numbers.taps * options.columns
-    shared = fma / 16 if options.weights is Weights.SHARED else 0
+    # a weight from shared memory takes a pass of it, for every lane, which is PASS_SLOTS issue slots
+    shared = max(fma / 16, PASS_SLOTS * numbers.taps - fma) if options.weights is Weights.SHARED else 0
+    if options.weights is Weights.CONSTANT and numbers.taps > CACHED_CONSTANTS:
+        shared = 2 * fma
     row = (numbers.own_loads + 2 * numbers.edge_loads + 2 * len(numbers.takes) + numbers.row_cells) * numbers.step_rows
     loads = 4 * (options.columns * spec.stride[1] // options.vector - 1)
     across = 1 if numbers.packed else -(-shape.q // numbers.strip)
     planes = shape.n * spec.k / (numbers.planes if numbers.packed else 1)
     setup = 60 + numbers.taps * (1 if options.weights is Weights.REGISTERS else 0.2)
-    return planes * across * (steps * (spec.channels * (fma + shared + row + loads) + 12) + bands * setup)
+    return planes * across * (steps * (spec.channels * (needed * (fma + shared) + row + loads) + 12) + bands * setup)
 
 
 ALGORITHM = Algorithm(name="wide", summary="several columns a lane, halo columns by shuffles, rows in registers; NCHW",

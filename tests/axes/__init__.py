@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from . import (channels, direct, gemm, im2col, im2win_basic, reuse, slides, staged, toeplitz, toeplitz_nhwc, wide)
+from . import (channels, direct, gemm, im2col, im2win_basic, patch, reuse, slides, staged, toeplitz, toeplitz_nhwc,
+               wide)
 from .common import DTYPES, LAYOUTS, SIZES, Row, Rows, layer_of
 
 ROWS: Mapping[str, Rows] = {
     "wide": wide.ROWS,
+    "patch": patch.ROWS,
     "reuse": reuse.ROWS,
     "channels": channels.ROWS,
     "implicit_gemm": gemm.IMPLICIT_GEMM,

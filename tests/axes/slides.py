@@ -1,4 +1,4 @@
-"""How the tests cover the five variants of the slides: ``naive``, ``constant``, ``tiled``, ``halo_cached``, ``coarsened``."""
+"""How the tests cover the slides' five variants: ``naive``, ``constant``, ``tiled``, ``halo_cached``, ``coarsened``."""
 
 from __future__ import annotations
 

@@ -21,7 +21,9 @@ SHAPE = ConvShape(n=3, c=4, h=39, w=70, k=6, r=3, s=5, groups=2, padding=(1, 2))
 SMALL = {"sub_block_rows": 3, "warp_rows": 2, "k_tile": 1}
 KINDS = [("direct", {"block_size_x": 64, "block_size_y": 2, "k_tile": 1})] + [
     ("reuse", {**SMALL, "weights": weights, "edges": edges}) for weights in ("shared", "constant", "cached")
-    for edges in ("direct", "predicated")]
+    for edges in ("direct", "predicated")] + [
+    (algorithm, {"tile": 8}) for algorithm in ("naive", "constant", "tiled", "halo_cached")] + [
+    ("coarsened", {"tile": 8, "walk": 2, "outputs": 3})]
 
 
 def limited(plan: KernelPlan, limit: int) -> KernelPlan:

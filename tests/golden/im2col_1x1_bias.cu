@@ -12,6 +12,7 @@
 //
 // What surrounds the matrix product y[n] = w * columns[n], which is a library's and no part of this text.
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
+
 constexpr int K = 32;                           // filters
 constexpr int FINISH_X = 32, FINISH_Y = 8;      // threads of a block: pixels, planes (n, k) of y
 

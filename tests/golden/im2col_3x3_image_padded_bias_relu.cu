@@ -28,28 +28,29 @@ im2col_3x3(const float* __restrict__ x, float* __restrict__ columns, int image, 
     if (pixel >= pixels) return;
     const int top = (int)(pixel / Q) * STRIDE_H - PAD_TOP, left = (int)(pixel % Q) * STRIDE_W - PAD_LEFT;    // first tap
 
-    for (index_t n = image; n < image + 1; n += gridDim.z) {
-        for (int first = blockIdx.y * CHANNELS; first < C; first += gridDim.y * CHANNELS) {
-            for (int c = first; c < first + CHANNELS && c < C; ++c) {
-                const float* x_plane = x + (n * C + c) * plane_x;
-                float* column = columns + pixels * (R * S) * c + pixel;
-#pragma unroll 1
-                for (int r = 0; r < R; ++r) {
-                    const int h = top + r * DILATION_H;
-                    const float* x_row = x_plane + (index_t)h * W;
-                    const bool inside = (unsigned)h < (unsigned)H;
-                    const float in_s0 = inside && (unsigned)(left) < (unsigned)W ? __ldg(x_row + left) : 0.0f;
-                    const float in_s1 = inside && (unsigned)(left + DILATION_W) < (unsigned)W ? __ldg(x_row + left + DILATION_W) : 0.0f;
-                    const float in_s2 = inside && (unsigned)(left + 2 * DILATION_W) < (unsigned)W ? __ldg(x_row + left + 2 * DILATION_W) : 0.0f;
-                    column[0] = in_s0;
-                    column[pixels] = in_s1;
-                    column[2 * pixels] = in_s2;
-                    column += S * pixels;
-                }
+    const float* x_image = x + (index_t)image * C * plane_x;
+    float* columns_image = columns;                                // which hold one image at a time
+    for (int first = blockIdx.y * CHANNELS; first < C; first += gridDim.y * CHANNELS) {
+        for (int c = first; c < first + CHANNELS && c < C; ++c) {
+            const float* x_plane = x_image + c * plane_x;
+            float* column = columns_image + c * (R * S) * pixels + pixel;
+    #pragma unroll 1
+            for (int r = 0; r < R; ++r) {
+                const int h = top + r * DILATION_H;
+                const float* x_row = x_plane + (index_t)h * W;
+                const bool inside = (unsigned)h < (unsigned)H;
+                const float in_s0 = inside && (unsigned)left < (unsigned)W ? __ldg(x_row + left) : 0.0f;
+                const float in_s1 = inside && (unsigned)(left + DILATION_W) < (unsigned)W ? __ldg(x_row + left + DILATION_W) : 0.0f;
+                const float in_s2 = inside && (unsigned)(left + 2 * DILATION_W) < (unsigned)W ? __ldg(x_row + left + 2 * DILATION_W) : 0.0f;
+                column[0] = in_s0;
+                column[pixels] = in_s1;
+                column[2 * pixels] = in_s2;
+                column += S * pixels;
             }
         }
     }
 }
+
 constexpr int K = 8;                            // filters
 constexpr int FINISH_X = 32, FINISH_Y = 8;      // threads of a block: pixels, planes (n, k) of y
 

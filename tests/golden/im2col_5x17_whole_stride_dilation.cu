@@ -29,11 +29,13 @@ im2col_5x17(const float* __restrict__ x, float* __restrict__ columns, int N, int
     const int top = (int)(pixel / Q) * STRIDE_H - PAD_TOP, left = (int)(pixel % Q) * STRIDE_W - PAD_LEFT;    // first tap
 
     for (index_t n = blockIdx.z; n < N; n += gridDim.z) {
+        const float* x_image = x + n * C * plane_x;
+        float* columns_image = columns + n * (pixels * C * (R * S));
         for (int first = blockIdx.y * CHANNELS; first < C; first += gridDim.y * CHANNELS) {
             for (int c = first; c < first + CHANNELS && c < C; ++c) {
-                const float* x_plane = x + (n * C + c) * plane_x;
-                float* column = columns + pixels * (R * S) * (n * C + c) + pixel;
-#pragma unroll 1
+                const float* x_plane = x_image + c * plane_x;
+                float* column = columns_image + c * (R * S) * pixels + pixel;
+        #pragma unroll 1
                 for (int r = 0; r < R; ++r) {
                     const int h = top + r * DILATION_H;
                     const float* x_row = x_plane + (index_t)h * W;

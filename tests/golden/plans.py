@@ -28,6 +28,7 @@ WIDE = {"columns": 4, "vector": 4, "store_vector": 4, "span": "strips", "row_lan
         "edges": "interior", "sub_block_rows": 14, "rows_ahead": 2, "weights": "registers", "loads": "registers",
         "turn_steps": 1, "pipeline": "paired", "tap_rows": "all", "warp_columns": 4, "warp_rows": 1, "warp_planes": 1,
         "min_blocks": 4}
+PATCH = {"columns": 8, "row_lanes": 7, "rows": 28, "planes": 1, "height": 56, "vector": 4, "store_vector": 4, "min_blocks": 3}
 WIDE_PACKED = {"span": "packed", "edges": "guarded", "warp_columns": 1, "warp_planes": 4}
 GEMM = {"block_m": 128, "block_n": 64, "block_k": 16, "thread_m": 8, "thread_n": 8, "order": "taps", "stages": 2, "splits": 1,
         "min_blocks": 4}
@@ -85,6 +86,10 @@ def _wide(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
     return plan_layer(shape, algorithm="wide", epilogue=epilogue, settings={**WIDE, **values})
 
 
+def _patch(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
+    return plan_layer(shape, algorithm="patch", epilogue=epilogue, settings={**PATCH, **values})
+
+
 def plans() -> dict[str, KernelPlan]:
     """File name (without .cu) -> plan."""
     return {
@@ -114,6 +119,11 @@ def plans() -> dict[str, KernelPlan]:
                                           pipeline="copied"),
         "wide_3x3_channels_stride_2": _wide(_plane(3, c=3, k=8, stride=2, padding=1), BIAS, RELU, weights="shared",
                                             rows_ahead=1, warp_columns=1, warp_planes=4),
+        "patch_13x13": _patch(_depthwise(13, layout="NCHW")),
+        "patch_9x9_two_planes_float16": _patch(_depthwise(9, layout="NCHW", dtype="float16"), BIAS, RELU, columns=6,
+                                               row_lanes=10, planes=2, store_vector=2),
+        "patch_5x7_stride_dilation": _patch(_plane(5, s=7, k=2, stride=(1, 2), dilation=(2, 1), padding=(4, 3)), BIAS,
+                                            columns=3, row_lanes=5, vector=1, store_vector=1, height=512),
         "direct_3x3_stride_dilation_groups": _direct(ConvShape(c=4, h=64, w=64, k=6, r=3, s=3, stride=2, padding=1,
                                                                dilation=(1, 2), groups=2)),
         "direct_3x3_bfloat16": _direct(ConvShape(c=2, h=64, w=64, k=2, r=3, s=3, padding=1, dtype="bfloat16"), RELU,

@@ -124,7 +124,7 @@ def test_cucim_is_checked_inside_the_border(monkeypatch, wrong):
         result[:2] = result[-2:] = 7.0          # another border
         return result + wrong
 
-    fake = SimpleNamespace(asarray=np.asarray, cuda=SimpleNamespace(
+    fake = SimpleNamespace(asarray=np.asarray, asnumpy=np.asarray, cuda=SimpleNamespace(
         runtime=SimpleNamespace(deviceSynchronize=lambda: None)))
     monkeypatch.setitem(sys.modules, "cupy", fake)
     for name in ("cucim", "cucim.skimage"):
@@ -185,3 +185,14 @@ def test_the_first_of_several_launches_is_timed_and_shown():
     assert all(len(line) == len(table.columns) for line in table.rows)
     lines = {line[0]: line[1:3] for line in table.rows}
     assert lines["- im2win_transform alone"] == (1.0, None) and lines["- im2win without it"] == (2.0, None)
+
+
+def test_the_main_entry_is_the_one_that_makes_the_output():
+    one = planes.plan_layer(variants.plane(20, 3), algorithm="direct").program
+    launch = one.steps[0]
+    before = dataclasses.replace(launch, entry="before", arguments=("x",))
+    prepared = plan.Preparation(steps=(dataclasses.replace(launch, entry="filter"),))
+    assert harness.main_entry(dataclasses.replace(one, steps=(before, launch), preparation=prepared)) == launch.entry
+    assert harness.main_entry(dataclasses.replace(one, steps=(launch, before))) == launch.entry
+    repeated = plan.Repeat(of=plan.Dimension.N, index="n", steps=(before, plan.LibraryCall(operation="g", operands=())))
+    assert harness.main_entry(dataclasses.replace(one, steps=(repeated,))) == "before"

@@ -1,5 +1,7 @@
 """How the studies time and check: rotating calls, graphs, references, results that are not taken."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -167,12 +169,21 @@ def test_slow_calls_are_timed_fewer_times(each, repeats):
     assert harness.measure(device, [lambda: None]).repeats == repeats
 
 
-def test_the_slowest_calls_are_made_no_more_often_than_they_need_be(monkeypatch):
-    device, made, clock = Clocked(), [], iter(range(100))
+@pytest.mark.parametrize("step, repeats", [(0.5, 5), (0.006, 10), (0.0011, 20)])
+def test_a_long_call_is_a_sample_by_itself_and_all_buffers_have_their_turn(monkeypatch, step, repeats):
+    """The clock goes on by ``step`` seconds whenever it is read: a round of two calls takes two steps."""
+    class Recording(Clocked):
+        def sample(self, calls, count, hold_ms=0.0):
+            sampled.append((calls[0], count))
+            return super().sample(calls, count, hold_ms)
+
+    device, made, sampled, clock = Recording(), [], [], itertools.count()
     device.each = 60.0
-    monkeypatch.setattr(harness.time, "perf_counter", lambda: next(clock))      # a second between any two readings
-    timing = harness.measure(device, [lambda: made.append(0), lambda: made.append(1)])
-    assert made == [0, 1, 0, 1] and (timing.repeats, timing.count, timing.ms) == (5, 1, 60.0)
+    calls = [lambda: made.append(0), lambda: made.append(1)]
+    monkeypatch.setattr(harness.time, "perf_counter", lambda: step * next(clock))
+    timing = harness.measure(device, calls)
+    assert made == [0, 1, 0, 1] and (timing.repeats, timing.count, timing.ms) == (repeats, 1, 60.0)
+    assert sampled == [(calls[i % 2], 1) for i in range(repeats)]
 
 
 def test_data_is_drawn_in_its_type_and_laid_out_as_asked():

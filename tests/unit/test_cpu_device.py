@@ -111,6 +111,19 @@ def test_constant_memory(mode):
         built.set_constant("d", floats(1))
 
 
+def test_a_number_of_the_text_is_read_and_set():
+    built = program('extern "C" { __attribute__((visibility("default"))) unsigned long long n = 3; } ' + KERNEL
+                    + "k(float* y) { ++n; y[threadIdx.x] = 0.0f; }", Mode.FAST)
+    for start in (3, 100):
+        assert built.number("n").value == start
+        built.launch("k", grid=(1, 1, 1), block=(8, 1, 1), shared_bytes=0, args=[written(floats(8))], threads=1)
+        assert built.number("n").value == start + 8
+        built.number("n").value = 100
+    with pytest.raises(ArgumentError, match="no variable"):
+        built.number("m")
+
+
+
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("declaration", ["extern __shared__ float s[];", "extern __shared__ __align__(16) float s[];",
                                          "extern __align__(16) __shared__ float s[];"])

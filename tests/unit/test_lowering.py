@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import warpconv
 from tests import checks, reference, settings
+from tests.unit.test_limits import LAYERS
 from warpconv.cli import cli
 from warpconv.codegen.algorithms import im2col, im2win_tensor
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, UnsupportedSpec
@@ -102,6 +103,24 @@ def test_a_row_of_the_tensor_stays_in_an_int():
     with pytest.raises(UnsupportedSpec, match=f"at most {most}"):
         plan_layer(replace(wide, w=LARGEST_SIZE // 3 + 3), algorithm="im2win_basic")
     assert plan_layer(replace(wide, r=1), algorithm="im2win_basic").program.argument("Q").at_most is None
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_no_step_of_a_loop_overflows(name):
+    """What an int counts, and a step of its loop beyond it, stays below 2^31: places in a row, rows, planes, images."""
+    shape, most = LAYERS[name], 2**31 - 1
+    windows = plan_layer(shape, algorithm="im2win_basic").program
+    (x, y, z), (pixels, _, images) = (launch.grid_of(shape) for launch in windows.launches[1:])
+    assert x * 32 <= most and shape.p + y * 8 <= most and shape.n * shape.c + z * im2win_tensor.PLANES <= most
+    assert pixels * 32 <= most and shape.n + images <= most
+    plan = plan_layer(shape, algorithm="im2col", settings={"batch": "whole"}, epilogue=("relu",))
+    for launch in plan.program.launches:
+        x, y, z = launch.grid_of(shape)
+        assert x * launch.block[0] <= most
+        if launch.entry == im2col.FINISH:
+            assert shape.n * shape.k + y * launch.block[1] <= most
+        else:
+            assert shape.c + y * plan.numbers.channels_each <= most and shape.n + z <= most
 
 
 def test_columns_of_2_31_elements_and_more_are_addressed_in_64_bits():
