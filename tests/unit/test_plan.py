@@ -7,7 +7,7 @@ import pytest
 from warpconv.codegen.algorithms import direct, reuse
 from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
 from warpconv.codegen.options import choices
-from warpconv.codegen.plan import Blocks, Dimension, Launch, Program, Role, Workspace
+from warpconv.codegen.plan import Blocks, Dimension, Extent, Launch, Program, Role, Workspace
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan, plan_layer
 from warpconv.codegen.shape import ConvShape
@@ -172,7 +172,7 @@ def test_blocks():
 
 
 def test_workspace_bytes():
-    per = (Dimension.N, Dimension.P)
+    per = (Extent(of=Dimension.N), Extent(of=Dimension.P))
     launch = Launch(entry="k", grid=(Blocks(), Blocks(), Blocks()), block=(32, 1, 1), arguments=())
     spaces = (Workspace(name="a", bytes_each=10, first_step=0, last_step=1),
               Workspace(name="b", bytes_each=2, per=per, first_step=1, last_step=2),
