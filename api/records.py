@@ -24,7 +24,7 @@ class EmitRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateRow:
-    """One algorithm's answer for a layer; ``estimate`` is in warp instructions, null where it is declined. ``demands``:
+    """One algorithm's answer for a layer; ``estimate`` is in issue slots, null where it is declined. ``demands``:
     what its plan asks of sizes and addresses beyond the layer's class; empty where nothing. ``workspace_bytes``: most
     bytes of workspace that a call of the layer takes at one time."""
 

@@ -1,6 +1,6 @@
 """Choosing the algorithm for a layer, and planning it.
 
-The rule: of the algorithms that support the layer, take the one whose planner estimates the fewest warp instructions
+The rule: of the algorithms that support the layer, take the one whose planner estimates the fewest issue slots
 for it (loads, shuffles, FMAs and bookkeeping, edges included; more where there are too few warps to fill a large GPU,
 since then the time of one warp counts). At these kernels' arithmetic intensity the issue slots decide, not the
 memory. The batch does not change the choice: it is assumed, so that all batches share a kernel. A tuning table, where
@@ -110,7 +110,7 @@ def explain(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, *,
     if made is None:
         return tuple(ranked)
     row = _row(made.spec.algorithm)
-    chosen = Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=row.estimate(made, shape),
+    chosen = Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=row.slots(made, shape),
                        reason=tuning.origin(shape, Arch.parse(arch)))
     return chosen, *(c for c in ranked if c.algorithm != row.name)
 
@@ -133,9 +133,9 @@ def _candidate(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epi
         made = _plan(row, shape, arch, epilogue, numerics, {}, limit)
     except UnsupportedSpec as error:
         return Candidate(algorithm=row.name, summary=row.summary, plan=None, reason=error.reason)
-    estimate = row.estimate(made, shape)
+    estimate = row.slots(made, shape)
     return Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=estimate,
-                     reason=f"about {estimate / 1e6:.3g} million warp instructions for the layer"
+                     reason=f"about {estimate / 1e6:.3g} million issue slots for the layer"
                             + (f"; {row.by_name}" if row.by_name else ""))
 
 

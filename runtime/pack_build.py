@@ -275,7 +275,7 @@ def _meta(built: BuiltKernel, files: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 def _layer_meta(task: _Task) -> dict[str, Any]:
-    estimate = registered(task.plan.spec.algorithm).estimate(task.plan, task.layer.shape)
+    estimate = registered(task.plan.spec.algorithm).slots(task.plan, task.layer.shape)
     return {"shape": encode(task.layer.shape), "estimate": estimate}
 
 

@@ -25,11 +25,11 @@ def explain(as_json: bool, **options: Any) -> None:
         return
     out = console()
     heading(out, "layer", str(request))
-    heading(out, "rule", "the fewest estimated warp instructions among the algorithms that can serve the layer"
+    heading(out, "rule", "the fewest estimated issue slots among the algorithms that can serve the layer"
             if request.algorithm == "auto" else f"--algorithm {request.algorithm}")
     heading(out, "tuning", record.tuning)
-    made = table("", "algorithm", "warp instructions", "workspace", "reason", "plan",
-                 numbers=("warp instructions", "workspace"))
+    made = table("", "algorithm", "issue slots", "workspace", "reason", "plan",
+                 numbers=("issue slots", "workspace"))
     for row in record.candidates:
         add_row(made, "*" if row.chosen else "", row.algorithm,
                 "declined" if row.estimate is None else f"{row.estimate:.3g}",

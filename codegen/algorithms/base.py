@@ -19,7 +19,9 @@ class Algorithm:
     ``supports`` gives None, or in words why the spec cannot be served. ``defaults`` chooses plan values for a spec,
     better where a shape shows the sizes. ``plan`` raises UnsupportedSpec where plan values and spec do not go
     together. ``space`` lists the plan values worth trying (tuning). ``estimate`` is the modelled number of warp
-    instructions for a whole layer; select() compares it between algorithms. ``lighter`` gives plan values that take
+    instructions for a whole layer. ``pace``: the issue slots that one of them takes, since the warps of some kernels
+    wait for more than their turn; fitted to the layers of docs/results (planes, paper_layers, select; H200,
+    2026-11-21), with wide's as 1. select() compares the product, ``slots``. ``lighter`` gives plan values that take
     less workspace than these, or None. ``by_name``: in words why select() leaves the algorithm to those who ask for
     it, empty where it does not.
     """
@@ -32,8 +34,13 @@ class Algorithm:
     plan: Callable[[KernelSpec, Any], KernelPlan]
     space: Callable[[KernelSpec], Iterable[Any]]
     estimate: Callable[[KernelPlan, ConvShape], float]
+    pace: float = 1.0
     lighter: Callable[[KernelSpec, Any], Any | None] = lambda spec, options: None
     by_name: str = ""
+
+    def slots(self, plan: KernelPlan, shape: ConvShape) -> float:
+        """Modelled issue slots of a layer."""
+        return self.pace * self.estimate(plan, shape)
 
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
@@ -63,6 +70,7 @@ def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
     return tuple(arguments) + sizes
 
 
+BANK_COPY = 1.2e6   # issue slots of a GPU while a filter that was not prepared is copied to constant memory, about 1.3 us
 DERIVED = 0   # a plan value that follows from the others
 
 

@@ -10,14 +10,13 @@ from ..plan import KernelPlan
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from . import slides
-from .base import DERIVED, Algorithm
+from .base import BANK_COPY, DERIVED, Algorithm
 
 MOST_FILTERS = 8
 MOST_SUMS = 32              # of a thread, in blocks of fewer threads than the other variants'
 BLOCK_ROWS = (4, 8, 16, 32)  # rows of threads that divide a tile of 32: every thread then loads as often as the others
 MOST_PRODUCTS = 128         # of one tap row's filters: beyond it fewer filters share a tile
 COMFORTABLE_PRODUCTS = 200  # FMAs of a channel up to which 40 registers suffice, so that more blocks are resident
-BANK = 3                    # see estimate()
 
 
 @dataclass(frozen=True)
@@ -119,19 +118,15 @@ def space(spec: KernelSpec) -> Iterable[CoarsenedOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per channel and warp: loads, their guards and two barriers; per tap a read of shared memory for each output, an
-    FMA for each output and filter, and part of a weight's load.
-
-    Three times that, although an H200 agrees with the single figure: a filter that was not prepared is copied to the
-    bank at every call, and a captured graph does not take it at all. Whoever can prepare filters asks for it by name.
-    """
+    FMA for each output and filter, and part of a weight's load."""
     options, numbers, spec = plan.options, plan.numbers, plan.spec
     warps = slides.tiles_in(plan, shape) * numbers.threads / 32
     rounds = -(-options.tile // numbers.block_rows)
     weights = options.k_tile * (0.7 + 2 * slides.widening(spec))
     tap = 0.7 * options.outputs * (spec.stride[1] + options.k_tile) + weights
-    return BANK * warps * (60 + spec.channels * (40 + 6 * rounds + spec.r * spec.s * tap))
+    return BANK_COPY + warps * (60 + spec.channels * (40 + 6 * rounds + spec.r * spec.s * tap))
 
 
 ALGORITHM = Algorithm(name="coarsened", summary="the slides' last step: several tiles a block, outputs a thread",
                       options=CoarsenedOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate)
+                      estimate=estimate, pace=2.5, by_name=slides.BY_NAME)

@@ -10,7 +10,7 @@ from ..plan import KernelPlan
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from . import slides
-from .base import Algorithm
+from .base import BANK_COPY, Algorithm
 
 REGISTERS = 48       # planned: the compiler likes to have many loads under way
 PER_TAP = 4.6        # warp instructions: the input and its guard, the FMA, part of a weight's load
@@ -50,9 +50,9 @@ def space(spec: KernelSpec) -> Iterable[ConstantOptions]:
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per tap and thread: a load with its guard, an FMA whose weight is an operand or comes with its neighbours'."""
     warps = slides.tiles_in(plan, shape) * plan.numbers.threads / 32
-    return warps * (20 + shape.reduction * (PER_TAP + 2 * slides.widening(plan.spec)))
+    return BANK_COPY + warps * (20 + shape.reduction * (PER_TAP + 2 * slides.widening(plan.spec)))
 
 
 ALGORITHM = Algorithm(name="constant", summary="the slides' second step: as naive, the filter in constant memory",
                       options=ConstantOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate)
+                      estimate=estimate, pace=2.3, by_name=slides.BY_NAME)

@@ -205,4 +205,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 
 ALGORITHM = Algorithm(name="direct", summary="one thread per output, every tap loaded; any layer",
                       options=DirectOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate)
+                      estimate=estimate, pace=2.3)

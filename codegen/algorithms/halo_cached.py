@@ -12,7 +12,7 @@ from ..plan import KernelPlan
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from . import slides
-from .base import Algorithm
+from .base import BANK_COPY, Algorithm
 
 MOST_FILTERS = 8
 
@@ -100,9 +100,10 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     spec, weight = plan.spec, 2.0 + slides.widening(plan.spec)
     warps = slides.tiles_in(plan, shape) * plan.numbers.threads / 32
     staging = 22 + 8 * math.prod(spec.stride)
-    return warps * (40 + spec.channels * (staging + spec.r * spec.s * (8.0 + weight * plan.options.k_tile)))
+    taps = spec.r * spec.s * (8.0 + weight * plan.options.k_tile)
+    return BANK_COPY + warps * (40 + spec.channels * (staging + taps))
 
 
 ALGORITHM = Algorithm(name="halo_cached", summary="the slides' fourth step: a tile without its halo in shared memory",
                       options=HaloCachedOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate)
+                      estimate=estimate, pace=2.3, by_name=slides.BY_NAME)

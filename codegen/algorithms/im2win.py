@@ -18,6 +18,8 @@ from .base import DERIVED, Algorithm, common_refusal
 from .gemm_tiles import FILTER, SUMS, GemmNumbers, Order, Switch
 from .im2win_tensor import TENSOR, Im2winNumbers
 
+SECOND_LAUNCH = 1.6e6       # issue slots of a GPU until a second launch works, about 2 us (paper_layers, H200)
+SLOTS_OF_A_BYTE = 0.3       # of the tensor, which is written and read at the speed of a copy
 
 @dataclass(frozen=True)
 class Im2winOptions:
@@ -92,8 +94,9 @@ def space(spec: KernelSpec) -> Iterable[Im2winOptions]:
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """The transform and the product (gemm_choice)."""
-    return (im2win_tensor.transform_instructions(plan.spec, shape)
+    """The transform, whose tensor goes to memory and back between two launches, and the product (gemm_choice)."""
+    between = SECOND_LAUNCH + SLOTS_OF_A_BYTE * plan.program.workspace_bytes(shape)
+    return (between + im2win_tensor.transform_instructions(plan.spec, shape)
             + gemm_choice.instructions(plan.spec, plan.options, plan.numbers.gemm, shape))
 
 

@@ -109,4 +109,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 
 ALGORITHM = Algorithm(name="im2win_basic", summary="windows made contiguous (im2win), then one thread per output",
                       options=Im2winBasicOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate)
+                      estimate=estimate, pace=2.3)

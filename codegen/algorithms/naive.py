@@ -55,4 +55,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 
 ALGORITHM = Algorithm(name="naive", summary="the slides' first step: a thread per pixel, the filter in global memory",
                       options=NaiveOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate)
+                      estimate=estimate, pace=2.3, by_name=slides.BY_NAME)

@@ -29,6 +29,7 @@ MOST_ROWS = 64                # of a tile, so that row indices cannot overflow
 MOST_WARPS = 16               # of a block
 MOST_REGISTERS = 168          # 12 warps of a multiprocessor stay
 REGISTER_LIMIT = 220          # planned registers that the compiler keeps without spilling
+FIRST_TILE = 25_000           # issue slots of a GPU for a tap of the first tile, before others fill its waits (planes, H200)
 TEXT_LIMIT = 2000             # products of a filter row in the text
 TEXT_COMFORT = 1100           # beyond it the instruction cache starves
 WARPS_WANTED = 20             # of a multiprocessor: fewer show the latency of reads and barriers
@@ -253,7 +254,8 @@ def space(spec: KernelSpec) -> Iterable[PatchOptions]:
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Issue slots of the layer: products, reads and the loop's own, or what shared memory takes for the reads."""
     planes = -(-shape.n * shape.k // plan.options.planes)
-    return planes * _slots(plan.spec, plan.options, plan.numbers, shape.h, shape.p, shape.q)
+    slots = _slots(plan.spec, plan.options, plan.numbers, shape.h, shape.p, shape.q)
+    return FIRST_TILE * plan.spec.r * plan.spec.s + planes * slots
 
 
 ALGORITHM = Algorithm(name="patch", summary="large filters: many columns a lane, the plane in shared memory; NCHW",

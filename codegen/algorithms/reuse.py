@@ -41,6 +41,7 @@ WARPS_TO_FILL = 132 * 8       # with fewer, multiprocessors wait for single warp
 WARPS_TO_HIDE = 16            # working warps of a multiprocessor that hide the latency of loads
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
 FEW_ROWS, FEW_ROWS_TALL = 7, 14   # rows of a sub-block in small layers; for filters over 5 rows, whose halo costs more
+SEVERAL_FILTERS = 1.25        # slots of an instruction where a warp stores several filters' rows (paper_layers, H200)
 STATEMENT_COLUMNS = 5         # columns that one FMA statement of the text spans
 
 
@@ -374,9 +375,10 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     # a block whose tile fills shared memory has few others beside it; warps without rows of their own do not help
     beside = min(16, SHARED_OF_A_MULTIPROCESSOR // max(1, 4 * numbers.shared_floats))
     working = beside * min(options.warp_rows, max(1, bands)) * min(options.warp_columns, max(1, columns))
-    return tiles * (fast + direct) * max(1.0, WARPS_TO_FILL / warps, WARPS_TO_HIDE / max(1, working))
+    several = SEVERAL_FILTERS if options.k_tile > 1 else 1.0
+    return several * tiles * (fast + direct) * max(1.0, WARPS_TO_FILL / warps, WARPS_TO_HIDE / max(1, working))
 
 
 ALGORITHM = Algorithm(name="reuse", summary="column reuse by shuffles and row reuse in registers (CLUSTER 2020, Alg. 4)",
                       options=ReuseOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate)
+                      estimate=estimate, pace=1.7)

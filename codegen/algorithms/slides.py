@@ -27,6 +27,7 @@ ROW_LOADS, ROW_READS = 16, 64
 UNROLLED_ROWS, UNROLLED_FMAS = 6, 256
 MOST_BLOCKS = 16              # of a multiprocessor, on every chip
 MOST_SUMS = 16                # of a thread: a block of 1024 threads has 64 registers each
+BY_NAME = "a step of the slides, to read and to measure: taken where it is asked for by name"
 SLIDES_FLOAT = 4              # bytes of an element on the slides
 
 

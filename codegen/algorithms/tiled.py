@@ -10,7 +10,7 @@ from ..plan import KernelPlan
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from . import slides
-from .base import Algorithm
+from .base import BANK_COPY, Algorithm
 
 MOST_FILTERS = 8
 SMALL_WINDOW, FEW_CHANNELS = 5, 4
@@ -67,9 +67,9 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     waiting = 1.6 if numbers.min_blocks * numbers.threads <= plan.spec.arch.resident_threads // 2 else 1.0
     weight = 1.2 + slides.widening(plan.spec)
     taps = plan.spec.r * plan.spec.s * (plan.spec.stride[1] + weight * numbers.k_tile)
-    return warps * waiting * (40 + plan.spec.channels * (30 + taps))
+    return BANK_COPY + warps * waiting * (40 + plan.spec.channels * (30 + taps))
 
 
 ALGORITHM = Algorithm(name="tiled", summary="the slides' third step: a thread per element of a shared input tile",
                       options=TiledOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate)
+                      estimate=estimate, pace=1.1, by_name=slides.BY_NAME)

@@ -17,7 +17,7 @@ from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program, Role
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks
+from .base import BANK_COPY, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks
 from .wide_numbers import REGISTER_LIMIT, WideNumbers, accumulators, filter_registers, make_numbers, row_registers
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 
@@ -31,6 +31,9 @@ MOST_TAPS = 300               # from which a step of four columns is more text t
 MANY_TAPS = 150               # from which wider lanes pay, since each reads the weights again for every row
 WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
 CACHED_CONSTANTS = 400        # weights that the constant cache keeps: 31x31 on 2048^2 takes 470 us, three times its products
+FETCH_SLOTS = 1050            # issue slots of a GPU for an instruction of cold text: planes of 256^2 to 1024^2, H200
+CACHED_TEXT = 8000            # instructions that an instruction cache holds, about: 128 KB
+SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several channels follow each other, H200
 PASS_SLOTS = 4                # issue slots of a multiprocessor while its shared memory moves a word for each lane
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight
@@ -334,7 +337,8 @@ def space(spec: KernelSpec) -> Iterable[WideOptions]:
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """Warp instructions of the layer: products, exchanges, loads, stores and the loop's own."""
+    """Warp instructions of the layer: products, exchanges, loads, stores and the loop's own. Several channels wait for
+    shared memory between them, and the text of an unrolled turn has to come to every multiprocessor first."""
     options, numbers, spec = plan.options, plan.numbers, plan.spec
     bands = -(-shape.p // (options.sub_block_rows * numbers.classes)) * numbers.classes
     steps = shape.p + bands * (numbers.slots - 1)
@@ -349,7 +353,10 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     across = 1 if numbers.packed else -(-shape.q // numbers.strip)
     planes = shape.n * spec.k / (numbers.planes if numbers.packed else 1)
     setup = 60 + numbers.taps * (1 if options.weights is Weights.REGISTERS else 0.2)
-    return planes * across * (steps * (spec.channels * (needed * (fma + shared) + row + loads) + 12) + bands * setup)
+    waits = SEVERAL_CHANNELS if spec.channels > 1 else 1.0
+    text = FETCH_SLOTS * min(CACHED_TEXT, fma * numbers.slots) + (BANK_COPY if options.weights is Weights.CONSTANT else 0)
+    return text + planes * across * (steps * (waits * spec.channels * (needed * (fma + shared) + row + loads) + 12)
+                                     + bands * setup)
 
 
 ALGORITHM = Algorithm(name="wide", summary="several columns a lane, halo columns by shuffles, rows in registers; NCHW",

@@ -84,7 +84,7 @@ class Space:
         if row.supports(self._spec(row)) is not None:
             return math.inf
         made = self.configuration(row, row.defaults(self._spec(row), self.shape))
-        return math.inf if made.plan is None else row.estimate(made.plan, self.shape)
+        return math.inf if made.plan is None else row.slots(made.plan, self.shape)
 
     def _options(self, row: Algorithm, sets: Mapping[str, str]) -> Iterable[Any]:
         default = row.defaults(self._spec(row), self.shape)

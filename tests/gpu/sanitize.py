@@ -1,14 +1,16 @@
 """Every algorithm x variant once, for compute-sanitizer: ``compute-sanitizer ... python -m tests.gpu.sanitize``.
 
-Arrays are exactly as large as their elements, so that an access one past the end is seen. ``--racecheck`` runs the
-kernels with shared memory alone.
+Arrays are exactly as large as their elements, so that an access one past the end is seen. ``--shared`` runs the
+kernels with shared memory alone (racecheck, synccheck); names of algorithms run theirs alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
+from warpconv.codegen.errors import ShapeError
 from warpconv.codegen.render import render
 
 from tests import cases, reference
@@ -20,9 +22,11 @@ SIZES = ((2, 37, 71), (2, 36, 72), (2, 28, 28), (2, 14, 14), (2, 7, 7))     # th
 def main(arguments: list[str]) -> int:
     from warpconv.runtime.cuda import contexts
     contexts.driver()
-    planned = [(case, *_planned(case)) for case in cases.variants() if support.runs(case)]
+    names = {name for name in arguments if not name.startswith("-")}
+    planned = [(case, *_planned(case)) for case in cases.variants()
+               if support.runs(case) and (not names or case.algorithm in names)]
     chosen = [(case, plan, shape) for case, plan, shape in planned
-              if "--racecheck" not in arguments or "__shared__" in render(plan).text]
+              if "--shared" not in arguments or "__shared__" in render(plan).text]
     with support.primary_context():
         from pycuda import gpuarray
         support.build_ahead([case for case, _, _ in chosen], {case: (shape,) for case, _, shape in chosen})
@@ -40,9 +44,17 @@ def main(arguments: list[str]) -> int:
 
 def _planned(case: cases.Case) -> tuple[Any, Any]:
     """The plan and size of a variant: of SIZES, else the case's own."""
-    usual = tuple(case.shape(*size) for size in SIZES)
-    (plan, (shape, *_)), *_ = case.plans(usual, support.arch()) or case.plans(case.sizes(), support.arch())
+    (plan, (shape, *_)), *_ = case.plans(_usual(case), support.arch()) or case.plans(case.sizes(), support.arch())
     return plan, shape
+
+
+def _usual(case: cases.Case) -> tuple[Any, ...]:
+    """SIZES that give the case's filter an output."""
+    found = []
+    for size in SIZES:
+        with contextlib.suppress(ShapeError):
+            found.append(case.shape(*size))
+    return tuple(found)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ def sanitizer() -> str:
     return found
 
 
-@pytest.mark.parametrize("tool, arguments", [("memcheck", []), ("racecheck", ["--racecheck"])])
+@pytest.mark.parametrize("tool, arguments", [("memcheck", []), ("racecheck", ["--shared"]),
+                                             ("synccheck", ["--shared"])])
 def test_no_tool_complains(tool, arguments):
     command = [sanitizer(), "--tool", tool, "--error-exitcode", "99", sys.executable, "-m", "tests.gpu.sanitize"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
