@@ -33,6 +33,7 @@ WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
 CACHED_CONSTANTS = 400        # weights that the constant cache keeps: 31x31 on 2048^2 takes 470 us, three times its products
 FETCH_SLOTS = 1050            # issue slots of a GPU for an instruction of cold text: planes of 256^2 to 1024^2, H200
 CACHED_TEXT = 8000            # instructions that an instruction cache holds, about: 128 KB
+LATER_TEXT = 0.2              # of FETCH_SLOTS for what it does not hold: other warps work meanwhile (13x13, 31x31, H200)
 SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several channels follow each other, H200
 PASS_SLOTS = 4                # issue slots of a multiprocessor while its shared memory moves a word for each lane
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
@@ -354,8 +355,10 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     planes = shape.n * spec.k / (numbers.planes if numbers.packed else 1)
     setup = 60 + numbers.taps * (1 if options.weights is Weights.REGISTERS else 0.2)
     waits = SEVERAL_CHANNELS if spec.channels > 1 else 1.0
-    text = FETCH_SLOTS * min(CACHED_TEXT, fma * numbers.slots) + (BANK_COPY if options.weights is Weights.CONSTANT else 0)
-    return text + planes * across * (steps * (waits * spec.channels * (needed * (fma + shared) + row + loads) + 12)
+    text = fma * numbers.slots
+    fetched = min(text, CACHED_TEXT) + LATER_TEXT * max(0, text - CACHED_TEXT)
+    start = FETCH_SLOTS * fetched + (BANK_COPY if options.weights is Weights.CONSTANT else 0)
+    return start + planes * across * (steps * (waits * spec.channels * (needed * (fma + shared) + row + loads) + 12)
                                      + bands * setup)
 
 
