@@ -117,6 +117,27 @@ def every_value() -> tuple[Case, ...]:
     """A part of table(): for each algorithm, greedily few of its kernels that together have every value of every axis
     that table() has. Pairs of values are left to table() itself."""
     rows = [(algorithm, row) for algorithm in AXES for row in covering_rows(algorithm)]
+    return tuple(table()[i] for i in _part(rows))
+
+
+@functools.lru_cache(maxsize=1)
+def variants() -> tuple[Case, ...]:
+    """Every variant of every algorithm once, as tests/axes lists them."""
+    return tuple(replace(_case(algorithm, row), number=i) for i, (algorithm, row) in enumerate(_variant_rows()))
+
+
+@functools.lru_cache(maxsize=1)
+def every_variants_value() -> tuple[Case, ...]:
+    """The variants, greedily few, in which every value occurs that all of them have, of each algorithm by itself."""
+    return tuple(variants()[i] for i in _part(_variant_rows()))
+
+
+def _variant_rows() -> list[tuple[str, Mapping[str, Any]]]:
+    return [(algorithm, row) for algorithm, rows in ROWS.items() for row in rows.variants()]
+
+
+def _part(rows: list[tuple[str, Mapping[str, Any]]]) -> list[int]:
+    """Numbers of rows, greedily few, that hold every value of each algorithm's rows."""
     values = [{(algorithm, name, repr(value)) for name, value in row.items()} for algorithm, row in rows]
     missing: set[tuple[str, str, str]] = set().union(*values)
     chosen: list[int] = []
@@ -124,14 +145,7 @@ def every_value() -> tuple[Case, ...]:
         best = max(range(len(rows)), key=lambda i: len(values[i] & missing))    # the first of equals
         chosen.append(best)
         missing -= values[best]
-    return tuple(table()[i] for i in sorted(chosen))
-
-
-@functools.lru_cache(maxsize=1)
-def variants() -> tuple[Case, ...]:
-    """Every variant of every algorithm once, as tests/axes lists them."""
-    return tuple(replace(_case(algorithm, row), number=i) for i, (algorithm, row) in enumerate(
-        (algorithm, row) for algorithm, rows in ROWS.items() for row in rows.variants()))
+    return sorted(chosen)
 
 
 @functools.lru_cache(maxsize=None)

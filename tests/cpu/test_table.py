@@ -1,6 +1,7 @@
 """The case table on the CPU device: every output of the emitted kernels against the float64 reference.
 
-Executed is a part of the table in which every value of every axis occurs, at fewer sizes; with ``--whole`` all of it.
+Executed is a part of the table in which every value of every axis occurs, at fewer sizes, and such a part of the variants
+with every access checked; with ``--whole`` all of both.
 What the table holds is asserted of the whole, which needs plans alone.
 """
 
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(c
 
 
 EXECUTED = cases.table() if settings.whole else cases.every_value()
+CHECKED = cases.variants() if settings.whole else cases.every_variants_value()
 SIZES_EACH = 2
 
 
@@ -30,7 +32,7 @@ def compiled() -> None:
     """All kernels that are executed, two compilers at a time."""
     plans = [plan for case in EXECUTED for plan, _ in case.plans(sizes(case))]
     checks.compile_ahead(checks.cpu_kernel, plans)
-    plans = [plan for case in cases.variants() for plan, _ in case.plans(checked_sizes(case))]
+    plans = [plan for case in CHECKED for plan, _ in case.plans(checked_sizes(case))]
     checks.compile_ahead(lambda plan: checks.cpu_kernel(plan, Mode.CHECK), plans)
 
 
@@ -47,9 +49,9 @@ def checked_sizes(case: Case) -> tuple[ConvShape, ...]:
 
 
 @pytest.mark.usefixtures("compiled")
-@pytest.mark.parametrize("case", cases.variants(), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", CHECKED, ids=lambda case: case.id)
 def test_checked(case: Case):
-    """Each variant, every access checked, before anything runs unchecked (where a wild write would end the tests):
+    """Variants with every access checked, before anything runs unchecked (where a wild write would end the tests):
     nothing out of bounds, uninitialised, racing, divergent or left unwritten."""
     done = checks.check_case(case, checked_sizes(case), lambda plan, _: checks.cpu_kernel(plan, Mode.CHECK),
                              seed=case.number)
