@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import typing
 from dataclasses import fields, replace
 from typing import Any, Mapping
@@ -12,7 +13,7 @@ from .errors import ArgumentError
 
 def choices(options: Any) -> dict[str, str]:
     """Name of each plan value -> what it may be, in words."""
-    hints = typing.get_type_hints(options if isinstance(options, type) else type(options))
+    hints = _hints(options if isinstance(options, type) else type(options))
     return {f.name: _choices_of(hints[f.name]) for f in fields(options)}
 
 
@@ -21,7 +22,7 @@ def with_settings(options: Any, settings: Mapping[str, Any]) -> Any:
 
     Raises ArgumentError for a name the algorithm does not have or a value it does not offer.
     """
-    hints = typing.get_type_hints(type(options))
+    hints = _hints(type(options))
     changes = {}
     for name, value in settings.items():
         if name not in hints:
@@ -29,6 +30,12 @@ def with_settings(options: Any, settings: Mapping[str, Any]) -> Any:
                                 hint="offered: " + "; ".join(f"{n} ({c})" for n, c in choices(options).items()))
         changes[name] = _parse(hints[name], name, value)
     return replace(options, **changes)
+
+
+@functools.lru_cache(maxsize=None)
+def _hints(kind: type) -> dict[str, type]:
+    """A dataclass's types by field; looking them up takes longer than the rest of a plan."""
+    return typing.get_type_hints(kind)
 
 
 def _choices_of(kind: type) -> str:

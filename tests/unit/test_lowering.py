@@ -1,34 +1,24 @@
-"""im2win_basic and im2col: sizes against the document's table, plans and refusals, limits on workspace, both
-libraries."""
+"""im2win_basic and im2col: sizes against the document's table, plans and refusals, counts."""
 
 from __future__ import annotations
 
-import ctypes
-import json
-import sys
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import warpconv
-from tests import checks, reference, settings
+from tests import checks, settings
 from tests.unit.test_limits import LAYERS
-from warpconv.cli import cli
 from warpconv.codegen.algorithms import im2col, im2win_tensor
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, UnsupportedSpec
+from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import LibraryCall, Repeat
 from warpconv.codegen.registry import ALGORITHMS
-from warpconv.codegen.select import explain, plan_layer, select
+from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import LARGEST_SIZE, ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.runtime import conv, env, steps
-from warpconv.runtime.cpu import Mode, backend
-from warpconv.runtime.cuda.backend import CudaBackend
-from warpconv.runtime.layers import NamedLayer, read_layers
-from warpconv.runtime.library import cublas, numpy_gemm
+from warpconv.runtime import conv
+from warpconv.runtime.layers import read_layers
 from warpconv.runtime.measure import measure, reduced
 
 # MiB of float32 for the twelve layers at batch 128: the im2win tensor, the columns of the batch, those of one image
@@ -181,127 +171,6 @@ def test_estimates_follow_the_work_and_document_mapping_costs_more():
     assert fma < row.estimate(plan_layer(shape, algorithm="im2col"), shape) < 3 * fma
 
 
-# ---- limits
-
-def test_over_the_limit_is_declined_with_both_numbers():
-    shape = TWELVE["conv9"]
-    needed = plan_layer(shape, algorithm="im2win_basic").program.workspace_bytes(shape)
-    assert plan_layer(shape, algorithm="im2win_basic", workspace_limit=needed).program.workspace_bytes(shape) == needed
-    with pytest.raises(UnsupportedSpec) as caught:
-        plan_layer(shape, algorithm="im2win_basic", workspace_limit=needed - 1)
-    assert str(needed) in caught.value.reason and str(needed - 1) in caught.value.reason
-    reasons = {answer.algorithm: answer for answer in explain(shape, workspace_limit=0)}
-    assert not reasons["im2win_basic"].supported and f"{needed} bytes is over the limit of 0 bytes" in \
-        reasons["im2win_basic"].reason
-    assert select(shape, workspace_limit=0) == select(shape)
-
-
-def test_a_lighter_form_is_taken_where_the_heavier_was_not_asked_for():
-    shape = TWELVE["conv9"]
-    whole, image = (plan_layer(shape, algorithm="im2col", settings={"batch": b}) for b in ("whole", "image"))
-    bytes_whole, bytes_image = (plan.program.workspace_bytes(shape) for plan in (whole, image))
-    assert plan_layer(shape, algorithm="im2col") == plan_layer(shape, algorithm="im2col", workspace_limit=bytes_whole)
-    assert plan_layer(shape, algorithm="im2col", workspace_limit=bytes_whole - 1) == image
-    with pytest.raises(UnsupportedSpec, match=f"{bytes_whole} bytes is over the limit of {bytes_image}"):
-        plan_layer(shape, algorithm="im2col", settings={"batch": "whole"}, workspace_limit=bytes_image)
-    with pytest.raises(UnsupportedSpec, match=f"{bytes_image} bytes is over the limit of 1 bytes"):
-        plan_layer(shape, algorithm="im2col", workspace_limit=1)
-
-
-@pytest.mark.parametrize("limit, error", [(-1, ArgumentError), (1.5, ArgumentTypeError), (True, ArgumentTypeError),
-                                          ("2G", ArgumentTypeError)])
-def test_what_is_no_limit(limit, error):
-    for call in (plan_layer, select, explain):
-        with pytest.raises(error) as caught:
-            call(SMALL, workspace_limit=limit)
-        assert caught.value.argument == "workspace_limit" and caught.value.hint
-
-
-@needs_cpu
-def test_calls_honour_the_limit_for_every_batch():
-    """A kernel is shared by batches; one whose workspace would be too large gets a kernel of its own, or none."""
-    shape = ConvShape(n=1, c=4, h=11, w=13, k=6, r=3, s=3)
-    one = plan_layer(shape, algorithm="im2col").program.workspace_bytes(shape)
-    for n, batch in ((1, "whole"), (5, "image"), (1, "whole")):
-        x, w, _ = reference.operands(replace(shape, n=n), settings.generator(n))
-        limit = one + 100
-        kernel = warpconv.specialize(replace(shape, n=n), device="cpu", algorithm="im2col", workspace_limit=limit)
-        assert kernel.plan.settings() == {"batch": batch} and kernel.workspace_bytes(replace(shape, n=n)) <= limit
-        for _ in range(2):
-            out = warpconv.conv2d(x, w, device="cpu", algorithm="im2col", workspace_limit=limit)
-            reference.expected(x, w, replace(shape, n=n)).check(out)
-    with pytest.raises(UnsupportedSpec, match="over the limit of 7"):
-        warpconv.conv2d(x, w, device="cpu", algorithm="im2col", workspace_limit=7)
-    with env.scope(workspace_limit="3K"), pytest.raises(UnsupportedSpec, match="over the limit of 3072"):
-        warpconv.specialize(shape, device="cpu", algorithm="im2col")
-    with pytest.raises(ArgumentError, match="a plan has"):
-        warpconv.specialize(shape, device="cpu", plan=plan_layer(shape), workspace_limit=7)
-
-
-@needs_cpu
-@pytest.mark.parametrize("algorithm, values", [("im2col", {"batch": "image"}), ("im2col", {"batch": "whole"}),
-                                               ("im2win_basic", {})])
-@pytest.mark.parametrize("epilogue", [(), ("bias", "relu")])
-def test_planned_bytes_are_those_that_are_allocated(monkeypatch, algorithm, values, epilogue):
-    pool = Pool()
-    monkeypatch.setattr(backend._Executor, "allocate", pool.allocate)
-    monkeypatch.setattr(backend._Executor, "release", pool.release)
-    kernel = checks.check_layer("cpu", SMALL, algorithm, values,
-                                [warpconv.codegen.spec.Epilogue(step) for step in epilogue])
-    assert pool.most == kernel.workspace_bytes(SMALL) > 0 and pool.alive == {}
-
-
-class Pool:
-    """Records what is alive."""
-
-    def __init__(self) -> None:
-        self.alive: dict[str, int] = {}
-        self.most = 0
-
-    def allocate(self, workspace, nbytes: int) -> np.ndarray:
-        self.alive[workspace.name] = nbytes
-        self.most = max(self.most, sum(self.alive.values()))
-        return np.full(nbytes, 0xff, np.uint8)
-
-    def release(self, workspace, memory: np.ndarray) -> None:
-        assert self.alive.pop(workspace.name) == memory.nbytes
-
-
-@pytest.mark.parametrize("words, message", [
-    (["explain", "--workspace-limit", "1M"], "over the limit of 1048576 bytes"),
-    (["emit", "--algorithm", "im2win_basic", "--workspace-limit", "100"], "is over the limit of 100 bytes"),
-    (["emit", "--workspace-limit", "1T"], "--workspace-limit"), (["emit", "--workspace-limit", "-1"], "--workspace-limit"),
-    (["tune", "--workspace-limit", "1M"], "every configuration is measured")])
-def test_the_limit_on_the_command_line(words, message):
-    layer = ["--input", "8,64,56,56", "--filter", "64,3,3"]
-    made = CliRunner().invoke(cli, [words[0], *layer, *words[1:]])
-    assert message in " ".join(made.output.split()) and (made.exit_code == 0) == (words[0] == "explain")
-    assert "Traceback" not in made.output
-
-
-def test_the_environment_limits_the_command_line_and_layers_of_files(monkeypatch):
-    layer = ["--input", "8,64,56,56", "--filter", "64,3,3", "--algorithm", "im2win_basic", "--json"]
-    monkeypatch.setenv("WARPCONV_WORKSPACE_LIMIT", "64K")
-    assert "over the limit of 65536 bytes" in CliRunner().invoke(cli, ["explain", *layer[:-3], "--json"]).output
-    named = NamedLayer(name="conv9", shape=TWELVE["conv9"], algorithm="im2win_basic")
-    with pytest.raises(UnsupportedSpec, match="over the limit of 65536"):
-        named.plan("sm_90")
-    monkeypatch.setenv("WARPCONV_WORKSPACE_LIMIT", "2G")
-    record = json.loads(CliRunner().invoke(cli, ["inspect", *layer, "--no-source", "--no-measure"]).output)
-    plan = named.plan("sm_90")
-    assert record["workspace_bytes"] == plan.program.workspace_bytes(replace(TWELVE["conv9"], n=8)) > 0
-
-
-@needs_cpu
-def test_inspect_says_what_the_library_does():
-    layer = ["--input", "1,2,9,9", "--filter", "2,3,3", "--algorithm", "im2col", "--no-source"]
-    text = CliRunner().invoke(cli, ["inspect", *layer]).output
-    assert "gemm_batch(w, columns, y, scratch): cuBLAS on a GPU, NumPy on the CPU device" in text
-    record = json.loads(CliRunner().invoke(cli, ["inspect", *layer, "--json"]).output)
-    assert record["library"] == ["library gemm_batch(w, columns, y, scratch)"]
-    assert record["measured"]["worst_ratio"] < 1
-
-
 # ---- counts
 
 @needs_cpu
@@ -324,148 +193,3 @@ def test_a_program_of_several_steps_is_measured_whole_and_reduced_with_all_its_s
         small = reduced(plan)
         assert len(small.program.steps) == len(plan.program.steps) and small.spec.c < shape.c
         assert measure(small, small.spec.example_shape(h=20, w=20)).accuracy.within
-
-
-# ---- the libraries
-
-class HostCublas:
-    """cuBLAS's side of the binding on host memory, column by column as cuBLAS counts."""
-
-    Operation = SimpleNamespace(N=0)
-    PointerMode = SimpleNamespace(HOST=0)
-    Math = SimpleNamespace(DEFAULT_MATH=0)
-
-    def __init__(self) -> None:
-        self.made: list[int] = []
-        self.calls: list[tuple] = []
-
-    def create(self) -> int:
-        self.made.append(len(self.made) + 1)
-        return self.made[-1]
-
-    def set_pointer_mode(self, handle: int, mode: int) -> None:
-        assert mode == 0
-
-    def set_math_mode(self, handle: int, mode: int) -> None:
-        assert mode == self.Math.DEFAULT_MATH, "float32 means float32"
-
-    def set_stream(self, handle: int, stream: int) -> None:
-        self.calls.append(("stream", stream))
-
-    def set_workspace(self, handle: int, pointer: int, nbytes: int) -> None:
-        assert self.calls[-1][0] == "stream", "a stream that is set later forgets the workspace"
-        self.calls.append(("workspace", pointer, nbytes))
-
-    def sgemm_strided_batched_64(self, handle, trans_a, trans_b, m, n, k, alpha, a, lda, step_a, b, ldb, step_b, beta,
-                                 c, ldc, step_c, count) -> None:
-        assert (trans_a, trans_b) == (0, 0)
-        one, zero = (ctypes.c_float.from_address(at).value for at in (alpha, beta))
-        assert (one, zero) == (1.0, 0.0)
-        for i in range(count):
-            left, right, out = (columns(at + 4 * i * step, rows, wide, leading) for at, step, rows, wide, leading in (
-                (a, step_a, m, k, lda), (b, step_b, k, n, ldb), (c, step_c, m, n, ldc)))
-            out[:] = left @ right
-        self.calls.append(("gemm", count))
-
-
-def columns(address: int, rows: int, wide: int, leading: int) -> np.ndarray:
-    assert leading >= rows
-    raw = (ctypes.c_float * (leading * wide)).from_address(address)
-    return np.frombuffer(raw, np.float32).reshape(wide, leading)[:, :rows].T
-
-
-@pytest.fixture
-def host_cublas(monkeypatch):
-    from warpconv.runtime.cuda import contexts, streams
-    made = HostCublas()
-    monkeypatch.setattr(cublas, "binding", lambda: made)
-    monkeypatch.setattr(cublas, "_free", {})
-    monkeypatch.setattr(contexts, "context_key", lambda: ("id", 1))
-    monkeypatch.setattr(streams, "relaxed_capture", lambda: SimpleContext())
-    return made
-
-
-class SimpleContext:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        return None
-
-
-@pytest.mark.parametrize("n, groups", [(1, 1), (5, 1), (1, 3), (2, 3), (5, 3), (3, 3)])
-def test_cublas_is_asked_for_the_product_that_numpy_makes(host_cublas, n, groups):
-    shape = ConvShape(n=n, c=2 * groups, h=5, w=6, k=3 * groups, r=2, s=3, groups=groups)
-    rng = settings.generator(n + groups)
-    w, made, asked = rng.standard_normal(shape.weight_shape, np.float32), *(
-        np.full(shape.output_shape, np.nan, np.float32) for _ in range(2))
-    lowered = rng.standard_normal((n, shape.c * 6, shape.p * shape.q), np.float32)
-    numpy_gemm.gemm_batch(SimpleNamespace(wrote=lambda y: None), shape, [w, lowered, made, None])
-    assert np.isfinite(made).all()
-    executor = SimpleNamespace(stream=77, nbytes=lambda pointer: {4096: 100}[pointer])
-    cublas.gemm_batch(executor, shape, [w.ctypes.data, lowered.ctypes.data, asked.ctypes.data, 4096])
-    np.testing.assert_allclose(asked, made, rtol=2e-5, atol=1e-5)
-    assert host_cublas.calls[:2] == [("stream", 77), ("workspace", 4096, 100)]
-    assert sum(call[1] for call in host_cublas.calls if call[0] == "gemm") == n * groups
-    assert len([call for call in host_cublas.calls if call[0] == "gemm"]) == (1 if 1 in (n, groups) else min(n, groups))
-    for image in range(n):
-        one, other = np.full_like(made, np.nan), np.full_like(made, np.nan)
-        cublas.gemm_image(executor, shape, [w.ctypes.data, lowered[image].ctypes.data, one.ctypes.data, 4096, image])
-        numpy_gemm.gemm_image(SimpleNamespace(wrote=lambda y: None), shape, [w, lowered[image], other, None, image])
-        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-5)
-        assert np.isnan(np.delete(one, image, 0)).all() and np.isfinite(one[image]).all()
-    assert host_cublas.made == [1], "one handle, used again"
-
-
-def test_threads_at_work_at_the_same_time_have_handles_of_their_own(host_cublas):
-    with cublas._handle() as first:
-        with cublas._handle() as second:
-            assert first != second
-    with cublas._handle() as again:
-        assert again in (first, second) and len(host_cublas.made) == 2
-
-
-def test_a_failure_of_the_library_is_a_device_error_and_the_handle_comes_back(host_cublas, monkeypatch):
-    def broken(*arguments):
-        raise RuntimeError("CUBLAS_STATUS_NOT_SUPPORTED")
-
-    monkeypatch.setattr(host_cublas, "sgemm_strided_batched_64", broken, raising=False)
-    executor = SimpleNamespace(stream=0, nbytes=lambda pointer: 100)
-    with pytest.raises(DeviceError, match="CUBLAS_STATUS_NOT_SUPPORTED") as caught:
-        cublas.gemm_batch(executor, SMALL, [0, 0, 0, 4096])
-    assert cublas.EXTRA in caught.value.hint and cublas._free == {("id", 1): [1]}
-
-
-def test_without_the_binding_there_is_no_kernel_for_a_gpu(monkeypatch):
-    cublas.binding.cache_clear()
-    for name in ("nvmath", "nvmath.bindings"):
-        monkeypatch.setitem(sys.modules, name, None)
-    program = plan_layer(SMALL, algorithm="im2col").program
-    with pytest.raises(DeviceError) as caught:
-        CudaBackend(program, b"", 0)
-    assert cublas.EXTRA in caught.value.hint and caught.value.argument == "algorithm"
-    steps.require(program, "cpu")
-    CudaBackend(plan_layer(SMALL, algorithm="im2win_basic").program, b"", 0)
-    cublas.binding.cache_clear()
-
-
-def test_a_binding_that_breaks_is_a_device_error(monkeypatch):
-    cublas.binding.cache_clear()
-    broken = SimpleNamespace(__path__=[], __name__="nvmath", __spec__=None)
-    monkeypatch.setitem(sys.modules, "nvmath", broken)
-    monkeypatch.delitem(sys.modules, "nvmath.bindings", raising=False)
-    with pytest.raises(DeviceError) as caught:
-        cublas.require()
-    assert cublas.EXTRA in caught.value.hint
-    cublas.binding.cache_clear()
-
-
-@needs_cpu
-def test_the_products_are_numpys_on_the_cpu_device_and_every_access_around_them_is_checked():
-    for batch in ("image", "whole"):
-        plan = plan_layer(SMALL, algorithm="im2col", settings={"batch": batch}, epilogue=("bias", "relu"))
-        kernel = checks.cpu_kernel(plan, Mode.CHECK)
-        checks.check_kernel(kernel, SMALL)
-        launches = SMALL.n + 1 if batch == "image" else 2
-        assert len(kernel._backend.reports) == launches
-        assert set().union(*(report.buffers for report in kernel._backend.reports)) == {"x", "columns", "bias", "y"}
