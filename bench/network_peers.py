@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable
 
@@ -51,14 +52,22 @@ def measure_peers(device: Any, layer: Layer, names: Iterable[str], say: Callable
     for name in names:
         say(name)
         try:
-            fields = peers.run_peer(device, layer, TORCH[name]) if name in TORCH else \
-                _cudnn(device, layer, column_of(name), heard)
+            fields = {**peers.run_peer(device, layer, TORCH[name]), "held": held(device, layer, name)} \
+                if name in TORCH else _cudnn(device, layer, column_of(name), heard)
         except Exception as error:
             device.synchronize()
             fields = {"reason": reason_of(error)}
         found |= {f"{name}_{key}": value for key, value in fields.items()}
         device.free()
     return found
+
+
+def held(device: Any, layer: Layer, name: str) -> int:
+    """Bytes besides the tensors that PyTorch's allocator holds at the peak of a call."""
+    calls, _ = TORCH[name].calls(device, layer)         # which checks the result
+    device.free()
+    output = layer.shape.dtype.itemsize * math.prod(layer.shape.output_shape)
+    return max(0, device.peak_bytes(calls[0]) - output)
 
 
 def column_of(name: str) -> Column:

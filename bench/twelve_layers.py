@@ -37,6 +37,8 @@ are 2 M N K over the time.
 - Peers: PyTorch's conv2d with cuDNN (benchmark mode, TF32 off) and without it (im2col and cuBLAS for each image);
   cuDNN by its own interface, every algorithm found and measured by it, the quickest called again under this study's
   clock: in float32 (FMA only), the same among those that need no workspace ("lean"), with TF32, and in float16.
+  The baseline without workspace is the quicker of that and of PyTorch's call, where its allocator held nothing for it
+  (measured with the row, or by the study memory).
   Workspaces of over {network_peers.WORKSPACE_LIMIT >> 30} GiB are not tried.
 - A baseline is the quicker of ours and the peer's in the same run: for im2col for each image, PyTorch's and ours with
   batch=image.

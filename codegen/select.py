@@ -4,8 +4,8 @@ The rule: of the algorithms that support the layer, take the one whose planner e
 for it (loads, shuffles, FMAs and bookkeeping, edges included; more where there are too few warps to fill a large GPU,
 since then the time of one warp counts). At these kernels' arithmetic intensity the issue slots decide, not the
 memory. The batch does not change the choice: it is assumed, so that all batches share a kernel. A tuning table, where
-given, overrules the estimate for the layers it knows. An algorithm that leans on a library is left to those who name
-it, and one whose workspace is over a limit that was given is declined, unless its planner has a lighter form.
+given, overrules the estimate for the layers it knows. An algorithm that leans on a library or on prepared filters (the slides' steps) is left
+to those who name it, and one whose workspace is over a limit that was given is declined, unless its planner has a lighter form.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .algorithms.base import Algorithm
+from .algorithms.base import Algorithm, assumed_batch
 from .arch import Arch, DEFAULT_ARCH
 from .dtypes import DType
 from .errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
@@ -135,7 +135,7 @@ def _candidate(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epi
         return Candidate(algorithm=row.name, summary=row.summary, plan=None, reason=error.reason)
     estimate = row.slots(made, shape)
     return Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=estimate,
-                     reason=f"about {estimate / 1e6:.3g} million issue slots for the layer"
+                     reason=f"about {estimate / 1e6:.3g} million issue slots for a batch of {assumed_batch(shape)}"
                             + (f"; {row.by_name}" if row.by_name else ""))
 
 

@@ -51,8 +51,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     the input's strides and kept: a channels_last tensor gives one, and nothing is copied. ``accum_dtype``: the
     arithmetic of products and sums, 'float32' if None; 'float16' means that of 16-bit elements themselves.
     ``device``: 'auto' (where the arrays are; NumPy goes to a GPU if one is usable, else to the CPU device), 'cpu',
-    'cuda', 'cuda:1'. ``workspace_limit``: bytes of workspace that the call may take at most; WARPCONV_WORKSPACE_LIMIT
-    if None, as it stands when a layer is called for the first time.
+    'cuda', 'cuda:1'. ``workspace_limit``: bytes of workspace that the call may take at most, beside the reordered
+    copy of a filter that some kernels make; WARPCONV_WORKSPACE_LIMIT if None, as it stands when a layer is called first.
 
     Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', of the input's library and type, in ``out`` if given, which has
     the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError
@@ -98,7 +98,7 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: tuple[Any, ...], activ
     shape = _layer(axes.stored(x, order, memory), w, memory, geometry)
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation)
     want = _Wanted(resolve_device(device, x, shape, depth=4), algorithm, steps, _numerics(accum_dtype),
-                   limit=_limit(workspace_limit))
+                   limit=call_limit(workspace_limit))
     kernel = _known(shape, want)
     if kernel is None:      # a mistake in what the kernel itself would check shall not cost a compilation
         views = {"input": x, "weight": w}
@@ -164,7 +164,7 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
         return _make(plan, target).for_axes(order)
     steps = parse_epilogue(epilogue, bias=bias, activation=activation, takes_bias=True)
     arch = None if arch is None else Arch.parse(arch)
-    want = _Wanted(target, algorithm, steps, _numerics(accum_dtype), arch, settings, _limit(workspace_limit))
+    want = _Wanted(target, algorithm, steps, _numerics(accum_dtype), arch, settings, call_limit(workspace_limit))
     return _kernel(shape, want).for_axes(order)
 
 
@@ -239,7 +239,7 @@ class _Wanted(NamedTuple):
     limit: int | None = None
 
 
-def _limit(given: int | None) -> int | None:
+def call_limit(given: int | None) -> int | None:
     """The limit on workspace of a call, or the environment's."""
     return check_limit(given) if given is not None else env.settings().workspace_limit
 

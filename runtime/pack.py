@@ -75,14 +75,15 @@ class Pack:
 
     def specialize(self, shape: ConvShape, *, device: str = "auto", arch: Arch | str | None = None,
                    algorithm: str = "auto", epilogue: Iterable[Any] = (), bias: bool = False,
-                   activation: str | None = None) -> Kernel:
+                   activation: str | None = None, workspace_limit: int | None = None) -> Kernel:
         """The pack's kernel for a layer, loaded on a device, and nothing compiled but PTX by the driver.
 
         ``arch`` takes only kernels built for that architecture. On device 'cpu' the kernel's text is executed. Raises
         KernelNotBuilt, with the command that adds it, where the pack has none; PtxTooNew (a DeviceError) where all it
         has is PTX that the driver is too old for; PackError where its files have changed since the pack was opened.
+        Kernels that take more than ``workspace_limit`` (else WARPCONV_WORKSPACE_LIMIT) for the layer are left out.
         """
-        from .conv import resolve_device
+        from .conv import call_limit, resolve_device
         if not isinstance(shape, ConvShape):
             raise ArgumentTypeError("specialize takes a ConvShape", argument="shape", value=type(shape).__name__,
                                     hint="warpconv.ConvShape(c=..., h=..., w=..., k=..., r=..., s=...)")
@@ -91,7 +92,8 @@ class Pack:
         steps = parse_epilogue(names, bias=given, activation=activation)
         target = resolve_device(device, None, shape)
         wanted = None if arch is None else Arch.parse(arch)
-        kernel = self.find(shape, device=target, algorithm=algorithm, epilogue=steps, arch=wanted)
+        kernel = self.find(shape, device=target, algorithm=algorithm, epilogue=steps, arch=wanted,
+                           workspace_limit=call_limit(workspace_limit))
         if kernel is not None:
             return kernel
         raise self._not_built(shape, target, algorithm, steps, wanted)

@@ -26,7 +26,7 @@ from warpconv.codegen.serialise import decode
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.build import CUBIN, PTX, SOURCE, BuiltKernel
 
-SCHEMA = 1
+SCHEMA = 2      # 2: grids and workspaces over products of sizes, repeated steps
 MANIFEST = "manifest.json"
 KERNELS = "kernels"
 REBUILD = "build the pack again, or fetch it again"

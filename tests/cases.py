@@ -23,7 +23,7 @@ from warpconv.codegen.spec import Epilogue, Numerics
 from .axes import AXES, ROWS, SIZES, layer_of
 
 ATTEMPTS = 24                    # random completions of an uncovered pair, of which the best is kept
-LAST_ATTEMPTS = 80               # and of a pair that was left open by those, of which the first accepted one is kept
+LAST_ATTEMPTS = 140              # and of a pair that was left open by those, of which the first accepted one is kept
 SIZES_EACH = 3
 # Images that a plan is tried for where none is named; the later ones are for plans that ask something of H and W
 USUAL = ((1, 99, 99), (1, 96, 96), (1, 56, 56), (1, 28, 28), (1, 14, 14), (1, 7, 7))
@@ -206,7 +206,8 @@ def _cover(axes: Mapping[str, tuple], accepted: Any, seed: int) -> list[dict[str
     for pair in sorted(open_pairs):
         if pair not in open_pairs:
             continue
-        near = rng.sample(taken, min(len(taken), LAST_ATTEMPTS // 2))
+        half = [row for row in taken if row[pair[0]] == pair[1] or row[pair[2]] == pair[3]]     # one of both values
+        near = rng.sample(half, min(len(half), LAST_ATTEMPTS // 2))
         drawn = [[rng.randrange(len(axes[name])) for name in names] for _ in range(LAST_ATTEMPTS - len(near))]
         for picks in ([*row] for row in (*near, *drawn)):
             picks[pair[0]], picks[pair[2]] = pair[1], pair[3]

@@ -12,6 +12,10 @@ from ..shape import ConvShape
 from ..spec import Epilogue, KernelSpec, Numerics, Operation
 
 
+ASSUMED_IMAGES = 64         # of a layer with channels
+ASSUMED_PIXELS = 256 * 256  # of single planes together, at least
+
+
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
     """One row of the registry.
@@ -39,8 +43,15 @@ class Algorithm:
     by_name: str = ""
 
     def slots(self, plan: KernelPlan, shape: ConvShape) -> float:
-        """Modelled issue slots of a layer."""
-        return self.pace * self.estimate(plan, shape)
+        """Modelled issue slots of a layer, for the batch that is assumed: all batches share a kernel."""
+        return self.pace * self.estimate(plan, shape.with_batch(assumed_batch(shape)))
+
+
+def assumed_batch(shape: ConvShape) -> int:
+    """The images that a layer's choice is made for: a plane comes alone if it is large, channels come in a batch."""
+    if shape.c == shape.k == 1:
+        return max(1, ASSUMED_PIXELS // (shape.h * shape.w))
+    return ASSUMED_IMAGES
 
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)

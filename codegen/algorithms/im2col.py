@@ -37,7 +37,7 @@ SCRATCH_BYTES, SCRATCH_BYTES_BEFORE_HOPPER = 32 << 20, 4 << 20
 # Columns of the whole batch up to which the batch is lowered at once where nothing else is asked: on an H200 it was
 # 1.2 to 7 times as quick as image by image on the twelve layers (a round of the latter takes 30 us of Python at
 # least), but its columns are R * S / stride times the input: 9 GiB for the fourth.
-MOST_COLUMN_BYTES = 1 << 30
+MOST_COLUMN_BYTES, USUAL_IMAGES = 1 << 30, 128
 
 # The model of the product: part of its lanes' FMAs that a tuned SGEMM reaches (70 to 80 % of the peak that the H200's
 # clock allows), and warp instructions that pass while a warp's 128 bytes go to memory or come from it (132 SMs x 4
@@ -90,10 +90,12 @@ def is_matrix(spec: KernelSpec) -> bool:
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> Im2colOptions:
-    """The whole batch where nothing is lowered, or its columns take MOST_COLUMN_BYTES at most."""
+    """The whole batch where nothing is lowered, or the columns of as many images as there usually are take
+    MOST_COLUMN_BYTES at most: all batches share a kernel."""
     if is_matrix(spec):
         return Im2colOptions(batch=Batch.WHOLE)
-    fits = shape is not None and _columns(spec, Batch.WHOLE).bytes_of(shape) <= MOST_COLUMN_BYTES
+    usual = None if shape is None else shape.with_batch(USUAL_IMAGES)
+    fits = usual is not None and _columns(spec, Batch.WHOLE).bytes_of(usual) <= MOST_COLUMN_BYTES
     return Im2colOptions(batch=Batch.WHOLE if fits else Batch.IMAGE)
 
 

@@ -61,12 +61,13 @@ def supports(spec: KernelSpec) -> str | None:
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PatchOptions:
     """The plan values with the fewest modelled issue slots for a layer of this height and width."""
+    spec = replace(spec, epilogue=(), index_bits=32)        # which change nothing here, and would be chosen for again
     if shape is None:
         return _chosen(spec, USUAL, USUAL, USUAL, USUAL, False)
     return _chosen(spec, shape.h, shape.w, shape.p, shape.q, True)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=4096)
 def _chosen(spec: KernelSpec, h: int, w: int, p: int, q: int, known: bool) -> PatchOptions:
     found = [(_price(spec, options, numbers, h, p, q), i, options)
              for i, (options, numbers) in enumerate(_candidates(spec, h, p, q, known))]

@@ -169,8 +169,8 @@ class CudaBackend:
     def _queue(self, call: Call, pointers: dict[str, int], prepared: PreparedFilter | None, queue: Queue) -> None:
         preparation = self._preparation
         if prepared is None and preparation is not None and preparation.steps:
-            prepared = self.prepare(call.operands[self._weight], queue)
-            memory.keep_alive.hold((prepared,), queue.handle)
+            self._queue_with_transform(call, pointers, queue)
+            return
         if prepared is not None:
             if prepared.context != contexts.context_key():
                 raise ArgumentError("this Filter lives in another CUDA context", argument="weight",
@@ -193,6 +193,18 @@ class CudaBackend:
             with loaded.bank:
                 self._fill_constant(loaded, pointers[self._weight], queue.handle)
                 self._execute(loaded, call, pointers, queue)
+
+    def _queue_with_transform(self, call: Call, pointers: dict[str, int], queue: Queue) -> None:
+        """A weight by pointer is transformed for this call alone, in the stream's order: the buffer is a workspace."""
+        buffer = self._preparation.buffer
+        loaded = self._loaded(contexts.context_key(), None, queue.for_pycuda)
+        made = memory.pool.allocate(buffer.bytes_each, queue.handle)
+        try:
+            pointers = {**pointers, buffer.name: made.pointer}
+            execute(_Executor(loaded, self.program, queue), self._preparation.steps, (), None, pointers)
+            self._execute(loaded, call, {**pointers, self._weight: made.pointer}, queue)
+        finally:
+            memory.pool.release(made)
 
     def _execute(self, loaded: _Loaded, call: Call, pointers: dict[str, int], queue: Queue) -> None:
         execute(_Executor(loaded, self.program, queue), self.program.steps, self.program.workspaces, call.shape, pointers)

@@ -77,7 +77,7 @@ def test_round_trip(path):
 
 def test_layout(folder):
     document = json.loads((folder / "manifest.json").read_text())
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     assert sorted(p.name for p in folder.iterdir()) == ["kernels", "manifest.json"]
     for name, meta in document["kernels"].items():
         assert sorted(p.name for p in (folder / "kernels" / name).iterdir()) == sorted(meta["files"])
@@ -172,7 +172,7 @@ def rename_file(name):
 
 
 @pytest.mark.parametrize("change, words", [
-    (lambda d: d.update(schema=2), "another schema"), (lambda d: d.pop("schema"), "no schema"),
+    (lambda d: d.update(schema=1), "another schema"), (lambda d: d.pop("schema"), "no schema"),
     (lambda d: d.pop("kernels"), "no kernels"), (lambda d: d.update(kernels=[]), "no kernels"),
     (rename_kernel("../../evil"), "no name"), (rename_kernel("/etc"), "no name"), (rename_kernel(".."), "no name"),
     (rename_kernel("a..b"), "no name"), (rename_kernel("a\\b"), "no name"), (rename_kernel(""), "no name"),

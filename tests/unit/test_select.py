@@ -36,6 +36,18 @@ def test_the_rule(layer, chosen):
     assert select(layer).algorithm == chosen == plan_layer(layer).spec.algorithm
 
 
+@pytest.mark.parametrize("layer", [
+    shape(h=16, w=16, r=3, s=3, padding=1), shape(h=56, w=56, r=11, s=11, padding=5), depthwise(r=7, s=7, padding=3),
+    depthwise(h=7, w=7), shape(c=3, k=16, h=14, w=14), shape(c=64, k=64, h=14, w=14, r=3, s=3, padding=1),
+    shape(c=1, k=64, h=28, w=28, r=3, s=3, padding=1), depthwise(dtype="float16", h=14, w=14)])
+def test_the_batch_changes_neither_choice_nor_plan(layer):
+    """One kernel serves them all, whichever batch was first."""
+    made = {(plan.spec.algorithm, plan.options) for plan in (plan_layer(layer.with_batch(n)) for n in (1, 3, 128))}
+    assert len(made) == 1
+    lowered = [replace(layer, dtype="float32", n=n) for n in (1, 3, 128)]
+    assert len({plan_layer(each, algorithm="im2col").options for each in lowered}) == 1
+
+
 def test_explain_tells_every_candidates_reason_the_chosen_one_first():
     answers = explain(shape(stride=2))
     assert {answer.algorithm for answer in answers} == set(registry.ALGORITHMS)
