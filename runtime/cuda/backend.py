@@ -195,7 +195,8 @@ class CudaBackend:
                 self._execute(loaded, call, pointers, queue)
 
     def _execute(self, loaded: _Loaded, call: Call, pointers: dict[str, int], queue: Queue) -> None:
-        execute(_Executor(loaded, self.program, queue), self.program.steps, self.program.workspaces, call.shape, pointers)
+        program = self.program
+        execute(_Executor(loaded, program, queue), program.steps, program.workspaces, call.shape, pointers)
 
     def _module_for(self, prepared: PreparedFilter, queue: Queue) -> _Loaded:
         """The filter's own module, its bank filled once."""

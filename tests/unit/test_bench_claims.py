@@ -31,7 +31,8 @@ def run(tmp_path):
 
 def sub_blocks(both):
     loads = {"direct": 1400, "column only": 560, "row only": 300, "both": both}
-    return [{"key": f"sub-block/5/{form}", "filter": 5, "variant": form, "load_requests": n} for form, n in loads.items()]
+    return [{"key": f"sub-block/5/{form}", "filter": 5, "variant": form, "load_requests": n}
+            for form, n in loads.items()]
 
 
 def layer(name, **times):
@@ -81,8 +82,9 @@ def test_speedups_with_and_without_the_transform(tmp_path, results):
 
 
 def test_the_order_of_ablations(tmp_path, results):
-    results("twelve_layers", [layer("conv5", **{"im2win": 1.0, "im2win without prefetch": 1.25,
-                                                "im2win without vector_loads": 2.0, "im2win without micro_kernel": 5.0})])
+    results("twelve_layers", [layer("conv5", **{
+        "im2win": 1.0, "im2win without prefetch": 1.25, "im2win without vector_loads": 2.0,
+        "im2win without micro_kernel": 5.0})])
     found = run(tmp_path)["im2win/ablations"]
     assert found["holds"] is True and found["here"] == ("kept without the micro-kernel 0.20, vector loads 0.50, "
                                                         "prefetch 0.80")
