@@ -21,7 +21,7 @@ from ..errors import UnsupportedSpec
 from ..plan import (Argument, Blocks, Cost, Dimension, Extent, GRID_LIMIT, KernelPlan, Launch, LibraryCall, Program,
                     Repeat, Role, Step, Workspace)
 from ..shape import ConvShape
-from ..spec import Epilogue, KernelSpec
+from ..spec import KernelSpec
 from .base import Algorithm, common_refusal, layer_arguments, named
 
 THREADS = 256

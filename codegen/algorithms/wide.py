@@ -15,7 +15,7 @@ from typing import Iterable
 
 from ..dtypes import DType
 from ..errors import UnsupportedSpec
-from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program, Role
+from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from .base import BANK_COPY, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks

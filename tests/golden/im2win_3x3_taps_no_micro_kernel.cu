@@ -27,11 +27,12 @@ constexpr int BLOCK_K = 32, K_TILES = 18;       // products of an output in a ti
 constexpr int THREAD_M = 1, THREAD_N = 1;       // thread tile: filters, pixels
 constexpr int LANES_M = 1, LANES_N = 32;        // lanes of a warp along filters, along pixels
 constexpr int WARPS_M = 32, THREADS = 1024;     // warps along filters; threads of a block
-constexpr int VECTOR = 1, ROWS = 1;             // floats of a shared load; products a thread copies into a tile
+constexpr int VECTOR = 1;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 1;                // 16-byte copies of a thread into a tile of filters, at most
 constexpr int OUTER = 3, INNER = 3;             // filter columns, filter rows inside them
-constexpr int K_CHANNELS = 64, PRODUCTS = 576;  // channels of a group; products of an output
+constexpr int K_CHANNELS = 64;                  // channels of a group
 constexpr int M_TILES = 4, SPLITS = 1;          // tiles of a group's filters; blocks that share a sum
+constexpr int ROWS = 1;                         // products of a pixel that a thread copies into a tile
 constexpr int STAGES = 2;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 32;                   // floats from one product's pixels to the next's
 constexpr int STAGE = 2048;                     // floats of a stage: BLOCK_K rows of filters, then of pixels

@@ -26,10 +26,9 @@ constexpr int BLOCK_K = 16, K_TILES = 36;       // products of an output in a ti
 constexpr int THREAD_M = 8, THREAD_N = 8;       // thread tile: filters, pixels
 constexpr int LANES_M = 4, LANES_N = 8;         // lanes of a warp along filters, along pixels
 constexpr int WARPS_M = 4, THREADS = 128;       // warps along filters; threads of a block
-constexpr int VECTOR = 4, ROWS = 8;             // floats of a shared load; products a thread copies into a tile
+constexpr int VECTOR = 4;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 4;                // 16-byte copies of a thread into a tile of filters
 constexpr int OUTER = 3, INNER = 3;             // filter columns, filter rows inside them
-constexpr int K_CHANNELS = 64, PRODUCTS = 576;  // channels of a group; products of an output
 constexpr int M_TILES = 1, SPLITS = 1;          // tiles of a group's filters; blocks that share a sum
 constexpr int WARPS = THREADS / 32, PIXELS = 4; // warps of a block; windows that a thread copies from
 constexpr int WINDOW_LANES = 8;                 // neighbouring lanes that copy from a window

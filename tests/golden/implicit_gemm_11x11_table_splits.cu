@@ -22,11 +22,12 @@ constexpr int BLOCK_K = 16, K_TILES = 23;       // products of an output in a ti
 constexpr int THREAD_M = 12, THREAD_N = 8;      // thread tile: filters, pixels
 constexpr int LANES_M = 4, LANES_N = 8;         // lanes of a warp along filters, along pixels
 constexpr int WARPS_M = 2, THREADS = 64;        // warps along filters; threads of a block
-constexpr int VECTOR = 4, ROWS = 16;            // floats of a shared load; products a thread copies into a tile
+constexpr int VECTOR = 4;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 6;                // 16-byte copies of a thread into a tile of filters
 constexpr int OUTER = 11, INNER = 11;           // filter rows, filter columns inside them
-constexpr int K_CHANNELS = 3, PRODUCTS = 363;   // channels of a group; products of an output
+constexpr int PRODUCTS = 363;                   // products of an output
 constexpr int M_TILES = 1, SPLITS = 2;          // tiles of a group's filters; blocks that share a sum
+constexpr int ROWS = 16;                        // products of a pixel that a thread copies into a tile
 constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 64;                   // floats from one product's pixels to the next's
 constexpr int STAGE = 2560;                     // floats of a stage: BLOCK_K rows of filters, then of pixels
