@@ -60,8 +60,8 @@ def measure(device: Any, calls: Sequence[Call], *, repeats: int = 20, sample_ms:
 
     Short calls are captured as a CUDA graph where that works (``graph``); all others are queued behind a spinning
     kernel, so that the events enclose nothing but the GPU's work. ``written`` is what the first call writes: a graph
-    that does not write it has not captured the calls, and is not used. A call of over ``sample_ms`` is a sample by itself;
-    slow ones get fewer (SAMPLES).
+    that does not write it has not captured the calls, and is not used. A call of over ``sample_ms`` is a sample by
+    itself; slow ones get fewer (SAMPLES).
     """
     for call in calls:                              # warm-up: loading, choosing algorithms, filling pools
         call()

@@ -95,8 +95,8 @@ class Report:
             if number in used:
                 lines += environment.describe(run)
         if len(used) > 1:
-            lines.append("- Rows come from more than one run (column `run` of the CSV): absolute figures differ a little "
-                         "between runs.")
+            lines.append("- Rows come from more than one run (column `run` of the CSV): absolute figures differ a "
+                         "little between runs.")
         lines += ["", about.strip(), ""]
         for path in drawn:
             lines += [f"![{path.stem}]({path.name})", ""]

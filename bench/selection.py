@@ -36,13 +36,16 @@ def layers() -> dict[str, ConvShape]:
     found |= {
         "3 -> 8 channels 3x3 512^2": _layer(4, 3, 512, 8, 3), "3 -> 64 channels 3x3 224^2": _layer(16, 3, 224, 64, 3),
         "1 -> 16 channels 5x5 28^2": _layer(128, 1, 28, 16, 5), "3 -> 3 channels 7x7 1024^2": _layer(1, 3, 1024, 3, 7),
-        "16 -> 16 channels 3x3 64^2": _layer(16, 16, 64, 16, 3), "64 -> 64 channels 3x3 56^2": _layer(16, 64, 56, 64, 3),
+        "16 -> 16 channels 3x3 64^2": _layer(16, 16, 64, 16, 3),
+        "64 -> 64 channels 3x3 56^2": _layer(16, 64, 56, 64, 3),
         "128 -> 128 channels 3x3 28^2": _layer(16, 128, 28, 128, 3),
         "512 -> 512 channels 3x3 7^2": _layer(16, 512, 7, 512, 3),
-        "64 -> 64 channels 1x1 56^2": _layer(16, 64, 56, 64, 1), "4 groups of 16 5x5 56^2": _layer(8, 64, 56, 64, 5, groups=4),
+        "64 -> 64 channels 1x1 56^2": _layer(16, 64, 56, 64, 1),
+        "4 groups of 16 5x5 56^2": _layer(8, 64, 56, 64, 5, groups=4),
         "stride 2 3x3 112^2": _layer(16, 32, 112, 32, 3, padding=1, stride=2),
         "dilation 2 3x3 112^2": _layer(16, 32, 112, 32, 3, padding=2, dilation=2),
-        "row filter 1x9 2048^2": _layer(1, 1, 2048, 1, 1, s=9), "column filter 9x1 2048^2": _layer(1, 1, 2048, 1, 9, s=1),
+        "row filter 1x9 2048^2": _layer(1, 1, 2048, 1, 1, s=9),
+        "column filter 9x1 2048^2": _layer(1, 1, 2048, 1, 9, s=1),
         "even filter 4x4 2048^2": _layer(1, 1, 2048, 1, 4), "tall 8192x40 5x5": _layer(8, 1, 40, 1, 5, h=8192),
         "31x31 512^2": _layer(1, 1, 512, 1, 31), "65536 planes 3x3 16^2": _layer(65536, 1, 16, 1, 3)}
     return found
@@ -95,13 +98,16 @@ def tables(rows: Rows) -> list[Table]:
 
 
 def plot(rows: Rows, figure: Any) -> None:
-    """Time of reuse over time of direct against the ratio of their estimates: wrong choices lie off the diagonal's side."""
+    """Time of reuse over time of direct against the ratio of their estimates: wrong choices lie off the diagonal's
+    side."""
     both = [r for r in rows.values() if r["status"] == OK and "reuse_ms" in r and "direct_ms" in r]
     figure.set_size_inches(5, 4.5)
     axes = figure.add_subplot()
-    axes.scatter([r["reuse_estimate"] / r["direct_estimate"] for r in both], [r["reuse_ms"] / r["direct_ms"] for r in both])
+    axes.scatter([r["reuse_estimate"] / r["direct_estimate"] for r in both],
+                 [r["reuse_ms"] / r["direct_ms"] for r in both])
     for r in both:
-        axes.annotate(r["key"], (r["reuse_estimate"] / r["direct_estimate"], r["reuse_ms"] / r["direct_ms"]), fontsize=4)
+        axes.annotate(r["key"], (r["reuse_estimate"] / r["direct_estimate"], r["reuse_ms"] / r["direct_ms"]),
+                      fontsize=4)
     axes.axhline(1, color="0.6", linewidth=0.8)
     axes.axvline(1, color="0.6", linewidth=0.8)
     axes.set(xscale="log", yscale="log", xlabel="estimate: reuse / direct", ylabel="measured: reuse / direct",

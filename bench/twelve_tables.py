@@ -175,11 +175,13 @@ def _ablations(rows: list[Row]) -> Table:
     if means:
         lines.append(("mean", None, None, None, None, *means))
     columns = ("layer", "im2win", *(f"without {name}" for name in ABLATED),
-               *(f"kept without {name}" for name in ABLATED), *(f"kept, no transform, without {name}" for name in ABLATED),
+               *(f"kept without {name}" for name in ABLATED),
+               *(f"kept, no transform, without {name}" for name in ABLATED),
                *(f"the documents: kept without {name}" for name in ABLATED))
     return Table("Ablations of im2win", columns, tuple(lines),
                  "TFLOP/s with one technique removed at a time, and the part of the full speed that is kept, of "
-                 "a call and (as the document times it) of what follows the transform. The document expects the micro-kernel to matter most, then vector loads, then prefetch.")
+                 "a call and (as the document times it) of what follows the transform. The document expects the "
+                 "micro-kernel to matter most, then vector loads, then prefetch.")
 
 
 def _steps(rows: list[Row]) -> Table:

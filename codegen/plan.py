@@ -75,7 +75,8 @@ class Argument:
         """What the plan asks of this argument, in words; empty where it asks nothing."""
         if self.exactly is not None:
             return f"{self.name} = {self.exactly}"
-        parts = [f"a multiple of {self.multiple_of}{' bytes' if self.is_pointer else ''}"] if self.multiple_of > 1 else []
+        unit = " bytes" if self.is_pointer else ""
+        parts = [f"a multiple of {self.multiple_of}{unit}"] if self.multiple_of > 1 else []
         parts += [f"at most {self.at_most}"] if self.at_most is not None else []
         return f"{self.name} {' and '.join(parts)}" if parts else ""
 
@@ -328,7 +329,8 @@ class KernelPlan:
         return {f.name: getattr(v := getattr(self.options, f.name), "value", v) for f in fields(self.options)}
 
     def __str__(self) -> str:
-        lines = [f"kernel {self.spec.algorithm} for {self.spec.arch}", f"layer  {self.spec.layer}", f"plan   {self.phrase}",
+        lines = [f"kernel {self.spec.algorithm} for {self.spec.arch}",
+                 f"layer  {self.spec.layer}", f"plan   {self.phrase}",
                  "values " + ", ".join(f"{name}={value}" for name, value in self.settings().items()),
                  f"cost   {self.cost}", *(f"step   {step}" for step in self.program.steps)]
         return "\n".join(lines + [f"note   {note}" for note in self.notes])

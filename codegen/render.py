@@ -55,8 +55,15 @@ def environment() -> Any:
         source = resources.files(_PACKAGE).joinpath(name)
         return source.read_text(encoding="utf-8") if source.is_file() else None
 
-    return jinja2.Environment(loader=jinja2.FunctionLoader(load), undefined=jinja2.StrictUndefined, trim_blocks=True,
+    made = jinja2.Environment(loader=jinja2.FunctionLoader(load), undefined=jinja2.StrictUndefined, trim_blocks=True,
                               lstrip_blocks=True, keep_trailing_newline=True, autoescape=False)
+    made.filters["indent_code"] = _indent_code
+    return made
+
+
+def _indent_code(text: str, n: int) -> str:
+    """As Jinja's indent, the first line too, but lines of the preprocessor stay at the left, as everywhere else."""
+    return "".join(line if line[0] in "#\n" else " " * n + line for line in text.splitlines(keepends=True))
 
 
 @functools.lru_cache(maxsize=1)

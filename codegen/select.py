@@ -141,7 +141,8 @@ def _candidate(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epi
 
 def _plan(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], numerics: Numerics,
           settings: Mapping[str, Any], limit: int | None) -> KernelPlan:
-    made = plan(KernelSpec.of(shape, algorithm=row.name, arch=arch, epilogue=epilogue, numerics=numerics), settings, shape)
+    spec = KernelSpec.of(shape, algorithm=row.name, arch=arch, epilogue=epilogue, numerics=numerics)
+    made = plan(spec, settings, shape)
     refusal = made.program.refusal(shape)
     if refusal is not None:
         raise UnsupportedSpec(made.spec, refusal)
@@ -174,8 +175,9 @@ def check_limit(limit: Any, argument: str = "workspace_limit") -> int | None:
 def _quickest(shape: ConvShape, candidates: list[Candidate], settings: Mapping[str, Any]) -> Candidate:
     """The first that is supported, of those that know every plan value asked for."""
     if not candidates:
+        known = (f"{name}: {', '.join(choices(row.options))}" for name, row in ALGORITHMS.items())
         raise ArgumentError("no algorithm has all these plan values", argument="settings", value=dict(settings),
-                            hint="; ".join(f"{name}: {', '.join(choices(row.options))}" for name, row in ALGORITHMS.items()))
+                            hint="; ".join(known))
     if candidates[0].plan is None:
         raise UnsupportedSpec(None, "; ".join(f"{c.algorithm}: {c.reason}" for c in candidates))
     return candidates[0]

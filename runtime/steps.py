@@ -1,4 +1,5 @@
-"""Running a program's steps in order, with its workspaces taken and given back around them; the same on every device."""
+"""Running a program's steps in order, with its workspaces taken and given back around them; the same on every
+device."""
 
 from __future__ import annotations
 
@@ -71,6 +72,7 @@ def _run_step(executor: Executor, step: Step, shape: ConvShape, memory: Mapping[
     assert isinstance(step, LibraryCall)
     routine = LIBRARY.get((step.operation, executor.kind))
     if routine is None:
+        known = ", ".join(operation for operation, kind in LIBRARY if kind == executor.kind)
         raise DeviceError("this device has no such library step", argument="operation", value=step.operation,
-                          hint=f"on {executor.kind} there are: {', '.join(o for o, k in LIBRARY if k == executor.kind)}")
+                          hint=f"on {executor.kind} there are: {known}")
     routine(executor, shape, [memory[name] for name in step.operands])

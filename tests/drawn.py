@@ -88,8 +88,8 @@ def _dense(choose: Choose) -> tuple[int, int, int]:
 
 
 def draw_size(choose: Choose, largest: int = LARGEST_SIDE) -> tuple[int, int, int]:
-    """(N, H, W): squares of networks' planes, widths that are multiples of 4 and 8, the neighbourhood of multiples of 32,
-    and any others."""
+    """(N, H, W): squares of networks' planes, widths that are multiples of 4 and 8, the neighbourhood of multiples of
+    32, and any others."""
     n = choose((1, 1, 2, 3))
     kind = choose(("square", "vectors", "vectors", "any", "any"))
     if kind == "square":

@@ -73,7 +73,8 @@ def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT
 def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
     """x, w, the bias if the epilogue adds one, y, and the sizes that are not baked in."""
     element = spec.dtype.c_name
-    arguments = [Argument(name="x", role=Role.INPUT, c_type=element), Argument(name="w", role=Role.WEIGHT, c_type=element)]
+    arguments = [Argument(name="x", role=Role.INPUT, c_type=element),
+                 Argument(name="w", role=Role.WEIGHT, c_type=element)]
     if Epilogue.BIAS in spec.epilogue:
         arguments.append(Argument(name="bias", role=Role.BIAS, c_type=element))
     arguments.append(Argument(name="y", role=Role.OUTPUT, c_type=element))
@@ -81,8 +82,15 @@ def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
     return tuple(arguments) + sizes
 
 
-BANK_COPY = 1.2e6   # issue slots of a GPU while a filter that was not prepared is copied to constant memory, about 1.3 us
-DERIVED = 0   # a plan value that follows from the others
+def named(arguments: Iterable[Argument], *names: str) -> tuple[Argument, ...]:
+    """Those of ``arguments`` that have these names, in the names' order; a name that none has (the bias of a layer
+    without one) is passed over."""
+    by_name = {argument.name: argument for argument in arguments}
+    return tuple(by_name[name] for name in names if name in by_name)
+
+
+DERIVED = 0         # a plan value that follows from the others
+BANK_COPY = 1.2e6   # issue slots of a GPU while a filter that was not prepared is copied to constant memory: 1.3 us
 
 
 def resident_blocks(arch: Arch, registers: int, threads: int) -> int:

@@ -68,8 +68,8 @@ def supports(spec: KernelSpec) -> str | None:
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> DirectOptions:
-    """NCHW: a block as wide as the output rows need, and as many filters a thread as divide K/groups, up to 8; fewer for
-    one channel, whose weights the compiler keeps in registers. NHWC: a block as wide as the pixel has tiles of
+    """NCHW: a block as wide as the output rows need, and as many filters a thread as divide K/groups, up to 8; fewer
+    for one channel, whose weights the compiler keeps in registers. NHWC: a block as wide as the pixel has tiles of
     filters, a filter a thread where there is one channel to sum over (side by side in memory), else up to 4."""
     if spec.layout is Layout.NHWC:
         return _defaults_nhwc(spec, shape)

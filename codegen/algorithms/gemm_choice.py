@@ -2,9 +2,9 @@
 
 The rules are of sweeps over the twelve layers of the documents' comparison and three of fewer filters (H200, batch 128,
 float32). Tiles of 64 pixels were the quickest where there are 96 filters and more: blocks of 128 threads leave the last
-round of the GPU fuller than those of 256. 16 products a tile were quicker than 8 by 2 to 5 %, and a third stage was worth
-something only where there are few tiles. Splits of the sums lost on all of them: they are for layers of few pixels, and
-never a default, since the batch is never looked at.
+round of the GPU fuller than those of 256. 16 products a tile were quicker than 8 by 2 to 5 %, and a third stage was
+worth something only where there are few tiles. Splits of the sums lost on all of them: they are for layers of few
+pixels, and never a default, since the batch is never looked at.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ASSUMED_BATCH = 64          # so that the batch never changes the choice
 MOST_IDLE = 4.0             # a layer that leaves more of the GPU idle waits for other things
 
 
-def choice(spec: KernelSpec, shape: ConvShape | None, *, by_columns: bool) -> dict[str, Any]:
+def choice(spec: KernelSpec, *, by_columns: bool) -> dict[str, Any]:
     """Plan values for a layer of any size: the tile that wastes least, products a tile, their order."""
     tile = min(TILES, key=lambda t: -(-spec.filters // t.block_m) * t.block_m * TILES[t])
     products = spec.channels * spec.r * spec.s
@@ -50,8 +50,8 @@ def _depth(products: int) -> int:
 
 
 def _order(spec: KernelSpec, products: int) -> Order | None:
-    """im2win's: neighbouring threads along a window where neighbouring windows begin in different sectors of memory, else
-    along pixels, whose accesses then share theirs; None where the list of places would be too long."""
+    """im2win's: neighbouring threads along a window where neighbouring windows begin in different sectors of memory,
+    else along pixels, whose accesses then share theirs; None where the list of places would be too long."""
     if products > TABLE_LIMIT or gemm_tiles.far_taps(spec):
         return None
     return Order.WINDOW if spec.stride[1] * spec.r >= SECTOR else Order.TABLE

@@ -19,7 +19,7 @@ from typing import Any
 from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, Extent, Launch, Preparation, Role, Workspace
 from ..spec import KernelSpec
-from .base import DERIVED, resident_blocks
+from .base import DERIVED, named, resident_blocks
 
 FILTER, SUMS = "filter", "partial_sums"           # the program's names for A and for the sums of split reductions
 FILTER_ENTRY, SUMS_ENTRY = "prepare_filter", "add_partial_sums"
@@ -29,6 +29,8 @@ WARP = 32
 SHARED_LIMIT = 99 * 1024    # bytes of a block that every architecture from sm_80 on gives
 SHARED_BEFORE_AMPERE = 48 * 1024
 MOST_SUMS = 160             # accumulators of a thread beyond which it would spill
+REGISTERS_BESIDE = 32       # of a thread besides sums, factors and windows: addresses, the loop
+MOST_STAGES = 4
 FEW_TILES = 8               # of products: below, the way to the first of them weighs, and a third stage pays
 WINDOW_PRODUCTS, WINDOW_PAD = 8, 4      # neighbouring lanes that share a window; floats that keep them in banks apart
 MOST_FILLING = 0.125        # of a tap's channels, where taps come first
@@ -38,9 +40,9 @@ ONE_OUTPUT_SIDE = 32        # without a register tile: a block of 32 x 32 thread
 
 
 class Order(enum.Enum):
-    """How k counts, and how it is copied: tap by tap with the channels inside, a pixel a thread; channel by channel with
-    the taps inside, whose places each block lists in shared memory; the same, with neighbouring threads along a window.
-    """
+    """How k counts, and how it is copied: tap by tap with the channels inside, a pixel a thread; channel by channel
+    with the taps inside, whose places each block lists in shared memory; the same, with neighbouring threads along a
+    window."""
 
     TAPS = "taps"
     TABLE = "table"
@@ -105,6 +107,11 @@ class GemmNumbers:
     registers: int
 
     @property
+    def stages_ahead(self) -> int:
+        """Tiles that may still be under way when the next one's products begin."""
+        return max(0, self.stages - 2)
+
+    @property
     def zero_copies(self) -> bool:
         """Whether some copies of pixels are of zeros."""
         return self.guard_taps or self.guard_channels or self.guard_products
@@ -143,11 +150,17 @@ def _registers(options: Any) -> int:
     held = 2 if options.prefetch is Switch.ON else 1
     windows = options.block_n * WINDOW_PRODUCTS // _threads(options) if options.order is Order.WINDOW else 0
     factors = held * (options.thread_m + options.thread_n)
-    return options.thread_m * options.thread_n + factors + 32 + 2 * max(0, windows - 4)
+    # an address for each window, of which the first four are among REGISTERS_BESIDE
+    return options.thread_m * options.thread_n + factors + REGISTERS_BESIDE + 2 * max(0, windows - 4)
 
 
 def refusal(spec: KernelSpec, options: Any) -> str | None:
     """Why these tiles cannot be, in words, or None."""
+    return _tile_refusal(options) or _stage_refusal(options) or _layer_refusal(spec, options)
+
+
+def _tile_refusal(options: Any) -> str | None:
+    """Block tile and thread tile: whole warps, which share out the copies."""
     m, n, thread_m, thread_n = options.block_m, options.block_n, options.thread_m, options.thread_n
     if m % thread_m or n % thread_n:
         return f"thread tile {thread_m} x {thread_n} does not divide block tile {m} x {n}"
@@ -165,12 +178,22 @@ def refusal(spec: KernelSpec, options: Any) -> str | None:
         return f"{threads} threads do not share out the copies of {options.block_k} x {n} products"
     if thread_m * thread_n != 1 and options.micro_kernel is Switch.OFF:
         return f"micro_kernel = off makes one output a thread, not {thread_m} x {thread_n}"
+    return None
+
+
+def _stage_refusal(options: Any) -> str | None:
+    """Tiles in shared memory: two and more with prefetch, else one."""
     if options.stages > 1 and options.prefetch is Switch.OFF:
-        return f"stages = {options.stages}: without prefetch there is one"
+        return f"stages = {options.stages}: without prefetch there is one (stages = 1, or prefetch = on)"
     if options.stages == 1 and options.prefetch is Switch.ON:
-        return "stages = 1: prefetch needs a second one"
-    if options.stages > 4:
-        return f"stages = {options.stages} (at most 4)"
+        return "stages = 1: prefetch needs a second one (stages = 2, or prefetch = off)"
+    if options.stages > MOST_STAGES:
+        return f"stages = {options.stages} (at most {MOST_STAGES})"
+    return None
+
+
+def _layer_refusal(spec: KernelSpec, options: Any) -> str | None:
+    """What the layer makes of the tiles: lists, splits, shared memory, resident threads."""
     found = _numbers(spec, options)
     if found.table and found.k_products > TABLE_LIMIT:
         return (f"order = {options.order.value} lists the places of {found.k_products} products (at most "
@@ -178,23 +201,26 @@ def refusal(spec: KernelSpec, options: Any) -> str | None:
     if found.table and far_taps(spec):
         return (f"order = {options.order.value} lists taps at most {FURTHEST_TAP} rows and columns apart; order = taps "
                 "lists none")
+    n, threads = options.block_n, found.threads
     shared_out = n % WARP == options.block_k % WINDOW_PRODUCTS == n * WINDOW_PRODUCTS % threads == 0
     if options.order is Order.WINDOW and not shared_out:
         return (f"order = window copies {WINDOW_PRODUCTS} products of {WARP} pixels at a time, which tiles of "
                 f"{options.block_k} x {n} on {threads} threads are not made of")
     if options.splits > found.k_tiles:
-        return f"splits = {options.splits} of {found.k_tiles} tiles of the reduction"
+        return f"splits = {options.splits} of {found.k_tiles} tiles of the reduction (at most one each)"
     limit = SHARED_LIMIT if spec.arch.major >= 8 else SHARED_BEFORE_AMPERE
     if found.shared_bytes > limit:
-        return f"{found.shared_bytes} bytes of shared memory for a block (at most {limit})"
+        return (f"{found.shared_bytes} bytes of shared memory for a block (at most {limit}): smaller tiles or fewer "
+                "stages")
     if threads * options.min_blocks > spec.arch.resident_threads:
-        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
+        return (f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads, "
+                f"{spec.arch.resident_threads // threads} blocks of {threads}")
     return None
 
 
 def _lanes(options: Any) -> tuple[int, int]:
-    """Lanes of a warp along filters and along pixels: 4 x 8, as square as a register tile wants them; along pixels alone
-    where a thread has one output."""
+    """Lanes of a warp along filters and along pixels: 4 x 8, as square as a register tile wants them; along pixels
+    alone where a thread has one output."""
     if options.thread_m * options.thread_n == 1:
         return 1, WARP
     return 4, 8
@@ -243,7 +269,7 @@ def lighter(options: Any) -> Any | None:
 
 # ---- the program's parts
 
-def arguments(spec: KernelSpec, numbers: GemmNumbers) -> tuple[Argument, ...]:
+def arguments(numbers: GemmNumbers) -> tuple[Argument, ...]:
     """The prepared filter and, where the reduction is split, the partial sums."""
     names = (FILTER, SUMS) if numbers.splits > 1 else (FILTER,)
     return tuple(Argument(name=name, role=Role.WORKSPACE, c_type="float") for name in names)
@@ -258,20 +284,22 @@ def preparation(spec: KernelSpec, options: Any, numbers: GemmNumbers) -> Prepara
         buffer=Workspace(name=FILTER, bytes_each=4 * elements))
 
 
-def multiply(spec: KernelSpec, options: Any, numbers: GemmNumbers, names: tuple[str, ...]) -> Launch:
-    """The product: blocks of one pixel tile stand side by side, so that they find its pixels in the cache."""
+def multiply(spec: KernelSpec, options: Any, numbers: GemmNumbers, taken: tuple[Argument, ...]) -> Launch:
+    """The product, whose entry takes the arguments ``taken``: blocks of one pixel tile stand side by side, so that they
+    find its pixels in the cache."""
     times = numbers.m_tiles * spec.groups * numbers.splits
     grid = (Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=options.block_n - 1, per=options.block_n,
                    times=times), Blocks(), Blocks())
-    return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1), arguments=names,
+    return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in taken),
                   shared_bytes=numbers.shared_bytes)
 
 
-def add_sums(names: tuple[str, ...]) -> Launch:
-    """The second launch of a split reduction: partial sums to outputs."""
+def add_sums(given: tuple[Argument, ...]) -> Launch:
+    """The second launch of a split reduction: partial sums to outputs. ``given`` are the program's arguments."""
+    taken = named(given, SUMS, "bias", "y", "N", "P", "Q")
     pixels = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=SIDE_THREADS - 1, per=SIDE_THREADS)
     grid = (pixels, Blocks(), Blocks())
-    return Launch(entry=SUMS_ENTRY, grid=grid, block=(SIDE_THREADS, 1, 1), arguments=names)
+    return Launch(entry=SUMS_ENTRY, grid=grid, block=(SIDE_THREADS, 1, 1), arguments=tuple(a.name for a in taken))
 
 
 def sums_workspace(spec: KernelSpec, splits: int, first_step: int) -> Workspace:
@@ -287,8 +315,8 @@ def cost(spec: KernelSpec, options: Any, numbers: GemmNumbers) -> Cost:
     loads = numbers.k_tiles * (numbers.rows + numbers.a_rounds)
     outputs = options.thread_m * options.thread_n
     m, n = numbers.lanes_m * options.thread_m, numbers.lanes_n * options.thread_n
-    return Cost(unit=f"a warp's {m} filters x {n} pixels", warp_loads=loads, shuffles=0, fma=products * outputs, registers=numbers.registers,
-                direct_loads=spec.channels * spec.r * spec.s * outputs)
+    return Cost(unit=f"a warp's {m} filters x {n} pixels", warp_loads=loads, shuffles=0, fma=products * outputs,
+                registers=numbers.registers, direct_loads=spec.channels * spec.r * spec.s * outputs)
 
 
 def phrase(options: Any, numbers: GemmNumbers) -> str:

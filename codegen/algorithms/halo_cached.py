@@ -69,7 +69,8 @@ def _shared_refusal(spec: KernelSpec, tile: int) -> str | None:
     if size <= slides.SHARED_LIMIT:
         return None
     return (f"the part of the image under a tile of {tile} x {tile} outputs with stride {spec.stride} has {size} "
-            f"bytes, more than the {slides.SHARED_LIMIT} of shared memory")
+            f"bytes, more than the {slides.SHARED_LIMIT} of shared memory; "
+            + ("a smaller tile serves it" if tile > slides.TILES[-1] else "naive and constant serve it"))
 
 
 def _halo_requests(spec: KernelSpec, tile: int, warps: int) -> int:

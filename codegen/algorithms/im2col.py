@@ -21,8 +21,8 @@ from ..errors import UnsupportedSpec
 from ..plan import (Argument, Blocks, Cost, Dimension, Extent, GRID_LIMIT, KernelPlan, Launch, LibraryCall, Program,
                     Repeat, Role, Step, Workspace)
 from ..shape import ConvShape
-from ..spec import Epilogue, KernelSpec
-from .base import Algorithm, common_refusal, layer_arguments
+from ..spec import KernelSpec
+from .base import Algorithm, common_refusal, layer_arguments, named
 
 THREADS = 256
 TAPS_EACH = 16          # elements of a column that a thread of the lowering makes at least, where there are as many
@@ -113,15 +113,12 @@ def plan(spec: KernelSpec, options: Im2colOptions) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     lowered, whole = not is_matrix(spec), options.batch is Batch.WHOLE
     arguments = _arguments(spec, lowered, whole)
-    named = {a.name: a for a in arguments}
-    lower = ("x", COLUMNS, "N" if whole else IMAGE, "H", "W", "P", "Q")
-    finish = tuple(n for n in ("bias", "y", "N", "P", "Q") if n in named)
+    lower = named(arguments, "x", COLUMNS, "N" if whole else IMAGE, "H", "W", "P", "Q")
     numbers = Im2colNumbers(
         threads=THREADS, channels_each=max(1, min(spec.c, TAPS_EACH // (spec.r * spec.s))),
         tap_columns=tuple(tuple(range(s, min(s + TAPS_EACH, spec.s))) for s in range(0, spec.s, TAPS_EACH)),
         whole=whole, guarded=any(map(any, spec.padding)),
-        lower_arguments=tuple(named[n] for n in lower) if lowered else (),
-        finish_arguments=tuple(named[n] for n in finish))
+        lower_arguments=lower if lowered else (), finish_arguments=named(arguments, "bias", "y", "N", "P", "Q"))
     program = Program(arguments=arguments, steps=_steps(spec, numbers, lowered, whole),
                       workspaces=_workspaces(spec, lowered, whole))
     what = "no lowering, the input is the matrix" if not lowered else \

@@ -14,12 +14,13 @@ from ..plan import Argument, KernelPlan, Program
 from ..shape import ConvShape
 from ..spec import Epilogue, KernelSpec
 from . import gemm_choice, gemm_tiles, im2win_tensor
-from .base import DERIVED, Algorithm, common_refusal
+from .base import DERIVED, Algorithm, common_refusal, named
 from .gemm_tiles import FILTER, SUMS, GemmNumbers, Order, Switch
 from .im2win_tensor import TENSOR, Im2winNumbers
 
 SECOND_LAUNCH = 1.6e6       # issue slots of a GPU until a second launch works, about 2 us (paper_layers, H200)
 SLOTS_OF_A_BYTE = 0.3       # of the tensor, which is written and read at the speed of a copy
+
 
 @dataclass(frozen=True)
 class Im2winOptions:
@@ -50,7 +51,6 @@ class Im2winFastNumbers:
     gemm: GemmNumbers
     arguments: tuple[Argument, ...]             # of the product's entry
     stored_epilogue: tuple[Epilogue, ...]       # nothing where partial sums are stored
-    stored_to: str
     side_threads: int = gemm_tiles.SIDE_THREADS
 
 
@@ -59,7 +59,7 @@ def supports(spec: KernelSpec) -> str | None:
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> Im2winOptions:
-    return Im2winOptions(**gemm_choice.choice(spec, shape, by_columns=True))
+    return Im2winOptions(**gemm_choice.choice(spec, by_columns=True))
 
 
 def plan(spec: KernelSpec, options: Im2winOptions) -> KernelPlan:
@@ -69,18 +69,16 @@ def plan(spec: KernelSpec, options: Im2winOptions) -> KernelPlan:
     resolved, tensor = gemm_tiles.resolved(spec, options), im2win_tensor.numbers(spec)
     gemm = gemm_tiles.numbers(spec, resolved, by_columns=True, guard_taps=False)
     split = gemm.splits > 1
-    arguments = im2win_tensor.arguments(spec) + tuple(a for a in gemm_tiles.arguments(spec, gemm) if a.name != FILTER)
-    names = (TENSOR, FILTER, SUMS) if split else (TENSOR, FILTER, "bias", "y")
-    product = tuple(a for name in (*names, "N", "P", "Q") for a in arguments if a.name == name)
-    steps = (im2win_tensor.launch(spec), gemm_tiles.multiply(spec, resolved, gemm, tuple(a.name for a in product)))
+    arguments = im2win_tensor.arguments(spec) + tuple(a for a in gemm_tiles.arguments(gemm) if a.name != FILTER)
+    stored = (SUMS,) if split else ("bias", "y")
+    product = named(arguments, TENSOR, FILTER, *stored, "N", "P", "Q")
+    steps = (im2win_tensor.launch(spec), gemm_tiles.multiply(spec, resolved, gemm, product))
     workspaces = (im2win_tensor.workspace(spec),)
     if split:
-        added = tuple(a.name for name in (SUMS, "bias", "y", "N", "P", "Q") for a in arguments if a.name == name)
-        steps += (gemm_tiles.add_sums(added),)
+        steps += (gemm_tiles.add_sums(arguments),)
         workspaces += (gemm_tiles.sums_workspace(spec, gemm.splits, 1),)
-    numbers = Im2winFastNumbers(
-        tensor=tensor, gemm=gemm, arguments=product, stored_epilogue=() if split else spec.epilogue,
-        stored_to="partial_sums + (long long)split * K * pixels" if split else "y")
+    numbers = Im2winFastNumbers(tensor=tensor, gemm=gemm, arguments=product,
+                                stored_epilogue=() if split else spec.epilogue)
     program = Program(arguments=arguments, steps=steps, workspaces=workspaces,
                       preparation=gemm_tiles.preparation(spec, resolved, gemm))
     return KernelPlan(spec=spec, options=resolved, numbers=numbers, templates=("im2win.cu.jinja",), program=program,

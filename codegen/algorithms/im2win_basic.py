@@ -17,7 +17,7 @@ from ..plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, La
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from . import im2win_tensor
-from .base import FLOATS, Algorithm, common_refusal
+from .base import FLOATS, Algorithm, common_refusal, named
 from .im2win_tensor import FILTER, TENSOR, Im2winNumbers
 
 SIDE = 32               # of the document's block of threads
@@ -68,8 +68,7 @@ def plan(spec: KernelSpec, options: Im2winBasicOptions) -> KernelPlan:
     taps, by_pixel = spec.r * spec.s, options.mapping is Mapping.COALESCED
     tensor, k_tiles = im2win_tensor.numbers(spec), -(-spec.filters // SIDE)
     program_arguments = im2win_tensor.arguments(spec)
-    names = (TENSOR, FILTER, "bias", "y", "N", "P", "Q")
-    arguments = tuple(a for name in names for a in program_arguments if a.name == name)
+    arguments = named(program_arguments, TENSOR, FILTER, "bias", "y", "N", "P", "Q")
     numbers = Im2winBasicNumbers(tensor=tensor, arguments=arguments, filter_thread="y" if by_pixel else "x",
                                  pixel_thread="x" if by_pixel else "y", side=SIDE, k_tiles=k_tiles,
                                  neighbours="pixels of a filter" if by_pixel else "filters of a pixel",

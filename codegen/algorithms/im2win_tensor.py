@@ -101,8 +101,7 @@ def launch(spec: KernelSpec) -> Launch:
 def preparation(spec: KernelSpec) -> Preparation:
     """The filter in the order of T's windows, once for each filter."""
     elements = spec.k * spec.channels * spec.r * spec.s
-    one = Blocks()
-    grid = (Blocks(times=-(-elements // FILTER_THREADS), limit=MOST_FILTER_BLOCKS), one, one)
+    grid = (Blocks(times=-(-elements // FILTER_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
     launch = Launch(entry=FILTER_ENTRY, grid=grid, block=(FILTER_THREADS, 1, 1), arguments=("w", FILTER))
     return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=spec.dtype.itemsize * elements))
 

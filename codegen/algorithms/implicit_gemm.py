@@ -16,7 +16,7 @@ from ..plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Progra
 from ..shape import ConvShape
 from ..spec import Epilogue, KernelSpec
 from . import gemm_choice, gemm_tiles
-from .base import DERIVED, Algorithm, common_refusal, layer_arguments
+from .base import DERIVED, Algorithm, common_refusal, layer_arguments, named
 from .gemm_tiles import FILTER, SUMS, GemmNumbers, Order, Switch
 
 DOCUMENT_THREADS = 256
@@ -59,7 +59,6 @@ class TiledNumbers:
     gemm: GemmNumbers
     arguments: tuple[Argument, ...]             # of the product's entry
     stored_epilogue: tuple[Epilogue, ...]       # nothing where partial sums are stored
-    stored_to: str
     side_threads: int = gemm_tiles.SIDE_THREADS
 
 
@@ -77,7 +76,7 @@ def supports(spec: KernelSpec) -> str | None:
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ImplicitGemmOptions:
-    return ImplicitGemmOptions(**gemm_choice.choice(spec, shape, by_columns=False))
+    return ImplicitGemmOptions(**gemm_choice.choice(spec, by_columns=False))
 
 
 def plan(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
@@ -96,7 +95,8 @@ def _document(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
     numbers = DocumentNumbers(arguments=arguments, guard_taps=_guard_taps(spec))
     grid = (Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=numbers.threads - 1, per=numbers.threads,
                    times=spec.k), Blocks(), Blocks())
-    launch = Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in arguments))
+    launch = Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1),
+                    arguments=tuple(a.name for a in arguments))
     reduction = spec.channels * spec.r * spec.s
     options = replace(options, min_blocks=1) if options.min_blocks == DERIVED else options
     return KernelPlan(
@@ -110,18 +110,17 @@ def _document(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
 def _tiled(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
     resolved = gemm_tiles.resolved(spec, options)
     if resolved.order is Order.WINDOW:
-        raise UnsupportedSpec(spec, "order = window: the windows of x do not lie in one piece, im2win's do")
+        raise UnsupportedSpec(spec, "order = window: the windows of x do not lie in one piece, im2win's do "
+                                    "(order = taps or table)")
     gemm = gemm_tiles.numbers(spec, resolved, by_columns=False, guard_taps=_guard_taps(spec))
-    arguments = layer_arguments(spec) + gemm_tiles.arguments(spec, gemm)
+    arguments = layer_arguments(spec) + gemm_tiles.arguments(gemm)
     split = gemm.splits > 1
-    names = ("x", FILTER, SUMS) if split else ("x", FILTER, "bias", "y")
-    product = tuple(a for name in (*names, "N", "H", "W", "P", "Q") for a in arguments if a.name == name)
-    steps = (gemm_tiles.multiply(spec, resolved, gemm, tuple(a.name for a in product)),)
+    stored = (SUMS,) if split else ("bias", "y")
+    product = named(arguments, "x", FILTER, *stored, "N", "H", "W", "P", "Q")
+    steps = (gemm_tiles.multiply(spec, resolved, gemm, product),)
     if split:
-        added = tuple(a.name for name in (SUMS, "bias", "y", "N", "P", "Q") for a in arguments if a.name == name)
-        steps += (gemm_tiles.add_sums(added),)
-    numbers = TiledNumbers(gemm=gemm, arguments=product, stored_epilogue=() if split else spec.epilogue,
-                           stored_to="partial_sums + (long long)split * K * pixels" if split else "y")
+        steps += (gemm_tiles.add_sums(arguments),)
+    numbers = TiledNumbers(gemm=gemm, arguments=product, stored_epilogue=() if split else spec.epilogue)
     program = Program(arguments=arguments, steps=steps, preparation=gemm_tiles.preparation(spec, resolved, gemm),
                       workspaces=(gemm_tiles.sums_workspace(spec, gemm.splits, 0),) if split else ())
     return KernelPlan(

@@ -29,20 +29,21 @@ MOST_ROWS = 64                # of a tile, so that row indices cannot overflow
 MOST_WARPS = 16               # of a block
 MOST_REGISTERS = 168          # 12 warps of a multiprocessor stay
 REGISTER_LIMIT = 220          # planned registers that the compiler keeps without spilling
-FIRST_TILE = 25_000           # issue slots of a GPU for a tap of the first tile, before others fill its waits (planes, H200)
+FIRST_TILE = 25_000           # issue slots of a GPU for a tap of the first tile, before others fill its waits (planes,
+                              # H200)
 TEXT_LIMIT = 2000             # products of a filter row in the text
 TEXT_COMFORT = 1100           # beyond it the instruction cache starves
 WARPS_WANTED = 20             # of a multiprocessor: fewer show the latency of reads and barriers
 SLOTS_OF_A_PASS = 4           # issue slots of a multiprocessor while shared memory moves a word for each lane
 STEP_INSTRUCTIONS = 10        # of a filter row besides reads and products
-STAGE_SLOTS = 60              # of a load to shared memory: its instructions, and what all wait for it;
-NOT_HIDDEN = 0.4              # of what shared memory or the issue slots take beside the other (docs/patch.md has the fit)
+STAGE_SLOTS = 60              # of a load to shared memory: its instructions, and what all wait for it
+NOT_HIDDEN = 0.4              # of what shared memory or the issue slots take beside the other (the fit: docs/patch.md)
 SEVERAL_PLANES = 1.05         # time of a block with two planes over two with one each: 31x31 516 us instead of 496
 LARGE_GPU = 132               # multiprocessors that a layer should fill
 ASSUMED_BATCH = 32            # the batch is never looked at, so that all batches share a kernel
 USUAL = 56                    # rows and columns of a layer whose size is not known
-COLUMNS = (20, 18, 16, 14, 12, 10, 8, 6, 4, 2)     # more leave fewer warps: 521 us with 28, 496 with
-                              # 14 (31x31, 32x128x56^2, H200, 2026-11-21)
+# of a lane; more leave fewer warps: 521 us with 28, 496 with 14 (31x31, 32x128x56^2, H200, 2026-11-21)
+COLUMNS = (20, 18, 16, 14, 12, 10, 8, 6, 4, 2)
 TILES_DOWN = (1, 2, 3)        # of a plane, evenly,
 TILE_ROWS = (64, 32, 16, 8)   # or of so many rows
 STRIPS = (1, 2, 4, 8)         # tiles side by side on a plane
@@ -122,9 +123,8 @@ def _price(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, h: in
 
 def _blocks(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> int:
     """Of a multiprocessor, by registers and shared memory."""
-    registers = -(-registers_of(spec, options, numbers) // 8) * 8
-    fitting = min(REGISTER_FILE // registers, spec.arch.resident_threads) // numbers.threads
-    return max(1, min(fitting, SHARED_OF_A_MULTIPROCESSOR // numbers.shared_bytes))
+    return min(resident_blocks(spec.arch, registers_of(spec, options, numbers), numbers.threads),
+               max(1, SHARED_OF_A_MULTIPROCESSOR // numbers.shared_bytes))
 
 
 def _slots(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, h: int, p: int, q: int) -> float:
@@ -154,20 +154,19 @@ def _steps(spec: KernelSpec, options: PatchOptions, p_first: int, h: int) -> int
 
 def plan(spec: KernelSpec, options: PatchOptions) -> KernelPlan:
     refusal = supports(spec) or _value_refusal(spec, options)
-    numbers = None
-    if refusal is None:
-        numbers = make_numbers(spec, options)
-        refusal = _refusal(spec, options, numbers)
-    if refusal is not None or numbers is None:
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    numbers = make_numbers(spec, options)
+    refusal = _refusal(spec, options, numbers)
+    if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     registers = registers_of(spec, options, numbers)
     if options.min_blocks == DERIVED:
-        options = replace(options, min_blocks=min(
-            resident_blocks(spec.arch, min(255, registers), numbers.threads),
-            max(1, SHARED_OF_A_MULTIPROCESSOR // numbers.shared_bytes)))
+        options = replace(options, min_blocks=_blocks(spec, options, numbers))
     if numbers.threads * options.min_blocks > spec.arch.resident_threads:
         raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks}: {spec.arch} holds "
-                                    f"{spec.arch.resident_threads} threads")
+                                    f"{spec.arch.resident_threads} threads, "
+                                    f"{spec.arch.resident_threads // numbers.threads} blocks of {numbers.threads}")
     arguments = _arguments(spec, options, numbers)
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))
@@ -234,14 +233,14 @@ def _cost(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, regist
                      f"plane{'s' if options.planes > 1 else ''}",
                 warp_loads=-(-loads // numbers.threads), shuffles=0,
                 fma=spec.r * spec.s * options.columns, registers=registers,
-                direct_loads=spec.r * spec.s * options.columns, no_spills=registers <= REGISTER_LIMIT)
+                direct_loads=spec.r * spec.s * options.columns)
 
 
 def _phrase(options: PatchOptions, numbers: PatchNumbers) -> str:
     planes = f"{options.planes} plane{'s' if options.planes > 1 else ''}"
     return (f"{options.columns} columns of a row per lane, tiles of {options.rows} rows x {numbers.tile_columns} "
-            f"columns of {planes}, {numbers.warps} warps per block; patches of {numbers.patch_rows} rows in shared memory, "
-            f"{options.vector} element{'s' if options.vector > 1 else ''} a load")
+            f"columns of {planes}, {numbers.warps} warps per block; patches of {numbers.patch_rows} rows in shared "
+            f"memory, {options.vector} element{'s' if options.vector > 1 else ''} a load")
 
 
 def space(spec: KernelSpec) -> Iterable[PatchOptions]:

@@ -45,9 +45,10 @@ class Read:
 
 @dataclass(frozen=True)
 class Tap:
-    """A filter column: its weight, and the input of each output column."""
+    """A filter column: the last of those that are read together, its weight, and the input of each output column."""
 
     s: int
+    last: int
     weight: str
     inputs: tuple[str, ...]
 
@@ -89,7 +90,7 @@ class PatchNumbers:
 
     @property
     def taps(self) -> tuple[Tap, ...]:
-        return tuple(Tap(s, _part("w_", s, CELL),
+        return tuple(Tap(s, min(s // CELL * CELL + CELL, self.filter_columns) - 1, _part("w_", s, CELL),
                          tuple(_part("in_", self.first + v * self.stride + s * self.dilation, self.cell)
                                for v in range(self.columns)))
                      for s in range(self.filter_columns))

@@ -308,8 +308,8 @@ def _check(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers, cost:
     if refusal is None and options.sub_block_rows > 4096:
         refusal = f"sub_block_rows = {options.sub_block_rows} (at most 4096)"
     if refusal is None and 4 * numbers.shared_floats > SHARED_LIMIT:
-        refusal = (f"a tile of {options.k_tile} filters has {4 * numbers.shared_floats} bytes of weights, more than the "
-                   f"{SHARED_LIMIT} of shared memory; weights=cached serves it")
+        refusal = (f"a tile of {options.k_tile} filters has {4 * numbers.shared_floats} bytes of weights, more than "
+                   f"the {SHARED_LIMIT} of shared memory; weights=cached serves it")
     if refusal is None and options.weights is Weights.CONSTANT and 4 * numbers.filter_floats > CONSTANT_LIMIT:
         refusal = (f"the filter has {4 * numbers.filter_floats} bytes, more than the {CONSTANT_LIMIT} of constant "
                    f"memory; weights=shared or cached serves it")
@@ -347,7 +347,8 @@ def space(spec: KernelSpec) -> Iterable[ReuseOptions]:
     tiles = [t for t in (1, 2, 4, 8) if spec.filters % t == 0]
     return [ReuseOptions(exchange=e, weights=w, edges=edges, sub_block_rows=rows, warp_columns=wc, warp_rows=wr,
                          k_tile=t, decomposition=d)
-            for e in (Exchange.SELECT, Exchange.PACKED, Exchange.NONE) for w in {base.weights, Weights.CACHED}
+            for e in (Exchange.SELECT, Exchange.PACKED, Exchange.NONE)
+            for w in dict.fromkeys((base.weights, Weights.CACHED))
             for edges in Edges for rows in (14, 28, 56) for wc, wr in ((1, 4), (2, 2), (4, 1), (1, 1)) for t in tiles
             for d in (Decomposition.PAPER, Decomposition.SHARED_ENDS)]
 
@@ -379,6 +380,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     return several * tiles * (fast + direct) * max(1.0, WARPS_TO_FILL / warps, WARPS_TO_HIDE / max(1, working))
 
 
-ALGORITHM = Algorithm(name="reuse", summary="column reuse by shuffles and row reuse in registers (CLUSTER 2020, Alg. 4)",
+ALGORITHM = Algorithm(name="reuse",
+                      summary="column reuse by shuffles and row reuse in registers (CLUSTER 2020, Alg. 4)",
                       options=ReuseOptions, supports=supports, defaults=defaults, plan=plan, space=space,
                       estimate=estimate, pace=1.7)

@@ -8,7 +8,7 @@ of the consumed inputs and leave as one stretch, too. The text's numbers are mad
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Iterable
 
 from ..arch import REGISTER_FILE

@@ -1,4 +1,5 @@
-"""``wide``: row and column reuse with several output columns per lane; planes, depthwise and few-channel layers in NCHW.
+"""``wide``: row and column reuse with several output columns per lane; planes, depthwise and few-channel layers in
+NCHW.
 
 From the idea of Lu, Zhang, Wang (CLUSTER 2020, Alg. 4), each input element loaded once, neighbours' columns by shuffle,
 rows kept in registers, to the form that memory or the FMA pipe bounds on chips of today: wide loads, several columns a
@@ -14,7 +15,7 @@ from typing import Iterable
 
 from ..dtypes import DType
 from ..errors import UnsupportedSpec
-from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program, Role
+from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from .base import BANK_COPY, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks
@@ -30,10 +31,12 @@ MOST_CHANNELS = 16            # of a group: more is a matrix product, not this a
 MOST_TAPS = 300               # from which a step of four columns is more text than the instruction cache holds
 MANY_TAPS = 150               # from which wider lanes pay, since each reads the weights again for every row
 WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
-CACHED_CONSTANTS = 400        # weights that the constant cache keeps: 31x31 on 2048^2 takes 470 us, three times its products
+CACHED_CONSTANTS = 400        # weights that the constant cache keeps: 31x31 on 2048^2 takes 470 us, three times its
+                              # products
 FETCH_SLOTS = 1050            # issue slots of a GPU for an instruction of cold text: planes of 256^2 to 1024^2, H200
 CACHED_TEXT = 8000            # instructions that an instruction cache holds, about: 128 KB
-LATER_TEXT = 0.2              # of FETCH_SLOTS for what it does not hold: other warps work meanwhile (13x13, 31x31, H200)
+LATER_TEXT = 0.2              # of FETCH_SLOTS for what it does not hold: other warps work meanwhile (13x13, 31x31,
+                              # H200)
 SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several channels follow each other, H200
 PASS_SLOTS = 4                # issue slots of a multiprocessor while its shared memory moves a word for each lane
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
@@ -69,8 +72,8 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
 
 
 def _fitted(spec: KernelSpec, options: WideOptions) -> WideOptions:
-    """The values with fewer warps, less ahead, registers instead of shared memory, or fewer planes a warp, in this order,
-    until a block's shared memory suffices."""
+    """The values with fewer warps, less ahead, registers instead of shared memory, or fewer planes a warp, in this
+    order, until a block's shared memory suffices."""
     while _shared_bytes(spec, make_numbers(spec, options)) > SHARED_LIMIT:
         most = max(("warp_planes", "warp_rows", "warp_columns"), key=lambda name: getattr(options, name))
         if getattr(options, most) > 1:
@@ -143,21 +146,23 @@ def _weights(spec: KernelSpec, options: WideOptions) -> Weights:
 
 
 def _most_columns(spec: KernelSpec) -> int:
-    """Columns of a lane: a widest load; more for many taps, whose weights each lane reads again for every row; few where
-    the text of a step would pass the instruction cache (56^2, H200: 21x21 takes 320 us with two, 359 with four)."""
+    """Columns of a lane: a widest load; more for many taps, whose weights each lane reads again for every row; few
+    where the text of a step would pass the instruction cache (56^2, H200: 21x21 takes 320 us with two, 359 with
+    four)."""
     taps = spec.r * spec.s
     return 2 if taps >= MOST_TAPS else 8 if taps >= MANY_TAPS else VECTOR_BYTES // spec.dtype.itemsize
 
 
 def _loads(spec: KernelSpec, options: WideOptions) -> dict:
     """How rows come in: asynchronously through the first-level cache, several in flight; text of a turn that fits the
-    instruction cache. Measured on an H200 (2026-11-21, 8192^2 planes and 112^2, 56^2 depthwise; docs/wide.md): registers
-    reach the same at 3x3, and 65 instead of 84 % of the floor at 7x7."""
+    instruction cache. Measured on an H200 (2026-11-21, 8192^2 planes and 112^2, 56^2 depthwise; docs/wide.md):
+    registers reach the same at 3x3, and 65 instead of 84 % of the floor at 7x7."""
     fma = spec.r * spec.s * options.columns
     packed_plainly = options.span is Span.PACKED and fma <= 9 * 4      # 98 instead of 93 % of copy speed
     if packed_plainly or spec.arch.major < 8 or spec.channels > 1 or options.vector * spec.dtype.itemsize < 4:
         ahead = 1 if fma > 300 or spec.channels > 1 else max(1, min(4, 16 // spec.r))
-        return {"loads": Loads.REGISTERS, "rows_ahead": ahead, "pipeline": Pipeline.COPIED if fma > 300 else Pipeline.PAIRED}
+        pipeline = Pipeline.COPIED if fma > 300 else Pipeline.PAIRED
+        return {"loads": Loads.REGISTERS, "rows_ahead": ahead, "pipeline": pipeline}
     ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (LARGEST_TEXT, 1, 1))
                        if fma <= most)
     if fma <= 9 * 8 and spec.dtype.itemsize == 2:      # few rows in flight are enough, and more warps stay
@@ -167,8 +172,8 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
 
 
 def _tallest_sub_block(spec: KernelSpec) -> int:
-    """Rows of a sub-block in a large layer: few where memory bounds, so that halo rows are still in the cache; many where
-    the products do, since each sub-block computes its halo rows again."""
+    """Rows of a sub-block in a large layer: few where memory bounds, so that halo rows are still in the cache; many
+    where the products do, since each sub-block computes its halo rows again."""
     return {1: 16, 2: 12, 3: 8, 4: 14, 5: 20}.get(spec.r, 114)
 
 
@@ -221,25 +226,28 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
 def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
     """Plan values that do not go together, before any number is made of them."""
     chunk = options.columns * spec.stride[1]
-    if options.vector not in (1, 2, 4, 8) or options.vector * spec.dtype.itemsize > VECTOR_BYTES or chunk % options.vector:
-        return (f"vector = {options.vector}: loads are of 1, 2, 4 or 8 elements, at most {VECTOR_BYTES} bytes, and divide "
-                f"the {chunk} input columns of a lane")
+    load_bytes = options.vector * spec.dtype.itemsize
+    if options.vector not in (1, 2, 4, 8) or load_bytes > VECTOR_BYTES or chunk % options.vector:
+        return (f"vector = {options.vector}: loads are of 1, 2, 4 or 8 elements, at most {VECTOR_BYTES} bytes, and "
+                f"divide the {chunk} input columns of a lane")
     if options.store_vector not in (1, 2, 4, 8) or options.columns % options.store_vector:
         return f"store_vector = {options.store_vector}: 1, 2, 4 or 8, and a divisor of columns = {options.columns}"
     if options.row_lanes > LANES:
         return f"row_lanes = {options.row_lanes} (at most {LANES})"
     if spec.channels > 1 and options.weights is not Weights.SHARED:
         return f"weights = {options.weights.value} holds one channel's filter, and there are {spec.channels}"
-    if options.loads is not Loads.REGISTERS and (spec.arch.major < 8 or spec.channels > 1 or options.vector * spec.dtype.itemsize < 4):
+    if options.loads is not Loads.REGISTERS and (spec.arch.major < 8 or spec.channels > 1 or load_bytes < 4):
         return f"loads = {options.loads.value} needs sm_80, one channel, and loads of 4 bytes or more"
     if options.rows_ahead % options.turn_steps or (options.turn_steps > 1 and options.loads is Loads.REGISTERS):
-        return f"turn_steps = {options.turn_steps} is for asynchronous loads, and divides rows_ahead = {options.rows_ahead}"
+        return (f"turn_steps = {options.turn_steps} is for asynchronous loads, and divides rows_ahead = "
+                f"{options.rows_ahead}")
     if options.weights is Weights.CONSTANT and (spec.k > 1 or spec.dtype.itemsize != 4):
         return "weights = constant takes a single float32 filter"
     if options.tap_rows is TapRows.NEEDED and not (spec.channels == 1 and _steps_of_one_row(spec)):
         return "tap_rows = needed takes one channel and steps of one input row"
     if accumulators(spec, options.columns) > REGISTER_LIMIT:
-        return f"{accumulators(spec, options.columns)} accumulators would not stay in registers (at most {REGISTER_LIMIT})"
+        return (f"{accumulators(spec, options.columns)} accumulators would not stay in registers (at most "
+                f"{REGISTER_LIMIT})")
     if spec.r * spec.s * options.columns > LARGEST_TEXT:
         return f"{spec.r * spec.s * options.columns} FMAs a row in the text (at most {LARGEST_TEXT})"
     return None
@@ -253,7 +261,8 @@ def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None
     refusal = None
     line = numbers.line
     if not numbers.packed and options.loads is Loads.REGISTERS and numbers.left_lanes + numbers.right_lanes > LANES:
-        refusal = f"a window reaches {numbers.left_lanes} lanes to the left and {numbers.right_lanes} to the right of {LANES}"
+        refusal = (f"a window reaches {numbers.left_lanes} lanes to the left and {numbers.right_lanes} to the right of "
+                   f"{LANES}")
     if options.loads is not Loads.REGISTERS and line.left_copies + line.right_copies > LANES:
         refusal = f"{line.left_copies + line.right_copies} vectors lie beside a strip (at most {LANES}, one a lane)"
     if refusal is None and numbers.threads > 1024:
@@ -264,8 +273,8 @@ def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None
         refusal = f"sub_block_rows = {options.sub_block_rows} in {options.warp_rows} warps (at most 4096 in all)"
     shared = _shared_bytes(spec, numbers)
     if refusal is None and shared > SHARED_LIMIT:
-        refusal = (f"the filters of {numbers.block_planes} planes and the rows ahead have {shared} bytes, more than the "
-                   f"{SHARED_LIMIT} of shared memory")
+        refusal = (f"the filters of {numbers.block_planes} planes and the rows ahead have {shared} bytes, more than "
+                   f"the {SHARED_LIMIT} of shared memory")
     if refusal is None and options.span is Span.PACKED and numbers.most_columns < 1:
         refusal = f"row_lanes = {options.row_lanes} leaves no room for a row beside its padding"
     if refusal is None and options.rows_ahead > 16:
@@ -287,7 +296,8 @@ def _arguments(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> 
 def _grid(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple[Blocks, Blocks, Blocks]:
     wide = numbers.strip * options.warp_columns
     x = Blocks() if numbers.packed else Blocks(of=Dimension.Q, add=wide - 1, per=wide, limit=GRID_LIMIT[0])
-    fill = Fill(blocks=MULTIPROCESSORS * options.min_blocks, least=numbers.classes * options.warp_rows * _fewest_rows(spec))
+    fill = Fill(blocks=MULTIPROCESSORS * options.min_blocks,
+                least=numbers.classes * options.warp_rows * _fewest_rows(spec))
     return (x, Blocks(of=Dimension.P, add=numbers.block_rows - 1, per=numbers.block_rows, times=numbers.classes,
                       limit=GRID_LIMIT[1] // numbers.classes * numbers.classes, fill=fill),
             Blocks(of=Dimension.N, each=spec.k, add=numbers.block_planes - 1, per=numbers.block_planes,
@@ -308,7 +318,8 @@ def _cost(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, register
     return Cost(unit=f"sub-block of {outputs}{', all channels' if spec.channels > 1 else ''}",
                 warp_loads=rows * loads * spec.channels, shuffles=rows * len(numbers.takes) * spec.channels,
                 fma=(options.sub_block_rows + numbers.slots - 1) * numbers.taps * options.columns * spec.channels,
-                registers=registers, direct_loads=options.sub_block_rows * options.columns * numbers.taps * spec.channels,
+                registers=registers,
+                direct_loads=options.sub_block_rows * options.columns * numbers.taps * spec.channels,
                 no_spills=registers <= REGISTER_LIMIT)
 
 
@@ -317,7 +328,8 @@ def _phrase(options: WideOptions, numbers: WideNumbers) -> str:
               else f"strips of {numbers.strip} columns")
     warps = options.warp_columns * options.warp_rows * options.warp_planes
     return (f"{options.columns} columns per lane, {across}, sub-blocks of {options.sub_block_rows} rows, {warps} warps "
-            f"per block; {options.vector} element{'s' if options.vector > 1 else ''} a load, {options.rows_ahead} steps ahead")
+            f"per block; {options.vector} element{'s' if options.vector > 1 else ''} a load, {options.rows_ahead} "
+            f"steps ahead")
 
 
 def space(spec: KernelSpec) -> Iterable[WideOptions]:

@@ -157,8 +157,8 @@ def _load(spec: KernelSpec, program: Program, identity: tuple[tuple[str, str], .
     key = CacheKey(name=f"{spec.name}-cpu-{mode.value}", fields=tuple(sorted({**dict(identity), **machine}.items())))
 
     if settings.disable_jit and cache.find(key) is None:
-        raise KernelNotBuilt("compiling is off (WARPCONV_DISABLE_JIT), also for the CPU device, and this kernel is not in "
-                             f"the cache: {spec}", spec=spec)
+        raise KernelNotBuilt("compiling is off (WARPCONV_DISABLE_JIT), also for the CPU device, and this kernel is not "
+                             f"in the cache: {spec}", spec=spec)
 
     def build(folder: Path) -> Mapping[str, Any]:
         source = text()

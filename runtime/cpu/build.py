@@ -24,10 +24,12 @@ PRIMITIVES = ("wc_half_to_float", "wc_float_to_half", "wc_bfloat16_to_float", "w
               "wc_half_low_to_float", "wc_half_high_to_float", "wc_floats_to_halves", "wc_floats_to_bfloat16s",
               "wc_fma_halves", "wc_fma_bfloat16s", "wc_copy_async_4", "wc_copy_async_8", "wc_copy_async_16",
               "wc_copy_async_wait", "wc_copy_async_if_4", "wc_copy_async_if_8", "wc_copy_async_if_16",
-              "wc_copy_async_or_zero_4", "wc_copy_async_or_zero_8", "wc_copy_async_or_zero_16", "wc_copy_async_commit", "wc_copy_async_wait_but",
+              "wc_copy_async_or_zero_4", "wc_copy_async_or_zero_8", "wc_copy_async_or_zero_16",
+              "wc_copy_async_commit", "wc_copy_async_wait_but",
               "wc_load_matrices_4", "wc_load_matrices_2", "wc_load_matrices_1", "wc_mma_halves_16", "wc_mma_halves_8",
               "wc_mma_bfloat16s_16", "wc_mma_bfloat16s_8", "wc_mma_halves_pair", "wc_mma_bfloat16s_pair",
-              "wc_mma_halves_sparse_32", "wc_mma_halves_sparse_16", "wc_mma_bfloat16s_sparse_32", "wc_mma_bfloat16s_sparse_16")
+              "wc_mma_halves_sparse_32", "wc_mma_halves_sparse_16", "wc_mma_bfloat16s_sparse_32",
+              "wc_mma_bfloat16s_sparse_16")
 _PRIMITIVE = re.compile(rf"^__device__ __forceinline__ [\w *]+ ({'|'.join(PRIMITIVES)})\(.*\) \{{.*\}}$", re.MULTILINE)
 DYNAMIC_CAPACITY = 227 * 1024            # bytes: what a block can have on sm_90
 

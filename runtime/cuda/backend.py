@@ -207,7 +207,8 @@ class CudaBackend:
             memory.pool.release(made)
 
     def _execute(self, loaded: _Loaded, call: Call, pointers: dict[str, int], queue: Queue) -> None:
-        execute(_Executor(loaded, self.program, queue), self.program.steps, self.program.workspaces, call.shape, pointers)
+        program = self.program
+        execute(_Executor(loaded, program, queue), program.steps, program.workspaces, call.shape, pointers)
 
     def _module_for(self, prepared: PreparedFilter, queue: Queue) -> _Loaded:
         """The filter's own module, its bank filled once."""

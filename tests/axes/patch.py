@@ -42,8 +42,9 @@ def patch_variants() -> Iterable[Row]:
         padding = ("same", ((2, 0), (1, 3)), "large")[i // 3 % 3]
         yield dict(filter=((3, 3), (5, 4), (2, 7))[i % 3], channels=((1, 1, 1), (3, 3, 3), (2, 6, 2))[i // 2 % 3],
                    padding=padding, epilogue=EPILOGUES[i % 5], stride=(1, 1, 2, (2, 1))[i % 4],
-                   dilation=(1, (2, 1), 1)[i % 3], dtype=DTYPES[i // 2 % 3], columns=columns, row_lanes=(1, 2, 4)[i % 3],
-                   rows=(5, 16, 33)[i // 2 % 3], planes=planes, height=height, vector=(1, 4)[i % 2] if columns == 8 else 1,
+                   dilation=(1, (2, 1), 1)[i % 3], dtype=DTYPES[i // 2 % 3], columns=columns,
+                   row_lanes=(1, 2, 4)[i % 3], rows=(5, 16, 33)[i // 2 % 3], planes=planes, height=height,
+                   vector=(1, 4)[i % 2] if columns == 8 else 1,
                    store_vector=math.gcd(columns, 4) if padding == "same" else 1)
 
 

@@ -1,4 +1,5 @@
-"""A program of several steps on the CPU device: a prepared filter, launches, workspaces, and for each image a launch and a library step.
+"""A program of several steps on the CPU device: a prepared filter, launches, workspaces, and for each image a launch
+and a library step.
 
 The algorithm is registered for these tests alone; its one template holds three entries. It proves that the spine
 carries what later algorithms need.
@@ -17,8 +18,8 @@ import warpconv
 from tests import checks, reference, settings
 from warpconv.codegen import registry, render
 from warpconv.codegen.algorithms.base import Algorithm, layer_arguments
-from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, LibraryCall, Preparation,
-                                   Program, Repeat, Role, Workspace)
+from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, LibraryCall,
+                                   Preparation, Program, Repeat, Role, Workspace)
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import conv, steps
 from warpconv.runtime.cpu import Mode

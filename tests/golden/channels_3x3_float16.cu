@@ -107,7 +107,7 @@ channels_3x3(const unsigned short* __restrict__ x, const unsigned short* __restr
                 word_c1 = load_pixel(ahead + C);
                 word_c2 = load_pixel(ahead + 2 * C);
                 if (3 < end_inside) word_c3 = load_pixel(ahead + 3 * C);
-            #pragma unroll 1
+#pragma unroll 1
                 for (int step = first;;) {
                     // loads for a later step, products, the finished row
                     const float x_c0_v0 = wc_half_low_to_float(word_c0), x_c0_v1 = wc_half_high_to_float(word_c0);

@@ -173,14 +173,14 @@ channels_3x3(const unsigned short* __restrict__ x, const unsigned short* __restr
             ++row;
         };
         int slot = 0;                                                       // where the rows of this turn lie in the ring
-        #pragma unroll 1
+#pragma unroll 1
         while (row <= last_row) {
             wc_copy_async_wait_but();
             __syncthreads();                                                // every thread's copies of this turn are there
             // the rows of 2 turns on take the place of those of the turn before
             if (row + TURNS_AHEAD * TURN <= last_row) copy(slot == 0 ? TURNS_AHEAD * TURN * LINE : slot - TURN * LINE, row + TURNS_AHEAD * TURN);
             wc_copy_async_commit();
-        #pragma unroll
+#pragma unroll
             for (int i = 0; i < TURN; ++i) step(own_line + slot + i * LINE);
             slot = slot == TURNS_AHEAD * TURN * LINE ? 0 : slot + TURN * LINE;
         }

@@ -171,7 +171,7 @@ channels_3x3(const unsigned short* __restrict__ x, const unsigned short* __restr
                 if (row_inside_r1) {
                     if (2 < end_inside) word1_r1_c2 = load_pixel(ahead + pitch_x + 2 * C);
                 }
-            #pragma unroll 1
+#pragma unroll 1
                 for (int step = first;;) {
                     {
                         // register set 0: loads for a later step, products, the finished row

@@ -112,7 +112,7 @@ channels_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 if (6 < end_inside) word_c6 = load_pixel(row + 6 * C);
                 unsigned short word_c7 = 0;
                 if (7 < end_inside) word_c7 = load_pixel(row + 7 * C);
-            #pragma unroll 1
+#pragma unroll 1
                 for (int unit = first_unit; unit <= last; ++unit) {
                     // the row in work, and the next one's loads (the last row's again where there is none)
                     const float x_c0 = wc_bfloat16_to_float(word_c0);

@@ -33,6 +33,7 @@ extern "C" __global__ void __launch_bounds__(288, 3)
 coarsened_7x7(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias, float* __restrict__ y, int N, int H, int W, int P, int Q) {
     __shared__ float tile[IN_TILE][IN_TILE];
     const int row = threadIdx.y, column = threadIdx.x;                 // of this thread in the tile
+    // the tile's rows that this thread makes
     const int row_p0 = row;
     const int row_p1 = row + BLOCK_ROWS;
     const int row_p2 = min(row + 2 * BLOCK_ROWS, OUT_TILE_H - 1);    // below the tile: its last row again

@@ -43,6 +43,7 @@ constant_3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
 
         for (int p = blockIdx.y * TILE + threadIdx.y; p < P; p += gridDim.y * TILE) {
             float acc = 0.0f;
+            // this pixel's window in every channel; taps outside the image are left out
 #pragma unroll 1
             for (int c = 0; c < C; ++c) {
                 const float* x_plane = x_group + c * plane_x;

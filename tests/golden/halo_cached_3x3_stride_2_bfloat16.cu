@@ -82,6 +82,8 @@ halo_cached_3x3(const unsigned short* __restrict__ x, const unsigned short* __re
                 }
                 __syncthreads();                                       // before the next channel takes its place
             }
+
+            // the thread's outputs, one of each filter
             if (p < P && q < Q) {
                 y_tile[(index_t)p * Q + q] = wc_float_to_bfloat16(acc_k0);
                 y_tile[plane_y + (index_t)p * Q + q] = wc_float_to_bfloat16(acc_k1);

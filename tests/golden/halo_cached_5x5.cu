@@ -76,6 +76,8 @@ halo_cached_5x5(const float* __restrict__ x, const float* __restrict__ w, float*
                 }
                 __syncthreads();                                       // before the next channel takes its place
             }
+
+            // the thread's output
             if (p < P && q < Q) {
                 y_tile[(index_t)p * Q + q] = acc;
             }

@@ -19,8 +19,8 @@ constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros bef
 constexpr int DILATION_H = 1, DILATION_W = 1;   // input rows and columns from one tap to the next
 constexpr int THREADS = 256, CHANNELS = 1;      // pixels of a block; channels that it lowers at a time
 
-// columns[(c * R + r) * S + s][p * Q + q] is the pixel of x[c] under tap (r, s) of the window at (p, q), zero in the padding.
-// Neighbouring lanes have neighbouring windows, so that loads (at stride 1) and stores are coalesced.
+// columns[(c * R + r) * S + s][p * Q + q] is the pixel of x[c] under tap (r, s) of the window at (p, q), zero in the
+// padding. Neighbouring lanes have neighbouring windows, so that loads (at stride 1) and stores are coalesced.
 extern "C" __global__ void __launch_bounds__(256)
 im2col_3x3(const float* __restrict__ x, float* __restrict__ columns, int image, int H, int W, int P, int Q) {
     const index_t plane_x = (index_t)H * W, pixel = (index_t)blockIdx.x * THREADS + threadIdx.x;
@@ -30,11 +30,12 @@ im2col_3x3(const float* __restrict__ x, float* __restrict__ columns, int image, 
 
     const float* x_image = x + (index_t)image * C * plane_x;
     float* columns_image = columns;                                // which hold one image at a time
+    // a few channels at a time, filter row by filter row: loads of neighbouring taps together, then their stores
     for (int first = blockIdx.y * CHANNELS; first < C; first += gridDim.y * CHANNELS) {
         for (int c = first; c < first + CHANNELS && c < C; ++c) {
             const float* x_plane = x_image + c * plane_x;
             float* column = columns_image + c * (R * S) * pixels + pixel;
-    #pragma unroll 1
+#pragma unroll 1
             for (int r = 0; r < R; ++r) {
                 const int h = top + r * DILATION_H;
                 const float* x_row = x_plane + (index_t)h * W;

@@ -11,8 +11,8 @@
 // cost   a warp's 32 filters x 64 pixels: 432 warp loads, 0 shuffles, 36864 FMA a lane, about 112 registers (direct: 36864 loads)
 // note   workspace: the windows of the whole batch, about R / stride times the input
 //
-// The input is stored as windows (T), padding included. Then the convolution is a product of matrices, filters times pixels,
-// whose right one lies in T: each thread copies products from a pixel's window to shared memory, tile by tile.
+// The input is stored as windows (T), padding included. Then the convolution is a product of matrices, filters times
+// pixels, whose right one lies in T: each thread copies products from a pixel's window to shared memory, tile by tile.
 constexpr int C = 64, K = 128, GROUPS = 1;      // input channels, filters, groups of both
 constexpr int C_GROUP = 64, K_GROUP = 128;      // channels and filters of a group
 constexpr int R = 3, S = 3;                     // filter rows and columns
@@ -26,10 +26,11 @@ constexpr int BLOCK_K = 16, K_TILES = 36;       // products of an output in a ti
 constexpr int THREAD_M = 8, THREAD_N = 8;       // thread tile: filters, pixels
 constexpr int LANES_M = 4, LANES_N = 8;         // lanes of a warp along filters, along pixels
 constexpr int WARPS_M = 4, THREADS = 128;       // warps along filters; threads of a block
-constexpr int VECTOR = 4, ROWS = 8;             // floats of a shared load; products a thread copies into a tile
+constexpr int VECTOR = 4;                       // floats of a load from shared memory
+constexpr int FILTER_COPIES = 4;                // 16-byte copies of a thread into a tile of filters
 constexpr int OUTER = 3, INNER = 3;             // filter columns, filter rows inside them
-constexpr int K_CHANNELS = 64, PRODUCTS = 576;  // channels of a group; products of an output
 constexpr int M_TILES = 1, SPLITS = 1;          // tiles of a group's filters; blocks that share a sum
+constexpr int ROWS = 8;                         // products of a pixel that a thread copies into a tile
 constexpr int STAGES = 1;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 64;                   // floats from one product's pixels to the next's
 constexpr int STAGE = 3072;                     // floats of a stage: BLOCK_K rows of filters, then of pixels
@@ -70,7 +71,7 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 // A tile of filters: it lies in memory as it will in shared memory.
 __device__ __forceinline__ void copy_filter_tile(float* to, const float* from, int four) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < FILTER_COPIES; ++i)
         wc_copy_async_16(to + four + 4 * i * THREADS, from + four + 4 * i * THREADS);
 }
 
@@ -116,8 +117,9 @@ __device__ __forceinline__ const float* window_of(const float* windows, index_t 
     return windows + ((long long)(image * C + group * C_GROUP) * P + p) * row + q * WINDOW_STEP;
 }
 
-// The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and column
-// column - PAD_LEFT. Neighbouring lanes make neighbouring elements of T, a thread the same element of PLANES planes (n, c).
+// The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and
+// column - PAD_LEFT of its columns. Neighbouring lanes make neighbouring elements of T, a thread the same element of
+// PLANES planes (n, c).
 constexpr int THREADS_X = 32, THREADS_Y = 8;    // threads of a block: elements, rows of T
 constexpr int PLANES = 8;                       // planes that share a thread's index arithmetic
 
@@ -183,18 +185,20 @@ im2win_3x3(float* __restrict__ windows, float* __restrict__ filter, float* __res
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int m_thread = wc_settled(warp % WARPS_M * (LANES_M * THREAD_M) + lane / LANES_N * VECTOR);
     const int n_warp = warp / WARPS_M * (LANES_N * THREAD_N), n_lane = lane % LANES_N;
-
+    // the first of this block's tiles of filters
     const float* filters_from = filter + ((long long)(group * M_TILES + m_tile) * K_TILES + first_tile) * (BLOCK_K * BLOCK_M);
 
+    // elements of T from one channel, one filter column to the next
     const offset_t plane = (offset_t)P * (ROW_EACH * Q + ROW_ADD);
     constexpr int outer_step = TAP_STEP;
-    // this thread's copies: ROWS products of one pixel (beyond the last pixel: of that, and nobody stores what comes of it)
+    // this thread's copies: ROWS products of one pixel (beyond the last: of that, and nobody stores what comes of it)
     const int column = threadIdx.x % BLOCK_N, first_row = threadIdx.x / BLOCK_N * ROWS;
     const index_t pixel = first_pixel + column < pixels ? first_pixel + column : pixels - 1;
-    // pixels LANES_N apart lie side by side in shared memory: one load for a lane, neighbouring pixels for neighbouring lanes
-    const int place = column / (4 * LANES_N) * (4 * LANES_N) + column % LANES_N * 4 + column / LANES_N % 4;
+    // pixels LANES_N apart lie side by side in shared memory: a lane loads them at once, neighbouring lanes neighbours
+    const int place = column / (VECTOR * LANES_N) * (VECTOR * LANES_N)
+                      + column % LANES_N * VECTOR + column / LANES_N % VECTOR;
     const int pixel_place = wc_settled(BLOCK_K * BLOCK_M + first_row * PIXEL_ROW + place);
-const float* window = window_of(windows, pixel, group, P, Q);
+    const float* window = window_of(windows, pixel, group, P, Q);
     // the places of a window's products, counted from its first tap
     offset_t* const offsets = (offset_t*)(shared + STAGES * STAGE);
     for (int i = threadIdx.x; i < K_TILES * BLOCK_K; i += THREADS) {
@@ -202,14 +206,18 @@ const float* window = window_of(windows, pixel, group, P, Q);
         offsets[i] = channel * plane + outer * outer_step + inner * INNER_STEP;
     }
     __syncthreads();
+    // the first tile's products
     Source source;
     source.window = wc_settled_address(window), source.offsets = offsets + first_tile * BLOCK_K + first_row;
 
+    // this thread's first pixels in a tile, and the first four filters that it copies
     const int pixels_first = wc_settled(BLOCK_K * BLOCK_M + n_warp + n_lane * VECTOR);
     const int four = wc_settled(4 * threadIdx.x);
     float sums[THREAD_M][THREAD_N] = {};
+
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
+        // a tile to shared memory, then its products
         copy_filter_tile(shared, filters_from, four);
         copy_pixel_tile(shared + pixel_place, source);
         filters_from += BLOCK_K * BLOCK_M;

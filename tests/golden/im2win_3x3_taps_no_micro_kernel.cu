@@ -12,8 +12,8 @@
 // note   workspace: the windows of the whole batch, about R / stride times the input
 // note   micro_kernel = off: one output a thread, in blocks of 32 x 32
 //
-// The input is stored as windows (T), padding included. Then the convolution is a product of matrices, filters times pixels,
-// whose right one lies in T: each thread copies products from a pixel's window to shared memory, tile by tile.
+// The input is stored as windows (T), padding included. Then the convolution is a product of matrices, filters times
+// pixels, whose right one lies in T: each thread copies products from a pixel's window to shared memory, tile by tile.
 constexpr int C = 64, K = 128, GROUPS = 1;      // input channels, filters, groups of both
 constexpr int C_GROUP = 64, K_GROUP = 128;      // channels and filters of a group
 constexpr int R = 3, S = 3;                     // filter rows and columns
@@ -27,10 +27,12 @@ constexpr int BLOCK_K = 32, K_TILES = 18;       // products of an output in a ti
 constexpr int THREAD_M = 1, THREAD_N = 1;       // thread tile: filters, pixels
 constexpr int LANES_M = 1, LANES_N = 32;        // lanes of a warp along filters, along pixels
 constexpr int WARPS_M = 32, THREADS = 1024;     // warps along filters; threads of a block
-constexpr int VECTOR = 1, ROWS = 1;             // floats of a shared load; products a thread copies into a tile
+constexpr int VECTOR = 1;                       // floats of a load from shared memory
+constexpr int FILTER_COPIES = 1;                // 16-byte copies of a thread into a tile of filters, at most
 constexpr int OUTER = 3, INNER = 3;             // filter columns, filter rows inside them
-constexpr int K_CHANNELS = 64, PRODUCTS = 576;  // channels of a group; products of an output
+constexpr int K_CHANNELS = 64;                  // channels of a group
 constexpr int M_TILES = 4, SPLITS = 1;          // tiles of a group's filters; blocks that share a sum
+constexpr int ROWS = 1;                         // products of a pixel that a thread copies into a tile
 constexpr int STAGES = 2;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 32;                   // floats from one product's pixels to the next's
 constexpr int STAGE = 2048;                     // floats of a stage: BLOCK_K rows of filters, then of pixels
@@ -81,7 +83,7 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 // A tile of filters: it lies in memory as it will in shared memory.
 __device__ __forceinline__ void copy_filter_tile(float* to, const float* from, int four) {
 #pragma unroll
-    for (int i = 0; i < 1; ++i)
+    for (int i = 0; i < FILTER_COPIES; ++i)
         wc_copy_async_if_16(four + 4 * i * THREADS < BLOCK_K * BLOCK_M, to + four + 4 * i * THREADS, from + four + 4 * i * THREADS);
 }
 
@@ -127,8 +129,9 @@ __device__ __forceinline__ const float* window_of(const float* windows, index_t 
     return windows + ((long long)(image * C + group * C_GROUP) * P + p) * row + q * WINDOW_STEP;
 }
 
-// The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and column
-// column - PAD_LEFT. Neighbouring lanes make neighbouring elements of T, a thread the same element of PLANES planes (n, c).
+// The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and
+// column - PAD_LEFT of its columns. Neighbouring lanes make neighbouring elements of T, a thread the same element of
+// PLANES planes (n, c).
 constexpr int THREADS_X = 32, THREADS_Y = 8;    // threads of a block: elements, rows of T
 constexpr int PLANES = 8;                       // planes that share a thread's index arithmetic
 
@@ -194,17 +197,18 @@ im2win_3x3(float* __restrict__ windows, float* __restrict__ filter, float* __res
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int m_thread = wc_settled(warp % WARPS_M * (LANES_M * THREAD_M) + lane / LANES_N * VECTOR);
     const int n_warp = warp / WARPS_M * (LANES_N * THREAD_N), n_lane = lane % LANES_N;
-
+    // the first of this block's tiles of filters
     const float* filters_from = filter + ((long long)(group * M_TILES + m_tile) * K_TILES + first_tile) * (BLOCK_K * BLOCK_M);
 
+    // elements of T from one channel, one filter column to the next
     const offset_t plane = (offset_t)P * (ROW_EACH * Q + ROW_ADD);
     constexpr int outer_step = TAP_STEP;
-    // this thread's copies: ROWS products of one pixel (beyond the last pixel: of that, and nobody stores what comes of it)
+    // this thread's copies: ROWS products of one pixel (beyond the last: of that, and nobody stores what comes of it)
     const int column = threadIdx.x % BLOCK_N, first_row = threadIdx.x / BLOCK_N * ROWS;
     const index_t pixel = first_pixel + column < pixels ? first_pixel + column : pixels - 1;
     const int place = column;
     const int pixel_place = wc_settled(BLOCK_K * BLOCK_M + first_row * PIXEL_ROW + place);
-const float* window = window_of(windows, pixel, group, P, Q);
+    const float* window = window_of(windows, pixel, group, P, Q);
     // the first tile's tap and channels
     Source source;
     source.plane = plane, source.outer_step = outer_step;
@@ -212,6 +216,7 @@ const float* window = window_of(windows, pixel, group, P, Q);
     source.outer = first_tile * BLOCK_K / K_CHANNELS / INNER, source.inner = first_tile * BLOCK_K / K_CHANNELS % INNER;
     source.from = window + (source.channel + first_row) * plane + source.outer * outer_step + source.inner * INNER_STEP;
 
+    // this thread's first pixels in a tile, and the first four filters that it copies
     const int pixels_first = wc_settled(BLOCK_K * BLOCK_M + n_warp + n_lane * VECTOR);
     const int four = wc_settled(4 * threadIdx.x);
     float sums[THREAD_M][THREAD_N] = {};

@@ -11,8 +11,8 @@
 // cost   a warp's 32 filters x 64 pixels: 120 warp loads, 0 shuffles, 10240 FMA a lane, about 128 registers (direct: 9408 loads)
 // note   workspace: the windows of the whole batch, about R / stride times the input
 //
-// The input is stored as windows (T), padding included. Then the convolution is a product of matrices, filters times pixels,
-// whose right one lies in T: each thread copies products from a pixel's window to shared memory, tile by tile.
+// The input is stored as windows (T), padding included. Then the convolution is a product of matrices, filters times
+// pixels, whose right one lies in T: each thread copies products from a pixel's window to shared memory, tile by tile.
 constexpr int C = 3, K = 64, GROUPS = 1;        // input channels, filters, groups of both
 constexpr int C_GROUP = 3, K_GROUP = 64;        // channels and filters of a group
 constexpr int R = 7, S = 7;                     // filter rows and columns
@@ -26,9 +26,10 @@ constexpr int BLOCK_K = 16, K_TILES = 10;       // products of an output in a ti
 constexpr int THREAD_M = 8, THREAD_N = 8;       // thread tile: filters, pixels
 constexpr int LANES_M = 4, LANES_N = 8;         // lanes of a warp along filters, along pixels
 constexpr int WARPS_M = 4, THREADS = 128;       // warps along filters; threads of a block
-constexpr int VECTOR = 1, ROWS = 8;             // floats of a shared load; products a thread copies into a tile
+constexpr int VECTOR = 1;                       // floats of a load from shared memory
+constexpr int FILTER_COPIES = 4;                // 16-byte copies of a thread into a tile of filters
 constexpr int OUTER = 7, INNER = 7;             // filter columns, filter rows inside them
-constexpr int K_CHANNELS = 3, PRODUCTS = 147;   // channels of a group; products of an output
+constexpr int PRODUCTS = 147;                   // products of an output
 constexpr int M_TILES = 1, SPLITS = 1;          // tiles of a group's filters; blocks that share a sum
 constexpr int WARPS = THREADS / 32, PIXELS = 4; // warps of a block; windows that a thread copies from
 constexpr int WINDOW_LANES = 8;                 // neighbouring lanes that copy from a window
@@ -72,7 +73,7 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 // A tile of filters: it lies in memory as it will in shared memory.
 __device__ __forceinline__ void copy_filter_tile(float* to, const float* from, int four) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < FILTER_COPIES; ++i)
         wc_copy_async_16(to + four + 4 * i * THREADS, from + four + 4 * i * THREADS);
 }
 
@@ -118,8 +119,9 @@ __device__ __forceinline__ const float* window_of(const float* windows, index_t 
     return windows + ((long long)(image * C + group * C_GROUP) * P + p) * row + q * WINDOW_STEP;
 }
 
-// The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and column
-// column - PAD_LEFT. Neighbouring lanes make neighbouring elements of T, a thread the same element of PLANES planes (n, c).
+// The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and
+// column - PAD_LEFT of its columns. Neighbouring lanes make neighbouring elements of T, a thread the same element of
+// PLANES planes (n, c).
 constexpr int THREADS_X = 32, THREADS_Y = 8;    // threads of a block: elements, rows of T
 constexpr int PLANES = 8;                       // planes that share a thread's index arithmetic
 
@@ -186,9 +188,10 @@ im2win_7x7(float* __restrict__ windows, float* __restrict__ filter, float* __res
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int m_thread = wc_settled(warp % WARPS_M * (LANES_M * THREAD_M) + lane / LANES_N * VECTOR);
     const int n_warp = warp / WARPS_M * (LANES_N * THREAD_N), n_lane = lane % LANES_N;
-
+    // the first of this block's tiles of filters
     const float* filters_from = filter + ((long long)(group * M_TILES + m_tile) * K_TILES + first_tile) * (BLOCK_K * BLOCK_M);
 
+    // elements of T from one channel, one filter column to the next
     const offset_t plane = (offset_t)P * (ROW_EACH * Q + ROW_ADD);
     constexpr int outer_step = TAP_STEP;
     // the places of a window's products, counted from its first tap
@@ -199,7 +202,7 @@ im2win_7x7(float* __restrict__ windows, float* __restrict__ filter, float* __res
     }
     __syncthreads();
 
-    // this thread's copies: WINDOW_LANES lanes share a window; the warp's four windows are those of pixels side by side
+    // this thread's copies: WINDOW_LANES lanes share a window; the warp's four windows are of pixels side by side
     const int product = lane % WINDOW_LANES, window = lane / WINDOW_LANES;
     Source source;
     source.offsets = offsets + first_tile * BLOCK_K + product;
@@ -212,6 +215,7 @@ im2win_7x7(float* __restrict__ windows, float* __restrict__ filter, float* __res
     }
     const int pixel_place = wc_settled(BLOCK_K * BLOCK_M + product * PIXEL_ROW + 4 * warp + window);
 
+    // this thread's first pixels in a tile, and the first four filters that it copies
     const int pixels_first = wc_settled(BLOCK_K * BLOCK_M + n_warp + n_lane * VECTOR);
     const int four = wc_settled(4 * threadIdx.x);
     float sums[THREAD_M][THREAD_N] = {};

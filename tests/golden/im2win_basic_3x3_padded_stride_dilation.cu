@@ -9,8 +9,8 @@
 // cost   32 outputs, without the transform: 72 warp loads, 0 shuffles, 36 FMA a lane, about 32 registers (direct: 72 loads)
 // note   workspace: the windows of the whole batch, about R / stride times the input
 //
-// Three entries: im2win_filter once for each filter, then for each call im2win_transform, which stores the windows of every
-// row of outputs as one row of T, and im2win_basic_3x3, one thread per output.
+// Three entries: im2win_filter once for each filter, then for each call im2win_transform, which stores the windows of
+// every row of outputs as one row of T, and im2win_basic_3x3, one thread per output.
 constexpr int C = 8, K = 48, GROUPS = 2;        // input channels, filters, groups of both
 constexpr int C_GROUP = 4, K_GROUP = 24;        // channels and filters of a group
 constexpr int R = 3, S = 3;                     // filter rows and columns
@@ -41,8 +41,9 @@ im2win_filter(const float* __restrict__ w, float* __restrict__ filter) {
     }
 }
 
-// The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and column
-// column - PAD_LEFT. Neighbouring lanes make neighbouring elements of T, a thread the same element of PLANES planes (n, c).
+// The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and
+// column - PAD_LEFT of its columns. Neighbouring lanes make neighbouring elements of T, a thread the same element of
+// PLANES planes (n, c).
 constexpr int THREADS_X = 32, THREADS_Y = 8;    // threads of a block: elements, rows of T
 constexpr int PLANES = 8;                       // planes that share a thread's index arithmetic
 
@@ -99,6 +100,7 @@ im2win_basic_3x3(float* __restrict__ windows, float* __restrict__ filter, const 
             const float* window = windows + ((long long)n * C + group * C_GROUP) * plane_t + p * row + (long long)q * WINDOW_STEP;
             const float* weight = filter + (index_t)k * (C_GROUP * R * S);
             float sum = 0.0f;
+            // channel by channel, window and weights in the same order
 #pragma unroll 1
             for (int c = 0; c < C_GROUP; ++c) {
 #pragma unroll

@@ -10,8 +10,8 @@
 // plan   tiles of 96 filters x 64 pixels x 16 products, 12 x 8 outputs a thread, 64 threads a block, 32192 bytes of shared memory
 // cost   a warp's 48 filters x 64 pixels: 506 warp loads, 0 shuffles, 35328 FMA a lane, about 168 registers (direct: 34848 loads)
 //
-// A product of matrices, filters times pixels, whose right one is never stored: each thread copies one pixel's products from
-// where they lie in x to shared memory, tile by tile.
+// A product of matrices, filters times pixels, whose right one is never stored: each thread copies one pixel's products
+// from where they lie in x to shared memory, tile by tile.
 constexpr int K = 96, C = 3, GROUPS = 1;        // filters, input channels, groups of both
 constexpr int K_GROUP = 96, C_GROUP = 3;        // filters and channels of a group
 constexpr int STRIDE_H = 4, STRIDE_W = 4;       // input rows and columns from one output to the next
@@ -22,10 +22,12 @@ constexpr int BLOCK_K = 16, K_TILES = 23;       // products of an output in a ti
 constexpr int THREAD_M = 12, THREAD_N = 8;      // thread tile: filters, pixels
 constexpr int LANES_M = 4, LANES_N = 8;         // lanes of a warp along filters, along pixels
 constexpr int WARPS_M = 2, THREADS = 64;        // warps along filters; threads of a block
-constexpr int VECTOR = 4, ROWS = 16;            // floats of a shared load; products a thread copies into a tile
+constexpr int VECTOR = 4;                       // floats of a load from shared memory
+constexpr int FILTER_COPIES = 6;                // 16-byte copies of a thread into a tile of filters
 constexpr int OUTER = 11, INNER = 11;           // filter rows, filter columns inside them
-constexpr int K_CHANNELS = 3, PRODUCTS = 363;   // channels of a group; products of an output
+constexpr int PRODUCTS = 363;                   // products of an output
 constexpr int M_TILES = 1, SPLITS = 2;          // tiles of a group's filters; blocks that share a sum
+constexpr int ROWS = 16;                        // products of a pixel that a thread copies into a tile
 constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 64;                   // floats from one product's pixels to the next's
 constexpr int STAGE = 2560;                     // floats of a stage: BLOCK_K rows of filters, then of pixels
@@ -76,7 +78,7 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 // A tile of filters: it lies in memory as it will in shared memory.
 __device__ __forceinline__ void copy_filter_tile(float* to, const float* from, int four) {
 #pragma unroll
-    for (int i = 0; i < 6; ++i)
+    for (int i = 0; i < FILTER_COPIES; ++i)
         wc_copy_async_16(to + four + 4 * i * THREADS, from + four + 4 * i * THREADS);
 }
 
@@ -146,16 +148,17 @@ implicit_gemm_11x11(const float* __restrict__ x, float* __restrict__ filter, flo
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int m_thread = wc_settled(warp % WARPS_M * (LANES_M * THREAD_M) + lane / LANES_N * VECTOR);
     const int n_warp = warp / WARPS_M * (LANES_N * THREAD_N), n_lane = lane % LANES_N;
-
+    // the first of this block's tiles of filters
     const float* filters_from = filter + ((long long)(group * M_TILES + m_tile) * K_TILES + first_tile) * (BLOCK_K * BLOCK_M);
 
-    // this thread's copies: ROWS products of one pixel (beyond the last pixel: of that, and nobody stores what comes of it)
+    // this thread's copies: ROWS products of one pixel (beyond the last: of that, and nobody stores what comes of it)
     const int column = threadIdx.x % BLOCK_N, first_row = threadIdx.x / BLOCK_N * ROWS;
     const index_t pixel = first_pixel + column < pixels ? first_pixel + column : pixels - 1;
-    // pixels LANES_N apart lie side by side in shared memory: one load for a lane, neighbouring pixels for neighbouring lanes
-    const int place = column / (4 * LANES_N) * (4 * LANES_N) + column % LANES_N * 4 + column / LANES_N % 4;
+    // pixels LANES_N apart lie side by side in shared memory: a lane loads them at once, neighbouring lanes neighbours
+    const int place = column / (VECTOR * LANES_N) * (VECTOR * LANES_N)
+                      + column % LANES_N * VECTOR + column / LANES_N % VECTOR;
     const int pixel_place = wc_settled(BLOCK_K * BLOCK_M + first_row * PIXEL_ROW + place);
-// the pixel's window in its group's first channel, and the steps from there
+    // the pixel's window in its group's first channel, and the steps from there
     const index_t image = pixel / pixels_y;
     const int p = (int)(pixel % pixels_y / Q), q = (int)(pixel % Q);
     const index_t plane = (index_t)H * W;
@@ -169,10 +172,12 @@ implicit_gemm_11x11(const float* __restrict__ x, float* __restrict__ filter, flo
         offsets[i] = channel * plane + outer * outer_step + inner * INNER_STEP;
     }
     __syncthreads();
+    // the first tile's products
     Source source;
     source.window = wc_settled_address(window), source.offsets = offsets + first_tile * BLOCK_K + first_row;
     source.left = PRODUCTS - first_tile * BLOCK_K - first_row;
 
+    // this thread's first pixels in a tile, and the first four filters that it copies
     const int pixels_first = wc_settled(BLOCK_K * BLOCK_M + n_warp + n_lane * VECTOR);
     const int four = wc_settled(4 * threadIdx.x);
     float sums[THREAD_M][THREAD_N] = {};

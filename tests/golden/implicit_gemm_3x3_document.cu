@@ -10,8 +10,8 @@
 // plan   the document's loops, one output a thread
 // cost   32 outputs of a filter: 144 warp loads, 0 shuffles, 72 FMA a lane, about 32 registers (direct: 72 loads)
 //
-// The document's loops: a product of matrices whose indices are worked out as they are needed. A thread makes one output:
-// neighbouring threads neighbouring pixels n of a filter m.
+// The document's loops: a product of matrices whose indices are worked out as they are needed. A thread makes one
+// output, neighbouring threads neighbouring pixels n of a filter.
 constexpr int M = 8, C = 8, GROUPS = 1;         // filters and channels of a group; groups
 constexpr int R = 3, S = 3;                     // filter rows and columns
 constexpr int REDUCTION = C * R * S;            // products of an output
@@ -29,7 +29,7 @@ __device__ __forceinline__ float finish(float value, float bias) {
 
 extern "C" __global__ void __launch_bounds__(256)
 implicit_gemm_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias, float* __restrict__ y, int N, int H, int W, int P, int Q) {
-    // this thread's output: filter m of its group, and from pixel n its image, row and column
+    // this thread's output: a filter of all, hence its group; a pixel n of the batch, hence its image, row and column
     const int filter = blockIdx.x % (GROUPS * M), group = filter / M;
     const index_t pixels_y = (index_t)P * Q, plane_x = (index_t)H * W;
     const index_t n = (index_t)(blockIdx.x / (GROUPS * M)) * THREADS + threadIdx.x;
@@ -38,6 +38,7 @@ implicit_gemm_3x3(const float* __restrict__ x, const float* __restrict__ w, cons
     const int p = (int)(n % pixels_y / Q), q = (int)(n % Q);
     const float* x_group = x + (image * GROUPS + group) * C * plane_x;
 
+    // product k: its channel, filter row and column are worked out anew each time
     float sum = 0.0f;
     for (int k = 0; k < REDUCTION; ++k) {
         const int c = k / (R * S), r = k % (R * S) / S, s = k % S;

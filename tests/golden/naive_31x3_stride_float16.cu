@@ -8,8 +8,8 @@
 // plan   one thread per output pixel, 16 x 16 threads a block; the filter in global memory
 // cost   32 outputs: 558 warp loads, 0 shuffles, 558 FMA a lane, about 48 registers (direct: 558 loads)
 //
-// One thread per output pixel. Each product takes an element of the image and a weight from global memory: 8 bytes for
-// two operations, were there no caches.
+// One thread per output pixel. Each product takes an element of the image and a weight from global memory, 2 bytes each
+// for two operations, were there no caches.
 constexpr int C = 2, GROUPS = 1;                // channels of a group; groups
 constexpr int R = 31, S = 9;                    // filter rows and columns
 constexpr int STRIDE_H = 1, STRIDE_W = 2;       // input rows and columns from one output to the next
@@ -44,6 +44,7 @@ naive_31x9(const unsigned short* __restrict__ x, const unsigned short* __restric
 
         for (int p = blockIdx.y * TILE + threadIdx.y; p < P; p += gridDim.y * TILE) {
             float acc = 0.0f;
+            // this pixel's window in every channel
 #pragma unroll 1
             for (int c = 0; c < C; ++c) {
                 const unsigned short* x_plane = x_group + c * plane_x;

@@ -8,8 +8,8 @@
 // plan   one thread per output pixel, 32 x 32 threads a block; the filter in global memory
 // cost   32 outputs: 25 warp loads, 0 shuffles, 25 FMA a lane, about 48 registers (direct: 25 loads)
 //
-// One thread per output pixel. Each product takes an element of the image and a weight from global memory: 8 bytes for
-// two operations, were there no caches.
+// One thread per output pixel. Each product takes an element of the image and a weight from global memory, 4 bytes each
+// for two operations, were there no caches.
 constexpr int C = 1, GROUPS = 1;                // channels of a group; groups
 constexpr int R = 5, S = 5;                     // filter rows and columns
 constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
@@ -34,6 +34,7 @@ naive_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __res
 
         for (int p = blockIdx.y * TILE + threadIdx.y; p < P; p += gridDim.y * TILE) {
             float acc = 0.0f;
+            // this pixel's window in every channel; taps outside the image are left out
 #pragma unroll 1
             for (int c = 0; c < C; ++c) {
                 const float* x_plane = x_group + c * plane_x;

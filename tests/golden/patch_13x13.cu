@@ -11,9 +11,9 @@
 // note   13296 bytes of shared memory a block
 //
 // A block has a patch of its planes in shared memory, zeros around the image included, and their filters. A lane makes
-// 8 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights of
-// the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop over
-// filter rows stays a loop, so the text is one filter row long.
+// 8 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights
+// of the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop
+// over filter rows stays a loop, so the text is one filter row long.
 constexpr int R = 13, S = 13;                   // filter rows and columns
 constexpr int PAD_TOP = 6, MARGIN = 8;          // rows of zeros before the image; columns of a patch before its tile's
 constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
@@ -21,12 +21,12 @@ constexpr int DILATION_H = 1;                   // input rows from one filter ro
 constexpr int K = 16, FILTERS = 1;              // output channels; those of one input channel
 constexpr int COLUMNS = 8, ROW_LANES = 7;       // output columns of a lane; lanes of a row
 constexpr int ROWS = 28, PLANES = 1;            // rows of a block's tile; planes of a block
-constexpr int PATCH_ROWS = 40, SPAN = 40;       // rows of a patch, before its row of zeros; rows that the tile's windows reach over
+constexpr int PATCH_ROWS = 40, SPAN = 40;       // rows of a patch, without its row of zeros; rows under the tile's windows
 constexpr int PITCH = 76, PLANE = 3116;         // floats from one patch row to the next, from one plane to the next
-constexpr int FILTER_PITCH = 16;                // from one filter row to the next,
-constexpr int FILTER_PLANE = 208;               // from one plane's filter to the next
+constexpr int FILTER_PITCH = 16;                // floats from one filter row to the next
+constexpr int FILTER_PLANE = 208;               // floats from one plane's filter to the next
 constexpr int ROW_VECTORS = 19, VECTOR = 4;     // loads of a patch row; elements of a load
-constexpr int THREADS = 224;                    // of a block
+constexpr int THREADS = 224;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
@@ -42,6 +42,7 @@ patch_13x13(const float* __restrict__ x, const float* __restrict__ w, float* __r
     const int warp_last = min(((int)threadIdx.x / 32 * 32 + 31) / (ROW_LANES * PLANES), ROWS - 1);
     // the first output column of the block, of this lane
     const int q_first = blockIdx.x * (ROW_LANES * COLUMNS), q = q_first + place * COLUMNS;
+    // this lane's part of the patch, the row of zeros after it, its plane's filter
     const float* own = patches + member * PLANE + place * (COLUMNS * STRIDE_W);
     const float* zeros = own + PATCH_ROWS * PITCH;
     const float* filter = filters + member * FILTER_PLANE;
@@ -82,7 +83,8 @@ patch_13x13(const float* __restrict__ x, const float* __restrict__ w, float* __r
             const int above = -(h_first + warp_last * STRIDE_H), inside = H - (h_first + warp_first * STRIDE_H);
             const int r_first = above > 0 ? (above + DILATION_H - 1) / DILATION_H : 0;
             const int r_end = inside > 0 ? min(R, (inside + DILATION_H - 1) / DILATION_H) : 0;
-            float acc_c0 = 0.0f, acc_c1 = 0.0f, acc_c2 = 0.0f, acc_c3 = 0.0f, acc_c4 = 0.0f, acc_c5 = 0.0f, acc_c6 = 0.0f, acc_c7 = 0.0f;
+            float acc_c0 = 0.0f, acc_c1 = 0.0f, acc_c2 = 0.0f, acc_c3 = 0.0f,
+                  acc_c4 = 0.0f, acc_c5 = 0.0f, acc_c6 = 0.0f, acc_c7 = 0.0f;
             int h = h_first + row * STRIDE_H + r_first * DILATION_H;
 #pragma unroll 1
             for (int r = r_first; r < r_end; ++r, h += DILATION_H) {
@@ -96,38 +98,64 @@ patch_13x13(const float* __restrict__ x, const float* __restrict__ w, float* __r
                 const float4 in_20 = *(const float4*)(line + 20);
                 // filter columns 0 to 3
                 const float4 w_0 = *(const float4*)(taps);
-                acc_c0 = fmaf(in_0.z, w_0.x, acc_c0); acc_c1 = fmaf(in_0.w, w_0.x, acc_c1); acc_c2 = fmaf(in_4.x, w_0.x, acc_c2); acc_c3 = fmaf(in_4.y, w_0.x, acc_c3);
-                acc_c4 = fmaf(in_4.z, w_0.x, acc_c4); acc_c5 = fmaf(in_4.w, w_0.x, acc_c5); acc_c6 = fmaf(in_8.x, w_0.x, acc_c6); acc_c7 = fmaf(in_8.y, w_0.x, acc_c7);
-                acc_c0 = fmaf(in_0.w, w_0.y, acc_c0); acc_c1 = fmaf(in_4.x, w_0.y, acc_c1); acc_c2 = fmaf(in_4.y, w_0.y, acc_c2); acc_c3 = fmaf(in_4.z, w_0.y, acc_c3);
-                acc_c4 = fmaf(in_4.w, w_0.y, acc_c4); acc_c5 = fmaf(in_8.x, w_0.y, acc_c5); acc_c6 = fmaf(in_8.y, w_0.y, acc_c6); acc_c7 = fmaf(in_8.z, w_0.y, acc_c7);
-                acc_c0 = fmaf(in_4.x, w_0.z, acc_c0); acc_c1 = fmaf(in_4.y, w_0.z, acc_c1); acc_c2 = fmaf(in_4.z, w_0.z, acc_c2); acc_c3 = fmaf(in_4.w, w_0.z, acc_c3);
-                acc_c4 = fmaf(in_8.x, w_0.z, acc_c4); acc_c5 = fmaf(in_8.y, w_0.z, acc_c5); acc_c6 = fmaf(in_8.z, w_0.z, acc_c6); acc_c7 = fmaf(in_8.w, w_0.z, acc_c7);
-                acc_c0 = fmaf(in_4.y, w_0.w, acc_c0); acc_c1 = fmaf(in_4.z, w_0.w, acc_c1); acc_c2 = fmaf(in_4.w, w_0.w, acc_c2); acc_c3 = fmaf(in_8.x, w_0.w, acc_c3);
-                acc_c4 = fmaf(in_8.y, w_0.w, acc_c4); acc_c5 = fmaf(in_8.z, w_0.w, acc_c5); acc_c6 = fmaf(in_8.w, w_0.w, acc_c6); acc_c7 = fmaf(in_12.x, w_0.w, acc_c7);
+                acc_c0 = fmaf(in_0.z, w_0.x, acc_c0); acc_c1 = fmaf(in_0.w, w_0.x, acc_c1);
+                acc_c2 = fmaf(in_4.x, w_0.x, acc_c2); acc_c3 = fmaf(in_4.y, w_0.x, acc_c3);
+                acc_c4 = fmaf(in_4.z, w_0.x, acc_c4); acc_c5 = fmaf(in_4.w, w_0.x, acc_c5);
+                acc_c6 = fmaf(in_8.x, w_0.x, acc_c6); acc_c7 = fmaf(in_8.y, w_0.x, acc_c7);
+                acc_c0 = fmaf(in_0.w, w_0.y, acc_c0); acc_c1 = fmaf(in_4.x, w_0.y, acc_c1);
+                acc_c2 = fmaf(in_4.y, w_0.y, acc_c2); acc_c3 = fmaf(in_4.z, w_0.y, acc_c3);
+                acc_c4 = fmaf(in_4.w, w_0.y, acc_c4); acc_c5 = fmaf(in_8.x, w_0.y, acc_c5);
+                acc_c6 = fmaf(in_8.y, w_0.y, acc_c6); acc_c7 = fmaf(in_8.z, w_0.y, acc_c7);
+                acc_c0 = fmaf(in_4.x, w_0.z, acc_c0); acc_c1 = fmaf(in_4.y, w_0.z, acc_c1);
+                acc_c2 = fmaf(in_4.z, w_0.z, acc_c2); acc_c3 = fmaf(in_4.w, w_0.z, acc_c3);
+                acc_c4 = fmaf(in_8.x, w_0.z, acc_c4); acc_c5 = fmaf(in_8.y, w_0.z, acc_c5);
+                acc_c6 = fmaf(in_8.z, w_0.z, acc_c6); acc_c7 = fmaf(in_8.w, w_0.z, acc_c7);
+                acc_c0 = fmaf(in_4.y, w_0.w, acc_c0); acc_c1 = fmaf(in_4.z, w_0.w, acc_c1);
+                acc_c2 = fmaf(in_4.w, w_0.w, acc_c2); acc_c3 = fmaf(in_8.x, w_0.w, acc_c3);
+                acc_c4 = fmaf(in_8.y, w_0.w, acc_c4); acc_c5 = fmaf(in_8.z, w_0.w, acc_c5);
+                acc_c6 = fmaf(in_8.w, w_0.w, acc_c6); acc_c7 = fmaf(in_12.x, w_0.w, acc_c7);
                 // filter columns 4 to 7
                 const float4 w_4 = *(const float4*)(taps + 4);
-                acc_c0 = fmaf(in_4.z, w_4.x, acc_c0); acc_c1 = fmaf(in_4.w, w_4.x, acc_c1); acc_c2 = fmaf(in_8.x, w_4.x, acc_c2); acc_c3 = fmaf(in_8.y, w_4.x, acc_c3);
-                acc_c4 = fmaf(in_8.z, w_4.x, acc_c4); acc_c5 = fmaf(in_8.w, w_4.x, acc_c5); acc_c6 = fmaf(in_12.x, w_4.x, acc_c6); acc_c7 = fmaf(in_12.y, w_4.x, acc_c7);
-                acc_c0 = fmaf(in_4.w, w_4.y, acc_c0); acc_c1 = fmaf(in_8.x, w_4.y, acc_c1); acc_c2 = fmaf(in_8.y, w_4.y, acc_c2); acc_c3 = fmaf(in_8.z, w_4.y, acc_c3);
-                acc_c4 = fmaf(in_8.w, w_4.y, acc_c4); acc_c5 = fmaf(in_12.x, w_4.y, acc_c5); acc_c6 = fmaf(in_12.y, w_4.y, acc_c6); acc_c7 = fmaf(in_12.z, w_4.y, acc_c7);
-                acc_c0 = fmaf(in_8.x, w_4.z, acc_c0); acc_c1 = fmaf(in_8.y, w_4.z, acc_c1); acc_c2 = fmaf(in_8.z, w_4.z, acc_c2); acc_c3 = fmaf(in_8.w, w_4.z, acc_c3);
-                acc_c4 = fmaf(in_12.x, w_4.z, acc_c4); acc_c5 = fmaf(in_12.y, w_4.z, acc_c5); acc_c6 = fmaf(in_12.z, w_4.z, acc_c6); acc_c7 = fmaf(in_12.w, w_4.z, acc_c7);
-                acc_c0 = fmaf(in_8.y, w_4.w, acc_c0); acc_c1 = fmaf(in_8.z, w_4.w, acc_c1); acc_c2 = fmaf(in_8.w, w_4.w, acc_c2); acc_c3 = fmaf(in_12.x, w_4.w, acc_c3);
-                acc_c4 = fmaf(in_12.y, w_4.w, acc_c4); acc_c5 = fmaf(in_12.z, w_4.w, acc_c5); acc_c6 = fmaf(in_12.w, w_4.w, acc_c6); acc_c7 = fmaf(in_16.x, w_4.w, acc_c7);
+                acc_c0 = fmaf(in_4.z, w_4.x, acc_c0); acc_c1 = fmaf(in_4.w, w_4.x, acc_c1);
+                acc_c2 = fmaf(in_8.x, w_4.x, acc_c2); acc_c3 = fmaf(in_8.y, w_4.x, acc_c3);
+                acc_c4 = fmaf(in_8.z, w_4.x, acc_c4); acc_c5 = fmaf(in_8.w, w_4.x, acc_c5);
+                acc_c6 = fmaf(in_12.x, w_4.x, acc_c6); acc_c7 = fmaf(in_12.y, w_4.x, acc_c7);
+                acc_c0 = fmaf(in_4.w, w_4.y, acc_c0); acc_c1 = fmaf(in_8.x, w_4.y, acc_c1);
+                acc_c2 = fmaf(in_8.y, w_4.y, acc_c2); acc_c3 = fmaf(in_8.z, w_4.y, acc_c3);
+                acc_c4 = fmaf(in_8.w, w_4.y, acc_c4); acc_c5 = fmaf(in_12.x, w_4.y, acc_c5);
+                acc_c6 = fmaf(in_12.y, w_4.y, acc_c6); acc_c7 = fmaf(in_12.z, w_4.y, acc_c7);
+                acc_c0 = fmaf(in_8.x, w_4.z, acc_c0); acc_c1 = fmaf(in_8.y, w_4.z, acc_c1);
+                acc_c2 = fmaf(in_8.z, w_4.z, acc_c2); acc_c3 = fmaf(in_8.w, w_4.z, acc_c3);
+                acc_c4 = fmaf(in_12.x, w_4.z, acc_c4); acc_c5 = fmaf(in_12.y, w_4.z, acc_c5);
+                acc_c6 = fmaf(in_12.z, w_4.z, acc_c6); acc_c7 = fmaf(in_12.w, w_4.z, acc_c7);
+                acc_c0 = fmaf(in_8.y, w_4.w, acc_c0); acc_c1 = fmaf(in_8.z, w_4.w, acc_c1);
+                acc_c2 = fmaf(in_8.w, w_4.w, acc_c2); acc_c3 = fmaf(in_12.x, w_4.w, acc_c3);
+                acc_c4 = fmaf(in_12.y, w_4.w, acc_c4); acc_c5 = fmaf(in_12.z, w_4.w, acc_c5);
+                acc_c6 = fmaf(in_12.w, w_4.w, acc_c6); acc_c7 = fmaf(in_16.x, w_4.w, acc_c7);
                 // filter columns 8 to 11
                 const float4 w_8 = *(const float4*)(taps + 8);
-                acc_c0 = fmaf(in_8.z, w_8.x, acc_c0); acc_c1 = fmaf(in_8.w, w_8.x, acc_c1); acc_c2 = fmaf(in_12.x, w_8.x, acc_c2); acc_c3 = fmaf(in_12.y, w_8.x, acc_c3);
-                acc_c4 = fmaf(in_12.z, w_8.x, acc_c4); acc_c5 = fmaf(in_12.w, w_8.x, acc_c5); acc_c6 = fmaf(in_16.x, w_8.x, acc_c6); acc_c7 = fmaf(in_16.y, w_8.x, acc_c7);
-                acc_c0 = fmaf(in_8.w, w_8.y, acc_c0); acc_c1 = fmaf(in_12.x, w_8.y, acc_c1); acc_c2 = fmaf(in_12.y, w_8.y, acc_c2); acc_c3 = fmaf(in_12.z, w_8.y, acc_c3);
-                acc_c4 = fmaf(in_12.w, w_8.y, acc_c4); acc_c5 = fmaf(in_16.x, w_8.y, acc_c5); acc_c6 = fmaf(in_16.y, w_8.y, acc_c6); acc_c7 = fmaf(in_16.z, w_8.y, acc_c7);
-                acc_c0 = fmaf(in_12.x, w_8.z, acc_c0); acc_c1 = fmaf(in_12.y, w_8.z, acc_c1); acc_c2 = fmaf(in_12.z, w_8.z, acc_c2); acc_c3 = fmaf(in_12.w, w_8.z, acc_c3);
-                acc_c4 = fmaf(in_16.x, w_8.z, acc_c4); acc_c5 = fmaf(in_16.y, w_8.z, acc_c5); acc_c6 = fmaf(in_16.z, w_8.z, acc_c6); acc_c7 = fmaf(in_16.w, w_8.z, acc_c7);
-                acc_c0 = fmaf(in_12.y, w_8.w, acc_c0); acc_c1 = fmaf(in_12.z, w_8.w, acc_c1); acc_c2 = fmaf(in_12.w, w_8.w, acc_c2); acc_c3 = fmaf(in_16.x, w_8.w, acc_c3);
-                acc_c4 = fmaf(in_16.y, w_8.w, acc_c4); acc_c5 = fmaf(in_16.z, w_8.w, acc_c5); acc_c6 = fmaf(in_16.w, w_8.w, acc_c6); acc_c7 = fmaf(in_20.x, w_8.w, acc_c7);
+                acc_c0 = fmaf(in_8.z, w_8.x, acc_c0); acc_c1 = fmaf(in_8.w, w_8.x, acc_c1);
+                acc_c2 = fmaf(in_12.x, w_8.x, acc_c2); acc_c3 = fmaf(in_12.y, w_8.x, acc_c3);
+                acc_c4 = fmaf(in_12.z, w_8.x, acc_c4); acc_c5 = fmaf(in_12.w, w_8.x, acc_c5);
+                acc_c6 = fmaf(in_16.x, w_8.x, acc_c6); acc_c7 = fmaf(in_16.y, w_8.x, acc_c7);
+                acc_c0 = fmaf(in_8.w, w_8.y, acc_c0); acc_c1 = fmaf(in_12.x, w_8.y, acc_c1);
+                acc_c2 = fmaf(in_12.y, w_8.y, acc_c2); acc_c3 = fmaf(in_12.z, w_8.y, acc_c3);
+                acc_c4 = fmaf(in_12.w, w_8.y, acc_c4); acc_c5 = fmaf(in_16.x, w_8.y, acc_c5);
+                acc_c6 = fmaf(in_16.y, w_8.y, acc_c6); acc_c7 = fmaf(in_16.z, w_8.y, acc_c7);
+                acc_c0 = fmaf(in_12.x, w_8.z, acc_c0); acc_c1 = fmaf(in_12.y, w_8.z, acc_c1);
+                acc_c2 = fmaf(in_12.z, w_8.z, acc_c2); acc_c3 = fmaf(in_12.w, w_8.z, acc_c3);
+                acc_c4 = fmaf(in_16.x, w_8.z, acc_c4); acc_c5 = fmaf(in_16.y, w_8.z, acc_c5);
+                acc_c6 = fmaf(in_16.z, w_8.z, acc_c6); acc_c7 = fmaf(in_16.w, w_8.z, acc_c7);
+                acc_c0 = fmaf(in_12.y, w_8.w, acc_c0); acc_c1 = fmaf(in_12.z, w_8.w, acc_c1);
+                acc_c2 = fmaf(in_12.w, w_8.w, acc_c2); acc_c3 = fmaf(in_16.x, w_8.w, acc_c3);
+                acc_c4 = fmaf(in_16.y, w_8.w, acc_c4); acc_c5 = fmaf(in_16.z, w_8.w, acc_c5);
+                acc_c6 = fmaf(in_16.w, w_8.w, acc_c6); acc_c7 = fmaf(in_20.x, w_8.w, acc_c7);
                 // filter column 12
                 const float4 w_12 = *(const float4*)(taps + 12);
-                acc_c0 = fmaf(in_12.z, w_12.x, acc_c0); acc_c1 = fmaf(in_12.w, w_12.x, acc_c1); acc_c2 = fmaf(in_16.x, w_12.x, acc_c2); acc_c3 = fmaf(in_16.y, w_12.x, acc_c3);
-                acc_c4 = fmaf(in_16.z, w_12.x, acc_c4); acc_c5 = fmaf(in_16.w, w_12.x, acc_c5); acc_c6 = fmaf(in_20.x, w_12.x, acc_c6); acc_c7 = fmaf(in_20.y, w_12.x, acc_c7);
+                acc_c0 = fmaf(in_12.z, w_12.x, acc_c0); acc_c1 = fmaf(in_12.w, w_12.x, acc_c1);
+                acc_c2 = fmaf(in_16.x, w_12.x, acc_c2); acc_c3 = fmaf(in_16.y, w_12.x, acc_c3);
+                acc_c4 = fmaf(in_16.z, w_12.x, acc_c4); acc_c5 = fmaf(in_16.w, w_12.x, acc_c5);
+                acc_c6 = fmaf(in_20.x, w_12.x, acc_c6); acc_c7 = fmaf(in_20.y, w_12.x, acc_c7);
             }
             // the lane's outputs
             const int p = p_first + row;

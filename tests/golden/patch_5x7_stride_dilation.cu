@@ -11,9 +11,9 @@
 // note   5488 bytes of shared memory a block
 //
 // A block has a patch of its planes in shared memory, zeros around the image included, and their filters. A lane makes
-// 3 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights of
-// the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop over
-// filter rows stays a loop, so the text is one filter row long.
+// 3 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights
+// of the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop
+// over filter rows stays a loop, so the text is one filter row long.
 constexpr int R = 5, S = 7;                     // filter rows and columns
 constexpr int PAD_TOP = 4, MARGIN = 4;          // rows of zeros before the image; columns of a patch before its tile's
 constexpr int STRIDE_H = 1, STRIDE_W = 2;       // input rows and columns from one output to the next
@@ -21,12 +21,12 @@ constexpr int DILATION_H = 2;                   // input rows from one filter ro
 constexpr int K = 2, FILTERS = 2;               // output channels; those of one input channel
 constexpr int COLUMNS = 3, ROW_LANES = 5;       // output columns of a lane; lanes of a row
 constexpr int ROWS = 28, PLANES = 1;            // rows of a block's tile; planes of a block
-constexpr int PATCH_ROWS = 36, SPAN = 36;       // rows of a patch, before its row of zeros; rows that the tile's windows reach over
+constexpr int PATCH_ROWS = 36, SPAN = 36;       // rows of a patch, without its row of zeros; rows under the tile's windows
 constexpr int PITCH = 36, PLANE = 1332;         // floats from one patch row to the next, from one plane to the next
-constexpr int FILTER_PITCH = 8;                 // from one filter row to the next,
-constexpr int FILTER_PLANE = 40;                // from one plane's filter to the next
+constexpr int FILTER_PITCH = 8;                 // floats from one filter row to the next
+constexpr int FILTER_PLANE = 40;                // floats from one plane's filter to the next
 constexpr int ROW_VECTORS = 36, VECTOR = 1;     // loads of a patch row; elements of a load
-constexpr int THREADS = 160;                    // of a block
+constexpr int THREADS = 160;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // What happens to an output value before it is stored: bias.
@@ -48,6 +48,7 @@ patch_5x7(const float* __restrict__ x, const float* __restrict__ w, const float*
     const int warp_last = min(((int)threadIdx.x / 32 * 32 + 31) / (ROW_LANES * PLANES), ROWS - 1);
     // the first output column of the block, of this lane
     const int q_first = blockIdx.x * (ROW_LANES * COLUMNS), q = q_first + place * COLUMNS;
+    // this lane's part of the patch, the row of zeros after it, its plane's filter
     const float* own = patches + member * PLANE + place * (COLUMNS * STRIDE_W);
     const float* zeros = own + PATCH_ROWS * PITCH;
     const float* filter = filters + member * FILTER_PLANE;
@@ -103,15 +104,22 @@ patch_5x7(const float* __restrict__ x, const float* __restrict__ w, const float*
                 const float2 in_10 = *(const float2*)(line + 10);
                 // filter columns 0 to 3
                 const float4 w_0 = *(const float4*)(taps);
-                acc_c0 = fmaf(in_0.y, w_0.x, acc_c0); acc_c1 = fmaf(in_2.y, w_0.x, acc_c1); acc_c2 = fmaf(in_4.y, w_0.x, acc_c2);
-                acc_c0 = fmaf(in_2.x, w_0.y, acc_c0); acc_c1 = fmaf(in_4.x, w_0.y, acc_c1); acc_c2 = fmaf(in_6.x, w_0.y, acc_c2);
-                acc_c0 = fmaf(in_2.y, w_0.z, acc_c0); acc_c1 = fmaf(in_4.y, w_0.z, acc_c1); acc_c2 = fmaf(in_6.y, w_0.z, acc_c2);
-                acc_c0 = fmaf(in_4.x, w_0.w, acc_c0); acc_c1 = fmaf(in_6.x, w_0.w, acc_c1); acc_c2 = fmaf(in_8.x, w_0.w, acc_c2);
+                acc_c0 = fmaf(in_0.y, w_0.x, acc_c0); acc_c1 = fmaf(in_2.y, w_0.x, acc_c1);
+                acc_c2 = fmaf(in_4.y, w_0.x, acc_c2);
+                acc_c0 = fmaf(in_2.x, w_0.y, acc_c0); acc_c1 = fmaf(in_4.x, w_0.y, acc_c1);
+                acc_c2 = fmaf(in_6.x, w_0.y, acc_c2);
+                acc_c0 = fmaf(in_2.y, w_0.z, acc_c0); acc_c1 = fmaf(in_4.y, w_0.z, acc_c1);
+                acc_c2 = fmaf(in_6.y, w_0.z, acc_c2);
+                acc_c0 = fmaf(in_4.x, w_0.w, acc_c0); acc_c1 = fmaf(in_6.x, w_0.w, acc_c1);
+                acc_c2 = fmaf(in_8.x, w_0.w, acc_c2);
                 // filter columns 4 to 6
                 const float4 w_4 = *(const float4*)(taps + 4);
-                acc_c0 = fmaf(in_4.y, w_4.x, acc_c0); acc_c1 = fmaf(in_6.y, w_4.x, acc_c1); acc_c2 = fmaf(in_8.y, w_4.x, acc_c2);
-                acc_c0 = fmaf(in_6.x, w_4.y, acc_c0); acc_c1 = fmaf(in_8.x, w_4.y, acc_c1); acc_c2 = fmaf(in_10.x, w_4.y, acc_c2);
-                acc_c0 = fmaf(in_6.y, w_4.z, acc_c0); acc_c1 = fmaf(in_8.y, w_4.z, acc_c1); acc_c2 = fmaf(in_10.y, w_4.z, acc_c2);
+                acc_c0 = fmaf(in_4.y, w_4.x, acc_c0); acc_c1 = fmaf(in_6.y, w_4.x, acc_c1);
+                acc_c2 = fmaf(in_8.y, w_4.x, acc_c2);
+                acc_c0 = fmaf(in_6.x, w_4.y, acc_c0); acc_c1 = fmaf(in_8.x, w_4.y, acc_c1);
+                acc_c2 = fmaf(in_10.x, w_4.y, acc_c2);
+                acc_c0 = fmaf(in_6.y, w_4.z, acc_c0); acc_c1 = fmaf(in_8.y, w_4.z, acc_c1);
+                acc_c2 = fmaf(in_10.y, w_4.z, acc_c2);
             }
             // the lane's outputs
             const int p = p_first + row;

@@ -11,9 +11,9 @@
 // note   27072 bytes of shared memory a block
 //
 // A block has a patch of its planes in shared memory, zeros around the image included, and their filters. A lane makes
-// 6 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights of
-// the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop over
-// filter rows stays a loop, so the text is one filter row long.
+// 6 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights
+// of the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop
+// over filter rows stays a loop, so the text is one filter row long.
 constexpr int R = 9, S = 9;                     // filter rows and columns
 constexpr int PAD_TOP = 4, MARGIN = 4;          // rows of zeros before the image; columns of a patch before its tile's
 constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
@@ -21,12 +21,12 @@ constexpr int DILATION_H = 1;                   // input rows from one filter ro
 constexpr int K = 16, FILTERS = 1;              // output channels; those of one input channel
 constexpr int COLUMNS = 6, ROW_LANES = 10;      // output columns of a lane; lanes of a row
 constexpr int ROWS = 28, PLANES = 2;            // rows of a block's tile; planes of a block
-constexpr int PATCH_ROWS = 36, SPAN = 36;       // rows of a patch, before its row of zeros; rows that the tile's windows reach over
+constexpr int PATCH_ROWS = 36, SPAN = 36;       // rows of a patch, without its row of zeros; rows under the tile's windows
 constexpr int PITCH = 88, PLANE = 3260;         // floats from one patch row to the next, from one plane to the next
-constexpr int FILTER_PITCH = 12;                // from one filter row to the next,
-constexpr int FILTER_PLANE = 124;               // from one plane's filter to the next
+constexpr int FILTER_PITCH = 12;                // floats from one filter row to the next
+constexpr int FILTER_PLANE = 124;               // floats from one plane's filter to the next
 constexpr int ROW_VECTORS = 22, VECTOR = 4;     // loads of a patch row; elements of a load
-constexpr int THREADS = 576;                    // of a block
+constexpr int THREADS = 576;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // float16 elements: bits in memory, float in registers
@@ -56,6 +56,7 @@ patch_9x9(const unsigned short* __restrict__ x, const unsigned short* __restrict
     const int warp_last = min(((int)threadIdx.x / 32 * 32 + 31) / (ROW_LANES * PLANES), ROWS - 1);
     // the first output column of the block, of this lane
     const int q_first = blockIdx.x * (ROW_LANES * COLUMNS), q = q_first + place * COLUMNS;
+    // this lane's part of the patch, the row of zeros after it, its plane's filter
     const float* own = patches + member * PLANE + place * (COLUMNS * STRIDE_W);
     const float* zeros = own + PATCH_ROWS * PITCH;
     const float* filter = filters + member * FILTER_PLANE;
@@ -98,7 +99,8 @@ patch_9x9(const unsigned short* __restrict__ x, const unsigned short* __restrict
             const int above = -(h_first + warp_last * STRIDE_H), inside = H - (h_first + warp_first * STRIDE_H);
             const int r_first = above > 0 ? (above + DILATION_H - 1) / DILATION_H : 0;
             const int r_end = inside > 0 ? min(R, (inside + DILATION_H - 1) / DILATION_H) : 0;
-            float acc_c0 = 0.0f, acc_c1 = 0.0f, acc_c2 = 0.0f, acc_c3 = 0.0f, acc_c4 = 0.0f, acc_c5 = 0.0f;
+            float acc_c0 = 0.0f, acc_c1 = 0.0f, acc_c2 = 0.0f, acc_c3 = 0.0f,
+                  acc_c4 = 0.0f, acc_c5 = 0.0f;
             int h = h_first + row * STRIDE_H + r_first * DILATION_H;
 #pragma unroll 1
             for (int r = r_first; r < r_end; ++r, h += DILATION_H) {
@@ -113,27 +115,36 @@ patch_9x9(const unsigned short* __restrict__ x, const unsigned short* __restrict
                 const float2 in_12 = *(const float2*)(line + 12);
                 // filter columns 0 to 3
                 const float4 w_0 = *(const float4*)(taps);
-                acc_c0 = fmaf(in_0.x, w_0.x, acc_c0); acc_c1 = fmaf(in_0.y, w_0.x, acc_c1); acc_c2 = fmaf(in_2.x, w_0.x, acc_c2); acc_c3 = fmaf(in_2.y, w_0.x, acc_c3);
+                acc_c0 = fmaf(in_0.x, w_0.x, acc_c0); acc_c1 = fmaf(in_0.y, w_0.x, acc_c1);
+                acc_c2 = fmaf(in_2.x, w_0.x, acc_c2); acc_c3 = fmaf(in_2.y, w_0.x, acc_c3);
                 acc_c4 = fmaf(in_4.x, w_0.x, acc_c4); acc_c5 = fmaf(in_4.y, w_0.x, acc_c5);
-                acc_c0 = fmaf(in_0.y, w_0.y, acc_c0); acc_c1 = fmaf(in_2.x, w_0.y, acc_c1); acc_c2 = fmaf(in_2.y, w_0.y, acc_c2); acc_c3 = fmaf(in_4.x, w_0.y, acc_c3);
+                acc_c0 = fmaf(in_0.y, w_0.y, acc_c0); acc_c1 = fmaf(in_2.x, w_0.y, acc_c1);
+                acc_c2 = fmaf(in_2.y, w_0.y, acc_c2); acc_c3 = fmaf(in_4.x, w_0.y, acc_c3);
                 acc_c4 = fmaf(in_4.y, w_0.y, acc_c4); acc_c5 = fmaf(in_6.x, w_0.y, acc_c5);
-                acc_c0 = fmaf(in_2.x, w_0.z, acc_c0); acc_c1 = fmaf(in_2.y, w_0.z, acc_c1); acc_c2 = fmaf(in_4.x, w_0.z, acc_c2); acc_c3 = fmaf(in_4.y, w_0.z, acc_c3);
+                acc_c0 = fmaf(in_2.x, w_0.z, acc_c0); acc_c1 = fmaf(in_2.y, w_0.z, acc_c1);
+                acc_c2 = fmaf(in_4.x, w_0.z, acc_c2); acc_c3 = fmaf(in_4.y, w_0.z, acc_c3);
                 acc_c4 = fmaf(in_6.x, w_0.z, acc_c4); acc_c5 = fmaf(in_6.y, w_0.z, acc_c5);
-                acc_c0 = fmaf(in_2.y, w_0.w, acc_c0); acc_c1 = fmaf(in_4.x, w_0.w, acc_c1); acc_c2 = fmaf(in_4.y, w_0.w, acc_c2); acc_c3 = fmaf(in_6.x, w_0.w, acc_c3);
+                acc_c0 = fmaf(in_2.y, w_0.w, acc_c0); acc_c1 = fmaf(in_4.x, w_0.w, acc_c1);
+                acc_c2 = fmaf(in_4.y, w_0.w, acc_c2); acc_c3 = fmaf(in_6.x, w_0.w, acc_c3);
                 acc_c4 = fmaf(in_6.y, w_0.w, acc_c4); acc_c5 = fmaf(in_8.x, w_0.w, acc_c5);
                 // filter columns 4 to 7
                 const float4 w_4 = *(const float4*)(taps + 4);
-                acc_c0 = fmaf(in_4.x, w_4.x, acc_c0); acc_c1 = fmaf(in_4.y, w_4.x, acc_c1); acc_c2 = fmaf(in_6.x, w_4.x, acc_c2); acc_c3 = fmaf(in_6.y, w_4.x, acc_c3);
+                acc_c0 = fmaf(in_4.x, w_4.x, acc_c0); acc_c1 = fmaf(in_4.y, w_4.x, acc_c1);
+                acc_c2 = fmaf(in_6.x, w_4.x, acc_c2); acc_c3 = fmaf(in_6.y, w_4.x, acc_c3);
                 acc_c4 = fmaf(in_8.x, w_4.x, acc_c4); acc_c5 = fmaf(in_8.y, w_4.x, acc_c5);
-                acc_c0 = fmaf(in_4.y, w_4.y, acc_c0); acc_c1 = fmaf(in_6.x, w_4.y, acc_c1); acc_c2 = fmaf(in_6.y, w_4.y, acc_c2); acc_c3 = fmaf(in_8.x, w_4.y, acc_c3);
+                acc_c0 = fmaf(in_4.y, w_4.y, acc_c0); acc_c1 = fmaf(in_6.x, w_4.y, acc_c1);
+                acc_c2 = fmaf(in_6.y, w_4.y, acc_c2); acc_c3 = fmaf(in_8.x, w_4.y, acc_c3);
                 acc_c4 = fmaf(in_8.y, w_4.y, acc_c4); acc_c5 = fmaf(in_10.x, w_4.y, acc_c5);
-                acc_c0 = fmaf(in_6.x, w_4.z, acc_c0); acc_c1 = fmaf(in_6.y, w_4.z, acc_c1); acc_c2 = fmaf(in_8.x, w_4.z, acc_c2); acc_c3 = fmaf(in_8.y, w_4.z, acc_c3);
+                acc_c0 = fmaf(in_6.x, w_4.z, acc_c0); acc_c1 = fmaf(in_6.y, w_4.z, acc_c1);
+                acc_c2 = fmaf(in_8.x, w_4.z, acc_c2); acc_c3 = fmaf(in_8.y, w_4.z, acc_c3);
                 acc_c4 = fmaf(in_10.x, w_4.z, acc_c4); acc_c5 = fmaf(in_10.y, w_4.z, acc_c5);
-                acc_c0 = fmaf(in_6.y, w_4.w, acc_c0); acc_c1 = fmaf(in_8.x, w_4.w, acc_c1); acc_c2 = fmaf(in_8.y, w_4.w, acc_c2); acc_c3 = fmaf(in_10.x, w_4.w, acc_c3);
+                acc_c0 = fmaf(in_6.y, w_4.w, acc_c0); acc_c1 = fmaf(in_8.x, w_4.w, acc_c1);
+                acc_c2 = fmaf(in_8.y, w_4.w, acc_c2); acc_c3 = fmaf(in_10.x, w_4.w, acc_c3);
                 acc_c4 = fmaf(in_10.y, w_4.w, acc_c4); acc_c5 = fmaf(in_12.x, w_4.w, acc_c5);
                 // filter column 8
                 const float4 w_8 = *(const float4*)(taps + 8);
-                acc_c0 = fmaf(in_8.x, w_8.x, acc_c0); acc_c1 = fmaf(in_8.y, w_8.x, acc_c1); acc_c2 = fmaf(in_10.x, w_8.x, acc_c2); acc_c3 = fmaf(in_10.y, w_8.x, acc_c3);
+                acc_c0 = fmaf(in_8.x, w_8.x, acc_c0); acc_c1 = fmaf(in_8.y, w_8.x, acc_c1);
+                acc_c2 = fmaf(in_10.x, w_8.x, acc_c2); acc_c3 = fmaf(in_10.y, w_8.x, acc_c3);
                 acc_c4 = fmaf(in_12.x, w_8.x, acc_c4); acc_c5 = fmaf(in_12.y, w_8.x, acc_c5);
             }
             // the lane's outputs

@@ -17,21 +17,23 @@ REUSE = {"exchange": "select", "rows": "reuse", "decomposition": "paper", "weigh
          "k_tile": 1, "min_blocks": 1}
 DIRECT = {"block_size_x": 64, "block_size_y": 4, "k_tile": 1}
 CHANNELS = {"body": "ring", "vector": 1, "columns": 2, "width": "whole", "sub_block_rows": 14, "rows_ahead": 1,
-            "turn_rows": 1, "copies": "cached", "block_channels": 8, "block_columns": 8, "block_rows": 1, "min_blocks": 4}
+            "turn_rows": 1, "copies": "cached", "block_channels": 8, "block_columns": 8, "block_rows": 1,
+            "min_blocks": 4}
 STAGED = {"height": 7, "width": 7, "rows": 7, "planes": 32, "buffers": 1, "stage": "async", "weights": "registers",
           "vector": 8, "min_blocks": 8, "parts": "strips"}
-TOEPLITZ_NHWC = {"pairs": 2, "chunks": 4, "warps": 1, "columns": 28, "across": 1, "turn": 1, "buffers": 3, "sub_block_rows": 28,
-                 "images": 2, "weights": "registers", "matrix": "sparse"}
-TOEPLITZ = {"tiles": 4, "warp_columns": 2, "warp_rows": 1, "warp_planes": 1, "vector": 8, "store_vector": 8, "weights": "registers",
-            "sub_block_rows": 128, "min_blocks": 4}
+TOEPLITZ_NHWC = {"pairs": 2, "chunks": 4, "warps": 1, "columns": 28, "across": 1, "turn": 1, "buffers": 3,
+                 "sub_block_rows": 28, "images": 2, "weights": "registers", "matrix": "sparse"}
+TOEPLITZ = {"tiles": 4, "warp_columns": 2, "warp_rows": 1, "warp_planes": 1, "vector": 8, "store_vector": 8,
+            "weights": "registers", "sub_block_rows": 128, "min_blocks": 4}
 WIDE = {"columns": 4, "vector": 4, "store_vector": 4, "span": "strips", "row_lanes": 32, "gaps": "zero_lanes",
         "edges": "interior", "sub_block_rows": 14, "rows_ahead": 2, "weights": "registers", "loads": "registers",
         "turn_steps": 1, "pipeline": "paired", "tap_rows": "all", "warp_columns": 4, "warp_rows": 1, "warp_planes": 1,
         "min_blocks": 4}
-PATCH = {"columns": 8, "row_lanes": 7, "rows": 28, "planes": 1, "height": 56, "vector": 4, "store_vector": 4, "min_blocks": 3}
+PATCH = {"columns": 8, "row_lanes": 7, "rows": 28, "planes": 1, "height": 56, "vector": 4, "store_vector": 4,
+         "min_blocks": 3}
 WIDE_PACKED = {"span": "packed", "edges": "guarded", "warp_columns": 1, "warp_planes": 4}
-GEMM = {"block_m": 128, "block_n": 64, "block_k": 16, "thread_m": 8, "thread_n": 8, "order": "taps", "stages": 2, "splits": 1,
-        "min_blocks": 4}
+GEMM = {"block_m": 128, "block_n": 64, "block_k": 16, "thread_m": 8, "thread_n": 8, "order": "taps", "stages": 2,
+        "splits": 1, "min_blocks": 4}
 BIAS, RELU = Epilogue.BIAS, Epilogue.RELU
 
 
@@ -48,12 +50,13 @@ def _direct(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
 
 
 def _depthwise(size: int, **changes: Any) -> ConvShape:
-    return ConvShape(**{**dict(n=8, c=16, h=56, w=56, k=16, groups=16, r=size, s=size, padding=size // 2, layout="NHWC"),
-                        **changes})
+    return ConvShape(**{**dict(n=8, c=16, h=56, w=56, k=16, groups=16, r=size, s=size, padding=size // 2,
+                               layout="NHWC"), **changes})
 
 
 def _channels(shape: ConvShape, *epilogue: Epilogue, numerics: str = "float32", **values: Any) -> KernelPlan:
-    return plan_layer(shape, algorithm="channels", epilogue=epilogue, settings={**CHANNELS, **values}, numerics=numerics)
+    return plan_layer(shape, algorithm="channels", epilogue=epilogue, settings={**CHANNELS, **values},
+                      numerics=numerics)
 
 
 def _lowered(algorithm: str, shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
@@ -139,8 +142,8 @@ def plans() -> dict[str, KernelPlan]:
         "channels_3x3_stride_2_half_arithmetic": _channels(
             _depthwise(3, dtype="float16", stride=2), BIAS, numerics="float16", vector=4, columns=1, width="any",
             rows_ahead=2),
-        "channels_5x5_tile_multiplier": _channels(_depthwise(5, k=32, dtype="bfloat16"), BIAS, RELU, body="tile", columns=4,
-                                                  sub_block_rows=2),
+        "channels_5x5_tile_multiplier": _channels(_depthwise(5, k=32, dtype="bfloat16"), BIAS, RELU, body="tile",
+                                                  columns=4, sub_block_rows=2),
         "staged_3x3": _staged(settings={}),
         "staged_5x5_strips_float16": _staged(BIAS, RELU, size=5, dtype="float16", h=8, w=8, settings={
             "height": 8, "width": 8, "rows": 2, "buffers": 2}),
@@ -150,13 +153,13 @@ def plans() -> dict[str, KernelPlan]:
             "height": 6, "width": 6, "rows": 3, "planes": 8, "buffers": 2, "parts": "quarters"}),
         "toeplitz_5x5_bands_float16": _toeplitz(_plane(5, dtype="float16"), BIAS, walk="bands"),
         "toeplitz_9x3_planes_bfloat16": _toeplitz(
-            ConvShape(n=8, c=6, h=14, w=14, k=6, groups=6, r=9, s=3, padding=(4, 1), dtype="bfloat16"), RELU, walk="planes",
-            tiles=2, warp_columns=1, warp_planes=4, vector=2, store_vector=4, stores="staged", weights="shared", images=8,
-            buffers=3),
+            ConvShape(n=8, c=6, h=14, w=14, k=6, groups=6, r=9, s=3, padding=(4, 1), dtype="bfloat16"), RELU,
+            walk="planes", tiles=2, warp_columns=1, warp_planes=4, vector=2, store_vector=4, stores="staged",
+            weights="shared", images=8, buffers=3),
         "toeplitz_nhwc_5x5_sparse_float16": _toeplitz_nhwc(_depthwise(5, dtype="float16"), BIAS, chunks=2),
         "toeplitz_nhwc_3x7_dense_bfloat16": _toeplitz_nhwc(
-            ConvShape(n=8, c=24, h=14, w=14, k=24, groups=24, r=3, s=7, padding=(1, 3), dtype="bfloat16", layout="NHWC"), RELU,
-            pairs=1, chunks=2, columns=16, across=2, turn=2, weights="shared", matrix="dense"),
+            ConvShape(n=8, c=24, h=14, w=14, k=24, groups=24, r=3, s=7, padding=(1, 3), dtype="bfloat16",
+                      layout="NHWC"), RELU, pairs=1, chunks=2, columns=16, across=2, turn=2, weights="shared", matrix="dense"),
         "im2col_3x3_image_padded_bias_relu": _lowered(
             "im2col", ConvShape(n=2, c=3, h=28, w=28, k=8, r=3, s=3, padding=1), BIAS, RELU, batch="image"),
         "im2col_5x17_whole_stride_dilation": _lowered(
@@ -182,20 +185,22 @@ def plans() -> dict[str, KernelPlan]:
         "coarsened_7x7_clamped": _slides("coarsened", _plane(7, c=2, k=4), BIAS, walk=2, outputs=3, k_tile=2),
         "implicit_gemm_3x3_taps": _gemm("implicit_gemm", ConvShape(n=8, c=64, h=28, w=28, k=128, r=3, s=3), BIAS, RELU),
         "implicit_gemm_5x3_taps_padded_groups_filled": _gemm(
-            "implicit_gemm", ConvShape(n=8, c=60, h=28, w=28, k=180, r=5, s=3, padding=(2, 1), stride=2, groups=2), BIAS),
+            "implicit_gemm", ConvShape(n=8, c=60, h=28, w=28, k=180, r=5, s=3, padding=(2, 1), stride=2, groups=2),
+            BIAS),
         "implicit_gemm_11x11_table_splits": _gemm(
-            "implicit_gemm", ConvShape(n=8, c=3, h=227, w=227, k=96, r=11, s=11, stride=4), BIAS, RELU, block_m=96, thread_m=12,
-            order="table", splits=2, stages=3, min_blocks=3),
+            "implicit_gemm", ConvShape(n=8, c=3, h=227, w=227, k=96, r=11, s=11, stride=4), BIAS, RELU, block_m=96,
+            thread_m=12, order="table", splits=2, stages=3, min_blocks=3),
         "implicit_gemm_7x7_table_padded_sm_75": _gemm(
-            "implicit_gemm", ConvShape(n=8, c=3, h=56, w=56, k=64, r=7, s=7, stride=2, padding=3), RELU, arch="sm_75", block_m=64,
-            block_n=128, block_k=8, order="table", min_blocks=1),
-        "implicit_gemm_3x3_document": _lowered("implicit_gemm", ConvShape(n=8, c=8, h=28, w=28, k=8, r=3, s=3, padding=1), BIAS,
-                                               form="document"),
+            "implicit_gemm", ConvShape(n=8, c=3, h=56, w=56, k=64, r=7, s=7, stride=2, padding=3), RELU, arch="sm_75",
+            block_m=64, block_n=128, block_k=8, order="table", min_blocks=1),
+        "implicit_gemm_3x3_document": _lowered(
+            "implicit_gemm", ConvShape(n=8, c=8, h=28, w=28, k=8, r=3, s=3, padding=1), BIAS, form="document"),
         "im2win_3x3_window": _gemm("im2win", ConvShape(n=8, c=64, h=28, w=28, k=128, r=3, s=3), BIAS, order="window"),
         "im2win_7x7_window_padded_scalar_loads": _gemm(
-            "im2win", ConvShape(n=8, c=3, h=56, w=56, k=64, r=7, s=7, stride=2, padding=3), order="window", vector_loads="off"),
-        "im2win_3x3_table_no_prefetch": _gemm("im2win", ConvShape(n=8, c=64, h=28, w=28, k=128, r=3, s=3), order="table",
-                                              prefetch="off", stages=1),
+            "im2win", ConvShape(n=8, c=3, h=56, w=56, k=64, r=7, s=7, stride=2, padding=3), order="window",
+            vector_loads="off"),
+        "im2win_3x3_table_no_prefetch": _gemm("im2win", ConvShape(n=8, c=64, h=28, w=28, k=128, r=3, s=3),
+                                              order="table", prefetch="off", stages=1),
         "im2win_3x3_taps_no_micro_kernel": _gemm("im2win", ConvShape(n=8, c=64, h=28, w=28, k=128, r=3, s=3), RELU,
                                                  micro_kernel="off", min_blocks=2),
     }

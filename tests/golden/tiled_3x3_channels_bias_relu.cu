@@ -78,6 +78,8 @@ tiled_3x3(const float* __restrict__ x, const float* __restrict__ w, const float*
                 }
                 __syncthreads();                                       // before the next tile takes its place
             }
+
+            // the thread's outputs, one of each filter
             if (computes) {
                 y_tile[(index_t)p * Q + q] = finish(acc_k0, bias[first_k]);
                 y_tile[plane_y + (index_t)p * Q + q] = finish(acc_k1, bias[first_k + 1]);

@@ -65,6 +65,8 @@ tiled_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __res
                 }
                 __syncthreads();                                       // before the next tile takes its place
             }
+
+            // the thread's output
             if (computes) {
                 y_tile[(index_t)p * Q + q] = acc;
             }

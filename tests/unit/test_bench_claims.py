@@ -32,7 +32,8 @@ def run(tmp_path):
 
 def sub_blocks(both):
     loads = {"direct": 1400, "column only": 560, "row only": 300, "both": both}
-    return [{"key": f"sub-block/5/{form}", "filter": 5, "variant": form, "load_requests": n} for form, n in loads.items()]
+    return [{"key": f"sub-block/5/{form}", "filter": 5, "variant": form, "load_requests": n}
+            for form, n in loads.items()]
 
 
 def layer(name, **times):

@@ -51,7 +51,8 @@ def counters(name, **values):
 
 def test_a_step_back_is_explained_by_the_counters():
     rows = measured(dict(zip(intensity.SLIDES, (8.0, 4.0, 5.0, 2.0))))
-    rows |= counters("constant", l1_hit_pct=90.0, load_sectors=2e6) | counters("tiled", l1_hit_pct=40.0, load_sectors=1e6)
+    rows |= counters("constant", l1_hit_pct=90.0, load_sectors=2e6)
+    rows |= counters("tiled", l1_hit_pct=40.0, load_sectors=1e6)
     tables = {table.title: table for table in intensity.tables(rows)}
     steps = {line[0]: line[1:] for line in tables["5x5: order"].rows}
     assert steps["naive -> constant"] == (2.0, True, "") and steps["tiled -> halo_cached"][:2] == (2.5, True)

@@ -166,7 +166,8 @@ def test_targets_take_means_over_the_twelve_and_name_the_worst():
 
 def test_speedups_without_the_transform_stand_beside_the_documents_claim():
     first = row("conv1", im2win=1.0, torch_im2col=3.0, torch_cudnn=1.5)
-    first["im2win_steps"] = [{"step": "transform", "ms": 0.5}, {"step": "product", "ms": 0.25}, {"step": "sum", "ms": 0.25}]
+    first["im2win_steps"] = [{"step": "transform", "ms": 0.5}, {"step": "product", "ms": 0.25},
+                             {"step": "sum", "ms": 0.25}]
     made = {table.title: table for table in twelve_tables.tables({"conv1": first})}["Mean speedups"]
     lines = {(line[0], line[1]): line for line in made.rows}
     words = twelve_tables.BASELINES["torch_im2col"][0]
@@ -245,8 +246,9 @@ def test_im2col_of_the_whole_batch_is_the_variant_or_the_default():
     assert memory_tables.whole_batch(variant) == 6
     own = {"im2col_settings": {"batch": "whole"}, "im2col_workspace": 7, "im2col_filter": 0, "im2col_held": 8}
     assert memory_tables.whole_batch(own) == 8 and memory_tables.whole_batch(own, plan=True) == 7
-    assert twelve_tables.im2col_ms({"im2col_settings": {"batch": "image"}, "im2col_ms": 2.0, "torch_im2col_ms": 3.0}) == 2.0
-    assert twelve_tables.im2col_ms({"im2col_settings": {"batch": "whole"}, "im2col_ms": 2.0, "torch_im2col_ms": 3.0}) == 3.0
+    times = {"im2col_ms": 2.0, "torch_im2col_ms": 3.0}
+    assert twelve_tables.im2col_ms({"im2col_settings": {"batch": "image"}, **times}) == 2.0
+    assert twelve_tables.im2col_ms({"im2col_settings": {"batch": "whole"}, **times}) == 3.0
 
 
 def test_the_verdict_names_the_nearest_comparison():

@@ -173,7 +173,8 @@ def test_npp_is_called_as_its_header_says(tmp_path, monkeypatch, turned):
         pytest.skip("no C compiler for a stand-in of NPP")
     text = NPP.replace("k[(ksize.h - 1 - r) * ksize.w + ksize.w - 1 - s]", "k[r * ksize.w + s]") if turned else NPP
     (tmp_path / "npp.c").write_text(text)
-    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", str(tmp_path / "npp.so"), str(tmp_path / "npp.c")], check=True)
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", str(tmp_path / "npp.so"), str(tmp_path / "npp.c")],
+                   check=True)
     library = ctypes.CDLL(str(tmp_path / "npp.so"))
     monkeypatch.setattr(npp, "libraries", lambda: (library, library))
     monkeypatch.setattr(npp, "stream_context", lambda stream: npp.StreamContext(

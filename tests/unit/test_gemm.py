@@ -172,7 +172,8 @@ def test_infinities_stay_where_they_are(algorithm):
 
 
 @on_cpu_device
-@pytest.mark.parametrize("algorithm, order", [("implicit_gemm", "taps"), ("implicit_gemm", "table"), ("im2win", "window")])
+@pytest.mark.parametrize("algorithm, order", [("implicit_gemm", "taps"), ("implicit_gemm", "table"),
+                                              ("im2win", "window")])
 def test_offsets_of_64_bits(algorithm, order):
     """A plan for a batch whose elements an int does not count, executed on a few images."""
     made = planned(small(n=10**6, c=8, padding=1), algorithm, order=order)

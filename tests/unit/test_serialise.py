@@ -7,8 +7,8 @@ import pytest
 
 from tests import cases
 from warpconv.codegen.errors import ArgumentError
-from warpconv.codegen.plan import (Argument, Blocks, Dimension, Extent, Launch, LibraryCall, Preparation, Program, Repeat,
-                                   Role, Workspace)
+from warpconv.codegen.plan import (Argument, Blocks, Dimension, Extent, Launch, LibraryCall, Preparation, Program,
+                                   Repeat, Role, Workspace)
 from warpconv.codegen.serialise import canonical, decode, encode, plan_digest
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -17,8 +17,10 @@ LAUNCH = Launch(entry="k", grid=(Blocks(of=Dimension.Q, add=31, per=32), Blocks(
                 block=(32, 2, 1), arguments=("x", "y"), shared_bytes=16)
 PROGRAM = Program(
     arguments=(Argument(name="x", role=Role.INPUT, c_type="float"), Argument(name="N", role=Role.SIZE, c_type="int")),
-    steps=(LAUNCH, LibraryCall(operation="gemm", operands=("a", "b")), Repeat(of=Dimension.N, index="image", steps=(LAUNCH,))),
-    workspaces=(Workspace(name="a", bytes_each=4, per=(Extent(of=Dimension.N), Extent(of=Dimension.W, add=2)), last_step=1),),
+    steps=(LAUNCH, LibraryCall(operation="gemm", operands=("a", "b")),
+           Repeat(of=Dimension.N, index="image", steps=(LAUNCH,))),
+    workspaces=(Workspace(name="a", bytes_each=4, per=(Extent(of=Dimension.N), Extent(of=Dimension.W, add=2)),
+                          last_step=1),),
     preparation=Preparation(steps=(LAUNCH,), buffer=Workspace(name="b", bytes_each=64), constant="bank",
                             constant_bytes=100))
 
