@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable
 
-from . import environment, intensity, memory_tables, planes_tables, published, transactions, twelve_tables
+from . import environment, intensity, memory_tables, planes_tables, published, twelve_tables
 from .contest import mean, measured, ratios
 from .devices import NoDevice
 from .paper_layers import quickest_ms
@@ -189,8 +189,8 @@ def _halo_in_caches(rows: Rows) -> Finding:
         raise NoDevice("there are no counters")
     plane = intensity.SIZE ** 2 * 4 / 32
     missed = {taps: row["l2_read_sectors"] * (1 - row["l2_hit_pct"] / 100) for taps, row in found.items()}
-    return Finding("; ".join(f"{t}x{t}: {row['l1_hit_pct']:.0f} % of the sectors hit the L1, {missed[t] / 1e6:.2f} million "
-                             f"missed the L2 (the plane has {plane / 1e6:.2f})" for t, row in found.items()),
+    return Finding("; ".join(f"{t}x{t}: {row['l1_hit_pct']:.0f} % of the sectors hit the L1, {missed[t] / 1e6:.2f} "
+                             f"million missed the L2 (the plane has {plane / 1e6:.2f})" for t, row in found.items()),
                    _if_all(max(missed.values()) <= plane, len(missed), 3))
 
 
@@ -269,7 +269,7 @@ CLAIMS = (
           _plane_speedup(5, planes_tables.BASES, ALL_SIZES, 7.7, "reuse"), "The same."),
     Claim("planes/npp", PAPER, "3x3: more than 30 % over NPP", "planes",
           _plane_speedup(3, ("NPP",), ALL_SIZES, 1.3, "reuse"),
-          "One output column a lane leaves the memory waiting: 38 % of the issue slots are busy, warps wait for loads."),
+          "One output column a lane leaves issue slots idle (62 % at 4096^2): its warps wait for loads."),
     Claim("planes/npp, ours", PAPER, "the same, of the algorithm that select() takes", "planes",
           _plane_speedup(3, ("NPP",), ALL_SIZES, 1.3, CHOICE), "Several columns a lane, wide loads, loads ahead."),
     Claim("planes/libraries", PAPER, "more than 2x over image libraries (5x5)", "planes",
@@ -296,9 +296,9 @@ CLAIMS = (
     Claim("slides/halo", SLIDES, "halo elements left out of the tile come from the L2", "intensity", _halo_in_caches,
           "Mostly from the L1. What costs is the choice between tile and memory at every tap."),
     Claim("slides/halo gain", SLIDES, "a halo read from the caches is an optimisation of the tiled form", "intensity",
-          _gain("tiled", "halo_cached"), "Three to four times the instructions, and two to twenty times the sectors (from the L1)."),
+          _gain("tiled", "halo_cached"), "Up to four times the instructions and twenty times the sectors."),
     Claim("slides/coarsened", SLIDES, "several outputs a thread and several tiles a block are quicker", "intensity",
-          _gain("tiled", "coarsened"), "Over `tiled`: address arithmetic and weight reads are shared by a thread's outputs."),
+          _gain("tiled", "coarsened"), "Over `tiled`: a thread's outputs share addresses and weight reads."),
     Claim("im2win/im2col", IM2WIN, "3.5x over im2col + cuBLAS on average", "twelve_layers",
           _over("torch_im2col", published.IM2WIN_CLAIMS["im2col"], True),
           "Without the transform, as the document times it; over im2col as PyTorch runs it for each image."),
@@ -313,7 +313,7 @@ CLAIMS = (
           "where that held no memory."),
     Claim("im2win/direct", IM2WIN, "5x to 155x over direct convolution", "twelve_layers",
           _over("direct", published.IM2WIN_CLAIMS["direct"][0], False),
-          "Our direct has lanes along columns, several filters a thread, one launch for the batch; theirs has none of it."),
+          "Our direct has lanes along columns, several filters a thread, one launch for the batch; theirs not."),
     Claim("im2win/basic", IM2WIN, "basic im2win improves on direct convolution", "twelve_layers", _basic,
           "Not in the document's own logs either: there it is slower than direct, or equal, on every layer."),
     Claim("im2win/ablations", IM2WIN, "the micro-kernel matters most, then vector loads, then prefetch",
@@ -322,7 +322,7 @@ CLAIMS = (
           _saving("im2col image", published.MEMORY_CLAIMS["im2col"]),
           "PyTorch lowers one image at a time, so im2win of the whole batch is larger."),
     Claim("im2win/memory batch", IM2WIN, "the same against im2col of the whole batch", "memory",
-          _saving("im2col batch", published.MEMORY_CLAIMS["im2col"]), "The comparison in which im2win is smaller on every layer."),
+          _saving("im2col batch", published.MEMORY_CLAIMS["im2col"]), "im2win is smaller on every layer."),
     Claim("im2win/memory cudnn", IM2WIN, "32.8 % less memory than cuDNN", "memory",
           _saving("cudnn", published.MEMORY_CLAIMS["cudnn"]),
           "cuDNN as PyTorch chooses it: with a large workspace on some layers, with none on most."),

@@ -14,7 +14,7 @@ from .study import Context, Rows, Study
 
 ABOUT = """
 Each layer was planned by every algorithm with its default plan values, checked against float64 and timed (filters
-prepared where an algorithm prepares them); `chosen` is what select() takes for it (the fewest estimated warp
+prepared where an algorithm prepares them); `chosen` is what select() took for it then (the fewest estimated
 instructions), `ratio` is the chosen one's time over the quickest one's. A dash is an algorithm that declines the
 layer. cuDNN (torch conv2d, benchmark mode, TF32 off) stands beside them to say how far both are from a library. Times
 in milliseconds, medians; inputs rotate through 256 MB.
