@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import warpconv
+from tests import reference
 from tests.gpu import support
 from warpconv.codegen.errors import ArgumentError, DeviceError
 from warpconv.codegen.shape import ConvShape
@@ -220,3 +221,20 @@ def test_errors_leave_everything_usable(torch, kernel):
     graph.launch()
     chain.check(end.cpu().numpy(), 0)
     chain.check(kernel(x, w).cpu().numpy(), 0)
+
+
+@pytest.mark.parametrize("algorithm", ["implicit_gemm", "im2win", "im2win_basic"])
+def test_a_filter_by_pointer_is_reordered_inside_a_capture(torch, algorithm):
+    """No filter is prepared, so that the graph reads the weights that are there when it is replayed."""
+    shape = ConvShape(n=2, c=24, h=15, w=17, k=20, r=3, s=3, padding=1)
+    call = dict(padding=1, algorithm=algorithm)
+    x, w = (torch.randn(size, device="cuda") for size in (shape.input_shape, shape.weight_shape))
+    y = warpconv.conv2d(x, w, **call)
+    outer = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(outer):
+        warpconv.conv2d(x, w, out=y, **call)
+    w.copy_(torch.randn(shape.weight_shape, device="cuda"))
+    y.fill_(float("nan"))
+    outer.replay()
+    torch.cuda.synchronize()
+    reference.expected(x.cpu().numpy(), w.cpu().numpy(), shape).check(y.cpu().numpy(), algorithm)
