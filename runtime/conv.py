@@ -62,7 +62,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     key = None
     if signed[0] is not None and signed[1] is not None:
         key = (*signed, bias is None, _token(stride), _token(padding), _token(dilation), _token(groups), activation,
-               _token(epilogue), algorithm, layout, accum_dtype, device, workspace_limit)
+               _token(epilogue), algorithm, layout, accum_dtype, device, _token(workspace_limit))
         try:
             known = _quick.get(key, ())
         except TypeError:       # lists and other unhashable arguments
