@@ -143,6 +143,10 @@ def _slots(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, h: in
 def _steps(spec: KernelSpec, options: PatchOptions, p_first: int, h: int) -> int:
     """Filter rows that the warps of a tile go through in all: those inside the image for any lane of a warp."""
     lanes = options.row_lanes * options.planes
+    top = p_first * spec.stride[0] - spec.padding[0][0]
+    bottom = top + (options.rows - 1) * spec.stride[0] + (spec.r - 1) * spec.dilation[0]
+    if top >= 0 and bottom < h:
+        return -(-lanes * options.rows // LANES) * spec.r       # as most tiles are: all of them for every warp
     found = 0
     for first in range(0, lanes * options.rows, LANES):
         low = (p_first + first // lanes) * spec.stride[0] - spec.padding[0][0]
