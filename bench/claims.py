@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable
 
@@ -10,7 +9,7 @@ from . import environment, intensity, memory_tables, planes_tables, published, t
 from .contest import mean, measured, ratios
 from .devices import NoDevice
 from .paper_layers import quickest_ms
-from .report import OK, SCHEMA, Table
+from .report import OK, Report, Table
 from .study import Context, Rows, Study
 
 RESULTS = environment.ROOT / "docs" / "results"
@@ -51,21 +50,10 @@ class Claim:
 def run(context: Context) -> None:
     context.report.rows.clear()         # nothing here is measured: all of it is worked out anew
     context.expect(len(CLAIMS))
-    found = {claim.study: _read(claim.study) for claim in CLAIMS}
+    found = {study: Report.open(study, RESULTS / study).rows for study in {claim.study for claim in CLAIMS}}
     for claim in CLAIMS:
         context.row(claim.key, lambda claim=claim: _judged(claim, found[claim.study]), source=claim.source,
                     says=claim.says, study=claim.study, remark=claim.remark)
-
-
-def _read(study: str) -> Rows:
-    """A study's rows by key; none where it has not been run. Raises ValueError for a file of another form."""
-    path = RESULTS / study / f"{study}.json"
-    if not path.exists():
-        return {}
-    data = json.loads(path.read_text(encoding="utf-8"))
-    if data.get("schema") != SCHEMA or data.get("study") != study:
-        raise ValueError(f"{path.name} is not a report of {study}, schema {SCHEMA}")
-    return {row["key"]: row for row in data["rows"]}
 
 
 def _judged(claim: Claim, rows: Rows) -> dict[str, Any]:

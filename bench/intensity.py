@@ -127,11 +127,8 @@ def _watch(context: Context, cases: Mapping[str, Case]) -> tuple[dict[str, ncu.W
 
 def _counters(watched: ncu.Watched | None, refusal: Exception | None) -> dict[str, Any]:
     """The metrics of a kernel's one launch."""
-    if refusal is not None:
-        raise refusal
-    if watched is None or watched.error:
-        raise RuntimeError("ncu did not see it" if watched is None else watched.error)
-    launches = watched.launches[watched.preparation:]
+    found = ncu.seen(watched, refusal)
+    launches = found.launches[found.preparation:]
     if len(launches) != 1:
         raise RuntimeError(f"{len(launches)} launches instead of one")
     return ncu_stalls.named(launches[0])

@@ -77,6 +77,15 @@ class Watched:
         return found
 
 
+def seen(watched: Watched | None, refusal: Exception | None) -> Watched:
+    """What ncu saw of a case. Raises ``refusal``, why it saw nothing at all, or RuntimeError with the case's reason."""
+    if refusal is not None:
+        raise refusal
+    if watched is None or watched.error:
+        raise RuntimeError("ncu did not see it" if watched is None else watched.error)
+    return watched
+
+
 def find() -> Path:
     """The ncu to run. Raises NoDevice where there is none."""
     places = [shutil.which("ncu")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any, Mapping
 
 from warpconv.codegen.errors import WarpconvError
@@ -14,7 +13,7 @@ from warpconv.codegen.select import explain
 from . import environment
 from .contest import shape_fields, shape_of, times_of
 from .devices import NoDevice
-from .report import OK, SCHEMA, Table
+from .report import OK, Report, Table
 from .study import Context, Rows, Study
 from .variants import plane
 
@@ -36,7 +35,7 @@ they count neither way.
 
 def run(context: Context) -> None:
     context.report.rows.clear()         # nothing here is measured: all of it is worked out anew
-    found = {name: _read(RESULTS / name / f"{name}.json", name) for name in STUDIES}
+    found = {name: _read(name) for name in STUDIES}
     context.expect(sum(len(rows) if rows else 1 for _, rows in found.values()))
     for name, (arch, rows) in found.items():
         if not rows:
@@ -50,16 +49,13 @@ def _missing(name: str) -> dict[str, Any]:
     raise NoDevice(f"docs/results/{name}/{name}.json is not there, or has no layers")
 
 
-def _read(path: Path, name: str) -> tuple[str, list[dict[str, Any]]]:
+def _read(name: str) -> tuple[str, list[dict[str, Any]]]:
     """The architecture that a study ran on and its rows of layers; none where the file is missing. Raises ValueError
     for a file of another form."""
-    if not path.exists():
-        return "", []
-    data = json.loads(path.read_text(encoding="utf-8"))
-    if data.get("schema") != SCHEMA or data.get("study") != name:
-        raise ValueError(f"{path.name} is not a report of {name}, schema {SCHEMA}")
-    rows = [row for row in data["rows"] if "layer" in row or "shape" in row or "chosen" in row]
-    return data["runs"][-1]["arch"], rows + _planes(data["rows"])
+    stored = Report.open(name, RESULTS / name)
+    every = list(stored.rows.values())
+    rows = [row for row in every if "layer" in row or "shape" in row or "chosen" in row]
+    return stored.runs[-1]["arch"] if stored.runs else "", rows + _planes(every)
 
 
 def _planes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

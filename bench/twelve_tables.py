@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Callable, Iterable, Mapping
 
 from warpconv.codegen.registry import ALGORITHMS
@@ -10,7 +9,7 @@ from warpconv.codegen.registry import ALGORITHMS
 from . import contest, environment, published
 from .contest import Variant, mean, measured, ratios
 from .network_peers import CUDNN, FLOAT32_PEERS, REMARKS
-from .report import Table
+from .report import Report, Table
 from .study import Rows
 
 Row = Mapping[str, Any]
@@ -51,8 +50,7 @@ def cudnn_ms(row: Row) -> float | None:
 
 def with_memory(rows: list[Row]) -> list[Row]:
     """The rows with the bytes that PyTorch's cuDNN holds, of the study memory where a row is older than that field."""
-    path = environment.ROOT / "docs" / "results" / "memory" / "memory.json"
-    known = {row["key"]: row for row in json.loads(path.read_text(encoding="utf-8"))["rows"]} if path.exists() else {}
+    known = Report.open("memory", environment.ROOT / "docs" / "results" / "memory").rows
     return [{"torch_cudnn_held": known.get(row["key"], {}).get("torch_cudnn_held"), **row} for row in rows]
 
 
