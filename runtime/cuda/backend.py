@@ -196,15 +196,25 @@ class CudaBackend:
 
     def _queue_with_transform(self, call: Call, pointers: dict[str, int], queue: Queue) -> None:
         """A weight by pointer is transformed for this call alone, in the stream's order: the buffer is a workspace."""
-        buffer = self._preparation.buffer
         loaded = self._loaded(contexts.context_key(), None, queue.for_pycuda)
-        made = memory.pool.allocate(buffer.bytes_each, queue.handle)
+        made = self._transformed(loaded, pointers, queue)
         try:
-            pointers = {**pointers, buffer.name: made.pointer}
-            execute(_Executor(loaded, self.program, queue), self._preparation.steps, (), None, pointers)
-            self._execute(loaded, call, {**pointers, self._weight: made.pointer}, queue)
+            pointers = {**pointers, self._weight: made.pointer, self._preparation.buffer.name: made.pointer}
+            self._execute(loaded, call, pointers, queue)
         finally:
             memory.pool.release(made)
+
+    def _transformed(self, loaded: _Loaded, pointers: Mapping[str, int], queue: Queue) -> Block:
+        """The buffer that the preparation's steps make of the weight, queued; the caller gives it back."""
+        buffer = self._preparation.buffer
+        made = memory.pool.allocate(buffer.bytes_each, queue.handle)
+        try:
+            execute(_Executor(loaded, self.program, queue), self._preparation.steps, (), None,
+                    {**pointers, buffer.name: made.pointer})
+        except BaseException:
+            memory.pool.release(made)
+            raise
+        return made
 
     def _execute(self, loaded: _Loaded, call: Call, pointers: dict[str, int], queue: Queue) -> None:
         program = self.program
@@ -261,11 +271,8 @@ class CudaBackend:
                 memory.pool.release(block)
 
     def _transform(self, prepared: PreparedFilter, queue: Queue) -> None:
-        buffer = self._preparation.buffer
-        made = memory.pool.allocate(buffer.bytes_each, queue.handle)
-        pointers = {self._weight: prepared.block.pointer, buffer.name: made.pointer}
         loaded = self._loaded(contexts.context_key(), None, queue.for_pycuda)
-        execute(_Executor(loaded, self.program, queue), self._preparation.steps, (), None, pointers)
+        made = self._transformed(loaded, {self._weight: prepared.block.pointer}, queue)
         memory.pool.release(prepared.block)
         prepared.block = made
 
