@@ -41,6 +41,9 @@ SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several ch
 PASS_SLOTS = 4                # issue slots of a multiprocessor while its shared memory moves a word for each lane
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight
+SCALAR_LOAD = 3               # registers of a load without a vector: its address and its guard (nvcc 13.0, odd widths)
+MOST_SCALAR_LOADS = 8         # of a row: sixteen leave no registers for 7x7 in 16 bits
+ROWS_HELD = 64                # registers of the rows ahead, from which a lane has no room for its sums
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -62,6 +65,8 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
         if columns > _most_columns(spec) or (accumulators(spec, columns) > 130 and columns > 1):
             continue
         tried = _sized(spec, shape, replace(options, columns=columns))
+        if shape is not None and tried.vector == 1 and columns * spec.stride[1] > MOST_SCALAR_LOADS:
+            continue
         waste = _waste(spec, shape, tried)
         if waste < best_waste:
             best, best_waste = tried, waste
@@ -160,7 +165,7 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
     fma = spec.r * spec.s * options.columns
     packed_plainly = options.span is Span.PACKED and fma <= 9 * 4      # 98 instead of 93 % of copy speed
     if packed_plainly or spec.arch.major < 8 or spec.channels > 1 or options.vector * spec.dtype.itemsize < 4:
-        ahead = 1 if fma > 300 or spec.channels > 1 else max(1, min(4, 16 // spec.r))
+        ahead = 1 if fma > 300 or spec.channels > 1 else max(1, min(4, 16 // spec.r, _rows_held(spec, options)))
         pipeline = Pipeline.COPIED if fma > 300 else Pipeline.PAIRED
         return {"loads": Loads.REGISTERS, "rows_ahead": ahead, "pipeline": pipeline}
     ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (LARGEST_TEXT, 1, 1))
@@ -169,6 +174,12 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
         ahead, turn = 4, 1
     many = spec.r * spec.s >= MANY_TAPS      # then the cache is better left to others
     return {"loads": Loads.ASYNC if many else Loads.CACHED, "rows_ahead": ahead, "turn_steps": turn}
+
+
+def _rows_held(spec: KernelSpec, options: WideOptions) -> int:
+    """Steps ahead whose rows find room in registers."""
+    numbers = make_numbers(spec, replace(options, loads=Loads.REGISTERS))
+    return ROWS_HELD // (2 * numbers.step_rows * numbers.row_cells)
 
 
 def _tallest_sub_block(spec: KernelSpec) -> int:
@@ -206,8 +217,7 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
     numbers = make_numbers(spec, options)
     registers = _registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
-        branches = options.tap_rows is TapRows.NEEDED and spec.arch.major >= 10     # 23x23 spills on sm_100 without
-        margin = REGISTER_MARGIN * (3 if branches else 2 if options.weights is Weights.SHARED else 1)
+        margin = _margin(spec, options, numbers)
         fitting = resident_blocks(spec.arch, min(255, registers + margin), numbers.threads)
         shared = _shared_bytes(spec, numbers)
         options = replace(options, min_blocks=max(1, min(fitting, SHARED_OF_A_MULTIPROCESSOR // max(1, shared))))
@@ -309,6 +319,18 @@ def _registers(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> 
     rows = 2 * options.rows_ahead * numbers.step_rows * numbers.row_cells if spec.channels == 1 else numbers.row_cells
     words = len(numbers.window) // 2 if numbers.own.per_cell == 2 else 0      # before they are floats
     return carried + rows + numbers.step_rows * len(numbers.window) + words + filter_registers(spec, options) + 24
+
+
+def _margin(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> int:
+    """Registers beyond the planned ones that nvcc 12.0 to 13.5 were seen to take without a spill."""
+    if options.tap_rows is TapRows.NEEDED and spec.arch.major >= 10:      # 23x23 spills on sm_100 without
+        return 3 * REGISTER_MARGIN
+    margin = REGISTER_MARGIN * (2 if options.weights is Weights.SHARED else 1)
+    if options.vector == 1 and numbers.own_loads > 2:      # odd widths
+        many = 2 if numbers.taps > WEIGHTS_HELD // 2 else 1
+        return margin + many * (SCALAR_LOAD * numbers.own_loads * numbers.step_rows + 2 * len(numbers.window))
+    stacked = not numbers.packed and options.warp_rows > 1
+    return margin + 8 if stacked and options.weights is Weights.REGISTERS and numbers.taps > 20 else margin
 
 
 def _cost(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registers: int) -> Cost:

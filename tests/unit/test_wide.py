@@ -207,14 +207,25 @@ def sampled() -> list[tuple[KernelPlan, str]]:
     for size, dtype, width in itertools.product((3, 5, 7), DTYPES, (14, 112)):
         arch = ("sm_80", "sm_90", "sm_100")[(size + width) % 3]
         found.append((planned(depthwise(size, width, dtype=dtype), arch), arch))
-    return found
+    for size, stride, c, dtype in itertools.product(((3, 5), (5, 5), (7, 7), (9, 9)), (1, 2), (1, 2),
+                                                    ("float32", "float16")):      # rows that no vector divides
+        r, s = size
+        shape = ConvShape(n=2, c=c, h=70, w=97, k=1 if c == 1 else 4, r=r, s=s, stride=stride, padding=(r // 2, s // 2),
+                          dtype=dtype)
+        found.append((planned(shape, "sm_90"), "sm_90"))
+    return [*found, (planned(plane(5, 224), "sm_90"), "sm_90")]
 
 
-@pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
-def test_defaults_do_not_spill():
+@pytest.mark.parametrize("kind", [pytest.param(compilers.CompilerKind.NVRTC, id="nvrtc"),
+                                  pytest.param(compilers.CompilerKind.NVCC, id="nvcc")])
+def test_defaults_do_not_spill(kind):
+    """Releases differ: 3x5 with stride 2 of 97 columns once kept its registers with NVRTC 13.5 and not with 13.0."""
+    if not compilers.available()[kind]:
+        pytest.skip(f"{kind.value} is not installed")
+
     def report(item: tuple[KernelPlan, str]) -> str | None:
         made, arch = item
-        entry, = compilers.compile_source(render(made).text, arch=arch, kind=compilers.CompilerKind.NVRTC).entries
+        entry, = compilers.compile_source(render(made).text, arch=arch, kind=kind).entries
         spilled = entry.spill_stores or entry.spill_loads or entry.stack_bytes
         return f"{made.spec}, {entry.registers} registers: {made.settings()}" if spilled else None
 
