@@ -10,6 +10,7 @@ import typing
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from .epilogue import Epilogue
 from .errors import ArgumentError
 from .plan import KernelPlan, LibraryCall, Launch, Repeat
 from .version import VERSION
@@ -19,7 +20,10 @@ _STEPS = {"launch": Launch, "library": LibraryCall, "repeat": Repeat}
 
 
 def encode(value: Any) -> Any:
-    """Dataclasses as objects, enums as their values, tuples as lists; steps carry their kind."""
+    """Dataclasses as objects, enums as their values, an epilogue's steps as their texts, tuples as lists; steps of a
+    program carry their kind."""
+    if isinstance(value, Epilogue):
+        return value.value
     if is_dataclass(value):
         data = {f.name: encode(getattr(value, f.name)) for f in fields(value)}
         kind = next((name for name, cls in _STEPS.items() if isinstance(value, cls)), None)
@@ -68,6 +72,8 @@ def _decode(kind: Any, data: Any) -> Any:
         return _decode_tuple(typing.get_args(kind), data)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind(data)
+    if kind is Epilogue:
+        return Epilogue.parse(data)
     if is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         return kind(**{f.name: _decode(hints[f.name], data[f.name]) for f in fields(kind)})

@@ -11,6 +11,9 @@ are added. Where the kernel was asked for half arithmetic, products and sums are
 products, a bias and a last conversion are n + 2 roundings of partial sums, each of magnitude at most sum |a * b|: (n
 + 2) * u * sum |a * b| with that type's u, and n + 2 times half its smallest subnormal for those that are subnormal.
 
+The epilogue. A bias and relus that come first are part of the sum above: relu brings no two numbers further apart. Each
+later step takes the values that a kernel may have through the step (finish.py, ranges.py).
+
 Storing. A 16-bit result is rounded once more, from what the kernel has, at most |y| + the bound so far: by u times
 that (2^-11 for float16, which has 11 significant bits; 2^-8 for bfloat16, which has 8), or by half the smallest
 subnormal if that is more. A magnitude from half a unit above the largest number on becomes infinite, so a 16-bit
@@ -32,6 +35,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
 
 from .elements import FORMATS, values
+from .finish import LINEAR, finish
 
 EPSILON = float(np.finfo(np.float32).eps)
 BAND_ELEMENTS = 2**16       # float64 values of one slice of the input that are worked on at a time; they stay in cache
@@ -39,12 +43,13 @@ BAND_ELEMENTS = 2**16       # float64 values of one slice of the input that are 
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """The output in float64, the error that each element may have, and where it may be infinite instead; all in the
-    order of the layout's axes."""
+    """The output in float64, the error that each element may have, where it may be infinite instead, and where a step of
+    the epilogue leaves it open (log of what may be 0); all in the order of the layout's axes."""
 
     output: np.ndarray
     bound: np.ndarray
     overflows: np.ndarray
+    undetermined: np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +71,11 @@ class Accuracy:
 
 
 def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray | None = None,
-              epilogue: Iterable[Epilogue] = (), numerics: Numerics = Numerics.FLOAT32) -> Reference:
+              residual: np.ndarray | None = None, epilogue: Iterable[Epilogue] = (),
+              numerics: Numerics = Numerics.FLOAT32) -> Reference:
     """Output and bound of the layer for an input whose axes are in ``shape.layout``'s order and a weight (K, C/groups,
-    R, S), both of ``shape.dtype`` (bfloat16 also as its bits); the output's axes are in the layout's order, too."""
+    R, S), both of ``shape.dtype`` (bfloat16 also as its bits); the output's axes are in the layout's order, too, and so
+    are those of ``residual``."""
     x, w = _logical(values(x, shape.dtype), shape.layout), values(w, shape.dtype)
     output, magnitude = np.zeros(shape.output_shape), np.zeros(shape.output_shape)
     channels, filters = shape.c // shape.groups, shape.k // shape.groups
@@ -78,48 +85,58 @@ def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarra
             made = slice(group * filters, (group + 1) * filters)
             for rows in _bands(shape, channels):
                 _add_taps(output[image, made, rows], magnitude[image, made, rows], source, w[made], shape, rows.start)
-    for step in epilogue:
-        if step is Epilogue.BIAS:
-            column = values(np.asarray(bias), shape.dtype).astype(np.float64)[None, :, None, None]
+    column = None if bias is None else values(np.asarray(bias), shape.dtype).astype(np.float64)[None, :, None, None]
+    steps = tuple(epilogue)
+    linear = next((i for i, step in enumerate(steps) if step not in LINEAR), len(steps))
+    for step in steps[:linear]:
+        if step == Epilogue.BIAS:
             output, magnitude = output + column, magnitude + np.abs(column)
-        elif step is Epilogue.RELU:
+        else:
             output = np.maximum(output, 0.0)
-    return _bounded(_stored(output, shape.layout), _stored(magnitude, shape.layout), shape, numerics)
+    added = None if residual is None else _logical(values(residual, shape.dtype), shape.layout).astype(np.float64)
+    return _bounded(output, magnitude, shape, numerics, steps[linear:], {"bias": column, "residual": added})
 
 
 def compare(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray | None = None,
-            epilogue: Iterable[Epilogue] = (), numerics: Numerics = Numerics.FLOAT32) -> Accuracy:
+            residual: np.ndarray | None = None, epilogue: Iterable[Epilogue] = (),
+            numerics: Numerics = Numerics.FLOAT32) -> Accuracy:
     """How far a result is from the reference; arrays as reference() takes and gives them. Raises ShapeError for a result
     of another shape."""
     if got.shape != shape.layout.stored(shape.output_shape):
         raise ShapeError("this is no result of the layer", argument="output", value=got.shape,
                          hint=f"{shape.layout.stored(shape.output_shape)}")
-    expected = reference(x, w, shape, bias=bias, epilogue=epilogue, numerics=numerics)
+    expected = reference(x, w, shape, bias=bias, residual=residual, epilogue=epilogue, numerics=numerics)
     got = values(got, shape.dtype)
     with np.errstate(invalid="ignore"):
         error = np.abs(got.astype(np.float64) - expected.output)
     error[np.isnan(expected.output) & np.isnan(got)] = 0.0
     error[expected.output == got] = 0.0                             # infinities of one sign
     error[_overflowed(got, expected, numerics)] = 0.0
+    error[expected.undetermined] = 0.0
     ratio = np.divide(error, expected.bound, out=np.where(error > 0, np.inf, 0.0), where=expected.bound > 0)
     ratio[np.isnan(error)] = np.inf
     return Accuracy(max_error=_largest(error), bound=_largest(expected.bound), worst_ratio=_largest(ratio))
 
 
-def _bounded(output: np.ndarray, magnitude: np.ndarray, shape: ConvShape, numerics: Numerics) -> Reference:
-    """The bound of the module's docstring, from the sum |a * b| of each output."""
+def _bounded(output: np.ndarray, magnitude: np.ndarray, shape: ConvShape, numerics: Numerics,
+             steps: tuple[Epilogue, ...], operands: dict[str, np.ndarray | None]) -> Reference:
+    """The bound of the module's docstring, from the sum |a * b| of each output, after the ``steps`` that are left."""
     form = FORMATS[shape.dtype]
     half = numerics is Numerics.FLOAT16
     terms = shape.reduction + 2
     bound = terms * (form.roundoff * magnitude + form.half_step) if half else terms * EPSILON * magnitude
+    lost = overflows = undetermined = np.zeros(output.shape, bool)
+    if steps:
+        if half:    # a partial sum that overflowed may be anything before a step
+            lost = magnitude + bound >= form.overflow
+        made = finish(output, np.where(lost, np.inf, bound), steps, **operands)
+        output, bound, undetermined = made.value, made.bound, made.undetermined
     if shape.dtype is not DType.FLOAT32:
         with np.errstate(invalid="ignore"):
             bound = bound + np.maximum(form.roundoff * (np.abs(output) + bound), form.half_step)
-    if shape.dtype is DType.FLOAT32:
-        overflows = np.zeros(output.shape, bool)
-    else:
-        overflows = (magnitude if half else np.abs(output)) + bound >= form.overflow
-    return Reference(output=output, bound=bound, overflows=overflows)
+            overflows = lost | ((magnitude if half else np.abs(output)) + bound >= form.overflow)
+    return Reference(**{name: _stored(array, shape.layout) for name, array in (
+        ("output", output), ("bound", bound), ("overflows", overflows), ("undetermined", undetermined))})
 
 
 def _overflowed(got: np.ndarray, expected: Reference, numerics: Numerics) -> np.ndarray:

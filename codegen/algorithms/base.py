@@ -59,7 +59,7 @@ FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 
 def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT32,),
                    layouts: tuple[Layout, ...] = (Layout.NCHW,),
-                   numerics: tuple[Numerics, ...] = (Numerics.FLOAT32,)) -> str | None:
+                   numerics: tuple[Numerics, ...] = (Numerics.FLOAT32,), residual: bool = False) -> str | None:
     """The reason why an algorithm that serves these types, layouts and arithmetic cannot serve the spec, or None."""
     for what, value, served in (("element type", spec.dtype, dtypes), ("layout", spec.layout, layouts),
                                 ("arithmetic", spec.numerics, numerics)):
@@ -67,6 +67,8 @@ def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT
             return f"{what} {value.value} is not served, only {', '.join(s.value for s in served)}"
     if spec.operation is not Operation.FORWARD:
         return f"{spec.operation.value} is not served, only forward"
+    if Epilogue.RESIDUAL in spec.epilogue and not residual:
+        return "its stores do not read a residual"
     return None
 
 
