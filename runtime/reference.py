@@ -17,6 +17,11 @@ subnormal if that is more. A magnitude from half a unit above the largest number
 infinity of the right sign is accepted where the reference, give or take the bound, reaches that far; in half
 arithmetic, whose partial sums may overflow, anything not finite is accepted where sum |a * b| reaches that far. A
 float32 result that is infinite where the reference is not is an error.
+
+Integers. Sums of integer filters are exact, so their bound is nothing but what an epilogue's conversion to float32
+rounds: eps * sum |a * b|. An integer element is what the reference becomes by the layer's cast, and its bound is how
+far what the reference give or take the bound so far becomes is from that: 0 where no other integer is in reach. With
+cast "truncate" both are taken modulo 2^bits.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from typing import Any, Iterable, Iterator
 
 import numpy as np
 
-from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.dtypes import Cast, DType, Layout
 from warpconv.codegen.errors import ShapeError
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
@@ -45,6 +50,7 @@ class Reference:
     output: np.ndarray
     bound: np.ndarray
     overflows: np.ndarray
+    modulus: int = 0        # differences are modulo this, if it is not 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +75,7 @@ def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarra
               epilogue: Iterable[Epilogue] = (), numerics: Numerics = Numerics.FLOAT32) -> Reference:
     """Output and bound of the layer for an input whose axes are in ``shape.layout``'s order and a weight (K, C/groups,
     R, S), both of ``shape.dtype`` (bfloat16 also as its bits); the output's axes are in the layout's order, too."""
-    x, w = _logical(values(x, shape.dtype), shape.layout), values(w, shape.dtype)
+    x, w = _logical(values(x, shape.dtype), shape.layout), values(w, shape.w_dtype)
     output, magnitude = np.zeros(shape.output_shape), np.zeros(shape.output_shape)
     channels, filters = shape.c // shape.groups, shape.k // shape.groups
     for image in range(shape.n):
@@ -78,13 +84,14 @@ def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarra
             made = slice(group * filters, (group + 1) * filters)
             for rows in _bands(shape, channels):
                 _add_taps(output[image, made, rows], magnitude[image, made, rows], source, w[made], shape, rows.start)
+    epilogue = tuple(epilogue)
     for step in epilogue:
         if step is Epilogue.BIAS:
-            column = values(np.asarray(bias), shape.dtype).astype(np.float64)[None, :, None, None]
+            column = values(np.asarray(bias), shape.bias_dtype).astype(np.float64)[None, :, None, None]
             output, magnitude = output + column, magnitude + np.abs(column)
         elif step is Epilogue.RELU:
             output = np.maximum(output, 0.0)
-    return _bounded(_stored(output, shape.layout), _stored(magnitude, shape.layout), shape, numerics)
+    return _bounded(_stored(output, shape.layout), _stored(magnitude, shape.layout), shape, numerics, tuple(epilogue))
 
 
 def compare(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray | None = None,
@@ -95,9 +102,11 @@ def compare(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape, *, 
         raise ShapeError("this is no result of the layer", argument="output", value=got.shape,
                          hint=f"{shape.layout.stored(shape.output_shape)}")
     expected = reference(x, w, shape, bias=bias, epilogue=epilogue, numerics=numerics)
-    got = values(got, shape.dtype)
+    got = values(got, shape.y_dtype)
     with np.errstate(invalid="ignore"):
         error = np.abs(got.astype(np.float64) - expected.output)
+    if expected.modulus:
+        error = np.minimum(error, expected.modulus - error)
     error[np.isnan(expected.output) & np.isnan(got)] = 0.0
     error[expected.output == got] = 0.0                             # infinities of one sign
     error[_overflowed(got, expected, numerics)] = 0.0
@@ -106,20 +115,41 @@ def compare(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape, *, 
     return Accuracy(max_error=_largest(error), bound=_largest(expected.bound), worst_ratio=_largest(ratio))
 
 
-def _bounded(output: np.ndarray, magnitude: np.ndarray, shape: ConvShape, numerics: Numerics) -> Reference:
+def _bounded(output: np.ndarray, magnitude: np.ndarray, shape: ConvShape, numerics: Numerics,
+             epilogue: tuple[Epilogue, ...]) -> Reference:
     """The bound of the module's docstring, from the sum |a * b| of each output."""
-    form = FORMATS[shape.dtype]
-    half = numerics is Numerics.FLOAT16
     terms = shape.reduction + 2
-    bound = terms * (form.roundoff * magnitude + form.half_step) if half else terms * EPSILON * magnitude
-    if shape.dtype is not DType.FLOAT32:
+    if shape.w_dtype.is_integer:
+        bound = (EPSILON if epilogue else 0.0) * magnitude
+    elif numerics is Numerics.FLOAT16:
+        form = FORMATS[shape.dtype]
+        bound = terms * (form.roundoff * magnitude + form.half_step)
+    else:
+        bound = terms * EPSILON * magnitude
+    if shape.y_dtype.is_integer:
+        return _integers(output, bound, shape)
+    form = FORMATS[shape.y_dtype]
+    if shape.y_dtype is not DType.FLOAT32 or shape.w_dtype.is_integer:
         with np.errstate(invalid="ignore"):
             bound = bound + np.maximum(form.roundoff * (np.abs(output) + bound), form.half_step)
-    if shape.dtype is DType.FLOAT32:
+    if shape.y_dtype is DType.FLOAT32:
         overflows = np.zeros(output.shape, bool)
     else:
-        overflows = (magnitude if half else np.abs(output)) + bound >= form.overflow
+        overflows = (magnitude if numerics is Numerics.FLOAT16 else np.abs(output)) + bound >= form.overflow
     return Reference(output=output, bound=bound, overflows=overflows)
+
+
+def _integers(output: np.ndarray, bound: np.ndarray, shape: ConvShape) -> Reference:
+    """The integers that outputs become, and how far from them those within the bound do."""
+    least, most = shape.y_dtype.limits
+    none = np.zeros(output.shape, bool)
+    if shape.cast is Cast.NEAREST:
+        made, low, high = (np.clip(np.rint(v), least, most) for v in (output, output - bound, output + bound))
+        return Reference(output=made, bound=np.maximum(high - made, made - low), overflows=none)
+    made, low, high = (np.trunc(v) for v in (output, output - bound, output + bound))
+    modulus = most - least + 1
+    return Reference(output=(made - least) % modulus + least, bound=np.maximum(high - made, made - low),
+                     overflows=none, modulus=modulus)
 
 
 def _overflowed(got: np.ndarray, expected: Reference, numerics: Numerics) -> np.ndarray:
@@ -168,8 +198,15 @@ def _padded_rows(source: np.ndarray, shape: ConvShape, first: int, count: int) -
     (top, _), (left, right) = shape.padding
     start = first * shape.stride[0] - top
     rows = (count - 1) * shape.stride[0] + (shape.r - 1) * shape.dilation[0] + 1
-    padded = np.zeros((source.shape[0], rows, shape.w + left + right))
-    low, high = max(0, start), min(shape.h, start + rows)
-    if low < high:
-        padded[:, low - start:high - start, left:left + shape.w] = source[:, low:high]
+    down, inside = _border_indices(shape, start, rows, shape.h)
+    across, within = _border_indices(shape, -left, shape.w + left + right, shape.w)
+    padded = source[:, down][:, :, across].astype(np.float64)
+    padded[:, ~inside] = shape.padding_value
+    padded[:, :, ~within] = shape.padding_value
     return padded
+
+
+def _border_indices(shape: ConvShape, start: int, count: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the pixels from ``start`` on are taken from, and which are pixels of the image at all."""
+    found = [shape.padding_mode.index(i, size) for i in range(start, start + count)]
+    return np.array([i or 0 for i in found], np.intp), np.array([i is not None for i in found], bool)
