@@ -6,7 +6,8 @@ import shlex
 import textwrap
 from collections.abc import Iterator
 
-from .dtypes import DType, Layout
+from .border import Border
+from .dtypes import Cast, DType, Layout
 from .errors import ShapeError
 from .plan import KernelPlan
 from .shape import padding_text
@@ -56,15 +57,25 @@ def layer_flags(plan: KernelPlan) -> str:
         flags.append(f"--stride {spec.stride[0]},{spec.stride[1]}")
     if spec.padding != ((0, 0), (0, 0)):
         flags.append(f"--padding {padding_text(spec.padding)}")
+    if spec.padding_mode is not Border.ZEROS:
+        flags.append(f"--padding-mode {spec.padding_mode.value}")
+    if spec.padding_value:
+        flags.append(f"--padding-value {spec.padding_value!r}")
     if spec.dilation != (1, 1):
         flags.append(f"--dilation {spec.dilation[0]},{spec.dilation[1]}")
     if spec.groups != 1:
         flags.append(f"--groups {spec.groups}")
     if spec.dtype is not DType.FLOAT32:
         flags.append(f"--dtype {spec.dtype.value}")
+    if spec.weight_dtype is not None:
+        flags.append(f"--weight-dtype {spec.weight_dtype.value}")
+    if spec.out_dtype is not None:
+        flags.append(f"--out-dtype {spec.out_dtype.value}")
+    if spec.cast is not Cast.NEAREST:
+        flags.append(f"--cast {spec.cast.value}")
     if spec.layout is not Layout.NCHW:
         flags.append(f"--layout {spec.layout.value}")
-    if spec.numerics is not Numerics.FLOAT32:
+    if spec.numerics is Numerics.FLOAT16:
         flags.append(f"--accumulate {spec.numerics.value}")
     if spec.epilogue:
         flags.append(f"--epilogue {shlex.quote(','.join(step.value for step in spec.epilogue))}")

@@ -25,6 +25,20 @@ class DType(enum.Enum):
         return self._itemsize
 
     @property
+    def is_float(self) -> bool:
+        return self in _FLOATS
+
+    @property
+    def is_integer(self) -> bool:
+        return self not in _FLOATS
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Least and largest value of an integer type."""
+        bits = 8 * self.itemsize
+        return (0, 2**bits - 1) if self.value.startswith("u") else (-2**(bits - 1), 2**(bits - 1) - 1)
+
+    @property
     def c_name(self) -> str:
         """The element type in emitted text."""
         return _C_NAME[self]
@@ -38,6 +52,24 @@ class DType(enum.Enum):
             return cls(str(value))
         except ValueError:
             raise ArgumentError("unknown element type", argument=argument, value=value,
+                                hint=f"one of {', '.join(t.value for t in cls)}") from None
+
+
+class Cast(enum.Enum):
+    """How a value becomes an integer element."""
+
+    NEAREST = "nearest"     # rounded to nearest even; beyond the type's range, its end
+    TRUNCATE = "truncate"   # rounded to zero, then modulo 2^bits: as C and NumPy cast
+
+    @classmethod
+    def parse(cls, value: Cast | str, argument: str = "cast") -> Cast:
+        """``value`` as a Cast; ArgumentError if there is none of that name."""
+        if isinstance(value, cls):
+            return value
+        try:
+            return cls(value)
+        except ValueError:
+            raise ArgumentError("unknown cast", argument=argument, value=value,
                                 hint=f"one of {', '.join(t.value for t in cls)}") from None
 
 
@@ -75,6 +107,7 @@ _ITEMSIZE = {DType.FLOAT32: 4, DType.FLOAT16: 2, DType.BFLOAT16: 2, DType.UINT8:
              DType.INT16: 2, DType.INT32: 4}
 for _dtype, _bytes in _ITEMSIZE.items():
     _dtype._itemsize = _bytes      # an attribute: asked for in every call, and hashing an Enum member is slow
+_FLOATS = frozenset((DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16))
 _C_NAME = {DType.FLOAT32: "float", DType.FLOAT16: "unsigned short", DType.BFLOAT16: "unsigned short",
            DType.UINT8: "unsigned char", DType.INT8: "signed char", DType.UINT16: "unsigned short",
            DType.INT16: "short", DType.INT32: "int"}

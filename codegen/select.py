@@ -194,6 +194,10 @@ def _arithmetic(numerics: Numerics | str, shape: ConvShape) -> Numerics:
     if numerics is Numerics.FLOAT16 and shape.dtype is DType.FLOAT32:
         raise UnsupportedSpec(None, "half arithmetic on float32 elements (it is for float16 and bfloat16 layers)",
                               hint="leave the arithmetic at float32, or convert the arrays")
+    if (numerics is Numerics.INT32) > shape.w_dtype.is_integer or (
+            numerics is Numerics.FLOAT16 and shape.dtype.is_integer):
+        raise UnsupportedSpec(None, f"{numerics.value} arithmetic on {shape.dtype.value} with {shape.w_dtype.value} "
+                              "filters", hint="int32 is for integer filters; leave the arithmetic out")
     return numerics
 
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import types
 import typing
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from .epilogue import Epilogue
@@ -75,8 +75,9 @@ def _decode(kind: Any, data: Any) -> Any:
     if kind is Epilogue:
         return Epilogue.parse(data)
     if is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
-        return kind(**{f.name: _decode(hints[f.name], data[f.name]) for f in fields(kind)})
+        hints = typing.get_type_hints(kind)     # a field that came later than the data has its default
+        return kind(**{f.name: _decode(hints[f.name], data[f.name]) for f in fields(kind)
+                       if f.name in data or f.default is MISSING})
     if kind in (int, str, bool, float) and not isinstance(data, kind):
         raise TypeError(f"{data!r} is no {kind.__name__}")
     return data

@@ -7,13 +7,18 @@ import operator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .dtypes import DType, Layout
-from .errors import ArgumentTypeError, ShapeError
+from .border import Border, border_value
+from .dtypes import Cast, DType, Layout
+from .errors import ArgumentError, ArgumentTypeError, ShapeError
 
 # Sizes stay clear of 2^31 so that an index plus a step of a grid-stride loop (65535 blocks of at most 64 rows) never
 # overflows an int in a kernel.
 LARGEST_SIZE = 2**31 - 2**22
 LARGEST_PADDING = 2**14
+
+PIXELS = (DType.UINT8, DType.INT8, DType.UINT16, DType.INT16)
+INTEGER_WEIGHTS = (DType.INT8, DType.INT16, DType.INT32)
+_WIDER = (DType.FLOAT32, DType.FLOAT16)
 
 Pair = tuple[int, int]
 
@@ -24,8 +29,19 @@ class ConvShape:
 
     ``stride`` and ``dilation`` are an int or (vertical, horizontal). ``padding`` is an int, (vertical, horizontal),
     ((top, bottom), (left, right)), ``"same"`` (stride 1 only; an odd total puts the extra row and column last) or
-    ``"valid"``. ``layout`` is the order of x and y in memory (the filter is always K, C/groups, R, S). Raises ShapeError when a size is out of range or the output would be empty, ArgumentTypeError when it
-    is not an integer.
+    ``"valid"``. ``layout`` is the order of x and y in memory (the filter is always K, C/groups, R, S).
+
+    ``padding_mode``: what stands in the padding, a Border (torch's names, and "symmetric", "constant");
+    ``padding_value`` is that of "constant". Images may be smaller than the padding in every mode.
+
+    ``dtype`` is the input's element type. The filter's, ``weight_dtype``, is the same for floating-point inputs; for
+    integers it is float32, or an integer type, whose products are summed exactly in int32. ``out_dtype`` is another
+    type of the output: float32, float16 or an integer type; ``cast`` says how values become integers. Both are None
+    where the type is the usual one (``w_dtype`` and ``y_dtype`` tell it). A bias is of the input's type, float32 for
+    integers.
+
+    Raises ShapeError when a size is out of range or the output would be empty, ArgumentTypeError when it is not an
+    integer, ArgumentError for types that do not go together.
     """
 
     n: int = 1
@@ -41,6 +57,11 @@ class ConvShape:
     groups: int = 1
     dtype: DType = DType.FLOAT32
     layout: Layout = Layout.NCHW
+    padding_mode: Border = Border.ZEROS
+    padding_value: float = 0.0
+    weight_dtype: DType | None = None
+    out_dtype: DType | None = None
+    cast: Cast = Cast.NEAREST
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
@@ -52,13 +73,16 @@ class ConvShape:
         set_(self, "padding", self._padding(self.padding))
         set_(self, "dtype", DType.parse(self.dtype))
         set_(self, "layout", Layout.parse(self.layout))
+        self._set_border()
+        self._set_types()
         self._check()
 
     @classmethod
     def of(cls, input: tuple[int, ...], weight: tuple[int, ...], *, stride: Any = 1, padding: Any = 0,
            dilation: Any = 1, groups: int = 1, dtype: DType | str = DType.FLOAT32,
-           layout: Layout | str = Layout.NCHW) -> ConvShape:
-        """The layer of an input whose axes are in ``layout``'s order and a weight of shape (K, C/groups, R, S)."""
+           layout: Layout | str = Layout.NCHW, **more: Any) -> ConvShape:
+        """The layer of an input whose axes are in ``layout``'s order and a weight of shape (K, C/groups, R, S);
+        ``more`` are fields as ConvShape takes them."""
         layout = Layout.parse(layout)
         for name, shape, axes in (("input", input, ", ".join(layout.value)), ("weight", weight, "K, C/groups, R, S")):
             if len(shape) != 4:
@@ -72,7 +96,7 @@ class ConvShape:
                              f"{c_per_group * groups} channels where input has {c}", argument="weight",
                              value=tuple(weight), hint="weight must be (K, C/groups, R, S)")
         return cls(n=n, c=c, h=h, w=w, k=k, r=r, s=s, stride=stride, padding=padding, dilation=dilation,
-                   groups=groups, dtype=DType.parse(dtype), layout=layout)
+                   groups=groups, dtype=DType.parse(dtype), layout=layout, **more)
 
     # ---- derived sizes
 
@@ -113,8 +137,23 @@ class ConvShape:
     @property
     def bytes_moved(self) -> int:
         """Least bytes through device memory: each input and weight read once, each output written once."""
-        return self.dtype.itemsize * (self.n * self.c * self.h * self.w + self.k * self.reduction
-                                      + self.n * self.k * self.p * self.q)
+        return (self.dtype.itemsize * self.n * self.c * self.h * self.w + self.w_dtype.itemsize * self.k
+                * self.reduction + self.y_dtype.itemsize * self.n * self.k * self.p * self.q)
+
+    @property
+    def w_dtype(self) -> DType:
+        """The element type of the filter."""
+        return self.weight_dtype or usual_weight(self.dtype)
+
+    @property
+    def y_dtype(self) -> DType:
+        """The element type of the output."""
+        return self.out_dtype or self.dtype
+
+    @property
+    def bias_dtype(self) -> DType:
+        """The element type of a bias."""
+        return usual_weight(self.dtype)
 
     def with_batch(self, n: int) -> ConvShape:
         """The same layer for another batch size."""
@@ -123,10 +162,41 @@ class ConvShape:
     def __str__(self) -> str:
         text = (f"x[{self.n}, {self.c}, {self.h}, {self.w}] * w[{', '.join(map(str, self.weight_shape))}] -> "
                 f"y[{', '.join(map(str, self.output_shape))}]")
-        kind = "" if (self.dtype, self.layout) == (DType.FLOAT32, Layout.NCHW) else f", {self.dtype.value} {self.layout.value}"
-        return f"{text}, {describe_geometry(self)}{kind}"
+        usual = (self.dtype, self.layout, self.out_dtype) == (DType.FLOAT32, Layout.NCHW, None)
+        return f"{text}, {describe_geometry(self)}{'' if usual else f', {describe_types(self)} {self.layout.value}'}"
 
     # ---- checks
+
+    def _set_border(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "padding_mode", Border.parse(self.padding_mode))
+        value = border_value(self.padding_value)
+        if value and self.padding_mode is not Border.CONSTANT:
+            raise ArgumentError("a value is for the border 'constant' only", argument="padding_value",
+                                value=self.padding_value, hint="padding_mode='constant', or leave the value out")
+        if self.padding == ((0, 0), (0, 0)) or (self.padding_mode is Border.CONSTANT and not value):
+            set_(self, "padding_mode", Border.ZEROS)        # one kernel for what is the same
+            value = 0.0
+        set_(self, "padding_value", value)
+
+    def _set_types(self) -> None:
+        """The element types that were left open; ArgumentError for those that do not go together."""
+        set_, integer = object.__setattr__, self.dtype.is_integer
+        weight = usual = usual_weight(self.dtype)
+        if self.weight_dtype is not None:
+            weight = DType.parse(self.weight_dtype, "weight_dtype")
+        out = self.dtype if self.out_dtype is None else DType.parse(self.out_dtype, "out_dtype")
+        allowed = (DType.FLOAT32, *INTEGER_WEIGHTS) if integer else (self.dtype,)
+        if weight not in allowed:
+            raise ArgumentError(f"a filter for {self.dtype.value} has other elements", argument="weight_dtype",
+                                value=weight.value, hint=f"one of {', '.join(t.value for t in allowed)}")
+        outputs = (*PIXELS, DType.INT32, *_WIDER) if integer else (self.dtype, *_WIDER, *PIXELS)
+        if out not in outputs or self.dtype is DType.INT32:
+            raise ArgumentError(f"there is no layer from {self.dtype.value} to {out.value}", argument="out_dtype",
+                                value=out.value, hint=f"one of {', '.join(dict.fromkeys(t.value for t in outputs))}")
+        set_(self, "weight_dtype", None if weight is usual else weight)
+        set_(self, "out_dtype", None if out is self.dtype else out)
+        set_(self, "cast", Cast.parse(self.cast) if out.is_integer else Cast.NEAREST)
 
     def _padding(self, value: Any) -> tuple[Pair, Pair]:
         if isinstance(value, str):
@@ -173,12 +243,35 @@ _SIZES = {"n": "batch size", "c": "input channels", "h": "input height", "w": "i
 
 def describe_geometry(layer: Any) -> str:
     """Stride, padding, dilation and groups of a shape or spec, the usual ones left out."""
-    parts = [f"stride {_pair_text(layer.stride)}", f"padding {padding_text(layer.padding)}"]
+    parts = [f"stride {_pair_text(layer.stride)}", f"padding {padding_text(layer.padding)}{border_text(layer)}"]
     if layer.dilation != (1, 1):
         parts.append(f"dilation {_pair_text(layer.dilation)}")
     if layer.groups != 1:
         parts.append(f"groups {layer.groups}")
     return ", ".join(parts)
+
+
+def border_text(layer: Any) -> str:
+    """The border behind a padding's numbers; nothing for zeros."""
+    if layer.padding_mode is Border.ZEROS:
+        return ""
+    value = f" {layer.padding_value:g}" if layer.padding_mode is Border.CONSTANT else ""
+    return f" ({layer.padding_mode.value}{value})"
+
+
+def describe_types(layer: Any) -> str:
+    """The element types of a shape or spec: one where all are the same."""
+    text = layer.dtype.value
+    if layer.weight_dtype is not None:
+        text += f" with {layer.weight_dtype.value} filters"
+    if layer.out_dtype is not None:
+        text += f" to {layer.out_dtype.value}"
+    return text if layer.cast is Cast.NEAREST else f"{text} (truncated)"
+
+
+def usual_weight(dtype: DType) -> DType:
+    """The element type of a filter (and a bias) that is not told: the input's, float32 for integers."""
+    return dtype if dtype.is_float else DType.FLOAT32
 
 
 def padding_text(padding: tuple[Pair, Pair]) -> str:

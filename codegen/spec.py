@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from collections.abc import Iterable
 
 from .arch import Arch
-from .dtypes import DType, Layout
+from .border import Border
+from .dtypes import Cast, DType, Layout
 from .epilogue import Epilogue, parse_epilogue
 from .errors import ArgumentError
-from .shape import ConvShape, LARGEST_SIZE, Pair, describe_geometry
+from .shape import ConvShape, LARGEST_SIZE, Pair, describe_geometry, describe_types, usual_weight
 
 __all__ = ["Epilogue", "KernelSpec", "Numerics", "Operation", "index_bits", "parse_epilogue"]
 
@@ -27,10 +28,12 @@ class Operation(enum.Enum):
 
 
 class Numerics(enum.Enum):
-    """The arithmetic of the products and sums; FLOAT16 is less accurate, and only done where it is asked for."""
+    """The arithmetic of the products and sums. FLOAT16 is less accurate, and only done where it is asked for; INT32,
+    exact while sums stay below 2^31, is that of integer filters."""
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
+    INT32 = "int32"
 
     @classmethod
     def parse(cls, value: Numerics | str, argument: str = "numerics") -> Numerics:
@@ -63,15 +66,24 @@ class KernelSpec:
     epilogue: tuple[Epilogue, ...] = ()
     arch: Arch
     index_bits: int = 32
+    padding_mode: Border = Border.ZEROS
+    padding_value: float = 0.0
+    weight_dtype: DType | None = None
+    out_dtype: DType | None = None
+    cast: Cast = Cast.NEAREST
 
     @classmethod
     def of(cls, shape: ConvShape, *, algorithm: str, arch: Arch, epilogue: Iterable[Epilogue] = (),
            numerics: Numerics = Numerics.FLOAT32) -> KernelSpec:
-        """The spec of ``algorithm`` for ``shape``; 64-bit index arithmetic only where an offset needs it."""
+        """The spec of ``algorithm`` for ``shape``; 64-bit index arithmetic only where an offset needs it, and integer
+        arithmetic where the filter is of integers."""
+        if numerics is Numerics.FLOAT32 and shape.w_dtype.is_integer:
+            numerics = Numerics.INT32
         return cls(algorithm=algorithm, c=shape.c, k=shape.k, r=shape.r, s=shape.s, stride=shape.stride,
                    padding=shape.padding, dilation=shape.dilation, groups=shape.groups, dtype=shape.dtype,
                    layout=shape.layout, numerics=numerics, epilogue=tuple(epilogue), arch=arch,
-                   index_bits=index_bits(shape))
+                   index_bits=index_bits(shape), padding_mode=shape.padding_mode, padding_value=shape.padding_value,
+                   weight_dtype=shape.weight_dtype, out_dtype=shape.out_dtype, cast=shape.cast)
 
     @property
     def channels(self) -> int:
@@ -92,7 +104,31 @@ class KernelSpec:
         """A layer that this kernel serves, with the sizes that are its arguments filled in."""
         return ConvShape(n=n, c=self.c, h=h, w=w, k=self.k, r=self.r, s=self.s, stride=self.stride,
                          padding=self.padding, dilation=self.dilation, groups=self.groups, dtype=self.dtype,
-                         layout=self.layout)
+                         layout=self.layout, padding_mode=self.padding_mode, padding_value=self.padding_value,
+                         weight_dtype=self.weight_dtype, out_dtype=self.out_dtype, cast=self.cast)
+
+    @property
+    def w_dtype(self) -> DType:
+        """The element type of the filter."""
+        return self.weight_dtype or usual_weight(self.dtype)
+
+    @property
+    def y_dtype(self) -> DType:
+        """The element type of the output."""
+        return self.out_dtype or self.dtype
+
+    @property
+    def border_literal(self) -> str:
+        """The value outside of the image, as C has it in the kernel's arithmetic."""
+        if self.numerics is Numerics.INT32:
+            return str(int(self.padding_value))
+        digits = f"{self.padding_value:.9g}"
+        return f"{digits}f" if "." in digits or "e" in digits else f"{digits}.0f"
+
+    @property
+    def bias_dtype(self) -> DType:
+        """The element type of a bias."""
+        return usual_weight(self.dtype)
 
     def __str__(self) -> str:
         wide = ", 64-bit offsets" if self.index_bits == 64 else ""
@@ -104,10 +140,10 @@ class KernelSpec:
         x, y = (", ".join(map(str, self.layout.stored(sizes)))
                 for sizes in (("N", self.c, "H", "W"), ("N", self.k, "P", "Q")))
         text = (f"x[{x}] * w[{self.k}, {self.channels}, {self.r}, {self.s}] -> y[{y}], "
-                f"{describe_geometry(self)}, {self.dtype.value}")
+                f"{describe_geometry(self)}, {describe_types(self)}")
         if self.layout is not Layout.NCHW:
             text += f" {self.layout.value}"
-        if self.numerics is not Numerics.FLOAT32:
+        if self.numerics is Numerics.FLOAT16:
             text += f", {self.numerics.value} arithmetic"
         if self.epilogue:
             text += f", then {', '.join(step.value for step in self.epilogue)}"

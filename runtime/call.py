@@ -85,7 +85,7 @@ def check_bias(spec: KernelSpec, bias: Any, x: ArrayView, stream: int | None = N
     if not wanted:
         raise ArgumentError("this kernel was made without a bias", argument="bias",
                             hint="specialize(..., epilogue=('bias',)) or conv2d(..., bias=...)")
-    return bias_of(spec.k, spec.dtype, bias, x, stream)
+    return bias_of(spec.k, spec.bias_dtype, bias, x, stream)
 
 
 def bias_of(k: int, dtype: DType, bias: Any, x: ArrayView, stream: int | None = None) -> ArrayView:
@@ -102,7 +102,7 @@ def check_out(out: Any, shape: ConvShape, order: Layout, inputs: dict[str, Array
 
     Raises ShapeError, ArgumentTypeError, or ArgumentError if it has gaps or the other layout, or overlaps an input.
     """
-    view = arrays.view(out, "out", dtypes=(shape.dtype,), ndim=4, writable=True)
+    view = arrays.view(out, "out", dtypes=(shape.y_dtype,), ndim=4, writable=True)
     expected = order.stored(shape.output_shape)
     if view.shape != expected:
         raise ShapeError("out does not have the output's shape", argument="out", value=view.shape,

@@ -16,7 +16,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import check_limit, plan_layer
-from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, index_bits, parse_epilogue
 
 from . import arrays, axes, env, signatures
@@ -36,25 +36,32 @@ CPU_RATE = 2.0e7
 
 
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-           groups: int = 1, *, activation: str | None = None, epilogue: Iterable[Any] = (), algorithm: str = "auto",
-           layout: Layout | str = "NCHW", accum_dtype: str | None = None, device: str = "auto", out: Any = None,
-           stream: Any = None, workspace_limit: int | None = None) -> Any:
+           groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0, activation: str | None = None,
+           epilogue: Iterable[Any] = (), algorithm: str = "auto", layout: Layout | str = "NCHW",
+           accum_dtype: str | None = None, out_dtype: str | None = None, cast: str = "nearest", device: str = "auto",
+           out: Any = None, stream: Any = None, workspace_limit: int | None = None) -> Any:
     """2D cross-correlation as torch.nn.functional.conv2d, by a kernel specialised to the layer.
 
-    ``input`` (N, C, H, W) and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16, both of one type: NumPy
-    arrays (bfloat16 by ml_dtypes), PyTorch tensors, CuPy arrays, GPUArrays, or anything with
-    ``__cuda_array_interface__`` or DLPack; ``bias`` (K,). ``stride``, ``padding``, ``dilation``: int or pair; padding
-    also ((top, bottom), (left, right)), 'same' or 'valid'. ``epilogue`` is a list of steps applied to each output
+    ``input`` (N, C, H, W) and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16, both of one type, or an
+    input of uint8, int8, uint16 or int16 and a weight of float32 (or of int8, int16, int32: then products and sums are
+    exact in int32): NumPy arrays (bfloat16 by ml_dtypes), PyTorch tensors, CuPy arrays, GPUArrays, or anything with
+    ``__cuda_array_interface__`` or DLPack; ``bias`` (K,), of the input's type, float32 for integers. ``stride``,
+    ``padding``, ``dilation``: int or pair; padding also ((top, bottom), (left, right)), 'same' or 'valid'.
+    ``padding_mode`` says what stands in the padding: 'zeros', 'constant' (then ``padding_value``), 'replicate',
+    'reflect' (edge not repeated), 'symmetric' (edge repeated) or 'circular', by torch's names; in each of them the
+    image may be smaller than the padding. ``epilogue`` is a list of steps applied to each output
     ('bias', 'relu'), ``activation`` sugar for a last one.
 
     ``layout``: the order of the axes of input and output, 'NCHW' or 'NHWC'. What order they have in memory is seen by
     the input's strides and kept: a channels_last tensor gives one, and nothing is copied. ``accum_dtype``: the
     arithmetic of products and sums, 'float32' if None; 'float16' means that of 16-bit elements themselves.
+    ``out_dtype``: the output's element type, the input's (or that of ``out``) if None; an integer type is rounded to
+    by ``cast``: 'nearest' (to even, limited to the type's range) or 'truncate' (to zero, modulo 2^bits).
     ``device``: 'auto' (where the arrays are; NumPy goes to a GPU if one is usable, else to the CPU device), 'cpu',
     'cuda', 'cuda:1'. ``workspace_limit``: bytes of workspace that the call may take at most, beside the reordered
     copy of a filter that some kernels make; WARPCONV_WORKSPACE_LIMIT if None, as it stands when a layer is called first.
 
-    Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', of the input's library and type, in ``out`` if given, which has
+    Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', of the input's library and type (or ``out_dtype``), in ``out`` if given, which has
     the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError
     before anything is launched or written.
     """
@@ -62,7 +69,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     key = None
     if signed[0] is not None and signed[1] is not None:
         key = (*signed, bias is None, _token(stride), _token(padding), _token(dilation), _token(groups), activation,
-               _token(epilogue), algorithm, layout, accum_dtype, device, _token(workspace_limit))
+               _token(epilogue), algorithm, layout, accum_dtype, device, _token(workspace_limit), padding_mode,
+               _token(padding_value), out_dtype, cast)
         try:
             known = _quick.get(key, ())
         except TypeError:       # lists and other unhashable arguments
@@ -71,8 +79,10 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
             done = kernel.repeat(input, weight, bias, out, stream, signed)
             if done is not None:
                 return done
-    kernel, result = _conv2d(input, weight, bias, (stride, padding, dilation, groups), activation, epilogue, algorithm,
-                             layout, accum_dtype, device, out, stream, workspace_limit)
+    geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
+                "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
+    kernel, result = _conv2d(input, weight, bias, geometry, activation, epilogue, algorithm, layout, accum_dtype,
+                             device, out, stream, workspace_limit)
     if key is not None and kernel not in _quick.get(key, ()):
         if len(_quick) > MOST_LAYERS:
             _quick.clear()
@@ -80,7 +90,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     return result
 
 
-def _conv2d(input: Any, weight: Any, bias: Any, geometry: tuple[Any, ...], activation: Any, epilogue: Any,
+def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activation: Any, epilogue: Any,
             algorithm: Any, layout: Any, accum_dtype: Any, device: Any, out: Any, stream: Any,
             workspace_limit: Any) -> tuple[Kernel, Any]:
     """The kernel and its output, everything checked."""
@@ -88,12 +98,16 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: tuple[Any, ...], activ
         raise ArgumentTypeError("a Filter belongs to its kernel", argument="weight",
                                 hint="call the kernel that prepared it: filter.kernel(input, filter)")
     order = Layout.parse(layout)
-    x = arrays.view(input, "input", dtypes=FLOATS, ndim=4)
-    w = arrays.view(weight, "weight", dtypes=(x.dtype,), ndim=4)
+    x = arrays.view(input, "input", dtypes=(*FLOATS, *PIXELS), ndim=4)
+    w = arrays.view(weight, "weight", ndim=4,
+                    dtypes=(x.dtype,) if x.dtype.is_float else (DType.FLOAT32, *INTEGER_WEIGHTS))
     if x.device != w.device:
         raise ArgumentTypeError("input and weight are not in one place: one is in host memory, or they are on two GPUs",
                                 argument="weight", hint="move both to one device")
-    y = None if out is None else arrays.view(out, "out", dtypes=(x.dtype,), ndim=4, writable=True)
+    y = None if out is None else arrays.view(out, "out", ndim=4, writable=True,
+                                             dtypes=_out_dtypes(geometry["out_dtype"]))
+    if y is not None:
+        geometry = {**geometry, "out_dtype": y.dtype}
     memory = axes.memory_order(order, x, y)
     shape = _layer(axes.stored(x, order, memory), w, memory, geometry)
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation)
@@ -103,7 +117,7 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: tuple[Any, ...], activ
     if kernel is None:      # a mistake in what the kernel itself would check shall not cost a compilation
         views = {"input": x, "weight": w}
         if bias is not None:
-            views["bias"] = bias_of(shape.k, shape.dtype, bias, x)
+            views["bias"] = bias_of(shape.k, shape.bias_dtype, bias, x)
         if out is not None:
             check_out(out, shape, order, views)
     kernel = _kernel(shape, want).for_axes(order)
@@ -121,22 +135,27 @@ def _token(value: Any) -> Any:
     return tuple(map(_token, value)) if type(value) is tuple else (type(value), value)
 
 
-def _layer(x: ArrayView, w: ArrayView, memory: Layout, geometry: tuple[Any, ...]) -> ConvShape:
+def _out_dtypes(wanted: Any) -> tuple[DType, ...] | None:
+    """The types that a given output may have: the one that was named, else any."""
+    return None if wanted is None else (DType.parse(wanted, "out_dtype"),)
+
+
+def _layer(x: ArrayView, w: ArrayView, memory: Layout, geometry: dict[str, Any]) -> ConvShape:
     """The layer of an input with its axes in memory order; checking its sizes takes longer than a launch, so it is done
     once per set of arguments."""
+    given = tuple(geometry.values())
     try:
-        return _layer_of(x.shape, w.shape, x.dtype, memory, _token(geometry), *geometry)
+        return _layer_of(x.shape, w.shape, x.dtype, w.dtype, memory, _token(given), **geometry)
     except ArgumentTypeError:
         raise
     except TypeError:       # lists and other unhashable arguments
-        return _layer_of.__wrapped__(x.shape, w.shape, x.dtype, memory, (), *geometry)
+        return _layer_of.__wrapped__(x.shape, w.shape, x.dtype, w.dtype, memory, (), **geometry)
 
 
 @functools.lru_cache(maxsize=4096)
-def _layer_of(x: tuple[int, ...], w: tuple[int, ...], dtype: DType, memory: Layout, token: Any, stride: Any,
-              padding: Any, dilation: Any, groups: int) -> ConvShape:
-    return ConvShape.of(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, dtype=dtype,
-                        layout=memory)
+def _layer_of(x: tuple[int, ...], w: tuple[int, ...], dtype: DType, weight_dtype: DType, memory: Layout, token: Any,
+              **geometry: Any) -> ConvShape:
+    return ConvShape.of(x, w, dtype=dtype, weight_dtype=weight_dtype, layout=memory, **geometry)
 
 
 def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str = "auto", algorithm: str = "auto",

@@ -64,3 +64,12 @@ def from_bits(array: np.ndarray, dtype: DType) -> np.ndarray:
     if dtype is DType.BFLOAT16 and (array.dtype == np.uint16 or array.dtype == np.dtype("V2")):
         return array.view(numpy_dtype(dtype))
     return array
+
+
+def drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    """Random elements: normally distributed floats; integers over the whole range of 8 bits, and of 16; small ones of
+    32 bits, so that sums stay exact. Raises ArgumentTypeError for bfloat16 without ml_dtypes."""
+    if dtype.is_float:
+        return stored(rng.standard_normal(shape, dtype=np.float32), dtype)
+    least, most = dtype.limits if dtype is not DType.INT32 else (-100, 100)
+    return rng.integers(least, most, shape, numpy_dtype(dtype), endpoint=True)

@@ -52,8 +52,8 @@ class Kernel:
     """A convolution specialised to a class of layers (any N, H and W) on one device.
 
     ``kernel(input, weight, bias=None, *, out=None, stream=None)`` computes it: input with its axes in the order
-    ``axes``, (N, C, H, W) or (N, H, W, C), weight (K, C/groups, R, S) or a Filter, bias (K,), all of the spec's element
-    type. In memory input and output have the order of the spec's layout; others, and arrays with gaps, are copied. The
+    ``axes``, (N, C, H, W) or (N, H, W, C), weight (K, C/groups, R, S) or a Filter, bias (K,), of the spec's element
+    types. In memory input and output have the order of the spec's layout; others, and arrays with gaps, are copied. The
     result is ``out`` or a new array of the input's library, its axes in the same order. On a GPU the work is queued on
     ``stream`` (default: the stream that the input's library is on); for NumPy arrays the call returns when the result
     is there.
@@ -113,7 +113,7 @@ class Kernel:
         if b is not None:
             operands[self._bias] = contiguous(bias, b, "bias")
         if y is None:
-            out = arrays.empty(x, spec.layout.stored(shape.output_shape), spec.dtype, order=self._to_caller,
+            out = arrays.empty(x, spec.layout.stored(shape.output_shape), spec.y_dtype, order=self._to_caller,
                                stream=0 if queue is None else queue.handle)
             y = self._stored(arrays.view(out, "out"))
         operands[self._y] = y
@@ -146,7 +146,7 @@ class Kernel:
         Raises ShapeError or ArgumentTypeError where it does not fit.
         """
         handle = self._handle(stream)
-        view = arrays.view(weight, "weight", dtypes=(self.spec.dtype,), ndim=4, stream=handle)
+        view = arrays.view(weight, "weight", dtypes=(self.spec.w_dtype,), ndim=4, stream=handle)
         check_weight(self.spec, view)
         self._check_place(view, "weight")
         view = contiguous(weight, view, "weight")
@@ -197,7 +197,7 @@ class Kernel:
                 raise ArgumentError("this Filter was prepared by another kernel", argument="weight",
                                     hint="kernel.prepare(weight) of the kernel that is called")
             return weight._prepared, None
-        view = arrays.view(weight, "weight", dtypes=(self.spec.dtype,), ndim=4, stream=handle)
+        view = arrays.view(weight, "weight", dtypes=(self.spec.w_dtype,), ndim=4, stream=handle)
         check_weight(self.spec, view)
         same_memory(view, x, "weight")
         return None, view

@@ -10,7 +10,10 @@
     padding = 0                 # or [vertical, horizontal], [top, bottom, left, right], "same", "valid"
     dilation = 1
     groups = 1
-    dtype = "float32"           # or "float16", "bfloat16"
+    padding_mode = "zeros"      # or "constant" (with padding_value), "replicate", "reflect", "symmetric", "circular"
+    dtype = "float32"           # or "float16", "bfloat16", "uint8", "int8", "uint16", "int16"
+    weight_dtype = "float32"    # for integers: or "int8", "int16", "int32"
+    out_dtype = "float32"       # another type of the output; cast = "nearest" or "truncate" to integers
     layout = "NCHW"             # or "NHWC": the order of the input's and the output's axes
     accumulate = "float32"      # or "float16": the arithmetic of products and sums
     epilogue = ["bias", "relu"]
@@ -38,13 +41,14 @@ from warpconv.codegen.errors import ArgumentError, FileError, WarpconvError
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm as registered
 from warpconv.codegen.select import plan_layer
-from warpconv.codegen.shape import ConvShape, describe_geometry
+from warpconv.codegen.shape import ConvShape, describe_geometry, describe_types
 from warpconv.codegen.spec import Epilogue, Numerics, parse_epilogue
 
 from . import env
 
-FIELDS = ("input", "filter", "stride", "padding", "dilation", "groups", "dtype", "layout", "accumulate", "epilogue",
-          "algorithm", "set")
+_AS_THEY_ARE = ("stride", "dilation", "groups", "dtype", "padding_mode", "padding_value", "weight_dtype", "out_dtype",
+                "cast")
+FIELDS = ("input", "filter", "padding", *_AS_THEY_ARE, "layout", "accumulate", "epilogue", "algorithm", "set")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _LARGEST_FILE = 4 << 20
 _FIELD_OF = {**dict.fromkeys("nchw", "input"), **dict.fromkeys("krs", "filter"), "activation": "epilogue",
@@ -84,7 +88,9 @@ def default_name(shape: ConvShape, *, epilogue: tuple[Epilogue, ...] = (), algor
                  settings: Mapping[str, Any] | None = None, numerics: Numerics = Numerics.FLOAT32) -> str:
     """A name for a layer that was given none: the same for layers that differ in N, H and W alone."""
     geometry = re.sub(r"[^0-9a-z]+", "_", describe_geometry(shape).replace("stride ", "s").replace("padding ", "p"))
-    kind = [part.value for part, usual in ((shape.dtype, DType.FLOAT32), (shape.layout, Layout.NCHW)) if part != usual]
+    types = describe_types(shape).replace(" with", "").replace(" filters", "").replace(" to", "_to")
+    kind = [] if types == DType.FLOAT32.value else [re.sub(r"[^0-9a-z]+", "_", types).rstrip("_")]
+    kind += [] if shape.layout is Layout.NCHW else [shape.layout.value]
     parts = [f"c{shape.c}_k{shape.k}_{shape.r}x{shape.s}", geometry, *kind,
              *([f"sums_{numerics.value}"] if numerics is not Numerics.FLOAT32 else []),
              *map(_step_name, epilogue),
@@ -212,8 +218,7 @@ def _named_layer(name: str, fields: Mapping[str, Any]) -> NamedLayer:
     n, c, h, w = layout.logical(tuple(_sizes(fields["input"], "input", tuple(layout.value))))
     k, r, s = _sizes(fields["filter"], "filter", ("K", "R", "S"))
     shape = ConvShape(n=n, c=c, h=h, w=w, k=k, r=r, s=s, padding=_padding(fields.get("padding", 0)),
-                      layout=layout, **{key: fields[key] for key in ("stride", "dilation", "groups", "dtype")
-                                        if key in fields})
+                      layout=layout, **{key: fields[key] for key in _AS_THEY_ARE if key in fields})
     settings = fields.get("set", {})
     if not isinstance(settings, dict):
         raise ArgumentError("set is a table of plan values", argument="set", value=settings,

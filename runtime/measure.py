@@ -16,7 +16,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 
 from .cpu.report import BufferCounts, LaunchReport, Mode
-from .elements import stored
+from .elements import drawn
 from .reference import Accuracy, compare
 
 # Modelled warp instructions of one execution; the CPU device counts some millions of them a second.
@@ -71,8 +71,9 @@ def operands(plan: KernelPlan, shape: ConvShape, seed: int = 0) -> tuple[np.ndar
     Raises ArgumentTypeError for bfloat16 without ml_dtypes.
     """
     rng = np.random.default_rng(seed)
-    x, w, bias = (stored(rng.standard_normal(size, dtype=np.float32), shape.dtype)
-                  for size in (shape.layout.stored(shape.input_shape), shape.weight_shape, (shape.k,)))
+    x, w, bias = (drawn(rng, size, dtype) for size, dtype in ((shape.layout.stored(shape.input_shape), shape.dtype),
+                                                              (shape.weight_shape, shape.w_dtype),
+                                                              ((shape.k,), shape.bias_dtype)))
     return x, w, bias if Epilogue.BIAS in plan.spec.epilogue else None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from warpconv.codegen.arch import DEFAULT_ARCH, Arch
 from warpconv.codegen.errors import DeviceError
@@ -29,10 +30,7 @@ def serves(spec: KernelSpec, shape: ConvShape, epilogue: Sequence[Epilogue],
            numerics: Numerics = Numerics.FLOAT32) -> bool:
     """Whether a kernel computes this layer: all that is baked into it is the same, and its indices are wide enough."""
     wanted = KernelSpec.of(shape, algorithm=spec.algorithm, arch=spec.arch, epilogue=epilogue, numerics=numerics)
-    baked = ("c", "k", "r", "s", "stride", "padding", "dilation", "groups", "dtype", "layout", "operation", "numerics",
-             "epilogue")
-    return (all(getattr(spec, name) == getattr(wanted, name) for name in baked)
-            and spec.index_bits >= index_bits(shape))
+    return replace(wanted, index_bits=spec.index_bits) == spec and spec.index_bits >= index_bits(shape)
 
 
 def cubin_runs(built: Arch, device: Arch) -> bool:

@@ -20,6 +20,11 @@ subnormal if that is more. A magnitude from half a unit above the largest number
 infinity of the right sign is accepted where the reference, give or take the bound, reaches that far; in half
 arithmetic, whose partial sums may overflow, anything not finite is accepted where sum |a * b| reaches that far. A
 float32 result that is infinite where the reference is not is an error.
+
+Integers. Sums of integer filters are exact, so their bound is nothing but what an epilogue's conversion to float32
+rounds: eps * sum |a * b|. An integer element is what the reference becomes by the layer's cast, and its bound is how
+far what the reference give or take the bound so far becomes is from that: 0 where no other integer is in reach. With
+cast "truncate" both are taken modulo 2^bits.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from typing import Any, Iterable, Iterator
 
 import numpy as np
 
-from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.dtypes import Cast, DType, Layout
 from warpconv.codegen.errors import ShapeError
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
@@ -50,6 +55,7 @@ class Reference:
     bound: np.ndarray
     overflows: np.ndarray
     undetermined: np.ndarray
+    modulus: int = 0        # differences are modulo this, if it is not 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +81,8 @@ def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarra
               numerics: Numerics = Numerics.FLOAT32) -> Reference:
     """Output and bound of the layer for an input whose axes are in ``shape.layout``'s order and a weight (K, C/groups,
     R, S), both of ``shape.dtype`` (bfloat16 also as its bits); the output's axes are in the layout's order, too, and so
-    are those of ``residual``."""
-    x, w = _logical(values(x, shape.dtype), shape.layout), values(w, shape.dtype)
+    are those of ``residual``, which is of the output's type."""
+    x, w = _logical(values(x, shape.dtype), shape.layout), values(w, shape.w_dtype)
     output, magnitude = np.zeros(shape.output_shape), np.zeros(shape.output_shape)
     channels, filters = shape.c // shape.groups, shape.k // shape.groups
     for image in range(shape.n):
@@ -85,7 +91,9 @@ def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarra
             made = slice(group * filters, (group + 1) * filters)
             for rows in _bands(shape, channels):
                 _add_taps(output[image, made, rows], magnitude[image, made, rows], source, w[made], shape, rows.start)
-    column = None if bias is None else values(np.asarray(bias), shape.dtype).astype(np.float64)[None, :, None, None]
+    column = None
+    if bias is not None:
+        column = values(np.asarray(bias), shape.bias_dtype).astype(np.float64)[None, :, None, None]
     steps = tuple(epilogue)
     linear = next((i for i, step in enumerate(steps) if step not in LINEAR), len(steps))
     for step in steps[:linear]:
@@ -93,8 +101,16 @@ def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarra
             output, magnitude = output + column, magnitude + np.abs(column)
         else:
             output = np.maximum(output, 0.0)
-    added = None if residual is None else _logical(values(residual, shape.dtype), shape.layout).astype(np.float64)
-    return _bounded(output, magnitude, shape, numerics, steps[linear:], {"bias": column, "residual": added})
+    added = None if residual is None else _logical(values(residual, shape.y_dtype), shape.layout).astype(np.float64)
+    bound = _summing_bound(magnitude, shape, numerics, bool(steps))
+    lost = undetermined = np.zeros(output.shape, bool)
+    if steps[linear:]:
+        if numerics is Numerics.FLOAT16:    # a partial sum that overflowed may be anything before a step
+            lost = magnitude + bound >= FORMATS[shape.dtype].overflow
+        made = finish(output, np.where(lost, np.inf, bound), steps[linear:], bias=column, residual=added)
+        output, bound, undetermined = made.value, made.bound, made.undetermined
+    parts = (_stored(part, shape.layout) for part in (output, bound, magnitude, lost, undetermined))
+    return _rounded(*parts, shape, numerics)
 
 
 def compare(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray | None = None,
@@ -106,9 +122,11 @@ def compare(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape, *, 
         raise ShapeError("this is no result of the layer", argument="output", value=got.shape,
                          hint=f"{shape.layout.stored(shape.output_shape)}")
     expected = reference(x, w, shape, bias=bias, residual=residual, epilogue=epilogue, numerics=numerics)
-    got = values(got, shape.dtype)
+    got = values(got, shape.y_dtype)
     with np.errstate(invalid="ignore"):
         error = np.abs(got.astype(np.float64) - expected.output)
+    if expected.modulus:
+        error = np.minimum(error, expected.modulus - error)
     error[np.isnan(expected.output) & np.isnan(got)] = 0.0
     error[expected.output == got] = 0.0                             # infinities of one sign
     error[_overflowed(got, expected, numerics)] = 0.0
@@ -118,25 +136,44 @@ def compare(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape, *, 
     return Accuracy(max_error=_largest(error), bound=_largest(expected.bound), worst_ratio=_largest(ratio))
 
 
-def _bounded(output: np.ndarray, magnitude: np.ndarray, shape: ConvShape, numerics: Numerics,
-             steps: tuple[Epilogue, ...], operands: dict[str, np.ndarray | None]) -> Reference:
-    """The bound of the module's docstring, from the sum |a * b| of each output, after the ``steps`` that are left."""
-    form = FORMATS[shape.dtype]
-    half = numerics is Numerics.FLOAT16
+def _summing_bound(magnitude: np.ndarray, shape: ConvShape, numerics: Numerics, steps: bool) -> np.ndarray:
+    """The bound of summing, of the module's docstring, from the sum |a * b| of each output."""
     terms = shape.reduction + 2
-    bound = terms * (form.roundoff * magnitude + form.half_step) if half else terms * EPSILON * magnitude
-    lost = overflows = undetermined = np.zeros(output.shape, bool)
-    if steps:
-        if half:    # a partial sum that overflowed may be anything before a step
-            lost = magnitude + bound >= form.overflow
-        made = finish(output, np.where(lost, np.inf, bound), steps, **operands)
-        output, bound, undetermined = made.value, made.bound, made.undetermined
-    if shape.dtype is not DType.FLOAT32:
+    if shape.w_dtype.is_integer:
+        return (EPSILON if steps else 0.0) * magnitude
+    if numerics is Numerics.FLOAT16:
+        form = FORMATS[shape.dtype]
+        return terms * (form.roundoff * magnitude + form.half_step)
+    return terms * EPSILON * magnitude
+
+
+def _rounded(output: np.ndarray, bound: np.ndarray, magnitude: np.ndarray, lost: np.ndarray, undetermined: np.ndarray,
+             shape: ConvShape, numerics: Numerics) -> Reference:
+    """What storing adds to the bound. ``lost``: where a partial sum may have overflowed."""
+    if shape.y_dtype.is_integer:
+        return _integers(output, bound, undetermined, shape)
+    form, half = FORMATS[shape.y_dtype], numerics is Numerics.FLOAT16
+    if shape.y_dtype is not DType.FLOAT32 or shape.w_dtype.is_integer:
         with np.errstate(invalid="ignore"):
             bound = bound + np.maximum(form.roundoff * (np.abs(output) + bound), form.half_step)
-            overflows = lost | ((magnitude if half else np.abs(output)) + bound >= form.overflow)
-    return Reference(**{name: _stored(array, shape.layout) for name, array in (
-        ("output", output), ("bound", bound), ("overflows", overflows), ("undetermined", undetermined))})
+    overflows = lost
+    if shape.y_dtype is not DType.FLOAT32:
+        overflows = lost | ((magnitude if half else np.abs(output)) + bound >= form.overflow)
+    return Reference(output=output, bound=bound, overflows=overflows, undetermined=undetermined)
+
+
+def _integers(output: np.ndarray, bound: np.ndarray, undetermined: np.ndarray, shape: ConvShape) -> Reference:
+    """The integers that outputs become, and how far from them those within the bound do; of NaN, any."""
+    least, most = shape.y_dtype.limits
+    none, undetermined = np.zeros(output.shape, bool), undetermined | np.isnan(output)
+    if shape.cast is Cast.NEAREST:
+        made, low, high = (np.clip(np.rint(v), least, most) for v in (output, output - bound, output + bound))
+        return Reference(output=made, bound=np.maximum(high - made, made - low), overflows=none,
+                         undetermined=undetermined)
+    made, low, high = (np.trunc(v) for v in (output, output - bound, output + bound))
+    modulus = most - least + 1
+    return Reference(output=(made - least) % modulus + least, bound=np.maximum(high - made, made - low),
+                     overflows=none, undetermined=undetermined, modulus=modulus)
 
 
 def _overflowed(got: np.ndarray, expected: Reference, numerics: Numerics) -> np.ndarray:
@@ -185,8 +222,15 @@ def _padded_rows(source: np.ndarray, shape: ConvShape, first: int, count: int) -
     (top, _), (left, right) = shape.padding
     start = first * shape.stride[0] - top
     rows = (count - 1) * shape.stride[0] + (shape.r - 1) * shape.dilation[0] + 1
-    padded = np.zeros((source.shape[0], rows, shape.w + left + right))
-    low, high = max(0, start), min(shape.h, start + rows)
-    if low < high:
-        padded[:, low - start:high - start, left:left + shape.w] = source[:, low:high]
+    down, inside = _border_indices(shape, start, rows, shape.h)
+    across, within = _border_indices(shape, -left, shape.w + left + right, shape.w)
+    padded = source[:, down][:, :, across].astype(np.float64)
+    padded[:, ~inside] = shape.padding_value
+    padded[:, :, ~within] = shape.padding_value
     return padded
+
+
+def _border_indices(shape: ConvShape, start: int, count: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the pixels from ``start`` on are taken from, and which are pixels of the image at all."""
+    found = [shape.padding_mode.index(i, size) for i in range(start, start + count)]
+    return np.array([i or 0 for i in found], np.intp), np.array([i is not None for i in found], bool)

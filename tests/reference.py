@@ -5,20 +5,21 @@ Arrays of x and y have their axes in the layout's order, and are of the element 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Iterable
 
 import ml_dtypes
 import numpy as np
 
-from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.border import Border
+from warpconv.codegen.dtypes import Cast, DType, Layout
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
 
 from . import near
 
-ELEMENTS = {DType.FLOAT32: np.dtype(np.float32), DType.FLOAT16: np.dtype(np.float16),
-            DType.BFLOAT16: np.dtype(ml_dtypes.bfloat16)}
+ELEMENTS = {dtype: np.dtype(ml_dtypes.bfloat16 if dtype is DType.BFLOAT16 else dtype.value) for dtype in DType}
 EPSILON = float(np.finfo(np.float32).eps)
 
 
@@ -32,11 +33,14 @@ class Expected:
     element: np.dtype = ELEMENTS[DType.FLOAT32]
     overflows: np.ndarray | None = None
     open: np.ndarray | None = None
+    modulus: int = 0        # of integers that wrap: differences are modulo this
 
     def check(self, got: np.ndarray, what: str = "") -> None:
         """AssertionError naming the worst element if one is off by more than its tolerance, or is no number."""
         assert got.dtype == self.element and got.shape == self.output.shape, (got.dtype, got.shape, self.output.shape)
         error = np.abs(got.astype(np.float64) - self.output)
+        if self.modulus:
+            error = np.minimum(error, self.modulus - error)
         if self.overflows is not None:
             error[self.overflows & (got.astype(np.float64) == np.copysign(np.inf, self.output))] = 0.0
         error[np.isnan(self.output) & np.isnan(got.astype(np.float64))] = 0.0
@@ -58,13 +62,15 @@ def convolve(x: np.ndarray, w: np.ndarray, shape: ConvShape) -> np.ndarray:
 
 
 def expected(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray | None = None,
-             residual: np.ndarray | None = None, epilogue: Iterable[Epilogue] = (), numerics: Numerics = Numerics.FLOAT32) -> Expected:
+             residual: np.ndarray | None = None, epilogue: Iterable[Epilogue] = (),
+             numerics: Numerics = Numerics.FLOAT32) -> Expected:
     """Output and tolerance of each element: (C/groups*R*S + 2) * eps * sum |a * b|, the bias being one more product, or
     in half arithmetic with half that type's eps (and steps of subnormals); then what steps after the first bias and
     relus make of it (tests/near.py), and half a step of a 16-bit result."""
-    x, w = np.moveaxis(x, -1, 1) if shape.layout is Layout.NHWC else x, np.asarray(w)
+    x, w, epilogue = np.moveaxis(x, -1, 1) if shape.layout is Layout.NHWC else x, np.asarray(w), tuple(epilogue)
     output = convolve(x, w, shape)
-    magnitude = convolve(np.abs(x.astype(np.float64)), np.abs(w.astype(np.float64)), shape)
+    magnitude = convolve(np.abs(x.astype(np.float64)), np.abs(w.astype(np.float64)),
+                         replace(shape, padding_value=abs(shape.padding_value)))
     column = None if bias is None else bias.astype(np.float64)[None, :, None, None]
     steps = list(epilogue)
     while steps and steps[0].value in ("bias", "relu"):
@@ -73,17 +79,37 @@ def expected(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray
         else:
             output = np.maximum(output, 0.0)
     tolerance = (shape.reduction + 2) * EPSILON * magnitude
+    if shape.w_dtype.is_integer:        # exact sums; a float32 of them is rounded once
+        tolerance = (EPSILON if epilogue else 0.0) * magnitude
     if numerics is Numerics.FLOAT16:
         half = ml_dtypes.finfo(ELEMENTS[shape.dtype])
         tolerance = (shape.reduction + 2) * (float(half.eps) * magnitude + float(half.smallest_subnormal)) / 2
     with np.errstate(all="ignore"):
         output, tolerance = _finished(output, tolerance, steps, {"bias": column, "residual": _logical(residual, shape)})
-    if shape.dtype is not DType.FLOAT32:
-        tolerance = tolerance + half_a_step(np.abs(output) + tolerance, shape.dtype)
-    overflows = np.abs(output) + tolerance >= float(ml_dtypes.finfo(ELEMENTS[shape.dtype]).max)
-    opened = np.isinf(tolerance) & bool(steps)
     in_order = (lambda a: np.moveaxis(a, 1, -1)) if shape.layout is Layout.NHWC else (lambda a: a)
-    return Expected(in_order(output), in_order(tolerance), ELEMENTS[shape.dtype], in_order(overflows), in_order(opened))
+    opened = in_order(np.isinf(tolerance) & bool(steps))
+    if shape.y_dtype.is_integer:
+        with np.errstate(invalid="ignore"):
+            made = _integers(in_order(output), in_order(tolerance), shape)
+        return replace(made, open=opened | np.isnan(in_order(output)))      # no integer is that of NaN
+    if shape.y_dtype is not DType.FLOAT32 or shape.w_dtype.is_integer:
+        tolerance = tolerance + half_a_step(np.abs(output) + tolerance, shape.y_dtype)
+    overflows = np.abs(output) + tolerance >= float(ml_dtypes.finfo(ELEMENTS[shape.y_dtype]).max)
+    return Expected(in_order(output), in_order(tolerance), ELEMENTS[shape.y_dtype], in_order(overflows), opened)
+
+
+def _integers(output: np.ndarray, tolerance: np.ndarray, shape: ConvShape) -> Expected:
+    """The integers that outputs become, and how far away those are that others within the tolerance become."""
+    element = np.iinfo(shape.y_dtype.value)
+    if shape.cast is Cast.NEAREST:
+        become = lambda values: np.rint(np.minimum(np.maximum(values, element.min), element.max))     # noqa: E731
+        modulus, exact = 0, become(output)
+    else:
+        become, modulus = np.trunc, element.max - element.min + 1
+        exact = np.trunc(output).astype(np.int64).astype(shape.y_dtype.value).astype(np.float64)
+    made = become(output)
+    reach = np.maximum(become(output + tolerance) - made, made - become(output - tolerance))
+    return Expected(exact, reach, ELEMENTS[shape.y_dtype], modulus=modulus)
 
 
 def _logical(array: np.ndarray | None, shape: ConvShape) -> np.ndarray | None:
@@ -100,7 +126,7 @@ def _finished(output: np.ndarray, tolerance: np.ndarray, steps: list[Epilogue],
     for step in steps:
         name, _, inside = step.value.partition("(")
         made = made + near.Near(operands[name]) if name in operands else near.after(name, inside[:-1], made)
-    return (np.broadcast_to(part, output.shape) for part in (made.value, made.radius))
+    return tuple(np.broadcast_to(part, output.shape) for part in (made.value, made.radius))
 
 
 def half_a_step(values: np.ndarray, dtype: DType) -> np.ndarray:
@@ -111,24 +137,41 @@ def half_a_step(values: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def operands(shape: ConvShape, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Random input, filter (with no symmetry, every tap of another size) and bias, of the shape's type and layout."""
-    element = ELEMENTS[shape.dtype]
+    """Random input, filter (with no symmetry, every tap of another size) and bias, of the shape's types and layout.
+
+    Integers have their whole range; their filters are such that few outputs leave the range of the elements.
+    """
     x = rng.standard_normal(shape.input_shape).astype(np.float32)
     w = rng.standard_normal(shape.weight_shape).astype(np.float32)
     w += np.sign(w) * np.linspace(0.1, 1.0, w.size, dtype=np.float32).reshape(w.shape)
     bias = rng.standard_normal(shape.k).astype(np.float32)
+    if shape.dtype.is_integer:
+        x = rng.integers(*shape.dtype.limits, shape.input_shape, endpoint=True)
+        w /= 2 * shape.reduction
+        bias *= 20
+    if shape.w_dtype.is_integer:
+        w = rng.integers(-2, 2, shape.weight_shape, endpoint=True)
     if shape.layout is Layout.NHWC:
         x = np.ascontiguousarray(np.moveaxis(x, 1, -1))
-    return x.astype(element), w.astype(element), bias.astype(element)
+    return (x.astype(ELEMENTS[shape.dtype]), w.astype(ELEMENTS[shape.w_dtype]), bias.astype(ELEMENTS[shape.bias_dtype]))
 
 
 def poisoned(shape: ConvShape) -> np.ndarray:
-    """Memory for an output, full of NaN."""
-    return np.full(shape.layout.stored(shape.output_shape), np.nan, ELEMENTS[shape.dtype])
+    """Memory for an output, full of NaN, or of integers that no smooth picture has."""
+    element, sizes = ELEMENTS[shape.y_dtype], shape.layout.stored(shape.output_shape)
+    if shape.y_dtype.is_integer:
+        return (np.arange(math.prod(sizes)) * 0x9E3779B1 >> 7).astype(element).reshape(sizes)
+    return np.full(sizes, np.nan, element)
+
+
+PAD_MODES = {Border.ZEROS: "constant", Border.CONSTANT: "constant", Border.REPLICATE: "edge", Border.REFLECT: "reflect",
+             Border.SYMMETRIC: "symmetric", Border.CIRCULAR: "wrap"}
 
 
 def _one_image(image: np.ndarray, w: np.ndarray, shape: ConvShape) -> np.ndarray:
-    padded = np.pad(image.astype(np.float64), ((0, 0), *shape.padding))
+    mode = PAD_MODES[shape.padding_mode]
+    value = {"constant_values": shape.padding_value} if mode == "constant" else {}
+    padded = np.pad(image.astype(np.float64), ((0, 0), *shape.padding), mode, **value)
     extent = tuple(d * (f - 1) + 1 for d, f in zip(shape.dilation, (shape.r, shape.s)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, extent, axis=(1, 2))
     windows = windows[:, ::shape.stride[0], ::shape.stride[1], ::shape.dilation[0], ::shape.dilation[1]]

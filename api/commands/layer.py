@@ -34,7 +34,10 @@ _SIZES = (
 )
 _GEOMETRY = (
     click.option("--stride", metavar="A|A,B", default="1", show_default=True, help="Vertical, horizontal."),
-    click.option("--padding", metavar="A|A,B|T,B,L,R|same|valid", default="0", show_default=True, help="Zeros around."),
+    click.option("--padding", metavar="A|A,B|T,B,L,R|same|valid", default="0", show_default=True, help="Pixels around."),
+    click.option("--padding-mode", metavar="MODE", default="zeros", show_default=True,
+                 help="What they are: zeros, constant, replicate, reflect, symmetric or circular."),
+    click.option("--padding-value", metavar="V", default="0", help="The value of --padding-mode constant."),
     click.option("--dilation", metavar="A|A,B", default="1", show_default=True, help="Vertical, horizontal."),
     click.option("--groups", metavar="G", default="1", show_default=True, help="Groups of channels."),
 )
@@ -50,9 +53,16 @@ _KERNEL = (
     click.option("--index-bits", metavar="32|64", help="Width of the index arithmetic (default: as needed)."),
 )
 _DTYPE = {True: click.option("--dtype", metavar="TYPE", default="float32", show_default=True,
-                             help="Element type: float32, float16 or bfloat16."),
+                             help="Element type: float32, float16, bfloat16, uint8, int8, uint16 or int16."),
           False: click.option("--dtype", metavar="TYPE", help="Element type (default: the arrays'); bfloat16 for its "
                                                               "16 bits.")}
+_TYPES = (
+    click.option("--out-dtype", metavar="TYPE", help="Element type of the output (default: the input's)."),
+    click.option("--cast", metavar="nearest|truncate", default="nearest", show_default=True,
+                 help="To integers: to nearest even, limited to the range; or as C casts."),
+)
+_WEIGHT_DTYPE = click.option("--weight-dtype", metavar="TYPE",
+                             help="Of an integer layer's filter: float32 (default), int8, int16 or int32.")
 _FORM = (
     click.option("--layout", metavar="NCHW|NHWC", default="NCHW", show_default=True,
                  help="Order of the axes of input and output, in memory too."),
@@ -65,7 +75,7 @@ _ARCH = click.option("--arch", metavar="sm_90", help=f"GPU architecture (default
 
 def layer_options(*, sizes: bool = True, arch: bool = True) -> Callable[[Callable], Callable]:
     """The layer's options for a command; without ``sizes`` they come from arrays."""
-    options = [*(_SIZES if sizes else ()), *_GEOMETRY, _DTYPE[sizes], *_FORM, *_KERNEL,
+    options = [*(_SIZES if sizes else ()), *_GEOMETRY, _DTYPE[sizes], *((_WEIGHT_DTYPE,) if sizes else ()), *_TYPES, *_FORM, *_KERNEL,
                *((_ARCH,) if arch else ()), *((_TUNING,) if arch and sizes else ())]
 
     def decorate(command: Callable) -> Callable:
@@ -123,7 +133,7 @@ class LayerRequest:
 
 
 def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
-               dtype: DType | None = None, bias: bool = False) -> LayerRequest:
+               dtype: DType | None = None, weight_dtype: DType | None = None, bias: bool = False) -> LayerRequest:
     """The options of layer_options as a request; ``shapes`` are those of arrays, in place of --input and --filter, and
     ``dtype`` their element type.
 
@@ -131,7 +141,10 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
     """
     geometry = {"stride": _pair(options["stride"], "--stride"), "padding": _padding(options["padding"]),
                 "dilation": _pair(options["dilation"], "--dilation"), "groups": _number(options["groups"], "--groups"),
-                "dtype": dtype or read_dtype(options["dtype"]), "layout": Layout.parse(options["layout"].upper())}
+                "dtype": dtype or read_dtype(options["dtype"]), "layout": Layout.parse(options["layout"].upper()),
+                "padding_mode": options["padding_mode"], "padding_value": _value(options["padding_value"]),
+                "weight_dtype": weight_dtype or _named(options.get("weight_dtype")),
+                "out_dtype": _named(options["out_dtype"]), "cast": options["cast"]}
     if shapes is not None:
         shape, assumed = ConvShape.of(*shapes, **geometry), ()
     else:
@@ -153,6 +166,17 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
 def read_dtype(text: str) -> DType:
     """An element type by its name. Raises ArgumentError for one that there is not."""
     return DType.parse(_SHORT.get(text, text))
+
+
+def _named(text: str | None) -> DType | None:
+    return None if text is None else read_dtype(text)
+
+
+def _value(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentError("this is no number", argument="--padding-value", value=text, hint="for instance 0.5") from None
 
 
 def read_arch(text: str, argument: str = "--arch") -> Arch:

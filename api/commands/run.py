@@ -10,6 +10,7 @@ import click
 
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
+from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS
 from warpconv.codegen.spec import Numerics
 
 from .device import choose_device, device_option, make_kernel, note_device
@@ -17,7 +18,7 @@ from .files import check_output, read_array, write_array
 from .layer import LayerRequest, layer_options, read_dtype, read_layer
 from .output import echo_record, json_option, seconds_text
 
-ELEMENTS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+ELEMENTS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, *PIXELS)
 OUTSIDE = 1     # exit code where --check finds an error beyond its bound
 
 
@@ -33,7 +34,8 @@ OUTSIDE = 1     # exit code where --check finds an error beyond its bound
 @click.pass_context
 def run(ctx: click.Context, x: str, w: str, bias: str | None, output: str, device: str, check: bool, as_json: bool,
         **options: Any) -> None:
-    """Convolve the arrays in X (N, C, H, W) and W (K, C/groups, R, S), and BIAS (K), .npy files of one element type.
+    """Convolve the arrays in X (N, C, H, W) and W (K, C/groups, R, S), and BIAS (K), .npy files of one element type
+    (integers in X: W of float32 or an integer type, BIAS of float32).
 
     With --layout NHWC the axes of X and of the output are N, H, W, C. bfloat16, which .npy files have no name for, is
     read as its 16 bits (uint16, or the '|V2' that ml_dtypes' arrays are saved as) with --dtype bfloat16, and written
@@ -43,8 +45,9 @@ def run(ctx: click.Context, x: str, w: str, bias: str | None, output: str, devic
     arrays = [read_array(path, name) if path is not None else None
               for path, name in ((x, "X"), (w, "W"), (bias, "BIAS"))]
     saved_as = arrays[0].dtype
-    arrays, dtype = _elements(arrays, options["dtype"])
-    request = read_layer(options, shapes=(arrays[0].shape, arrays[1].shape), dtype=dtype, bias=bias is not None)
+    arrays, dtype, weight_dtype = _elements(arrays, options["dtype"])
+    request = read_layer(options, shapes=(arrays[0].shape, arrays[1].shape), dtype=dtype, weight_dtype=weight_dtype,
+                         bias=bias is not None)
     place, reason = choose_device(device, request.shape)
     if not as_json:
         note_device(reason)
@@ -52,7 +55,7 @@ def run(ctx: click.Context, x: str, w: str, bias: str | None, output: str, devic
     start = time.perf_counter()
     result = kernel(*arrays)
     seconds = time.perf_counter() - start
-    write_array(output, result.view(saved_as), "--output")
+    write_array(output, result.view(saved_as) if request.shape.y_dtype is DType.BFLOAT16 else result, "--output")
     record = _record(request, kernel, seconds, output, _check(request, arrays, result) if check else None)
     _show(record, request, as_json)
     if record.check is not None and not record.check.within:
@@ -67,8 +70,9 @@ def _check_output(output: str, inputs: tuple[str | None, ...]) -> None:
     check_output(output, inputs, "--output")
 
 
-def _elements(arrays: list[Any], asked: str | None) -> tuple[list[Any], DType]:
-    """The arrays with the elements that they hold, all of one type. Raises ArgumentTypeError where they do not."""
+def _elements(arrays: list[Any], asked: str | None) -> tuple[list[Any], DType, DType]:
+    """The arrays with the elements that they hold, X's type and W's: all of one, but for images of integers. Raises
+    ArgumentTypeError where they are not."""
     from warpconv.runtime.elements import from_bits
     named = next((d for d in ELEMENTS if d.value == arrays[0].dtype.name), None)
     dtype = named if asked is None else read_dtype(asked)
@@ -77,12 +81,15 @@ def _elements(arrays: list[Any], asked: str | None) -> tuple[list[Any], DType]:
         raise ArgumentTypeError(f"the elements are {arrays[0].dtype}; {taken} are accepted", argument="X",
                                 hint="save array.astype(numpy.float32), or give --dtype bfloat16 for its bits")
     arrays = [array if array is None else from_bits(array, dtype) for array in arrays]
-    for name, array in zip(("X", "W", "BIAS"), arrays):
-        if array is not None and array.dtype.name != dtype.value:
-            raise ArgumentTypeError(f"the elements are {array.dtype}, {dtype.value} is accepted here", argument=name,
-                                    hint=f"save array.astype({dtype.value!r})" if dtype is not DType.BFLOAT16 else
+    filters = (DType.FLOAT32, *INTEGER_WEIGHTS) if dtype.is_integer else (dtype,)
+    allowed = {"X": (dtype,), "W": filters, "BIAS": filters[:1]}
+    for name, array in zip(allowed, arrays):
+        names = [d.value for d in allowed[name]]
+        if array is not None and array.dtype.name not in names:
+            raise ArgumentTypeError(f"the elements are {array.dtype}, {' or '.join(names)} is accepted here", argument=name,
+                                    hint=f"save array.astype({names[0]!r})" if dtype is not DType.BFLOAT16 else
                                          "save array.astype(ml_dtypes.bfloat16), or its bits as uint16")
-    return arrays, dtype
+    return arrays, dtype, next(d for d in filters if d.value == arrays[1].dtype.name)
 
 
 def _check(request: LayerRequest, arrays: list[Any], result: Any) -> Any:
@@ -93,7 +100,7 @@ def _check(request: LayerRequest, arrays: list[Any], result: Any) -> Any:
     layer = {"bias": bias, "epilogue": request.epilogue, "numerics": request.numerics}
     with np.errstate(invalid="ignore", over="ignore"):
         row = accuracy_row(compare(result, x, w, request.shape, **layer))
-        ours = ~np.isfinite(values(result, request.shape.dtype))
+        ours = ~np.isfinite(values(result, request.shape.y_dtype))
         if row.within and not ours.any():
             return row
         exact = reference(x, w, request.shape, **layer)
@@ -119,9 +126,10 @@ def _record(request: LayerRequest, kernel: Any, seconds: float, output: str, che
 
 def _bound(request: LayerRequest) -> str:
     """The bound of runtime.reference, in short."""
-    dtype = request.shape.dtype
-    eps = "eps" if request.numerics is Numerics.FLOAT32 else f"half of {dtype.value}'s eps"
-    stored = f" + half a step of {dtype.value}" if dtype.itemsize == 2 else ""
+    dtype = request.shape.y_dtype
+    eps = "eps" if request.numerics is not Numerics.FLOAT16 else f"half of {request.shape.dtype.value}'s eps"
+    stored = (f", as {dtype.value} has it" if dtype.is_integer else
+              f" + half a step of {dtype.value}" if dtype.itemsize == 2 else "")
     return f"(C/groups*R*S + 2) * {eps} * sum |a*b|{stored}"
 
 

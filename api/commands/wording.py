@@ -11,6 +11,8 @@ _OPTIONS = {
     **{name: f"--{name}" for name in ("stride", "padding", "dilation", "groups", "dtype", "layout", "epilogue",
                                       "activation", "algorithm", "arch", "device", "jobs", "output", "database", "strategy",
                                       "budget", "configurations", "set")},
+    **{name.replace("-", "_"): f"--{name}" for name in ("padding-mode", "padding-value", "weight-dtype", "out-dtype",
+                                                        "cast")},
     **dict.fromkeys(("numerics", "accum_dtype"), "--accumulate"), "archs": "--arch", "layer": "LAYERS",
     "layers": "LAYERS", "bias": "--epilogue", "settings": "--set",
     "cxx": "WARPCONV_CXX",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterable
 
 from ..arch import REGISTER_FILE, Arch
+from ..border import Border
 from ..dtypes import DType, Layout
 from ..plan import Argument, KernelPlan, Role
 from ..shape import ConvShape
@@ -55,16 +56,24 @@ def assumed_batch(shape: ConvShape) -> int:
 
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+ZEROS = (Border.ZEROS,)
+BORDERS = tuple(Border)
 
 
 def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT32,),
                    layouts: tuple[Layout, ...] = (Layout.NCHW,),
-                   numerics: tuple[Numerics, ...] = (Numerics.FLOAT32,), residual: bool = False) -> str | None:
-    """The reason why an algorithm that serves these types, layouts and arithmetic cannot serve the spec, or None."""
+                   numerics: tuple[Numerics, ...] = (Numerics.FLOAT32,), borders: tuple[Border, ...] = ZEROS,
+                   mixed: bool = False, residual: bool = False) -> str | None:
+    """The reason why an algorithm that serves these types, layouts, arithmetic and borders cannot serve the spec, or
+    None. ``mixed``: outputs of another type than the inputs are served; ``residual``: its stores read one."""
     for what, value, served in (("element type", spec.dtype, dtypes), ("layout", spec.layout, layouts),
-                                ("arithmetic", spec.numerics, numerics)):
+                                ("arithmetic", spec.numerics, numerics), ("border", spec.padding_mode, borders)):
         if value not in served:
             return f"{what} {value.value} is not served, only {', '.join(s.value for s in served)}"
+    if spec.numerics is Numerics.INT32 and spec.w_dtype.is_float:
+        return f"int32 arithmetic is for filters of integers, not of {spec.w_dtype.value}"
+    if not mixed and spec.out_dtype is not None:
+        return f"output of {spec.y_dtype.value} from {spec.dtype.value} is not served, only of the input's type"
     if spec.operation is not Operation.FORWARD:
         return f"{spec.operation.value} is not served, only forward"
     if Epilogue.RESIDUAL in spec.epilogue and not residual:
@@ -72,14 +81,20 @@ def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT
     return None
 
 
+def integer_border(spec: KernelSpec) -> str | None:
+    """The reason why integer arithmetic cannot have a border's value, or None."""
+    if spec.numerics is Numerics.INT32 and spec.padding_value != int(spec.padding_value):
+        return f"a border of {spec.padding_value:g} is no integer, as the arithmetic of {spec.w_dtype.value} filters is"
+    return None
+
+
 def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
     """x, w, the bias if the epilogue adds one, y, and the sizes that are not baked in."""
-    element = spec.dtype.c_name
-    arguments = [Argument(name="x", role=Role.INPUT, c_type=element),
-                 Argument(name="w", role=Role.WEIGHT, c_type=element)]
+    arguments = [Argument(name="x", role=Role.INPUT, c_type=spec.dtype.c_name),
+                 Argument(name="w", role=Role.WEIGHT, c_type=spec.w_dtype.c_name)]
     if Epilogue.BIAS in spec.epilogue:
-        arguments.append(Argument(name="bias", role=Role.BIAS, c_type=element))
-    arguments.append(Argument(name="y", role=Role.OUTPUT, c_type=element))
+        arguments.append(Argument(name="bias", role=Role.BIAS, c_type=spec.bias_dtype.c_name))
+    arguments.append(Argument(name="y", role=Role.OUTPUT, c_type=spec.y_dtype.c_name))
     sizes = tuple(Argument(name=name, role=Role.SIZE, c_type="int") for name in ("N", "H", "W", "P", "Q"))
     return tuple(arguments) + sizes
 

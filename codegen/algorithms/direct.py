@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Iterable
 
+from ..border import Border
 from ..dtypes import Layout
 from ..errors import UnsupportedSpec
 from ..plan import Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
-from ..shape import ConvShape
-from ..spec import KernelSpec
-from .base import DERIVED, FLOATS, Algorithm, common_refusal, largest_divisor, layer_arguments, resident_blocks
+from ..shape import PIXELS, ConvShape
+from ..spec import KernelSpec, Numerics
+from .base import (BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, integer_border, largest_divisor,
+                   layer_arguments, resident_blocks)
 
 # Taps are unrolled up to this many FMAs in all; beyond it the loop over filter rows stays a loop (31x31 has 961 taps).
 UNROLLED_TAPS = 256
@@ -46,8 +48,9 @@ class DirectNumbers:
     k_tiles: int
     unroll_rows: bool
     threads: int
-    guard_rows: bool
-    guard_columns: bool
+    guard_rows: bool        # rows in the padding are skipped
+    guard: str              # when a pixel lies in the image, empty if always
+    padding_phrase: str
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,14 @@ class DirectNhwcNumbers:
     unroll_rows: bool
     unroll_columns: bool
     threads: int
-    guard_rows: bool
-    guard_columns: bool
+    guard_rows: bool        # rows in the padding are skipped
+    guard: str              # when a pixel lies in the image, empty if always
+    padding_phrase: str
 
 
 def supports(spec: KernelSpec) -> str | None:
-    return common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NCHW, Layout.NHWC))
+    return common_refusal(spec, dtypes=FLOATS + PIXELS, layouts=(Layout.NCHW, Layout.NHWC), borders=BORDERS,
+                          numerics=(Numerics.FLOAT32, Numerics.INT32), mixed=True) or integer_border(spec)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> DirectOptions:
@@ -107,9 +112,8 @@ def _plan_nchw(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
     threads = options.block_size_x * options.block_size_y
     hoisted = taps * options.k_tile if spec.channels == 1 else 0     # one channel's weights do not change in the loop
     registers = 24 + 2 * options.k_tile + 2 * spec.s + hoisted
-    (top, bottom), (left, right) = spec.padding
     numbers = DirectNumbers(k_tiles=k_tiles, unroll_rows=taps * options.k_tile <= UNROLLED_TAPS, threads=threads,
-                            guard_rows=top + bottom > 0, guard_columns=left + right > 0)
+                            **_padding(spec))
     grid = (Blocks(of=Dimension.Q, add=options.block_size_x - 1, per=options.block_size_x, limit=GRID_LIMIT[0]),
             Blocks(of=Dimension.P, add=options.block_size_y - 1, per=options.block_size_y, limit=GRID_LIMIT[1]),
             Blocks(of=Dimension.N, times=spec.groups * k_tiles, limit=GRID_LIMIT[2]))
@@ -124,12 +128,10 @@ def _plan_nhwc(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
     taps, columns = spec.r * spec.s, _columns(options.k_tile)
     outputs = columns * options.k_tile
     k_blocks = -(-spec.k // (options.k_tile * options.block_size_x))
-    (top, bottom), (left, right) = spec.padding
     unroll_rows = taps * outputs <= UNROLLED_TAPS
     numbers = DirectNhwcNumbers(k_blocks=k_blocks, columns=columns, unroll_rows=unroll_rows,
                                 unroll_columns=spec.s * outputs <= UNROLLED_TAPS,
-                                threads=options.block_size_x * options.block_size_y,
-                                guard_rows=top + bottom > 0, guard_columns=left + right > 0)
+                                threads=options.block_size_x * options.block_size_y, **_padding(spec))
     across = columns * options.block_size_y
     grid = (Blocks(of=Dimension.Q, add=across - 1, per=across, limit=GRID_LIMIT[0]),
             Blocks(of=Dimension.P, limit=GRID_LIMIT[1]), Blocks(of=Dimension.N, times=k_blocks, limit=GRID_LIMIT[2]))
@@ -141,6 +143,20 @@ def _plan_nhwc(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
                      fma=taps * spec.channels * outputs,
                      phrase=f"one thread for {columns} output column{'s' if columns > 1 else ''} of {filters}, "
                             f"{options.block_size_x} (filters) x {options.block_size_y} (columns) threads a block")
+
+
+def _padding(spec: KernelSpec) -> dict:
+    """How the texts treat taps in the padding: rows of zeros are skipped, zeros and the border's value are selected,
+    pixels of the image come from another place."""
+    rows, columns = (sum(sides) > 0 for sides in spec.padding)
+    if spec.padding_mode.reads_image:
+        return {"guard_rows": False, "guard": "", "padding_phrase": "read where the border has them from"}
+    zeros = spec.padding_mode is Border.ZEROS
+    guards = ["(unsigned)h < (unsigned)H"] if rows and not zeros else []
+    guards += ["(unsigned)column < (unsigned)W"] if columns else []
+    phrase = "skipped or taken as zero" if zeros else "taken as the border's value"
+    return {"guard_rows": rows and zeros, "guard": " && ".join(guards),
+            "padding_phrase": phrase if rows or columns else ""}
 
 
 def _finished(spec: KernelSpec, options: DirectOptions, numbers: DirectNumbers | DirectNhwcNumbers,
@@ -189,7 +205,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per tap and thread: a load with its guard for each column, a weight load and, for each column, an FMA for each
     filter of the tile; one more instruction a load to make a float of 16 bits."""
     spec, options = plan.spec, plan.options
-    widen = 1 if spec.dtype.itemsize == 2 else 0
+    widen = 1 if spec.dtype.itemsize < 4 else 0
     if spec.layout is Layout.NHWC:
         numbers = plan.numbers
         across = numbers.columns * options.block_size_y
