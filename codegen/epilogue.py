@@ -133,6 +133,11 @@ class Epilogue:
         return c_text(self.tree)
 
     @property
+    def calls_functions(self) -> bool:
+        """Whether the step is more than a few comparisons, sums and products."""
+        return self.name in ("gelu", "gelu_tanh", "expr")
+
+    @property
     def helpers(self) -> tuple[str, ...]:
         """The functions that the expression's C text calls and that the emitted text has to define."""
         return () if self.tree is None else expression.helpers(self.tree)
