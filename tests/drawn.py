@@ -18,12 +18,12 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
 
 from .axes import ROWS
-from .axes.common import BIAS, RELU, Choose
+from .axes.common import BIAS, CLAMP, EXPRESSION, RELU, RESIDUAL, Choose
 from .cases import Case, Numerics
 
 LARGEST_SIDE = 130
 SQUARES = (7, 14, 28, 56)           # planes of networks, smaller than what a warp spans
-EPILOGUES = ((), (), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS))
+EPILOGUES = ((), (), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS), (BIAS, CLAMP), (EXPRESSION,), (BIAS, RESIDUAL, RELU))
 # about half of what is drawn is float32 in NCHW
 KINDS = (("float32", "NCHW"),) * 5 + tuple((dtype, layout) for dtype in ("float32", "float16", "bfloat16")
                                            for layout in ("NCHW", "NHWC") if (dtype, layout) != ("float32", "NCHW"))
