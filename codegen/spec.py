@@ -16,7 +16,7 @@ from .arch import Arch
 from .border import Border
 from .dtypes import Cast, DType, Layout
 from .errors import ArgumentError, ArgumentTypeError
-from .shape import ConvShape, LARGEST_SIZE, Pair, describe_geometry, describe_types, usual_weight
+from .shape import ConvShape, LARGEST_SIZE, Pair, describe_geometry, describe_types, later, usual_weight
 
 
 class Operation(enum.Enum):
@@ -81,11 +81,11 @@ class KernelSpec:
     epilogue: tuple[Epilogue, ...] = ()
     arch: Arch
     index_bits: int = 32
-    padding_mode: Border = Border.ZEROS
-    padding_value: float = 0.0
-    weight_dtype: DType | None = None
-    out_dtype: DType | None = None
-    cast: Cast = Cast.NEAREST
+    padding_mode: Border = later(Border.ZEROS)
+    padding_value: float = later(0.0)
+    weight_dtype: DType | None = later(None)
+    out_dtype: DType | None = later(None)
+    cast: Cast = later(Cast.NEAREST)
 
     @classmethod
     def of(cls, shape: ConvShape, *, algorithm: str, arch: Arch, epilogue: Iterable[Epilogue] = (),

@@ -141,8 +141,8 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
                 "dilation": _pair(options["dilation"], "--dilation"), "groups": _number(options["groups"], "--groups"),
                 "dtype": dtype or read_dtype(options["dtype"]), "layout": Layout.parse(options["layout"].upper()),
                 "padding_mode": options["padding_mode"], "padding_value": _value(options["padding_value"]),
-                "weight_dtype": weight_dtype or _named(options.get("weight_dtype")),
-                "out_dtype": _named(options["out_dtype"]), "cast": options["cast"]}
+                "weight_dtype": weight_dtype or _named(options, "weight_dtype"),
+                "out_dtype": _named(options, "out_dtype"), "cast": options["cast"]}
     if shapes is not None:
         shape, assumed = ConvShape.of(*shapes, **geometry), ()
     else:
@@ -160,13 +160,13 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
                         arch=read_arch(arch) if (arch := options.get("arch")) is not None else None)
 
 
-def read_dtype(text: str) -> DType:
+def read_dtype(text: str, argument: str = "dtype") -> DType:
     """An element type by its name. Raises ArgumentError for one that there is not."""
-    return DType.parse(_SHORT.get(text, text))
+    return DType.parse(_SHORT.get(text, text), argument)
 
 
-def _named(text: str | None) -> DType | None:
-    return None if text is None else read_dtype(text)
+def _named(options: dict[str, Any], name: str) -> DType | None:
+    return None if options.get(name) is None else read_dtype(options[name], name)
 
 
 def _value(text: str) -> float:
