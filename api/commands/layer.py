@@ -15,7 +15,8 @@ from warpconv.codegen.errors import ArgumentError, FileError
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import Tuning, plan, plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, Numerics, parse_epilogue
+from warpconv.codegen.epilogue import Epilogue, parse_epilogue, split_steps
+from warpconv.codegen.spec import Numerics
 
 from .files import InputFileError
 
@@ -41,7 +42,8 @@ _GEOMETRY = (
     click.option("--groups", metavar="G", default="1", show_default=True, help="Groups of channels."),
 )
 _KERNEL = (
-    click.option("--epilogue", metavar="bias,relu", default="", help="Steps applied to each output, in order."),
+    click.option("--epilogue", metavar="bias,relu", default="",
+                 help="Steps applied to each output, in order, e.g. 'bias,clamp(0,6)' (docs/epilogues.md)."),
     click.option("--activation", metavar="relu", help="A last step of the epilogue."),
     click.option("--algorithm", metavar="A", default="auto", show_default=True,
                  help="Name of an algorithm; explain lists them."),
@@ -147,11 +149,12 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
         shape, assumed = ConvShape.of(*shapes, **geometry), ()
     else:
         shape, assumed = _shape(options, geometry)
-    names = [name.strip() for name in options["epilogue"].split(",") if name.strip()]
-    if options["activation"] is not None and options["activation"] in names:
+    steps = [Epilogue.parse(text, "--epilogue") for text in split_steps(options["epilogue"])]
+    activation = options["activation"]
+    if activation is not None and Epilogue.parse(activation, "activation") in steps:
         raise ArgumentError("--epilogue and --activation name the same step", argument="--activation",
-                            value=options["activation"], hint="leave one of them out")
-    steps = parse_epilogue(names, bias=bias or (shapes is None and "bias" in names), activation=options["activation"])
+                            value=activation, hint="leave one of them out")
+    steps = parse_epilogue(steps, bias=bias, activation=activation, takes_bias=shapes is None)
     return LayerRequest(shape=shape, assumed=assumed, epilogue=steps, algorithm=options["algorithm"],
                         settings=_settings(options["sets"]), workspace_limit=_limit(options["workspace_limit"]),
                         index_bits=_index_bits(options["index_bits"]),

@@ -156,7 +156,7 @@ LAYER = "[layer.conv1]\ninput = [1, 3, 9, 9]\nfilter = [4, 3, 3]\n"
     (LAYER + "groups = 2", ShapeError, "layer.conv1.groups", "divide"),
     (LAYER + 'padding = "half"', ShapeError, "layer.conv1.padding", "'same' or 'valid'"),
     (LAYER + 'dtype = "int7"', ArgumentError, "layer.conv1.dtype", "int7"),
-    (LAYER + 'epilogue = ["gelu"]', ArgumentError, "layer.conv1.epilogue", "gelu"),
+    (LAYER + 'epilogue = ["softplus"]', ArgumentError, "layer.conv1.epilogue", "softplus"),
     (LAYER + "epilogue = 3", ArgumentError, "layer.conv1.epilogue", "list"),
     (LAYER + 'algorithm = "winograd"', ArgumentError, "layer.conv1.algorithm", "one of auto"),
     (LAYER + "algorithm = 3", ArgumentError, "layer.conv1.algorithm", "text"),
