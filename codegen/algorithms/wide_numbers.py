@@ -161,7 +161,7 @@ class WideNumbers:
     stores: tuple[StorePart, ...]
     interior: bool
     beside_vectors: bool     # lanes copy vectors beside a strip
-    rows_above: bool         # that are no rows of the image
+    limited_rows: bool       # a sub-block loads none beyond its last one; others are in its text with a border's pixels
     together: int            # steps that come into use together; a sub-block has whole turns of them
     paired: bool
     skip_rows: bool
@@ -245,7 +245,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         stores=tuple(StorePart(at, tuple(range(at, at + options.store_vector)))
                      for at in range(0, options.columns, options.store_vector)),
         interior=interior, beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels),
-        rows_above=spec.padding[0][0] > 0 and not pixels,
+        limited_rows=spec.channels == 1 and zeros,
         together=together,
         paired=options.pipeline is Pipeline.PAIRED, skip_rows=options.tap_rows is TapRows.NEEDED,
         weights_ahead=(accumulators(spec, options.columns) + row_registers(spec, options) + 2 * spec.s
