@@ -23,6 +23,7 @@ class WideBorder:
     element: str         # the value, as shared memory has it, 0 where pixels stand
     quad: str            # 16 bytes of it
     quad_type: str
+    quad_elements: int
 
 
 def make_border(spec: KernelSpec, left: int, right: int, across: int) -> WideBorder | None:
@@ -37,7 +38,8 @@ def make_border(spec: KernelSpec, left: int, right: int, across: int) -> WideBor
                       right=spec.padding[1][1],
                       constant=spec.border_literal if single else _pair(spec.dtype, spec.padding_value),
                       element=value if single else f"(unsigned short){value}",
-                      quad=f"make_{quad}({', '.join([value] * 4)})", quad_type=quad)
+                      quad=f"make_{quad}({', '.join([value] * 4)})", quad_type=quad,
+                      quad_elements=16 // spec.dtype.itemsize)
 
 
 def border_refusal(spec: KernelSpec) -> str | None:
