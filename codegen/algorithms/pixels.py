@@ -15,7 +15,8 @@ from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Program
 from ..shape import PIXELS, ConvShape
 from ..spec import KernelSpec, Numerics
-from .base import (BORDERS, DERIVED, Algorithm, common_refusal, integer_border, layer_arguments, resident_blocks)
+from .base import (BORDERS, DERIVED, Algorithm, common_refusal, integer_border, layer_arguments, resident_blocks,
+                   step_registers)
 from .pixels_numbers import (LANES, WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, Weights, make_numbers, row_words,
                              vertical, weight_registers, window_registers)
 
@@ -189,7 +190,7 @@ def _registers(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers)
     rows = options.rows_ahead * numbers.step_rows * (row_words(spec, options.columns) + 2 * numbers.shifted)
     weights = numbers.weight_count if options.weights is Weights.REGISTERS else 2 * len(numbers.weight_names[0]) + 8
     window = numbers.step_rows * window_registers(spec, options.columns, options.sums)
-    return numbers.slots * options.columns + rows + window + weights + 20
+    return numbers.slots * options.columns + rows + window + weights + 20 + step_registers(spec, options.columns)
 
 
 def _products(spec: KernelSpec, options: PixelsOptions) -> int:
