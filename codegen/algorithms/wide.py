@@ -21,6 +21,7 @@ from ..spec import KernelSpec
 from .base import BANK_COPY, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks
 from .wide_numbers import REGISTER_LIMIT, WideNumbers, accumulators, filter_registers, make_numbers, row_registers
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
+from .wide_taps import taps_of
 
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
@@ -47,13 +48,13 @@ ROWS_HELD = 64                # registers of the rows ahead, from which a lane h
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=FLOATS)
+    refusal = common_refusal(spec, dtypes=FLOATS, separable=True)
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
     if refusal is None and spec.r > TALLEST_FILTER:
         refusal = f"a filter {spec.r} rows tall (at most {TALLEST_FILTER}: the accumulators have a register per row)"
-    if refusal is None and spec.r * spec.s > LARGEST_TEXT:
-        refusal = f"a filter of {spec.r * spec.s} taps (at most {LARGEST_TEXT} in the text)"
+    if refusal is None and taps_of(spec) > LARGEST_TEXT:
+        refusal = f"a filter of {taps_of(spec)} taps (at most {LARGEST_TEXT} in the text)"
     return refusal
 
 
@@ -70,7 +71,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
         waste = _waste(spec, shape, tried)
         if waste < best_waste:
             best, best_waste = tried, waste
-    if spec.r * spec.s >= MOST_TAPS and spec.channels == 1 and _steps_of_one_row(spec):
+    if taps_of(spec) >= MOST_TAPS and spec.channels == 1 and _steps_of_one_row(spec):
         best = replace(best, tap_rows=TapRows.NEEDED)
     best = replace(best, weights=_weights(spec, best), sub_block_rows=_tallest_sub_block(spec), **_loads(spec, best))
     return _fitted(spec, replace(best, **_warp_arrangement(spec, shape, best)))
@@ -133,7 +134,7 @@ def _waste(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> f
     else:
         strips = -(-shape.q // (LANES * options.columns))
         busy = shape.q / (strips * LANES * options.columns)
-    taps = spec.r * spec.s
+    taps = taps_of(spec)
     halo = max(0, (spec.s - 1) * spec.dilation[1] + 1 - spec.stride[1])
     loads = options.columns * spec.stride[1] / options.vector
     row = taps / spec.stride[0] * options.columns + 2.5 * halo + 4 * loads + 8
@@ -141,10 +142,10 @@ def _waste(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> f
 
 
 def _weights(spec: KernelSpec, options: WideOptions) -> Weights:
-    taps = spec.r * spec.s
+    taps = taps_of(spec)
     if spec.channels > 1:
         return Weights.SHARED
-    if spec.k == 1 and spec.dtype is DType.FLOAT32 and taps > 50:
+    if spec.k == 1 and spec.w_dtype is DType.FLOAT32 and (taps > 50 or spec.separable):
         return Weights.CONSTANT      # 9x9 and 11x11: 90 and 92 % of the floor, 61 and 65 with a register each
     room = REGISTER_LIMIT - accumulators(spec, options.columns) - row_registers(spec, options)
     return Weights.REGISTERS if taps <= min(WEIGHTS_HELD, room) else Weights.SHARED
@@ -154,7 +155,7 @@ def _most_columns(spec: KernelSpec) -> int:
     """Columns of a lane: a widest load; more for many taps, whose weights each lane reads again for every row; few
     where the text of a step would pass the instruction cache (56^2, H200: 21x21 takes 320 us with two, 359 with
     four)."""
-    taps = spec.r * spec.s
+    taps = taps_of(spec)
     return 2 if taps >= MOST_TAPS else 8 if taps >= MANY_TAPS else VECTOR_BYTES // spec.dtype.itemsize
 
 
@@ -162,7 +163,7 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
     """How rows come in: asynchronously through the first-level cache, several in flight; text of a turn that fits the
     instruction cache. Measured on an H200 (2026-11-21, 8192^2 planes and 112^2, 56^2 depthwise; docs/wide.md):
     registers reach the same at 3x3, and 65 instead of 84 % of the floor at 7x7."""
-    fma = spec.r * spec.s * options.columns
+    fma = taps_of(spec) * options.columns
     packed_plainly = options.span is Span.PACKED and fma <= 9 * 4      # 98 instead of 93 % of copy speed
     if packed_plainly or spec.arch.major < 8 or spec.channels > 1 or options.vector * spec.dtype.itemsize < 4:
         ahead = 1 if fma > 300 or spec.channels > 1 else max(1, min(4, 16 // spec.r, _rows_held(spec, options)))
@@ -172,7 +173,7 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
                        if fma <= most)
     if fma <= 9 * 8 and spec.dtype.itemsize == 2:      # few rows in flight are enough, and more warps stay
         ahead, turn = 4, 1
-    many = spec.r * spec.s >= MANY_TAPS      # then the cache is better left to others
+    many = taps_of(spec) >= MANY_TAPS      # then the cache is better left to others
     return {"loads": Loads.ASYNC if many else Loads.CACHED, "rows_ahead": ahead, "turn_steps": turn}
 
 
@@ -251,15 +252,15 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
     if options.rows_ahead % options.turn_steps or (options.turn_steps > 1 and options.loads is Loads.REGISTERS):
         return (f"turn_steps = {options.turn_steps} is for asynchronous loads, and divides rows_ahead = "
                 f"{options.rows_ahead}")
-    if options.weights is Weights.CONSTANT and (spec.k > 1 or spec.dtype.itemsize != 4):
+    if options.weights is Weights.CONSTANT and (spec.k > 1 or spec.w_dtype is not DType.FLOAT32):
         return "weights = constant takes a single float32 filter"
     if options.tap_rows is TapRows.NEEDED and not (spec.channels == 1 and _steps_of_one_row(spec)):
         return "tap_rows = needed takes one channel and steps of one input row"
     if accumulators(spec, options.columns) > REGISTER_LIMIT:
         return (f"{accumulators(spec, options.columns)} accumulators would not stay in registers (at most "
                 f"{REGISTER_LIMIT})")
-    if spec.r * spec.s * options.columns > LARGEST_TEXT:
-        return f"{spec.r * spec.s * options.columns} FMAs a row in the text (at most {LARGEST_TEXT})"
+    if taps_of(spec) * options.columns > LARGEST_TEXT:
+        return f"{taps_of(spec) * options.columns} FMAs a row in the text (at most {LARGEST_TEXT})"
     return None
 
 
@@ -360,7 +361,7 @@ def space(spec: KernelSpec) -> Iterable[WideOptions]:
     base = defaults(spec)
     weights = (base.weights,)
     if spec.k == 1 and spec.channels == 1 and spec.dtype is DType.FLOAT32:
-        weights = (Weights.REGISTERS, Weights.CONSTANT) if spec.r * spec.s <= WEIGHTS_HELD else (Weights.CONSTANT,)
+        weights = (Weights.REGISTERS, Weights.CONSTANT) if taps_of(spec) <= WEIGHTS_HELD else (Weights.CONSTANT,)
     loads = [(Loads.REGISTERS, ahead, 1) for ahead in (1, 2, 4)]
     if spec.arch.major >= 8 and spec.channels == 1:
         loads += [(way, ahead, turn) for way in (Loads.CACHED, Loads.ASYNC)
