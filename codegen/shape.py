@@ -173,7 +173,7 @@ class ConvShape:
         return replace(self, n=n)
 
     def __str__(self) -> str:
-        text = (f"x[{self.n}, {self.c}, {self.h}, {self.w}] * w[{', '.join(map(str, self.weight_shape))}] -> "
+        text = (f"x[{self.n}, {self.c}, {self.h}, {self.w}] * w[{self.k}, {self.c // self.groups}, {self.r}, {self.s}] -> "
                 f"y[{', '.join(map(str, self.output_shape))}]")
         usual = (self.dtype, self.layout, self.out_dtype) == (DType.FLOAT32, Layout.NCHW, None)
         return f"{text}, {describe_geometry(self)}{'' if usual else f', {describe_types(self)} {self.layout.value}'}"
