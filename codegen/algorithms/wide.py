@@ -18,7 +18,10 @@ from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import BANK_COPY, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks, step_registers
+from .base import (BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks,
+                   step_registers)
+from .wide_borders import border_refusal
+from .wide_estimate import estimate
 from .wide_numbers import REGISTER_LIMIT, WideNumbers, accumulators, filter_registers, make_numbers, row_registers
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 from .wide_taps import taps_of
@@ -32,14 +35,6 @@ MOST_CHANNELS = 16            # of a group: more is a matrix product, not this a
 MOST_TAPS = 300               # from which a step of four columns is more text than the instruction cache holds
 MANY_TAPS = 150               # from which wider lanes pay, since each reads the weights again for every row
 WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
-CACHED_CONSTANTS = 400        # weights that the constant cache keeps: 31x31 on 2048^2 takes 470 us, three times its
-                              # products
-FETCH_SLOTS = 1050            # issue slots of a GPU for an instruction of cold text: planes of 256^2 to 1024^2, H200
-CACHED_TEXT = 8000            # instructions that an instruction cache holds, about: 128 KB
-LATER_TEXT = 0.2              # of FETCH_SLOTS for what it does not hold: other warps work meanwhile (13x13, 31x31,
-                              # H200)
-SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several channels follow each other, H200
-PASS_SLOTS = 4                # issue slots of a multiprocessor while its shared memory moves a word for each lane
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight
 SCALAR_LOAD = 3               # registers of a load without a vector: its address and its guard (nvcc 13.0, odd widths)
@@ -48,7 +43,8 @@ ROWS_HELD = 64                # registers of the rows ahead, from which a lane h
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=FLOATS, residual=True, separable=True)
+    refusal = (common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=True, separable=True)
+               or border_refusal(spec))
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
     if refusal is None and spec.r > TALLEST_FILTER:
@@ -111,6 +107,10 @@ def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> W
     lanes = max(-(-shape.q // options.columns), -(-shape.w // chunk))
     if lanes > LANES:
         return replace(options, span=Span.STRIPS)
+    if spec.padding_mode.reads_image:       # the outermost lanes of a row load what lies beside it
+        numbers = make_numbers(spec, options)
+        lanes = min(LANES, max(lanes, numbers.left_lanes + numbers.right_lanes))
+        return replace(options, span=Span.PACKED, row_lanes=lanes, gaps=Gaps.SELECT, edges=Edges.GUARDED)
     reach_left, reach_right = spec.padding[1][0], _reach(spec, shape.q)
     with_gap = max(-(-(shape.w + reach_left) // chunk), -(-(reach_right + 1) // chunk), lanes)
     if with_gap <= LANES and LANES // with_gap == LANES // lanes:
@@ -271,9 +271,10 @@ def _steps_of_one_row(spec: KernelSpec) -> bool:
 def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None:
     refusal = None
     line = numbers.line
-    if not numbers.packed and options.loads is Loads.REGISTERS and numbers.left_lanes + numbers.right_lanes > LANES:
+    beside = not numbers.packed or spec.padding_mode.reads_image
+    if beside and options.loads is Loads.REGISTERS and numbers.left_lanes + numbers.right_lanes > numbers.across:
         refusal = (f"a window reaches {numbers.left_lanes} lanes to the left and {numbers.right_lanes} to the right of "
-                   f"{LANES}")
+                   f"{numbers.across}")
     if options.loads is not Loads.REGISTERS and line.left_copies + line.right_copies > LANES:
         refusal = f"{line.left_copies + line.right_copies} vectors lie beside a strip (at most {LANES}, one a lane)"
     if refusal is None and numbers.threads > 1024:
@@ -343,7 +344,7 @@ def _cost(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, register
                 warp_loads=rows * loads * spec.channels, shuffles=rows * len(numbers.takes) * spec.channels,
                 fma=(options.sub_block_rows + numbers.slots - 1) * numbers.taps * options.columns * spec.channels,
                 registers=registers,
-                direct_loads=options.sub_block_rows * options.columns * numbers.taps * spec.channels,
+                direct_loads=options.sub_block_rows * options.columns * spec.r * spec.s * spec.channels,
                 no_spills=registers <= REGISTER_LIMIT)
 
 
@@ -371,31 +372,6 @@ def space(spec: KernelSpec) -> Iterable[WideOptions]:
                     warp_columns=columns, warp_rows=4 // columns, warp_planes=1)
             for way, ahead, turn in loads for rows in (8, 14, 28, 114)
             for where in weights for columns in (1, 4)]
-
-
-def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """Warp instructions of the layer: products, exchanges, loads, stores and the loop's own. Several channels wait for
-    shared memory between them, and the text of an unrolled turn has to come to every multiprocessor first."""
-    options, numbers, spec = plan.options, plan.numbers, plan.spec
-    bands = -(-shape.p // (options.sub_block_rows * numbers.classes)) * numbers.classes
-    steps = shape.p + bands * (numbers.slots - 1)
-    needed = shape.p / steps if options.tap_rows is TapRows.NEEDED else 1      # of the products, about
-    fma = numbers.taps * options.columns
-    # a weight from shared memory takes a pass of it, for every lane, which is PASS_SLOTS issue slots
-    shared = max(fma / 16, PASS_SLOTS * numbers.taps - fma) if options.weights is Weights.SHARED else 0
-    if options.weights is Weights.CONSTANT and numbers.taps > CACHED_CONSTANTS:
-        shared = 2 * fma
-    row = (numbers.own_loads + 2 * numbers.edge_loads + 2 * len(numbers.takes) + numbers.row_cells) * numbers.step_rows
-    loads = 4 * (options.columns * spec.stride[1] // options.vector - 1)
-    across = 1 if numbers.packed else -(-shape.q // numbers.strip)
-    planes = shape.n * spec.k / (numbers.planes if numbers.packed else 1)
-    setup = 60 + numbers.taps * (1 if options.weights is Weights.REGISTERS else 0.2)
-    waits = SEVERAL_CHANNELS if spec.channels > 1 else 1.0
-    text = fma * numbers.slots
-    fetched = min(text, CACHED_TEXT) + LATER_TEXT * max(0, text - CACHED_TEXT)
-    start = FETCH_SLOTS * fetched + (BANK_COPY if options.weights is Weights.CONSTANT else 0)
-    return start + planes * across * (steps * (waits * spec.channels * (needed * (fma + shared) + row + loads) + 12)
-                                     + bands * setup)
 
 
 ALGORITHM = Algorithm(name="wide", summary="several columns a lane, halo columns by shuffles, rows in registers; NCHW",

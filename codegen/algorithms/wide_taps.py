@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..spec import KernelSpec
-from .wide_options import WideOptions
+from .wide_options import TapRows, WideOptions
 
 READ_TOGETHER = 8       # weights of the column that are read at once, where shared memory holds them
 
@@ -20,6 +20,19 @@ class Tap:
     r: int
     s: int
     columns: tuple[str, ...]     # the input column, or the row's sum, of each output column
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One output row in work: its products of a step begin with the registers ``start`` and end in ``to``."""
+
+    number: int
+    age: int             # steps since its first
+    start: str
+    to: str
+    rows: tuple[int, ...]
+    reads: tuple[int, ...]       # filter rows whose weights are read before its products, where they are read again
+    taps: tuple[Tap, ...]
 
 
 def taps_of(spec: KernelSpec) -> int:
@@ -49,6 +62,22 @@ def rows_read(spec: KernelSpec, slots: int, step_rows: int, number: int) -> tupl
         return ()
     first = max(0, slots - number - READ_TOGETHER) * step_rows
     return tuple(range(first, min(spec.r, (slots - number) * step_rows)))
+
+
+def chain(spec: KernelSpec, options: WideOptions, slots: int, step_rows: int, number: int,
+          names: tuple[str, ...]) -> Chain:
+    """The products of a step for output row ``number`` in work; ``names`` tell the rows of a step apart."""
+    age = slots - 1 - number
+    rows = [step_rows * age + u for u in range(step_rows) if step_rows * age + u < spec.r]
+    reads = tuple(rows)
+    if spec.separable:
+        taps = tuple(sum_tap(options, r, names[r - step_rows * age]) for r in rows)
+        if options.tap_rows is TapRows.ALL:     # else a branch may leave out what reads for the next
+            reads = rows_read(spec, slots, step_rows, number)
+    else:
+        taps = tuple(tap_of(spec, options, r, s, names[r - step_rows * age]) for r in rows for s in range(spec.s))
+    return Chain(number, age, f"acc_p{number}" if number < slots - 1 else "",
+                 f"acc_p{number - 1}" if number else "out", tuple(rows), reads, taps)
 
 
 def signed(position: int) -> str:
