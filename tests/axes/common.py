@@ -64,7 +64,8 @@ class Rows:
     variants: Callable[[], Iterable[Row]] = lambda: ()
 
 
-OTHER_FIELDS = ("stride", "dilation", "dtype", "layout", "padding_mode", "weight_dtype", "out_dtype", "cast")
+OTHER_FIELDS = ("stride", "dilation", "dtype", "layout", "padding_mode", "weight_dtype", "out_dtype", "cast",
+                "separable")
 
 
 def layer_of(row: Row) -> dict[str, Any]:
