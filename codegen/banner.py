@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterator
 
@@ -77,7 +78,7 @@ def layer_flags(plan: KernelPlan) -> str:
     if spec.numerics is Numerics.FLOAT16:
         flags.append(f"--accumulate {spec.numerics.value}")
     if spec.epilogue:
-        flags.append(f"--epilogue {','.join(step.value for step in spec.epilogue)}")
+        flags.append(f"--epilogue {shlex.quote(','.join(step.value for step in spec.epilogue))}")
     if spec.index_bits != 32:
         flags.append(f"--index-bits {spec.index_bits}")
     return " ".join(flags)

@@ -18,7 +18,7 @@ from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import BANK_COPY, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks
+from .base import BANK_COPY, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks, step_registers
 from .wide_numbers import REGISTER_LIMIT, WideNumbers, accumulators, filter_registers, make_numbers, row_registers
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 
@@ -47,7 +47,7 @@ ROWS_HELD = 64                # registers of the rows ahead, from which a lane h
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=FLOATS)
+    refusal = common_refusal(spec, dtypes=FLOATS, residual=True)
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
     if refusal is None and spec.r > TALLEST_FILTER:
@@ -299,7 +299,7 @@ def _arguments(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> 
     demands = {"W": {"multiple_of": options.vector, "at_most": numbers.most_columns if packed else None},
                "Q": {"multiple_of": options.store_vector, "at_most": numbers.most_outputs if packed else None},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize},
-               "y": {"multiple_of": options.store_vector * spec.dtype.itemsize}}
+               **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.dtype.itemsize})}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
 
@@ -318,7 +318,8 @@ def _registers(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> 
     carried = (numbers.carried + 1) * options.columns
     rows = 2 * options.rows_ahead * numbers.step_rows * numbers.row_cells if spec.channels == 1 else numbers.row_cells
     words = len(numbers.window) // 2 if numbers.own.per_cell == 2 else 0      # before they are floats
-    return carried + rows + numbers.step_rows * len(numbers.window) + words + filter_registers(spec, options) + 24
+    window = numbers.step_rows * len(numbers.window) + words
+    return carried + rows + window + filter_registers(spec, options) + 24 + step_registers(spec, options.columns)
 
 
 def _margin(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> int:
