@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -179,8 +178,7 @@ def _check_between(dtype: DType) -> None:
 
 def _apply(image: Image, each: Pass, dtype: DType, out: Any, extras: Extras) -> Any:
     """One pass; the result is ``out``, or a new array of the input's shape."""
-    if each.divisor != 1:
-        return _divided(image, each, dtype, out, extras)
+    each, epilogue = _divided(each, image.view.dtype, dtype)
     order = image.layout
     if each.axis is not None:
         order, shape, channels = Layout.NCHW, image.lines_of(each.axis), 1
@@ -192,42 +190,31 @@ def _apply(image: Image, each: Pass, dtype: DType, out: Any, extras: Extras) -> 
     y = None if out is None else planes.reshaped(out, arrays.view(out, "output"), shape, "output")
     made = conv2d(x, _weight(each, image.view, channels), groups=channels, padding=each.padding,
                   padding_mode=each.border.value, padding_value=each.cval, layout=order.value, out=y,
-                  out_dtype=dtype.value, cast="truncate", **extras._asdict())
+                  epilogue=epilogue, out_dtype=dtype.value, cast="truncate", **extras._asdict())
     return made.reshape(image.shape) if out is None else out
+
+
+def _divided(each: Pass, dtype: DType, stored: DType) -> tuple[Pass, tuple[str, ...]]:
+    """The pass with its divisor in the weights or, where whole numbers become whole numbers, behind the sum.
+
+    There the sum is exact, below 2^24, so it is its own float32; a quotient of such numbers is at least 1 / divisor
+    below the next whole number, more than rounding (half a unit in the last place) moves it: what is truncated is right.
+    """
+    if each.divisor == 1:
+        return each, ()
+    whole = replace(each, divisor=1)
+    if stored.is_float or not exact(whole, dtype):
+        return replace(whole, taps=each.taps / each.divisor), ()
+    if each.divisor * max(*map(abs, dtype.limits), abs(int(each.cval))) >= EXACT_IN_FLOAT32:
+        raise ArgumentError("sums of so many integers are not exact in float32", argument="size", value=each.divisor,
+                            hint="output='float32', or a smaller size")
+    return whole, (f"expr(v / {each.divisor})",)
 
 
 def _channels_last(image: Image) -> bool:
     """Whether axes (N, C, H, W) show memory in NHWC order."""
     return (image.layout is Layout.NCHW and image.rank == 4 and not image.view.contiguous
             and axes.memory_order(Layout.NCHW, image.view) is Layout.NHWC)
-
-
-def _divided(image: Image, each: Pass, dtype: DType, out: Any, extras: Extras) -> Any:
-    """The sum over its divisor: for integers truncated exactly, else by weights that are divided."""
-    whole = replace(each, divisor=1)
-    if dtype.is_float or not exact(whole, image.view.dtype):
-        return _apply(image, replace(whole, taps=each.taps / each.divisor), dtype, out, extras)
-    largest = each.divisor * max(*map(abs, image.view.dtype.limits), abs(int(each.cval)))
-    factor = _reciprocal(each.divisor, largest)
-    sums = Image(made := _apply(image, whole, DType.FLOAT32, None, extras), arrays.view(made, "input"), image.layout)
-    return _apply(sums, replace(IDENTITY, taps=np.full((1, 1), factor)), dtype, out, extras)
-
-
-def _reciprocal(divisor: int, largest: int) -> float:
-    """A float32 whose product with a whole number up to ``largest`` truncates to the quotient.
-
-    It is not below 1 / divisor, so multiples stay what they are; it is so near that no other number reaches the next
-    multiple: largest * (its error + half a unit in the last place) < 1 / divisor. Raises ArgumentError where none is.
-    """
-    exact_one = Fraction(1, divisor)
-    factor = np.float32(1) / np.float32(divisor)
-    if Fraction(float(factor)) < exact_one:
-        factor = np.nextafter(factor, np.float32(1))
-    nearest = Fraction(float(factor))
-    if largest >= EXACT_IN_FLOAT32 or largest * (nearest - exact_one + nearest / 2**24) >= exact_one:
-        raise ArgumentError("means of so many such integers are not exact in float32", argument="size", value=divisor,
-                            hint="output='float32', or a smaller size")
-    return float(factor)
 
 
 def _weight(each: Pass, view: ArrayView, channels: int) -> Any:
