@@ -15,6 +15,8 @@ from warpconv.codegen.errors import ArgumentError
 from warpconv.filters import LARGEST, names, weights
 from warpconv.images import read_picture
 
+from tests.pictures import by_hand
+
 
 def run(*arguments):
     return CliRunner().invoke(cli, [str(a) for a in arguments])
@@ -28,15 +30,6 @@ def crop(tmp_path_factory):
     path = tmp_path_factory.mktemp("photo") / "crop.png"
     image.save(path)
     return path
-
-
-def by_hand(plane: np.ndarray, kernel: np.ndarray, mode: str = "reflect", **options) -> np.ndarray:
-    """Cross-correlation in float64, the filter's middle (or just before it) on the pixel; borders as numpy.pad has."""
-    top, left = (kernel.shape[0] - 1) // 2, (kernel.shape[1] - 1) // 2
-    sides = [(top, kernel.shape[0] - 1 - top), (left, kernel.shape[1] - 1 - left)]
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(plane.astype(np.float64), sides, mode, **options),
-                                                       kernel.shape)
-    return np.einsum("pqrs,rs->pq", windows, kernel.astype(np.float64))
 
 
 # ---- names
