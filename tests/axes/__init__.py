@@ -6,7 +6,8 @@ from typing import Mapping
 
 from . import (channels, direct, gemm, im2col, im2win_basic, patch, reuse, slides, staged, toeplitz, toeplitz_nhwc,
                wide)
-from .common import DTYPES, LAYOUTS, SIZES, Row, Rows, layer_of
+from .common import (BORDER_VALUE, BORDERS, CASTS, DTYPES, LAYOUTS, OUTPUTS, PIXELS, SIZES, WEIGHTS, Row, Rows,
+                     layer_of)
 
 ROWS: Mapping[str, Rows] = {
     "wide": wide.ROWS,
