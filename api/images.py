@@ -167,23 +167,15 @@ def _about(image: Any, own_colours: bool) -> dict[str, Any]:
     return about
 
 
-def finish(values: np.ndarray, dtype: np.dtype | type, *, scale: float = 1.0, offset: float = 0.0,
-           absolute: bool = False) -> tuple[np.ndarray, float]:
-    """``values`` as pixels of uint8 or uint16, rounded to nearest even and clipped; and the fraction that was clipped.
-
-    ``absolute`` values first, then ``scale``, then ``offset``. Integers are taken as they are, without the two last.
-    """
+def finish(values: np.ndarray, dtype: np.dtype | type, *, scale: float = 1.0,
+           offset: float = 0.0) -> tuple[np.ndarray, float]:
+    """``values``, by ``scale`` and ``offset`` if they are floats, as pixels of uint8 or uint16, rounded to nearest even
+    and clipped; and the fraction that was clipped. No number becomes 0."""
     largest = _LARGEST[np.dtype(dtype).name]
     if values.dtype.kind in "iu":
-        unsigned = (np.abs(values) if absolute else values).view(f"u{values.itemsize}")     # negative ones are large
-        beyond = int(np.count_nonzero(unsigned > largest))
-        if beyond == 0:
-            return unsigned.astype(dtype), 0.0
-        limited = np.minimum(unsigned, largest) if absolute else np.clip(values, 0, largest)
-        return limited.astype(dtype), beyond / values.size
-    if absolute:
-        values = np.abs(values)
-    if scale != 1 or offset != 0:
+        beyond = int(np.count_nonzero(values.view(f"u{values.itemsize}") > largest))     # negative ones are large there
+        return (np.clip(values, 0, largest) if beyond else values).astype(dtype), beyond / max(1, values.size)
+    if (scale, offset) != (1, 0):
         values = values * np.float32(scale) + np.float32(offset)
     values = np.rint(values)
     clipped = float(np.mean((values < 0) | (values > largest)))

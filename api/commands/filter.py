@@ -83,7 +83,7 @@ def filter_pictures(photos: tuple[str, ...], output: str, kernels: tuple[str, ..
     if sheet is not None:
         _check_sheet(sheet, jobs, files)
     bank = {kernel: load_weights(kernel) for kernel in kernels}
-    place, reason = choose_device(device, _smallest_layer())
+    place, reason = choose_device(device, smallest_layer())
     how = Filtering(kernels=bank, border=mode, border_value=border_value, combine=combine is not None,
                     as_float=dtype == "float32", scale=scale, offset=offset, absolute=absolute, algorithm=algorithm,
                     device=place)
@@ -121,7 +121,8 @@ def load_weights(kernel: str) -> np.ndarray:
     return array.astype("float32")
 
 
-def _smallest_layer() -> Any:
+def smallest_layer() -> Any:
+    """A layer for choose_device, before there is one."""
     from warpconv import ConvShape
     return ConvShape(c=1, h=1, w=1, k=1, r=1, s=1)
 

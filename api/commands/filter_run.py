@@ -85,11 +85,9 @@ def filter_picture(picture: Picture, how: Filtering, *, keep_float: bool = False
         return [_combined(picture, [call.run(picture, how) for call in calls.values()], how, keep_float)]
     made = {}
     for names in sizes.values():
-        call = calls[names[0]]
-        values, ran = call.run(picture, how)
+        values, ran = calls[names[0]].run(picture, how)
         for index, name in enumerate(names):
-            made[name] = _finished(picture, values[:, index], ran, how, keep_float, absolute=how.absolute,
-                                   scale=1.0 if call.scaled else how.scale, offset=0.0 if call.scaled else how.offset)
+            made[name] = _finished(picture, values[:, index], ran, keep_float)
     return [made[name] for name in how.kernels]
 
 
@@ -104,26 +102,31 @@ class _Ran:
 
 @dataclass(frozen=True, kw_only=True)
 class _Call:
-    """A bank (K, R, S) of filters of one size, --scale in it and --offset as its bias where they are ``scaled`` by the
-    kernel, and the element type that it stores."""
+    """A bank (K, R, S) of filters of one size, --scale in its weights and --offset as a bias behind the other steps of
+    the epilogue, so that no number of them is baked into a kernel; and the element type that the kernel stores."""
 
     bank: np.ndarray
+    steps: tuple[str, ...]
     bias: float
     out_dtype: str
-    scaled: bool
 
     @classmethod
     def of(cls, picture: Picture, kernels: Sequence[np.ndarray], how: Filtering, keep_float: bool) -> _Call:
-        scaled = not how.combine and (not how.absolute or (how.scale >= 0 and how.offset == 0))
-        bank = np.stack(kernels).astype(np.float64) * (how.scale if scaled else 1.0)
+        scale, bias = (1.0, 0.0) if how.combine else (how.scale, how.offset)
+        absolute = how.absolute and not how.combine
+        bank = np.stack(kernels).astype(np.float64) * (abs(scale) if absolute else scale)
         if not (abs(bank) <= np.finfo(np.float32).max).all():
             raise ArgumentError("the filter's weights overflow float32", argument="--scale", value=how.scale,
                                 hint="a smaller number")
-        bias = how.offset if scaled else 0.0
+        steps = ("expr(abs(v))" if scale >= 0 else "expr(-abs(v))",) if absolute else ()
         own = picture.planes.dtype.name
-        out_dtype = "float32" if keep_float or how.as_float or how.combine or not scaled else \
-            own if not how.absolute and _stays_inside(bank, bias, picture.largest, how.border_value) else _WIDER[own]
-        return cls(bank=bank.astype(np.float32), bias=bias, out_dtype=out_dtype, scaled=scaled)
+        if keep_float or how.as_float or how.combine:
+            out_dtype = "float32"
+        else:
+            inside = _stays_inside(bank, absolute, scale, bias, picture.largest, how.border_value)
+            out_dtype = own if inside else _WIDER[own]
+        return cls(bank=bank.astype(np.float32), steps=(*steps, "bias") if bias else steps, bias=bias,
+                   out_dtype=out_dtype)
 
     def run(self, picture: Picture, how: Filtering) -> tuple[np.ndarray, _Ran]:
         """Values (P, K, H, W) of the planes (P, H, W). Raises as warpconv.specialize."""
@@ -131,40 +134,40 @@ class _Call:
         x, w = layer_arrays(picture.planes, self.bank[:, None])
         shape = ConvShape.of(x.shape, w.shape, padding="same", dtype=x.dtype.name, out_dtype=self.out_dtype,
                              padding_mode=how.border, padding_value=how.border_value)
-        kernel = specialize(shape, device=how.device, algorithm=how.algorithm, bias=self.bias != 0)
+        kernel = specialize(shape, device=how.device, algorithm=how.algorithm, epilogue=self.steps)
         start = time.perf_counter()
-        if self.bias == 0:
-            y = kernel(x, w)
-        else:
-            y = kernel(x, w, np.full(shape.k, self.bias, np.float32))
+        y = kernel(x, w, np.full(shape.k, self.bias, np.float32)) if self.bias else kernel(x, w)
         return y, _Ran(layer=str(shape), kernel=kernel, seconds=time.perf_counter() - start)
 
 
-def _stays_inside(bank: np.ndarray, bias: float, largest: int, outside: float) -> bool:
+def _stays_inside(bank: np.ndarray, absolute: bool, scale: float, bias: float, largest: int, outside: float) -> bool:
     """Whether no filter can leave 0 .. largest, whatever the picture: then the kernel stores pixels."""
     low, high = min(0.0, outside), max(float(largest), outside)
     positive = np.maximum(bank, 0).sum(axis=(1, 2))
     negative = np.minimum(bank, 0).sum(axis=(1, 2))
-    most, least = positive * high + negative * low + bias, positive * low + negative * high + bias
-    return bool(most.max() <= largest + _ROUNDING and least.min() >= -_ROUNDING)
+    most, least = (positive * high + negative * low).max(), (positive * low + negative * high).min()
+    if absolute:
+        farthest = max(most, -least)
+        most, least = (farthest, 0.0) if scale >= 0 else (0.0, -farthest)
+    return bool(most + bias <= largest + _ROUNDING and least + bias >= -_ROUNDING)
 
 
 def _combined(picture: Picture, done: Sequence[tuple[np.ndarray, _Ran]], how: Filtering, keep_float: bool) -> Filtered:
     squares = sum(np.einsum("pkhw,pkhw->phw", values, values) for values, _ in done)
     ran = _Ran(layer="; ".join(ran.layer for _, ran in done), kernel=done[0][1].kernel,
                seconds=sum(ran.seconds for _, ran in done))
-    return _finished(picture, np.sqrt(squares), ran, how, keep_float, scale=how.scale, offset=how.offset)
+    values = np.sqrt(squares)
+    if (how.scale, how.offset) != (1, 0):
+        values = values * np.float32(how.scale) + np.float32(how.offset)
+    return _finished(picture, values, ran, keep_float)
 
 
-def _finished(picture: Picture, values: np.ndarray, ran: _Ran, how: Filtering, keep_float: bool, *, scale: float,
-              offset: float, absolute: bool = False) -> Filtered:
+def _finished(picture: Picture, values: np.ndarray, ran: _Ran, keep_float: bool) -> Filtered:
     """One result as pixels, or as float32; a kernel that stored pixels has left nothing to do."""
     clipped, alpha = 0.0, picture.alpha
     if keep_float:
-        values = np.abs(values) if absolute else values
-        values = values if (scale, offset) == (1, 0) else values * np.float32(scale) + np.float32(offset)
         alpha = None if alpha is None else alpha.astype(np.float32)
     elif values.dtype != picture.planes.dtype:
-        values, clipped = finish(values, picture.planes.dtype, scale=scale, offset=offset, absolute=absolute)
+        values, clipped = finish(values, picture.planes.dtype)
     return Filtered(picture=replace(picture, planes=values, alpha=alpha), clipped=clipped, layer=ran.layer,
                     kernel=ran.kernel, seconds=ran.seconds)

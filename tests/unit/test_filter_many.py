@@ -126,6 +126,7 @@ def test_a_gradients_magnitude(photos, tmp_path):
 @pytest.mark.parametrize("options, wanted", [
     (["--abs"], lambda v: np.abs(v)), (["--abs", "--scale", "0.3"], lambda v: np.abs(v) * 0.3),
     (["--abs", "--offset", "9"], lambda v: np.abs(v) + 9), (["--abs", "--scale", "-1"], lambda v: -np.abs(v)),
+    (["--abs", "--scale", "-1", "--offset", "99"], lambda v: 99 - np.abs(v)),
     (["--scale", "-0.5", "--offset", "130.5"], lambda v: v * -0.5 + 130.5)])
 @pytest.mark.parametrize("bits", [8, 16])
 def test_values_on_their_way_to_pixels(tmp_path, options, wanted, bits):
@@ -143,8 +144,12 @@ def test_values_on_their_way_to_pixels(tmp_path, options, wanted, bits):
 
 
 def test_a_filter_that_cannot_leave_the_range_stores_pixels_itself(photos, tmp_path):
-    for kernel, layer in (("gaussian:5,1.2", "uint8 NCHW"), ("sharpen", "to int16")):
-        made = run(photos / "b.png", tmp_path / "out.png", "--kernel", kernel, "--json")
+    for kernel, layer in (("gaussian:5,1.2", "uint8 NCHW"), ("sharpen", "to int16"), ("box:3 --offset 1", "to int16"),
+                          ("sobel-x --abs", "to int16"), ("sobel-x --abs --scale 0.25", "uint8 NCHW"),
+                          ("sobel-x --scale 0.125 --offset 127.5", "uint8 NCHW"),
+                          ("box:3 --border constant:300", "to int16"), ("sobel-y --abs --scale -0.25 --offset 255",
+                                                                        "uint8 NCHW")):
+        made = run(photos / "b.png", tmp_path / "out.png", "--kernel", *kernel.split(), "--json")
         assert layer in json.loads(made.stdout)["written"][0]["layer"]
 
 
@@ -238,8 +243,6 @@ def test_values_become_pixels_exactly():
     edges = np.array([-32768, -1, 0, 1, 254, 255, 256, 32767], np.int16)
     made, clipped = finish(edges, np.uint8)
     assert made.tolist() == [0, 0, 0, 1, 254, 255, 255, 255] and clipped == 4 / 8
-    made, clipped = finish(edges, np.uint8, absolute=True)
-    assert made.tolist() == [255, 1, 0, 1, 254, 255, 255, 255] and clipped == 3 / 8
     made, clipped = finish(np.array([-0.5, 0.5, 1.5, 255.5, 255.4, np.nan, np.inf]), np.uint8)
     assert made.tolist() == [0, 0, 2, 255, 255, 0, 255] and clipped == 2 / 7
 
