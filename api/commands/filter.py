@@ -35,8 +35,8 @@ SHEET_COLUMNS = 4
 @click.argument("photos", nargs=-1, required=True, metavar="PHOTO...")
 @click.argument("output")
 @click.option("--kernel", "kernels", required=True, multiple=True, metavar="NAME|FILE.npy",
-              help="sobel-x, laplace, sharpen, box:5, gaussian:5,1.2, motion:9, ... (an unknown name lists all). Several "
-                   "are applied to each picture at once, each making a file NAME-KERNEL.")
+              help="sobel-x, laplace, sharpen, box:5, gaussian:5,1.2, motion:9, ... (an unknown name lists all). "
+                   "Several are applied to each picture at once, each making a file NAME-KERNEL.")
 @click.option("--combine", type=click.Choice([MAGNITUDE]), default=None,
               help="One picture of several kernels: the root of the sum of their squares, as for sobel-x and sobel-y.")
 @click.option("--border", metavar="B", default="reflect", show_default=True,
@@ -50,7 +50,8 @@ SHEET_COLUMNS = 4
 @click.option("--abs", "absolute", is_flag=True, help="Take absolute values first.")
 @click.option("--format", "form", metavar="png|jpg|tif|...", default=None,
               help="Format of the files in a folder OUTPUT; without it each picture's own.")
-@click.option("--sheet", metavar="FILE", default=None, help="Also write a contact sheet: each picture before and after.")
+@click.option("--sheet", metavar="FILE", default=None,
+              help="Also write a contact sheet: each picture before and after.")
 @click.option("--algorithm", metavar="A", default="auto", show_default=True, help="Name of an algorithm.")
 @device_option
 @json_option
@@ -93,8 +94,8 @@ def filter_pictures(photos: tuple[str, ...], output: str, kernels: tuple[str, ..
         written, failed, rows = _filter_all(jobs, how, results, sheet is not None, quiet=as_json)
         if sheet is not None and rows:
             _write_sheet(sheet, rows)
-        record = FilterRecord(border=border, written=tuple(written), failed=tuple(failed), sheet=sheet if rows else None,
-                              seconds=time.perf_counter() - start)
+        record = FilterRecord(border=border, written=tuple(written), failed=tuple(failed),
+                              sheet=sheet if rows else None, seconds=time.perf_counter() - start)
         echo_record(record) if as_json else _report(record, jobs)
         if failed:
             raise click.exceptions.Exit(1)

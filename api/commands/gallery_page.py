@@ -155,8 +155,8 @@ def _table(cells: Sequence[tuple[str, str]], columns: int = COLUMNS) -> list[str
 def _head(photos: Sequence[str], page: Path) -> list[str]:
     lines = ["# Gallery", "", "What `warpconv filter` makes of photographs: pictures as they come out of the kernels, "
              "by the options below each.", "This page is made by", "",
-             f"    warpconv gallery {' '.join(photos)} -o {page}", "", "Photographs:", ""]
-    return lines + [f"- `{Path(photo).name}`: {credit(photo)}" for photo in photos]
+             f"    warpconv gallery {' '.join(photos)} -o {page}", "", "Photographs, here made small and filtered:", ""]
+    return lines + [f"- `{Path(photo).name}` {credit(photo)}" for photo in photos]
 
 
 def credit(photo: str) -> str:
@@ -164,14 +164,15 @@ def credit(photo: str) -> str:
     with pillow().open(photo) as image:
         tags = image.getexif()
     told = [str(tags[tag]).strip() for tag in (0x013B, 0x8298) if tags.get(tag)]
-    return ("by " + ", ".join(told) if told else "no author is named in its tags") + "; made small and filtered"
+    return "by " + ", ".join(told) if told else "(no author is named in its tags)"
 
 
 def _border_text() -> list[str]:
     return [f"A filter of {2 * SHIFT + 1} x {2 * SHIFT + 1} with one weight, in its corner, moves the picture by "
             f"{SHIFT} pixels to", "the right and down: above and to the left is what the border has there. Without "
             "`--border` it is `reflect`.", "",
-            f"    import numpy; w = numpy.zeros(({2 * SHIFT + 1}, {2 * SHIFT + 1})); w[0, 0] = 1; numpy.save(\"shift.npy\", w)",
+            f"    import numpy; w = numpy.zeros(({2 * SHIFT + 1}, {2 * SHIFT + 1})); w[0, 0] = 1; "
+            "numpy.save(\"shift.npy\", w)",
             "    warpconv filter photo.jpg shifted.jpg --kernel shift.npy --border symmetric", ""]
 
 
