@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .border import Border, border_value
@@ -21,6 +21,11 @@ INTEGER_WEIGHTS = (DType.INT8, DType.INT16, DType.INT32)
 _WIDER = (DType.FLOAT32, DType.FLOAT16)
 
 Pair = tuple[int, int]
+
+
+def later(default: Any) -> Any:
+    """A field that layers stored by earlier versions do not have; in JSON its default is left out."""
+    return field(default=default, metadata={"later": True})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +62,11 @@ class ConvShape:
     groups: int = 1
     dtype: DType = DType.FLOAT32
     layout: Layout = Layout.NCHW
-    padding_mode: Border = Border.ZEROS
-    padding_value: float = 0.0
-    weight_dtype: DType | None = None
-    out_dtype: DType | None = None
-    cast: Cast = Cast.NEAREST
+    padding_mode: Border = later(Border.ZEROS)
+    padding_value: float = later(0.0)
+    weight_dtype: DType | None = later(None)
+    out_dtype: DType | None = later(None)
+    cast: Cast = later(Cast.NEAREST)
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__

@@ -10,13 +10,15 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from collections.abc import Iterable
-from typing import Any
 
 from .arch import Arch
 from .border import Border
 from .dtypes import Cast, DType, Layout
-from .errors import ArgumentError, ArgumentTypeError
-from .shape import ConvShape, LARGEST_SIZE, Pair, describe_geometry, describe_types, usual_weight
+from .epilogue import Epilogue, parse_epilogue
+from .errors import ArgumentError
+from .shape import ConvShape, LARGEST_SIZE, Pair, describe_geometry, describe_types, later, usual_weight
+
+__all__ = ["Epilogue", "KernelSpec", "Numerics", "Operation", "index_bits", "parse_epilogue"]
 
 
 class Operation(enum.Enum):
@@ -44,23 +46,6 @@ class Numerics(enum.Enum):
                                 hint=f"one of {', '.join(e.value for e in cls)}") from None
 
 
-class Epilogue(enum.Enum):
-    """A step applied to every output value where it is stored."""
-
-    BIAS = "bias"
-    RELU = "relu"
-
-    @classmethod
-    def parse(cls, value: Epilogue | str, argument: str = "epilogue") -> Epilogue:
-        if isinstance(value, cls):
-            return value
-        try:
-            return cls(value)
-        except ValueError:
-            raise ArgumentError("unknown epilogue step", argument=argument, value=value,
-                                hint=f"one of {', '.join(e.value for e in cls)}") from None
-
-
 @dataclass(frozen=True, kw_only=True)
 class KernelSpec:
     """The kernel of ``algorithm`` for a class of layers; equal specs and plan values give byte-identical source."""
@@ -81,11 +66,11 @@ class KernelSpec:
     epilogue: tuple[Epilogue, ...] = ()
     arch: Arch
     index_bits: int = 32
-    padding_mode: Border = Border.ZEROS
-    padding_value: float = 0.0
-    weight_dtype: DType | None = None
-    out_dtype: DType | None = None
-    cast: Cast = Cast.NEAREST
+    padding_mode: Border = later(Border.ZEROS)
+    padding_value: float = later(0.0)
+    weight_dtype: DType | None = later(None)
+    out_dtype: DType | None = later(None)
+    cast: Cast = later(Cast.NEAREST)
 
     @classmethod
     def of(cls, shape: ConvShape, *, algorithm: str, arch: Arch, epilogue: Iterable[Epilogue] = (),
@@ -170,32 +155,3 @@ def index_bits(shape: ConvShape) -> int:
     n, c, h, w = shape.input_shape
     largest = max(n * c * h * w, n * shape.k * shape.p * shape.q, shape.k * shape.reduction)
     return 32 if largest <= LARGEST_SIZE else 64
-
-
-def parse_epilogue(epilogue: Iterable[Any], *, bias: bool = False, activation: str | None = None,
-                   takes_bias: bool = False) -> tuple[Epilogue, ...]:
-    """The epilogue list of a call: bias first when one is given, ``activation`` as sugar for a last step.
-
-    ``takes_bias``: the list itself may ask for a bias, to be given later. Raises ArgumentTypeError for what is no list,
-    ArgumentError for unknown steps and a bias that is missing or doubled.
-    """
-    if isinstance(epilogue, (str, Epilogue)):
-        epilogue = (epilogue,)
-    if not isinstance(epilogue, Iterable):
-        raise ArgumentTypeError("epilogue must be a list of steps", argument="epilogue", value=epilogue,
-                                hint="e.g. ('bias', 'relu'), or ()")
-    steps = [Epilogue.parse(step) for step in epilogue]
-    bias = bias or (takes_bias and Epilogue.BIAS in steps)
-    if bias and Epilogue.BIAS not in steps:
-        steps.insert(0, Epilogue.BIAS)
-    if not bias and Epilogue.BIAS in steps:
-        raise ArgumentError("the epilogue adds a bias and none is given", argument="bias", value=None,
-                            hint="pass bias= or leave 'bias' out of epilogue=")
-    if activation is not None:
-        if activation == Epilogue.BIAS.value:
-            raise ArgumentError("bias is no activation", argument="activation", value=activation, hint="relu, or None")
-        steps.append(Epilogue.parse(activation, "activation"))
-    if steps.count(Epilogue.BIAS) > 1:
-        raise ArgumentError("bias is added twice", argument="epilogue", value=[s.value for s in steps],
-                            hint="name it once")
-    return tuple(steps)

@@ -55,7 +55,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     ``layout``: the order of the axes of input and output, 'NCHW' or 'NHWC'. What order they have in memory is seen by
     the input's strides and kept: a channels_last tensor gives one, and nothing is copied. ``accum_dtype``: the
     arithmetic of products and sums, 'float32' if None; 'float16' means that of 16-bit elements themselves.
-    ``out_dtype``: the output's element type, the input's (or that of ``out``) if None; an integer type is rounded to
+    ``out_dtype``: the output's element type (and that of ``out``), the input's if None; an integer type is rounded to
     by ``cast``: 'nearest' (to even, limited to the type's range) or 'truncate' (to zero, modulo 2^bits).
     ``device``: 'auto' (where the arrays are; NumPy goes to a GPU if one is usable, else to the CPU device), 'cpu',
     'cuda', 'cuda:1'. ``workspace_limit``: bytes of workspace that the call may take at most, beside the reordered
@@ -104,10 +104,8 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activa
     if x.device != w.device:
         raise ArgumentTypeError("input and weight are not in one place: one is in host memory, or they are on two GPUs",
                                 argument="weight", hint="move both to one device")
-    y = None if out is None else arrays.view(out, "out", ndim=4, writable=True,
-                                             dtypes=_out_dtypes(geometry["out_dtype"]))
-    if y is not None:
-        geometry = {**geometry, "out_dtype": y.dtype}
+    made = x.dtype if geometry["out_dtype"] is None else DType.parse(geometry["out_dtype"], "out_dtype")
+    y = None if out is None else arrays.view(out, "out", dtypes=(made,), ndim=4, writable=True)
     memory = axes.memory_order(order, x, y)
     shape = _layer(axes.stored(x, order, memory), w, memory, geometry)
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation)
@@ -133,11 +131,6 @@ def _token(value: Any) -> Any:
     if type(value) is int:
         return value
     return tuple(map(_token, value)) if type(value) is tuple else (type(value), value)
-
-
-def _out_dtypes(wanted: Any) -> tuple[DType, ...] | None:
-    """The types that a given output may have: the one that was named, else any."""
-    return None if wanted is None else (DType.parse(wanted, "out_dtype"),)
 
 
 def _layer(x: ArrayView, w: ArrayView, memory: Layout, geometry: dict[str, Any]) -> ConvShape:

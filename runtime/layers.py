@@ -26,6 +26,7 @@ JSON has the same tree: {"defaults": {...}, "layer": {"conv1": {...}}}.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 import os
 import re
@@ -92,10 +93,17 @@ def default_name(shape: ConvShape, *, epilogue: tuple[Epilogue, ...] = (), algor
     kind += [] if shape.layout is Layout.NCHW else [shape.layout.value]
     parts = [f"c{shape.c}_k{shape.k}_{shape.r}x{shape.s}", geometry, *kind,
              *([f"sums_{numerics.value}"] if numerics is not Numerics.FLOAT32 else []),
-             *(step.value for step in epilogue),
+             *map(_step_name, epilogue),
              *([algorithm] if algorithm != "auto" else []),
              *(f"{name}-{value}" for name, value in sorted((settings or {}).items()))]
     return "_".join(parts)[:80]
+
+
+def _step_name(step: Epilogue) -> str:
+    """A step's text in the letters of names; an expression by a digest of its text."""
+    if step.tree is not None:
+        return f"expr-{hashlib.blake2b(step.value.encode(), digest_size=4).hexdigest()}"
+    return re.sub(r"[(,]", "-", step.value).rstrip(")")
 
 
 def shipped() -> dict[str, str]:
@@ -240,4 +248,4 @@ def _epilogue(value: Any) -> tuple[Epilogue, ...]:
     steps = [value] if isinstance(value, str) else value
     if not isinstance(steps, list):
         raise ArgumentError("epilogue is a list of steps", argument="epilogue", value=value, hint='["bias", "relu"]')
-    return parse_epilogue(steps, bias="bias" in steps)
+    return parse_epilogue(steps, takes_bias=True)

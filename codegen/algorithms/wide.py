@@ -18,7 +18,9 @@ from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import BANK_COPY, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks
+from .base import (BANK_COPY, BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks,
+                   step_registers)
+from .wide_borders import border_refusal
 from .wide_numbers import REGISTER_LIMIT, WideNumbers, accumulators, filter_registers, make_numbers, row_registers
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 
@@ -47,7 +49,7 @@ ROWS_HELD = 64                # registers of the rows ahead, from which a lane h
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=FLOATS)
+    refusal = common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=True) or border_refusal(spec)
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
     if refusal is None and spec.r > TALLEST_FILTER:
@@ -110,6 +112,10 @@ def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> W
     lanes = max(-(-shape.q // options.columns), -(-shape.w // chunk))
     if lanes > LANES:
         return replace(options, span=Span.STRIPS)
+    if spec.padding_mode.reads_image:       # the outermost lanes of a row load what lies beside it
+        numbers = make_numbers(spec, options)
+        lanes = min(LANES, max(lanes, numbers.left_lanes + numbers.right_lanes))
+        return replace(options, span=Span.PACKED, row_lanes=lanes, gaps=Gaps.SELECT, edges=Edges.GUARDED)
     reach_left, reach_right = spec.padding[1][0], _reach(spec, shape.q)
     with_gap = max(-(-(shape.w + reach_left) // chunk), -(-(reach_right + 1) // chunk), lanes)
     if with_gap <= LANES and LANES // with_gap == LANES // lanes:
@@ -270,9 +276,10 @@ def _steps_of_one_row(spec: KernelSpec) -> bool:
 def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None:
     refusal = None
     line = numbers.line
-    if not numbers.packed and options.loads is Loads.REGISTERS and numbers.left_lanes + numbers.right_lanes > LANES:
+    beside = not numbers.packed or spec.padding_mode.reads_image
+    if beside and options.loads is Loads.REGISTERS and numbers.left_lanes + numbers.right_lanes > numbers.across:
         refusal = (f"a window reaches {numbers.left_lanes} lanes to the left and {numbers.right_lanes} to the right of "
-                   f"{LANES}")
+                   f"{numbers.across}")
     if options.loads is not Loads.REGISTERS and line.left_copies + line.right_copies > LANES:
         refusal = f"{line.left_copies + line.right_copies} vectors lie beside a strip (at most {LANES}, one a lane)"
     if refusal is None and numbers.threads > 1024:
@@ -299,7 +306,7 @@ def _arguments(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> 
     demands = {"W": {"multiple_of": options.vector, "at_most": numbers.most_columns if packed else None},
                "Q": {"multiple_of": options.store_vector, "at_most": numbers.most_outputs if packed else None},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize},
-               "y": {"multiple_of": options.store_vector * spec.dtype.itemsize}}
+               **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.dtype.itemsize})}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
 
@@ -318,7 +325,8 @@ def _registers(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> 
     carried = (numbers.carried + 1) * options.columns
     rows = 2 * options.rows_ahead * numbers.step_rows * numbers.row_cells if spec.channels == 1 else numbers.row_cells
     words = len(numbers.window) // 2 if numbers.own.per_cell == 2 else 0      # before they are floats
-    return carried + rows + numbers.step_rows * len(numbers.window) + words + filter_registers(spec, options) + 24
+    window = numbers.step_rows * len(numbers.window) + words
+    return carried + rows + window + filter_registers(spec, options) + 24 + step_registers(spec, options.columns)
 
 
 def _margin(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> int:

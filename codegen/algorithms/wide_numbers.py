@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ..border import Border
 from ..dtypes import DType
 from ..spec import KernelSpec
+from .wide_borders import WideBorder, make_border
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 
 BRANCHES = 8                  # of a step that leaves out filter rows: each costs its latency, fewer leave out less
@@ -33,6 +35,7 @@ class Distance:
     distance: int
     select: str          # "edge": its outermost lanes give what they loaded beyond the strip; "zero"; or ""
     condition: str       # when
+    lane: str            # the neighbour
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ class WideNumbers:
     strip: int               # output columns of a warp
     strip_columns: int       # input columns of a warp
     packed: bool
+    across: int              # lanes of a row
     planes: int              # side by side in a warp
     most_columns: int        # widest input and output that packed lanes hold
     most_outputs: int
@@ -124,8 +128,10 @@ class WideNumbers:
     slots: int
     carried: int             # rows of accumulators that live from step to step
     classes: int
-    pad_top: bool
+    pad_top: bool            # rows above the image add nothing
     pad_bottom: bool
+    border: WideBorder | None
+    element_copies: bool     # beside those of vectors, for columns outside of the image
     taps: int
     own: Vector
     own_loads: int
@@ -190,10 +196,12 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     packed = options.span is Span.PACKED
     chunk = options.columns * stride
     needed = sorted({v * stride + s * dilation - left for v in range(options.columns) for s in range(spec.s)})
-    own = vector_of(spec.dtype, options.vector)
+    own = _vector(spec, options.vector)
     reach = _Reach(needed, chunk, own.per_cell)
     in_shared = options.loads is not Loads.REGISTERS
-    edge = 0 if packed or in_shared or not reach.takes else _edge_columns(reach, chunk, own.per_cell)
+    across = options.row_lanes if packed else LANES
+    pixels, zeros = spec.padding_mode.reads_image, spec.padding_mode is Border.ZEROS
+    edge = 0 if (packed and not pixels) or in_shared or not reach.takes else _edge_columns(reach, chunk, own.per_cell)
     edge_vector = min(edge, options.vector) or 1
     planes = LANES // options.row_lanes if packed else 1
     warps = options.warp_columns * options.warp_rows * options.warp_planes
@@ -203,25 +211,28 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     block_planes = options.warp_planes * planes
     names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
     chains = tuple(_chain(spec, options, slots, step_rows, number, names) for number in range(slots))
-    select = "" if packed and options.gaps is Gaps.ZERO_LANES else "zero" if packed else "edge"
+    select = "edge" if pixels or not packed else "" if options.gaps is Gaps.ZERO_LANES else "zero"
     most_columns, most_outputs = _packed_sizes(spec, options, chunk)
     pieces = _pieces(spec.dtype, needed, options.vector)
     line = _line(spec, options, pieces, chunk, planes, step_rows, warps)
+    border = make_border(spec, max(0, -min(piece.at for piece in pieces)), across)
     together = options.turn_steps if in_shared else options.rows_ahead
     return WideNumbers(
-        chunk=chunk, strip=LANES * options.columns, strip_columns=LANES * chunk, packed=packed, planes=planes,
+        chunk=chunk, strip=LANES * options.columns, strip_columns=LANES * chunk, packed=packed,
+        across=across, planes=planes, border=border,
+        element_copies=bool(border and border.rounds) and spec.dtype is DType.FLOAT32 and options.vector > 1,
         most_columns=most_columns, most_outputs=most_outputs, step_rows=step_rows, slots=slots,
-        carried=slots if spec.channels > 1 else slots - 1, classes=classes, pad_top=spec.padding[0][0] > 0, pad_bottom=spec.padding[0][1] > 0, taps=taps,
-        own=own, own_loads=chunk // options.vector, edge=vector_of(spec.dtype, edge_vector),
+        carried=slots if spec.channels > 1 else slots - 1, classes=classes, pad_top=zeros and spec.padding[0][0] > 0, pad_bottom=zeros and spec.padding[0][1] > 0,
+        taps=taps, own=own, own_loads=chunk // options.vector, edge=_vector(spec, edge_vector),
         edge_loads=edge // edge_vector, edge_vector=edge_vector,
         edge_left=line.left_copies * options.vector if in_shared else _beside(edge, reach.left, chunk),
         edge_right=line.right_copies * options.vector if in_shared else _beside(edge, reach.right, chunk),
-        beyond_left=-LANES * chunk + chunk - edge, beyond_right=LANES * chunk,
+        beyond_left=-across * chunk + chunk - edge, beyond_right=across * chunk,
         left_lanes=reach.left, right_lanes=reach.right,
         row_cells=0 if in_shared else (chunk + edge) // own.per_cell,
         cell_type="float" if spec.dtype is DType.FLOAT32 else "unsigned",
-        cell_zero="0.0f" if spec.dtype is DType.FLOAT32 else "0u",
-        distances=() if in_shared else tuple(_distance(d, select) for d in reach.distances),
+        cell_zero=_outside(spec),
+        distances=() if in_shared else tuple(_distance(d, select, packed) for d in reach.distances),
         takes=() if in_shared else tuple(_take(spec, options, reach, cell, edge, select) for cell in reach.takes),
         window=tuple(_read_columns(spec, pieces, needed) if in_shared else _columns(spec, options, reach, needed)),
         row_names=names, rows_fragment=f"wide_rows_{'async' if in_shared else 'registers'}.cuh.jinja", pieces=pieces, line=line,
@@ -243,17 +254,29 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
               else f"{LANES} lanes, {options.columns} output columns each"))
 
 
-def vector_of(dtype: DType, elements: int) -> Vector:
-    """The C types of a vector of ``elements``."""
+def _outside(spec: KernelSpec) -> str:
+    """What a register has for columns outside of the image that no pixel is taken for."""
+    if spec.padding_mode is Border.CONSTANT:
+        return "BORDER"
+    return "0.0f" if spec.dtype is DType.FLOAT32 else "0u"
+
+
+def _vector(spec: KernelSpec, elements: int) -> Vector:
+    return vector_of(spec.dtype, elements, _outside(spec))
+
+
+def vector_of(dtype: DType, elements: int, outside: str = "") -> Vector:
+    """The C types of a vector of ``elements``; ``outside``: what it holds in place of zeros."""
     if dtype is DType.FLOAT32:
-        name = "float" if elements == 1 else f"float{elements}"
-        zero = "0.0f" if elements == 1 else f"make_{name}({', '.join(['0.0f'] * elements)})"
+        name, outside = "float" if elements == 1 else f"float{elements}", outside or "0.0f"
+        zero = outside if elements == 1 else f"make_{name}({', '.join([outside] * elements)})"
         return Vector(name, name, zero, elements, 1)
     if elements == 1:
-        return Vector("unsigned", "unsigned short", "0u", 1, 1)
+        return Vector("unsigned", "unsigned short", outside or "0u", 1, 1)
+    outside = outside or "0u"
     cells = elements // 2
     name = "unsigned" if cells == 1 else f"uint{cells}"
-    zero = "0u" if cells == 1 else f"make_{name}({', '.join(['0u'] * cells)})"
+    zero = outside if cells == 1 else f"make_{name}({', '.join([outside] * cells)})"
     return Vector(name, name, zero, cells, 2)
 
 
@@ -334,7 +357,7 @@ def _beside(edge: int, lanes: int, chunk: int) -> int:
 def _packed_sizes(spec: KernelSpec, options: WideOptions, chunk: int) -> tuple[int, int]:
     """Most input and output columns of a packed row."""
     room = options.row_lanes * chunk
-    if options.gaps is Gaps.SELECT:
+    if options.gaps is Gaps.SELECT or spec.padding_mode.reads_image:
         return room, options.row_lanes * options.columns
     # the last output's window must end before the next row begins, and zeros at least as wide as the padding lie before it
     reach = (spec.s - 1) * spec.dilation[1] - spec.padding[1][0]
@@ -342,13 +365,18 @@ def _packed_sizes(spec: KernelSpec, options: WideOptions, chunk: int) -> tuple[i
     return room - spec.padding[1][0], min(outputs, options.row_lanes * options.columns)
 
 
-def _distance(distance: int, select: str) -> Distance:
-    side = "left" if distance < 0 else "right"
-    if select == "edge":
+def _distance(distance: int, select: str, packed: bool = False) -> Distance:
+    side, lane = "left" if distance < 0 else "right", f"lane {'-' if distance < 0 else '+'} {abs(distance)}"
+    if select == "edge" and packed:
+        last = f"ROW_LANES - {abs(distance)}"
+        condition = f"position >= {last}" if distance < 0 else f"position < {distance}"
+        within = f"position {'>=' if distance < 0 else '<'} {-distance if distance < 0 else last}"
+        lane = f"{within} ? {lane} : {lane} {'+' if distance < 0 else '-'} ROW_LANES"
+    elif select == "edge":
         condition = f"lane >= {LANES + distance}" if distance < 0 else f"lane < {distance}"
     else:
         condition = f"position >= {-distance}" if distance < 0 else f"position < ROW_LANES - {distance}"
-    return Distance(f"{side}_{abs(distance)}", distance, select, condition)
+    return Distance(f"{side}_{abs(distance)}", distance, select, condition, lane)
 
 
 def _take(spec: KernelSpec, options: WideOptions, reach: _Reach, cell: int, edge: int, select: str) -> Take:

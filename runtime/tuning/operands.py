@@ -15,6 +15,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.arrays import numpy_dtype
+from warpconv.runtime.finish import LINEAR, finish
 
 PRODUCTS = 2**21                # of the sample, all outputs together
 FEWEST, MOST = 64, 8192         # outputs of the sample
@@ -125,11 +126,8 @@ def _reference(operands: Operands, places: tuple[np.ndarray, ...]) -> tuple[np.n
               & ((columns >= 0) & (columns < shape.w))[:, None, None, :])
     products = np.where(inside, operands.x[index].astype(np.float64) * operands.w[k].astype(np.float64), 0.0)
     exact, magnitude = products.sum(axis=(1, 2, 3)), np.abs(products).sum(axis=(1, 2, 3))
-    for step in operands.epilogue:
-        if step is Epilogue.BIAS:
-            added = operands.bias[k].astype(np.float64)
-            exact, magnitude = exact + added, magnitude + np.abs(added)
-        elif step is Epilogue.RELU:
-            exact = np.maximum(exact, 0.0)
-    bound = (shape.reduction + 2) * EPSILON * magnitude
+    bias = None if operands.bias is None else operands.bias[k].astype(np.float64)
+    bound = (shape.reduction + 2) * EPSILON * (magnitude + (0.0 if bias is None else np.abs(bias)))
+    made = finish(exact, bound, operands.epilogue, bias=bias)
+    exact, bound = made.value, made.bound
     return exact, bound + ROUNDING[shape.dtype] * (np.abs(exact) + bound) + TINY[shape.dtype] + 1e-300
