@@ -64,7 +64,8 @@ class Batch:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """A row of gaussian_filter on a float32 plane; ``radius`` is NPP's, None for scipy's own from sigma."""
+    """A row of gaussian_filter on a float32 plane; ``radius`` is NPP's, None for scipy's own from sigma. ``size``: of
+    the plane that is measured, which on the host is a smaller one than GAUSS_PLANE."""
 
     sigma: float
     radius: int | None
@@ -73,7 +74,7 @@ class Gaussian:
     @property
     def name(self) -> str:
         taps = 2 * self.reach + 1
-        return f"{self.size}^2, sigma {self.sigma:g}" if self.radius is None else f"{self.size}^2, {taps}x{taps}"
+        return f"{GAUSS_PLANE}^2, sigma {self.sigma:g}" if self.radius is None else f"{GAUSS_PLANE}^2, {taps}x{taps}"
 
     @property
     def reach(self) -> int:

@@ -201,3 +201,15 @@ def _written(device: Any, y: Any, call: Call) -> Callable[[], Any]:
         device.synchronize()
         return y
     return result
+
+
+def told(device: Any, name: str, ms: float, measure_peer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A library's columns of a row that takes ``ms``, or why there are none."""
+    try:
+        found = measure_peer()
+    except Exception as error:          # a peer that is missing, wrong or out of memory is told, not timed
+        device.synchronize()            # if the device is lost, the row fails and the study stops
+        device.free()
+        reason = str(error) if isinstance(error, NoDevice) else f"{type(error).__name__}: {error}"
+        return {f"{name}_reason": reason[:200]}
+    return {**{f"{name}_{field}": value for field, value in found.items()}, f"{name}_speedup": found["ms"] / ms}
