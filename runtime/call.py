@@ -68,7 +68,7 @@ def check_address(argument: Argument, pointer: int) -> None:
 
 
 def check_weight(spec: KernelSpec, view: ArrayView) -> None:
-    expected = (spec.k, spec.channels, spec.r, spec.s)
+    expected = spec.weight_shape
     if view.shape != expected:
         raise ShapeError("weight does not fit this kernel", argument="weight", value=view.shape,
                          hint=f"it was made for {expected}")

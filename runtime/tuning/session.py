@@ -17,7 +17,7 @@ from warpconv.codegen.errors import (ArgumentError, CompileError, DeviceError, F
                                      UnsupportedSpec, WarpconvError)
 from warpconv.codegen.render import generator_digest, render
 from warpconv.codegen.select import plan_layer
-from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.shape import ConvShape, describe_types
 from warpconv.codegen.spec import Epilogue, parse_epilogue
 from warpconv.codegen.version import VERSION
 from warpconv.runtime import env
@@ -73,6 +73,9 @@ def tune(shape: ConvShape, *, device: str = "auto", epilogue: Iterable[Any] = ()
     for name, value in (("budget", budget), ("configurations", configurations)):
         if value is not None and not value > 0:
             raise ArgumentError("a session needs something to do", argument=name, value=value, hint="more than 0")
+    if shape.dtype.is_integer or shape.out_dtype is not None:
+        raise UnsupportedSpec(None, f"{describe_types(shape)}: layers of one floating-point type are tuned",
+                              hint="select() plans the others by rule")
     steps = parse_epilogue(epilogue, takes_bias=True)
     path = database or user_file()
     with files.locked(path):                            # a place that cannot be written shows before the first kernel

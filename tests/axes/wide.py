@@ -17,7 +17,7 @@ WIDE_AXES: Mapping[str, tuple] = {
     "gaps": ("zero_lanes", "select"), "edges": ("interior", "guarded"), "sub_block_rows": (1, 3, 7, 16, 56),
     "ahead": ((1, 1), (2, 1), (2, 2), (3, 1), (4, 2)), "weights": ("registers", "shared", "constant"),
     "loads": ("registers", "async", "cached"), "pipeline": ("paired", "copied"), "tap_rows": ("all", "needed"),
-    "warps": ((1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 4), (2, 2, 2))}
+    "warps": ((1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 4), (2, 2, 2)), "separable": (False, True)}
 
 
 def wide_values(row: Row) -> dict[str, Any]:
@@ -32,9 +32,10 @@ def wide_values(row: Row) -> dict[str, Any]:
 def wide_layer(choose: Choose) -> dict[str, Any]:
     """Planes and depthwise layers; some with two and three channels a group."""
     groups, channels = choose((1, 1, 2, 3, 5, 8)), choose((1, 1, 1, 1, 2, 3))
+    r, s = choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 11)), choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 12))
     return {"c": groups * channels, "k": groups * choose((1, 1, 1, 2, 3)), "groups": groups, "layout": "NCHW",
-            "r": choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 11)), "s": choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 12)),
-            "dtype": choose(DTYPES)}
+            "r": r, "s": s, "dtype": choose(DTYPES),
+            "separable": channels == 1 and min(r, s) > 1 and choose((False, False, True))}
 
 
 def wide_draw(choose: Choose, layer: Row) -> dict[str, Any]:
@@ -69,6 +70,14 @@ def wide_variants() -> Iterable[Row]:
                    columns=4, vector=4, store_vector=2, span=("strips", 32), gaps="zero_lanes", edges="interior",
                    sub_block_rows=7, ahead=(2, 1), weights="registers", loads=WIDE_AXES["loads"][i], pipeline="paired",
                    tap_rows="needed", warps=(1, 2, 1))
+    for i, (weights, loads) in enumerate(itertools.product(WIDE_AXES["weights"], WIDE_AXES["loads"])):
+        yield dict(filter=((5, 4), (11, 5), (3, 9))[i % 3], padding=("same", "large", ((2, 0), (1, 3)))[i // 3],
+                   channels=(1, 1, 1) if weights == "constant" else ((3, 3, 3), (2, 6, 2))[i % 2],
+                   epilogue=WITH_RESIDUAL[i % 9], stride=(1, 1, (2, 1))[i // 2 % 3], dilation=(1, 1, (2, 1))[i // 3],
+                   dtype=DTYPES[(i + i // 3) % 3], columns=4, vector=2, store_vector=1, span=spans[i % 3][0],
+                   gaps=spans[i % 3][1], edges=("interior", "guarded")[i % 2], sub_block_rows=(7, 16)[i % 2],
+                   ahead=(2, 1), weights=weights, loads=loads, pipeline=("paired", "copied")[i % 2],
+                   tap_rows="needed" if i == 3 else "all", warps=WIDE_AXES["warps"][i % 5], separable=True)
 
 
 WIDE_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 56, 70),

@@ -1,6 +1,7 @@
 // warpconv 0.1.0: direct, float16. Generated from templates/kernels/direct_nhwc.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,H,W,8 --filter 8,3,3 --padding 1 --groups 8 --dtype float16 --layout NHWC --epilogue 'bias,expr(where(v < 1.0, v * sigmoid(v), max(1.0, min(v, 4.0)) / 3.0) + relu(-v))' --arch sm_90 --algorithm direct \
+//   warpconv emit --input N,H,W,8 --filter 8,3,3 --padding 1 --groups 8 --dtype float16 --layout NHWC --epilogue 'bias,expr(where(v < 1.0, v * sigmoid(v), max(1.0, min(v, 4.0)) / 3.0) + relu(-v))' \
+//     --arch sm_90 --algorithm direct \
 //     --set block_size_x=8 --set block_size_y=32 --set k_tile=1 --set min_blocks=2
 //
 // layer  x[N, H, W, 8] * w[8, 1, 3, 3] -> y[N, P, Q, 8], stride 1, padding 1, groups 8, float16 NHWC, then bias, expr(where(v < 1.0, v * sigmoid(v), max(1.0, min(v, 4.0)) / 3.0) + relu(-v))
