@@ -1,8 +1,9 @@
 """A user's own expression for the epilogue: parsed into a small tree, and the tree written out again.
 
 The text is Python's notation for one value: ``v`` (the output value), numbers, ``+ - * /``, the functions of FUNCTIONS,
-and comparisons as the first argument of ``where``. Nothing of the text itself reaches a kernel: it is parsed by ``ast``,
-every node is looked up in a list, and the tree is printed anew, as canonical text and as C. All numbers are float32.
+and comparisons as the first argument of ``where``. Nothing of the text itself reaches a kernel: it is parsed by
+``ast``, every node is looked up in a list, and the tree is printed anew, as canonical text and as C. All numbers are
+float32.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ OUTSIDE = 1     # exit code where --check finds an error beyond its bound
 @click.argument("x")
 @click.argument("w")
 @click.argument("bias", required=False)
-@click.option("--residual", metavar="R", help="A .npy file like the output, added where 'residual' stands in --epilogue.")
+@click.option("--residual", metavar="R", help="A .npy file like the output; 'residual' in --epilogue says where it is "
+                                              "added (else before --activation).")
 @click.option("-o", "--output", metavar="Y", required=True, help="The .npy file to write.")
 @layer_options(sizes=False)
 @device_option
@@ -129,11 +130,13 @@ def _record(request: LayerRequest, kernel: Any, seconds: float, output: str, che
 
 def _bound(request: LayerRequest) -> str:
     """The bound of runtime.reference, in short."""
+    from warpconv.runtime.finish import LINEAR
     dtype = request.shape.y_dtype
     eps = "eps" if request.numerics is not Numerics.FLOAT16 else f"half of {request.shape.dtype.value}'s eps"
     stored = (f", as {dtype.value} has it" if dtype.is_integer else
               f" + half a step of {dtype.value}" if dtype.itemsize == 2 else "")
-    return f"(C/groups*R*S + 2) * {eps} * sum |a*b|{stored}"
+    steps = ", through the epilogue" if any(step not in LINEAR for step in request.epilogue) else ""
+    return f"(C/groups*R*S + 2) * {eps} * sum |a*b|{steps}{stored}"
 
 
 def _show(record: Any, request: LayerRequest, as_json: bool) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from tests import checks, near, reference, settings
 from tests.axes.common import BIAS, CLAMP, RELU, RESIDUAL
-from warpconv.codegen.epilogue import PLAIN, Epilogue
+from warpconv.codegen.epilogue import OPERANDS, PLAIN, Epilogue
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.expression import FUNCTIONS, NEGATE, WRITTEN_OUT, Apply, Node, Number, Value, c_text, evaluate, parse, text_of
+from warpconv.codegen.expression import (FUNCTIONS, NEGATE, WRITTEN_OUT, Apply, Node, Number, Value, c_text, evaluate, parse,
+                                         text_of)
 from warpconv.codegen.render import environment
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import plan_layer
@@ -25,8 +26,8 @@ pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(c
 
 CALLS = Epilogue.expr("tanh(sin(v)) * cos(v) + exp(-abs(v)) + floor(v) - ceil(v / 2) + log2(pow(abs(v), 1.5) + 1)")
 EDGES = Epilogue.expr("where(v >= 0, sqrt(v), log(-v)) + rsqrt(v * v + 0.1)")
-STEPS = (*(Epilogue(name) for name in PLAIN if name not in ("bias", "residual")), CLAMP, Epilogue.quantize(0.1, 3), CALLS,
-         EDGES, Epilogue.expr("1 / 3"))
+STEPS = (*(Epilogue(name) for name in PLAIN if name not in OPERANDS), CLAMP, Epilogue.quantize(0.1, 3), CALLS, EDGES,
+         Epilogue.expr("1 / 3"))
 LAYERS = {"direct NCHW": ("direct", ConvShape(n=2, c=2, h=9, w=13, k=4, r=3, s=2, padding=1)),
           "direct NHWC float16": ("direct", ConvShape(c=2, h=9, w=13, k=4, r=3, s=2, dtype="float16", layout="NHWC")),
           "wide": ("wide", ConvShape(n=2, c=1, h=19, w=64, k=1, r=3, s=3, padding=1)),
@@ -58,8 +59,9 @@ def test_every_algorithm_adds_a_residual_or_says_that_it_does_not(algorithm):
         checks.check_checked(plan, shape)
 
 
-@pytest.mark.parametrize("out_dtype, steps", [("uint8", (Epilogue.quantize(0.25, 128),)), ("int8", (BIAS, Epilogue.quantize(4.0))),
-                                              ("uint8", (RESIDUAL, CLAMP, Epilogue.quantize(0.01, 50))), ("float32", (BIAS, CLAMP))])
+@pytest.mark.parametrize("out_dtype, steps", [
+    ("uint8", (Epilogue.quantize(0.25, 128),)), ("int8", (BIAS, Epilogue.quantize(4.0))), ("float32", (BIAS, CLAMP)),
+    ("uint8", (RESIDUAL, CLAMP, Epilogue.quantize(0.01, 50)))])
 def test_integers_from_steps(out_dtype, steps):
     shape = ConvShape(n=1, c=3, h=12, w=17, k=3, r=3, s=3, groups=3, dtype="uint8", weight_dtype="float32",
                       out_dtype=out_dtype)
@@ -80,8 +82,8 @@ def test_a_wrong_step_is_seen_by_both_references():
 
 
 @pytest.mark.parametrize("step, expected", [
-    ("relu", [np.nan, np.inf, 0]), ("relu6", [np.nan, 6, 0]), ("clamp(-1,2)", [np.nan, 2, -1]), ("silu", [np.nan, np.inf, np.nan]),
-    ("gelu", [np.nan, np.inf, np.nan]), ("gelu_tanh", [np.nan, np.inf, np.nan]), ("hardswish", [np.nan, np.inf, np.nan]),
+    ("relu", [np.nan, np.inf, 0]), ("relu6", [np.nan, 6, 0]), ("clamp(-1,2)", [np.nan, 2, -1]),
+    *((name, [np.nan, np.inf, np.nan]) for name in ("silu", "gelu", "gelu_tanh", "hardswish")),
     ("quantize(2,1)", [np.nan, np.inf, -np.inf]), ("expr(max(v, 1))", [np.nan, np.inf, 1]),
     ("expr(min(1, v))", [np.nan, 1, -np.inf]), ("expr(relu(v))", [np.nan, np.inf, 0]),
     ("expr(where(v > 0, 1, 2))", [2, 1, 2]), ("expr(sigmoid(v))", [np.nan, 1, 0])])
@@ -105,14 +107,16 @@ def test_expressions_as_they_are_emitted(tmp_path):
     every = Epilogue.expr(" + ".join(f"{name}(v)" if FUNCTIONS[name][0] == 1 else f"{name}(v, v)"
                                      for name in ("min", "max", "sigmoid", "relu")))
     assert every.helpers == WRITTEN_OUT
-    lines = [str(fragment.helper_functions((every,))), 'extern "C" __global__ void all(const float* x, float* y, int n) {',
-             "    const int i = blockIdx.x * blockDim.x + threadIdx.x;", "    if (i >= n) return;", "    const float value = x[i];",
-             *(f"    y[{number} * n + i] = {c_text(tree)};" for number, tree in enumerate(trees)), "}"]
+    lines = [str(fragment.helper_functions((every,))),
+             'extern "C" __global__ void all(const float* x, float* y, int n) {',
+             "    const int i = blockIdx.x * blockDim.x + threadIdx.x;", "    if (i >= n) return;",
+             "    const float value = x[i];", *(f"    y[{number} * n + i] = {c_text(tree)};" for number, tree in enumerate(trees)), "}"]
     x = np.concatenate([np.linspace(-8, 8, 400), [0.0, 1.0, -1.0, 0.5, 100.0, -100.0, 1e-30, 1e6]]).astype(np.float32)
     y = np.full((len(trees), x.size), np.nan, np.float32)
     program = CpuProgram.compile("\n".join(lines), entries=["all"], mode=Mode.CHECK, directory=tmp_path)
     program.launch("all", grid=(-(-x.size // 128), 1, 1), block=(128, 1, 1), shared_bytes=0,
-                   args=[Buffer("x", x, False), Buffer("y", y, True, must_be_written=True, initialised=False), np.int32(x.size)])
+                   args=[Buffer("x", x, False), Buffer("y", y, True, must_be_written=True, initialised=False),
+                         np.int32(x.size)])
     known = 0
     for tree, text, got in zip(trees, texts, y):
         with np.errstate(all="ignore"):

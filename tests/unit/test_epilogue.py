@@ -7,6 +7,7 @@ import json
 import math
 import shlex
 import struct
+from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
@@ -100,7 +101,8 @@ def test_expressions_text_and_back(tree):
 @pytest.mark.parametrize("text, c", [
     ("v", "value"), ("1", "1.0f"), ("-v * 2", "-value * 2.0f"), ("-(v * 2)", "-(value * 2.0f)"),
     ("--v", "-(-value)"), ("v - -v", "value - -value"), ("v - (v - 1)", "value - (value - 1.0f)"),
-    ("(v - v) - 1", "value - value - 1.0f"), ("v / (v * 2)", "value / (value * 2.0f)"), ("v / v * 2", "value / value * 2.0f"),
+    ("(v - v) - 1", "value - value - 1.0f"), ("v / (v * 2)", "value / (value * 2.0f)"),
+    ("v / v * 2", "value / value * 2.0f"),
     ("1e-30 * v", "1e-30f * value"), ("1e30 * v", "1e30f * value"), ("16777217", "16777216.0f"), ("0.1", "0.1f"),
     ("where(v < 0, 0.1 * v, v) + 1", "(value < 0.0f ? 0.1f * value : value) + 1.0f"),
     ("max(v, min(1, exp(v)))", "maximum(value, minimum(1.0f, expf(value)))")])
@@ -120,15 +122,19 @@ def test_evaluation_is_by_the_functions_that_are_given():
 @pytest.mark.parametrize("text, part", [
     ("v.real", "v.real"), ("x + 1", "'x'"), ("__import__('os')", "__import__"), ("v('a')", "'v'"), ("'a'", "'a'"),
     ("exp(exp)", "'exp'"), ("exp(v, v)", "exp takes 1"), ("max(v)", "max takes 2"), ("exp(x=v)", "exp takes"),
-    ("v ** 2", "v ** 2"), ("v // 2", "v // 2"), ("v % 2", "v % 2"), ("not v", "not v"), ("~v", "~v"), ("v < 1", "comparison"),
-    ("where(v, 1, 2)", "first argument"), ("where(0 < v < 1, 1, 2)", "first argument"), ("[v]", "[v]"), ("(v, 1)", "(v, 1)"),
+    ("v ** 2", "v ** 2"), ("v // 2", "v // 2"), ("v % 2", "v % 2"), ("not v", "not v"), ("~v", "~v"),
+    ("v < 1", "comparison"),
+    ("where(v, 1, 2)", "first argument"), ("where(0 < v < 1, 1, 2)", "first argument"), ("[v]", "[v]"),
+    ("(v, 1)", "(v, 1)"),
     ("v if v else 1", "v if v"), ("lambda: v", "lambda"), ("v and 1", "v and 1"), ("True", "'True'"), ("None", "None"),
-    ("1j", "1j"), ("b'a'", "b'a'"), ("1e39", "float32"), ("1e999", "float32"), ("9" * 60, "float32"), ("f'{v}'", "f'{v}'"),
+    ("1j", "1j"), ("b'a'", "b'a'"), ("1e39", "float32"), ("1e999", "float32"), ("9" * 60, "float32"),
+    ("f'{v}'", "f'{v}'"),
     ("exp(*v)", "*v"), ("v[0]", "v[0]"), ("(v := 1)", "v := 1"), ("where(v is 1, v, v)", "first argument"),
     ("", "no expression"), ("v +", "no expression"), ("v; v", "no expression"), ("v = 1", "no expression"),
     ("ｖ", "ASCII"), ("v\0", "no expression"), ("(" * 90 + "v" + ")" * 90, None), ("-" * 150 + "v", "nested"),
     ("+".join("v" * 32), "parts"), ("sin(" * 34 + "v" + ")" * 34, "nested"), ("v" + " " * 300 + "+ v", "characters"),
-    ("\n".join(["v", "+ 1"]), "no expression"), ("yield v", "no expression"), ("max", "'max'"), ("v.__class__", "__class__")])
+    ("\n".join(["v", "+ 1"]), "no expression"), ("yield v", "no expression"), ("max", "'max'"),
+    ("v.__class__", "__class__")])
 def test_expressions_that_are_refused(text, part):
     if part is None:        # parentheses alone are no depth
         assert Epilogue.expr(text) == Epilogue.expr("v")
@@ -144,7 +150,8 @@ def test_expressions_that_are_refused(text, part):
 @pytest.mark.parametrize("text", [
     "gelu()", "softplus", "", "RELU", "bias,relu", "clamp", "clamp()", "clamp(1)", "clamp(1,2,3)", "clamp(2,1)",
     "clamp(nan,1)", "clamp(0,inf)", "clamp(0,1e40)", "clamp(a,b)", "clamp(0,6", "quantize(0,1)", "quantize(-1,1)",
-    "quantize(1e-60,0)", "quantize(0.1,1.5)", "quantize(0.1,1e9)", "quantize(0.1,nan)", "quantize(0.1,inf)", "expr", "expr()",
+    "quantize(1e-60,0)", "quantize(0.1,1.5)", "quantize(0.1,1e9)", "quantize(0.1,nan)", "quantize(0.1,inf)",
+    "expr", "expr()",
     "relu(v)", "expr(v))", "expr((v)"])
 def test_steps_that_are_refused(text):
     with pytest.raises(ArgumentError) as caught:
@@ -152,8 +159,9 @@ def test_steps_that_are_refused(text):
     assert caught.value.argument == "epilogue" and caught.value.hint
 
 
-@pytest.mark.parametrize("made", [lambda: Epilogue.parse(3), lambda: Epilogue.expr(None), lambda: Epilogue.clamp("0", 1),
-                                  lambda: Epilogue.clamp(True, 2), lambda: Epilogue.quantize(None)])
+@pytest.mark.parametrize("made", [
+    lambda: Epilogue.parse(3), lambda: Epilogue.expr(None), lambda: Epilogue.clamp("0", 1),
+    lambda: Epilogue.clamp(True, 2), lambda: Epilogue.quantize(None)])
 def test_what_is_no_text_or_number(made):
     with pytest.raises(ArgumentTypeError):
         made()
@@ -180,11 +188,11 @@ def test_a_bias_and_a_residual_stand_where_they_are_named():
     assert read(("bias",), bias=True, residual=True, activation="relu") == ["bias", "residual", "relu"]
     assert read(("residual", "silu"), residual=True) == ["residual", "silu"]
     assert read(("residual",)) == ["residual"]                                # to be given later
-    for arguments, name in (((("residual",), dict(residual=False)), "residual"), ((("bias",), {}), "bias"),
-                            ((("residual", "residual"), {}), "epilogue"), (((), dict(activation="residual")), "activation"),
-                            ((("bias", "bias"), dict(bias=True)), "epilogue")):
+    for steps, more, name in ((("residual",), dict(residual=False), "residual"), (("bias",), {}, "bias"),
+                              (("residual", "residual"), {}, "epilogue"), ((), dict(activation="residual"), "activation"),
+                              (("bias", "bias"), dict(bias=True), "epilogue")):
         with pytest.raises(ArgumentError) as caught:
-            parse_epilogue(*arguments[0:1], **arguments[1]) if arguments[0] else parse_epilogue((), **arguments[1])
+            parse_epilogue(steps, **more)
         assert caught.value.argument == name
 
 
@@ -231,3 +239,16 @@ def test_any_expression_makes_one_readable_statement(tree):
 def test_a_step_with_a_field_changed_is_not_the_same_step():
     step = Epilogue.clamp(0, 6)
     assert dataclasses.replace(step, numbers=(0.0, 5.0)).value == "clamp(0.0,5.0)"
+
+
+def test_the_page_on_epilogues_has_every_step_and_function_and_shows_emitted_text():
+    page = (Path(__file__).parents[2] / "docs" / "epilogues.md").read_text(encoding="utf-8")
+    table = page.split("## Steps")[1].split("##")[0]
+    assert all(f"| `{name}" in table for name in {form.partition("(")[0] for form in FORMS})
+    grammar = page.split("functions   ")[1].split("\n")[0].split()
+    assert sorted(grammar) == sorted(set(expression.FUNCTIONS) - {"where"})
+    for limit in (expression.LONGEST, expression.MOST_NODES, expression.DEEPEST):
+        assert f" {limit} " in page
+    excerpt = page.split("```cuda\n")[1].split("```")[0]
+    steps = parse_epilogue(("bias", "expr(where(v < 1, v * sigmoid(v), v))"), takes_bias=True)
+    assert excerpt in render(plan_layer(SHAPE, algorithm="direct", epilogue=steps)).text

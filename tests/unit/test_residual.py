@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import warpconv
 from tests import checks, reference, settings
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.epilogue import Epilogue, parse_epilogue
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import conv
 from warpconv.runtime.conv import specialize
@@ -34,7 +37,8 @@ def call(layer, residual, **more):
 
 def wanted(layer, *steps, shape=SHAPE):
     x, w, bias, residual = layer
-    return reference.expected(x, w, shape, bias=bias, residual=residual, epilogue=parse_epilogue(steps, takes_bias=True))
+    epilogue = parse_epilogue(steps, takes_bias=True)
+    return reference.expected(x, w, shape, bias=bias, residual=residual, epilogue=epilogue)
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "direct", "wide", "reuse"])
@@ -42,7 +46,8 @@ def test_a_residual_is_added_before_the_activation_or_where_it_is_named(layer, a
     residual = layer[3]
     for options, steps in (({}, ("bias", "residual")), (dict(activation="relu"), ("bias", "residual", "relu")),
                            (dict(epilogue=("residual", "bias", "silu")), ("residual", "bias", "silu")),
-                           (dict(epilogue=("clamp(-1,1)",), activation="gelu"), ("bias", "clamp(-1,1)", "residual", "gelu"))):
+                           (dict(epilogue=("clamp(-1,1)",), activation="gelu"),
+                            ("bias", "clamp(-1,1)", "residual", "gelu"))):
         out = reference.poisoned(SHAPE)
         before = residual.copy()
         assert call(layer, residual, out=out, algorithm=algorithm, **options) is out
@@ -59,7 +64,7 @@ def test_in_place(layer, algorithm):
 
 def test_in_place_in_channels_last_memory(layer):
     x, w, bias, residual = layer
-    shape = ConvShape(**{**{f: getattr(SHAPE, f) for f in ("n", "c", "h", "w", "k", "r", "s", "padding")}, "layout": "NHWC"})
+    shape = replace(SHAPE, layout=Layout.NHWC)
     turned = [np.ascontiguousarray(np.moveaxis(a, 1, -1)) for a in (x, residual)]
     out = turned[1].copy()
     warpconv.conv2d(turned[0], w, bias, padding=1, residual=out, out=out, layout="NHWC", device="cpu")
