@@ -12,8 +12,8 @@ from tests import checks, near, reference, settings
 from tests.axes.common import BIAS, CLAMP, RELU, RESIDUAL
 from warpconv.codegen.epilogue import OPERANDS, PLAIN, Epilogue
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.expression import (FUNCTIONS, NEGATE, WRITTEN_OUT, Apply, Node, Number, Value, c_text, evaluate, parse,
-                                         text_of)
+from warpconv.codegen.expression import (FUNCTIONS, NEGATE, WRITTEN_OUT, Apply, Node, Number, Value, c_text, evaluate,
+                                         parse, text_of)
 from warpconv.codegen.render import environment
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import plan_layer
@@ -110,7 +110,8 @@ def test_expressions_as_they_are_emitted(tmp_path):
     lines = [str(fragment.helper_functions((every,))),
              'extern "C" __global__ void all(const float* x, float* y, int n) {',
              "    const int i = blockIdx.x * blockDim.x + threadIdx.x;", "    if (i >= n) return;",
-             "    const float value = x[i];", *(f"    y[{number} * n + i] = {c_text(tree)};" for number, tree in enumerate(trees)), "}"]
+             "    const float value = x[i];",
+             *(f"    y[{number} * n + i] = {c_text(tree)};" for number, tree in enumerate(trees)), "}"]
     x = np.concatenate([np.linspace(-8, 8, 400), [0.0, 1.0, -1.0, 0.5, 100.0, -100.0, 1e-30, 1e6]]).astype(np.float32)
     y = np.full((len(trees), x.size), np.nan, np.float32)
     program = CpuProgram.compile("\n".join(lines), entries=["all"], mode=Mode.CHECK, directory=tmp_path)

@@ -189,7 +189,8 @@ def test_a_bias_and_a_residual_stand_where_they_are_named():
     assert read(("residual", "silu"), residual=True) == ["residual", "silu"]
     assert read(("residual",)) == ["residual"]                                # to be given later
     for steps, more, name in ((("residual",), dict(residual=False), "residual"), (("bias",), {}, "bias"),
-                              (("residual", "residual"), {}, "epilogue"), ((), dict(activation="residual"), "activation"),
+                              (("residual", "residual"), {}, "epilogue"),
+                              ((), dict(activation="residual"), "activation"),
                               (("bias", "bias"), dict(bias=True), "epilogue")):
         with pytest.raises(ArgumentError) as caught:
             parse_epilogue(steps, **more)
