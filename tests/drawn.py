@@ -18,7 +18,7 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
 
 from .axes import ROWS
-from .axes.common import BIAS, RELU, Choose
+from .axes.common import BIAS, BORDERS, RELU, Choose, border_fields
 from .cases import Case, Numerics
 
 LARGEST_SIDE = 130
@@ -60,7 +60,8 @@ def draw_layer(choose: Choose) -> dict[str, Any]:
     dtype, layout = choose(KINDS)
     sides = (0, 0, 1, 2, 3, 8)
     padding = choose((0, "half", "half", ((choose(sides), choose(sides)), (choose(sides), choose(sides)))))
-    return {"c": c, "k": k, "groups": groups, "r": r, "s": s, "stride": stride,
+    border = choose(("zeros", "zeros", "zeros", choose(BORDERS)))
+    return {"c": c, "k": k, "groups": groups, "r": r, "s": s, "stride": stride, **border_fields(border),
             "dilation": choose((1, 1, 1, 1, 2, (1, 3))), "padding": padding, "dtype": dtype, "layout": layout}
 
 
@@ -89,12 +90,14 @@ def _dense(choose: Choose) -> tuple[int, int, int]:
 
 def draw_size(choose: Choose, largest: int = LARGEST_SIDE) -> tuple[int, int, int]:
     """(N, H, W): squares of networks' planes, widths that are multiples of 4 and 8, the neighbourhood of multiples of
-    32, and any others."""
+    32, images smaller than most filters, and any others."""
     n = choose((1, 1, 2, 3))
-    kind = choose(("square", "vectors", "vectors", "any", "any"))
+    kind = choose(("square", "vectors", "vectors", "any", "any", "tiny"))
     if kind == "square":
         side = choose(SQUARES)
         return n, side, side
+    if kind == "tiny":
+        return n, choose(range(1, 7)), choose((*range(1, 7), 40))
     near = [side + d for side in range(32, largest, 32) for d in (-1, 0, 1)]
     sides = (*range(1, largest + 1), *near, *near)
     step = choose((4, 8))

@@ -4,7 +4,8 @@ Adding an algorithm: its axes (the values that shall meet in pairs), a function 
 values, one that draws plan values for a drawn layer, and what else differs from the usual. The axes below are
 understood for every algorithm, and those that are left out have the layer's default:
 
-    filter (R, S) · channels (C, K, groups) · padding · stride · dilation · dtype · layout · epilogue · numerics
+    filter (R, S) · channels (C, K, groups) · padding · padding_mode · stride · dilation · dtype · layout ·
+    epilogue · numerics
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ FILTERS = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8), (9, 9
 CHANNELS = ((1, 1, 1), (1, 2, 1), (2, 3, 1), (3, 4, 1), (5, 2, 1), (4, 6, 2), (3, 3, 3), (2, 6, 2))
 PADDINGS = ("valid", "same", ((0, 1), (2, 0)), ((3, 0), (0, 1)), "large")
 EPILOGUES = ((), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS))
+BORDERS = ("zeros", "constant", "replicate", "reflect", "symmetric", "circular")
 DTYPES = ("float32", "float16", "bfloat16")
 LAYOUTS = ("NCHW", "NHWC")
 # image sizes: those around the 32 lanes, tall and wide ones
@@ -55,11 +57,18 @@ def layer_of(row: Row) -> dict[str, Any]:
     (r, s), (c, k, groups) = row["filter"], row["channels"]
     layer = {"c": c, "k": k, "groups": groups, "r": r, "s": s, "padding": row.get("padding", 0)}
     layer.update({name: row[name] for name in ("stride", "dilation", "dtype", "layout") if name in row})
+    if row.get("padding_mode", "zeros") != "zeros":
+        layer.update(border_fields(row["padding_mode"]))
     if layer["padding"] == "same" and row.get("stride", 1) not in (1, (1, 1)):
         layer["padding"] = (r // 2, s // 2)
     if layer["padding"] == "large":            # larger than the filter: whole windows of zeros
         layer["padding"] = ((r + 1, r + 2), (s + 2, s + 1))
     return layer
+
+
+def border_fields(mode: str) -> dict[str, Any]:
+    """The fields of ConvShape for a border; the value is one that every element type has."""
+    return {"padding_mode": mode, "padding_value": 3.0 if mode == "constant" else 0.0}
 
 
 def k_tile(choose: Choose, layer: Row) -> int:

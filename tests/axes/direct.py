@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import Any, Iterable, Mapping
 
-from .common import CHANNELS, DTYPES, EPILOGUES, LAYOUTS, PADDINGS, Choose, Row, Rows, k_tile
+from .common import BORDERS, CHANNELS, DTYPES, EPILOGUES, LAYOUTS, PADDINGS, Choose, Row, Rows, k_tile
 
 DIRECT_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (2, 3), (3, 3), (5, 5), (4, 7), (13, 2), (1, 9), (31, 31)), "channels": CHANNELS,
-    "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 3), (4, 1)), "dilation": (1, 2, (3, 1)),
+    "padding": PADDINGS, "padding_mode": BORDERS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 3), (4, 1)),
+    "dilation": (1, 2, (3, 1)),
     "dtype": DTYPES, "layout": LAYOUTS,
     "block": ((64, 4), (32, 1), (8, 32), (16, 3), (256, 1)), "k_tile": (1, 2, 3)}
 
