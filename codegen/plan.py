@@ -37,6 +37,7 @@ class Role(enum.Enum):
     INPUT = "input"
     WEIGHT = "weight"
     BIAS = "bias"
+    RESIDUAL = "residual"
     OUTPUT = "output"
     WORKSPACE = "workspace"
     SIZE = "size"
@@ -48,7 +49,8 @@ class Argument:
     """One argument: the C parameter, the launch signature and the run-time check all come from here.
 
     A plan may ask more of it than the spec does: a size to be a multiple of something (so that rows can be loaded as
-    vectors), at most or exactly something; a pointer to be a multiple of so many bytes.
+    vectors), at most or exactly something; a pointer to be a multiple of so many bytes. ``alone``: no other argument
+    that is written lies in the same memory, so loads and stores may change places.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Argument:
     multiple_of: int = 1
     at_most: int | None = None
     exactly: int | None = None
+    alone: bool = True
 
     @property
     def is_pointer(self) -> bool:
@@ -68,7 +71,8 @@ class Argument:
         if not self.is_pointer:
             return f"{self.c_type} {self.name}"
         const = "" if self.role in (Role.OUTPUT, Role.WORKSPACE) else "const "
-        return f"{const}{self.c_type}* __restrict__ {self.name}"
+        restrict = "__restrict__ " if self.alone else ""
+        return f"{const}{self.c_type}* {restrict}{self.name}"
 
     @property
     def demand(self) -> str:

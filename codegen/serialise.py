@@ -7,9 +7,10 @@ import hashlib
 import json
 import types
 import typing
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
+from .epilogue import Epilogue
 from .errors import ArgumentError
 from .plan import KernelPlan, LibraryCall, Launch, Repeat
 from .version import VERSION
@@ -19,9 +20,14 @@ _STEPS = {"launch": Launch, "library": LibraryCall, "repeat": Repeat}
 
 
 def encode(value: Any) -> Any:
-    """Dataclasses as objects, enums as their values, tuples as lists; steps carry their kind."""
+    """Dataclasses as objects, enums as their values, an epilogue's steps as their texts, tuples as lists; steps of a
+    program carry their kind. Fields that came later (``later`` in shape.py) are left out where they have their default,
+    so that what was stored before stays readable and equal."""
+    if isinstance(value, Epilogue):
+        return value.value
     if is_dataclass(value):
-        data = {f.name: encode(getattr(value, f.name)) for f in fields(value)}
+        data = {f.name: encode(getattr(value, f.name)) for f in fields(value)
+                if not (f.metadata.get("later") and getattr(value, f.name) == f.default)}
         kind = next((name for name, cls in _STEPS.items() if isinstance(value, cls)), None)
         return {"kind": kind, **data} if kind else data
     if isinstance(value, enum.Enum):
@@ -68,10 +74,12 @@ def _decode(kind: Any, data: Any) -> Any:
         return _decode_tuple(typing.get_args(kind), data)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind(data)
+    if kind is Epilogue:
+        return Epilogue.parse(data)
     if is_dataclass(kind):
-        hints = typing.get_type_hints(kind)     # a field that came later than the data has its default
+        hints = typing.get_type_hints(kind)
         return kind(**{f.name: _decode(hints[f.name], data[f.name]) for f in fields(kind)
-                       if f.name in data or f.default is MISSING})
+                       if f.name in data or not f.metadata.get("later")})
     if kind in (int, str, bool, float) and not isinstance(data, kind):
         raise TypeError(f"{data!r} is no {kind.__name__}")
     return data

@@ -10,13 +10,15 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from collections.abc import Iterable
-from typing import Any
 
 from .arch import Arch
 from .border import Border
 from .dtypes import Cast, DType, Layout
-from .errors import ArgumentError, ArgumentTypeError
-from .shape import ConvShape, LARGEST_SIZE, Pair, describe_geometry, describe_types, usual_weight
+from .epilogue import Epilogue, parse_epilogue
+from .errors import ArgumentError
+from .shape import ConvShape, LARGEST_SIZE, Pair, describe_geometry, describe_types, later, usual_weight
+
+__all__ = ["Epilogue", "KernelSpec", "Numerics", "Operation", "index_bits", "parse_epilogue"]
 
 
 class Operation(enum.Enum):
@@ -44,23 +46,6 @@ class Numerics(enum.Enum):
                                 hint=f"one of {', '.join(e.value for e in cls)}") from None
 
 
-class Epilogue(enum.Enum):
-    """A step applied to every output value where it is stored."""
-
-    BIAS = "bias"
-    RELU = "relu"
-
-    @classmethod
-    def parse(cls, value: Epilogue | str, argument: str = "epilogue") -> Epilogue:
-        if isinstance(value, cls):
-            return value
-        try:
-            return cls(value)
-        except ValueError:
-            raise ArgumentError("unknown epilogue step", argument=argument, value=value,
-                                hint=f"one of {', '.join(e.value for e in cls)}") from None
-
-
 @dataclass(frozen=True, kw_only=True)
 class KernelSpec:
     """The kernel of ``algorithm`` for a class of layers; equal specs and plan values give byte-identical source."""
@@ -81,11 +66,12 @@ class KernelSpec:
     epilogue: tuple[Epilogue, ...] = ()
     arch: Arch
     index_bits: int = 32
-    padding_mode: Border = Border.ZEROS
-    padding_value: float = 0.0
-    weight_dtype: DType | None = None
-    out_dtype: DType | None = None
-    cast: Cast = Cast.NEAREST
+    padding_mode: Border = later(Border.ZEROS)
+    padding_value: float = later(0.0)
+    weight_dtype: DType | None = later(None)
+    out_dtype: DType | None = later(None)
+    cast: Cast = later(Cast.NEAREST)
+    separable: bool = later(False)
 
     @classmethod
     def of(cls, shape: ConvShape, *, algorithm: str, arch: Arch, epilogue: Iterable[Epilogue] = (),
@@ -98,7 +84,8 @@ class KernelSpec:
                    padding=shape.padding, dilation=shape.dilation, groups=shape.groups, dtype=shape.dtype,
                    layout=shape.layout, numerics=numerics, epilogue=tuple(epilogue), arch=arch,
                    index_bits=index_bits(shape), padding_mode=shape.padding_mode, padding_value=shape.padding_value,
-                   weight_dtype=shape.weight_dtype, out_dtype=shape.out_dtype, cast=shape.cast)
+                   weight_dtype=shape.weight_dtype, out_dtype=shape.out_dtype, cast=shape.cast,
+                   separable=shape.separable)
 
     @property
     def channels(self) -> int:
@@ -120,12 +107,18 @@ class KernelSpec:
         return ConvShape(n=n, c=self.c, h=h, w=w, k=self.k, r=self.r, s=self.s, stride=self.stride,
                          padding=self.padding, dilation=self.dilation, groups=self.groups, dtype=self.dtype,
                          layout=self.layout, padding_mode=self.padding_mode, padding_value=self.padding_value,
-                         weight_dtype=self.weight_dtype, out_dtype=self.out_dtype, cast=self.cast)
+                         weight_dtype=self.weight_dtype, out_dtype=self.out_dtype, cast=self.cast,
+                         separable=self.separable)
 
     @property
     def w_dtype(self) -> DType:
         """The element type of the filter."""
-        return self.weight_dtype or usual_weight(self.dtype)
+        return self.weight_dtype or usual_weight(self.dtype, self.separable)
+
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        """(K, C/groups, R, S), or (K, 1, 1, R + S) of a separable layer: the column's elements, then the row's."""
+        return (self.k, 1, 1, self.r + self.s) if self.separable else (self.k, self.channels, self.r, self.s)
 
     @property
     def y_dtype(self) -> DType:
@@ -170,32 +163,3 @@ def index_bits(shape: ConvShape) -> int:
     n, c, h, w = shape.input_shape
     largest = max(n * c * h * w, n * shape.k * shape.p * shape.q, shape.k * shape.reduction)
     return 32 if largest <= LARGEST_SIZE else 64
-
-
-def parse_epilogue(epilogue: Iterable[Any], *, bias: bool = False, activation: str | None = None,
-                   takes_bias: bool = False) -> tuple[Epilogue, ...]:
-    """The epilogue list of a call: bias first when one is given, ``activation`` as sugar for a last step.
-
-    ``takes_bias``: the list itself may ask for a bias, to be given later. Raises ArgumentTypeError for what is no list,
-    ArgumentError for unknown steps and a bias that is missing or doubled.
-    """
-    if isinstance(epilogue, (str, Epilogue)):
-        epilogue = (epilogue,)
-    if not isinstance(epilogue, Iterable):
-        raise ArgumentTypeError("epilogue must be a list of steps", argument="epilogue", value=epilogue,
-                                hint="e.g. ('bias', 'relu'), or ()")
-    steps = [Epilogue.parse(step) for step in epilogue]
-    bias = bias or (takes_bias and Epilogue.BIAS in steps)
-    if bias and Epilogue.BIAS not in steps:
-        steps.insert(0, Epilogue.BIAS)
-    if not bias and Epilogue.BIAS in steps:
-        raise ArgumentError("the epilogue adds a bias and none is given", argument="bias", value=None,
-                            hint="pass bias= or leave 'bias' out of epilogue=")
-    if activation is not None:
-        if activation == Epilogue.BIAS.value:
-            raise ArgumentError("bias is no activation", argument="activation", value=activation, hint="relu, or None")
-        steps.append(Epilogue.parse(activation, "activation"))
-    if steps.count(Epilogue.BIAS) > 1:
-        raise ArgumentError("bias is added twice", argument="epilogue", value=[s.value for s in steps],
-                            hint="name it once")
-    return tuple(steps)

@@ -52,7 +52,7 @@ def overlaps(a: ArrayView, b: ArrayView) -> bool:
 
 
 def _cast(given: DType, wanted: Sequence[DType]) -> str:
-    bits = given in (DType.UINT16, DType.INT16) and DType.BFLOAT16 in wanted
+    bits = given is DType.UINT16 and (DType.BFLOAT16 in wanted or DType.INT16 in wanted)
     return "cast the array first" + (", or .view(ml_dtypes.bfloat16) if it holds such elements' bits" if bits else "")
 
 

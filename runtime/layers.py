@@ -14,6 +14,7 @@
     dtype = "float32"           # or "float16", "bfloat16", "uint8", "int8", "uint16", "int16"
     weight_dtype = "float32"    # for integers: or "int8", "int16", "int32"
     out_dtype = "float32"       # another type of the output; cast = "nearest" or "truncate" to integers
+    separable = false           # filters of one channel as the factors of a column and a row
     layout = "NCHW"             # or "NHWC": the order of the input's and the output's axes
     accumulate = "float32"      # or "float16": the arithmetic of products and sums
     epilogue = ["bias", "relu"]
@@ -26,6 +27,7 @@ JSON has the same tree: {"defaults": {...}, "layer": {"conv1": {...}}}.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 import os
 import re
@@ -46,7 +48,7 @@ from warpconv.codegen.spec import Epilogue, Numerics, parse_epilogue
 from . import env
 
 _AS_THEY_ARE = ("stride", "dilation", "groups", "dtype", "padding_mode", "padding_value", "weight_dtype", "out_dtype",
-                "cast")
+                "cast", "separable")
 FIELDS = ("input", "filter", "padding", *_AS_THEY_ARE, "layout", "accumulate", "epilogue", "algorithm", "set")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _LARGEST_FILE = 4 << 20
@@ -92,10 +94,17 @@ def default_name(shape: ConvShape, *, epilogue: tuple[Epilogue, ...] = (), algor
     kind += [] if shape.layout is Layout.NCHW else [shape.layout.value]
     parts = [f"c{shape.c}_k{shape.k}_{shape.r}x{shape.s}", geometry, *kind,
              *([f"sums_{numerics.value}"] if numerics is not Numerics.FLOAT32 else []),
-             *(step.value for step in epilogue),
+             *map(_step_name, epilogue),
              *([algorithm] if algorithm != "auto" else []),
              *(f"{name}-{value}" for name, value in sorted((settings or {}).items()))]
     return "_".join(parts)[:80]
+
+
+def _step_name(step: Epilogue) -> str:
+    """A step's text in the letters of names; an expression by a digest of its text."""
+    if step.tree is not None:
+        return f"expr-{hashlib.blake2b(step.value.encode(), digest_size=4).hexdigest()}"
+    return re.sub(r"[(,]", "-", step.value).rstrip(")")
 
 
 def shipped() -> dict[str, str]:
@@ -240,4 +249,4 @@ def _epilogue(value: Any) -> tuple[Epilogue, ...]:
     steps = [value] if isinstance(value, str) else value
     if not isinstance(steps, list):
         raise ArgumentError("epilogue is a list of steps", argument="epilogue", value=value, hint='["bias", "relu"]')
-    return parse_epilogue(steps, bias="bias" in steps)
+    return parse_epilogue(steps, takes_bias=True)

@@ -87,9 +87,7 @@ class Pack:
         if not isinstance(shape, ConvShape):
             raise ArgumentTypeError("specialize takes a ConvShape", argument="shape", value=type(shape).__name__,
                                     hint="warpconv.ConvShape(c=..., h=..., w=..., k=..., r=..., s=...)")
-        names = [epilogue] if isinstance(epilogue, (str, Epilogue)) else list(epilogue)
-        given = bias or "bias" in names or Epilogue.BIAS in names
-        steps = parse_epilogue(names, bias=given, activation=activation)
+        steps = parse_epilogue(epilogue, bias=bias, activation=activation, takes_bias=True)
         target = resolve_device(device, None, shape)
         wanted = None if arch is None else Arch.parse(arch)
         kernel = self.find(shape, device=target, algorithm=algorithm, epilogue=steps, arch=wanted,

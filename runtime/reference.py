@@ -11,6 +11,14 @@ are added. Where the kernel was asked for half arithmetic, products and sums are
 products, a bias and a last conversion are n + 2 roundings of partial sums, each of magnitude at most sum |a * b|: (n
 + 2) * u * sum |a * b| with that type's u, and n + 2 times half its smallest subnormal for those that are subnormal.
 
+The epilogue. A bias and relus that come first are part of the sum above: relu brings no two numbers further apart. Each
+later step takes the values that a kernel may have through the step (finish.py, ranges.py).
+
+Separable filters, wy[r] * wx[s], are summed twice: the sums of an input row, S products, have an error of at most S * u *
+sum |a * wx|; their R products with wy add R * u of what they have. Together (R + S) * u * sum |a| |wy| |wx| but for
+terms in u^2; the bound allows (R + S + 3) * eps of it, and is one against the product of the factors. A result for a
+filter that is only nearly that product (separable.Factors tells by how much) may be off by its difference * sum |a| more.
+
 Storing. A 16-bit result is rounded once more, from what the kernel has, at most |y| + the bound so far: by u times
 that (2^-11 for float16, which has 11 significant bits; 2^-8 for bfloat16, which has 8), or by half the smallest
 subnormal if that is more. A magnitude from half a unit above the largest number on becomes infinite, so a 16-bit
@@ -37,6 +45,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
 
 from .elements import FORMATS, values
+from .separable import whole
+from .finish import LINEAR, finish
 
 EPSILON = float(np.finfo(np.float32).eps)
 BAND_ELEMENTS = 2**16       # float64 values of one slice of the input that are worked on at a time; they stay in cache
@@ -44,12 +54,13 @@ BAND_ELEMENTS = 2**16       # float64 values of one slice of the input that are 
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """The output in float64, the error that each element may have, and where it may be infinite instead; all in the
-    order of the layout's axes."""
+    """The output in float64, the error that each element may have, where it may be infinite instead, and where a step of
+    the epilogue leaves it open (log of what may be 0); all in the order of the layout's axes."""
 
     output: np.ndarray
     bound: np.ndarray
     overflows: np.ndarray
+    undetermined: np.ndarray
     modulus: int = 0        # differences are modulo this, if it is not 0
 
 
@@ -72,10 +83,14 @@ class Accuracy:
 
 
 def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray | None = None,
-              epilogue: Iterable[Epilogue] = (), numerics: Numerics = Numerics.FLOAT32) -> Reference:
+              residual: np.ndarray | None = None, epilogue: Iterable[Epilogue] = (),
+              numerics: Numerics = Numerics.FLOAT32) -> Reference:
     """Output and bound of the layer for an input whose axes are in ``shape.layout``'s order and a weight (K, C/groups,
-    R, S), both of ``shape.dtype`` (bfloat16 also as its bits); the output's axes are in the layout's order, too."""
+    R, S), both of ``shape.dtype`` (bfloat16 also as its bits); the output's axes are in the layout's order, too, and so
+    are those of ``residual``, which is of the output's type. The weight of a separable layer is its factors."""
     x, w = _logical(values(x, shape.dtype), shape.layout), values(w, shape.w_dtype)
+    if shape.separable:
+        w = whole(w, shape.r)
     output, magnitude = np.zeros(shape.output_shape), np.zeros(shape.output_shape)
     channels, filters = shape.c // shape.groups, shape.k // shape.groups
     for image in range(shape.n):
@@ -84,24 +99,37 @@ def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarra
             made = slice(group * filters, (group + 1) * filters)
             for rows in _bands(shape, channels):
                 _add_taps(output[image, made, rows], magnitude[image, made, rows], source, w[made], shape, rows.start)
-    epilogue = tuple(epilogue)
-    for step in epilogue:
-        if step is Epilogue.BIAS:
-            column = values(np.asarray(bias), shape.bias_dtype).astype(np.float64)[None, :, None, None]
+    column = None
+    if bias is not None:
+        column = values(np.asarray(bias), shape.bias_dtype).astype(np.float64)[None, :, None, None]
+    steps = tuple(epilogue)
+    linear = next((i for i, step in enumerate(steps) if step not in LINEAR), len(steps))
+    for step in steps[:linear]:
+        if step == Epilogue.BIAS:
             output, magnitude = output + column, magnitude + np.abs(column)
-        elif step is Epilogue.RELU:
+        else:
             output = np.maximum(output, 0.0)
-    return _bounded(_stored(output, shape.layout), _stored(magnitude, shape.layout), shape, numerics, tuple(epilogue))
+    added = None if residual is None else _logical(values(residual, shape.y_dtype), shape.layout).astype(np.float64)
+    bound = _summing_bound(magnitude, shape, numerics, bool(steps))
+    lost = undetermined = np.zeros(output.shape, bool)
+    if steps[linear:]:
+        if numerics is Numerics.FLOAT16:    # a partial sum that overflowed may be anything before a step
+            lost = magnitude + bound >= FORMATS[shape.dtype].overflow
+        made = finish(output, np.where(lost, np.inf, bound), steps[linear:], bias=column, residual=added)
+        output, bound, undetermined = made.value, made.bound, made.undetermined
+    parts = (_stored(part, shape.layout) for part in (output, bound, magnitude, lost, undetermined))
+    return _rounded(*parts, shape, numerics)
 
 
 def compare(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray | None = None,
-            epilogue: Iterable[Epilogue] = (), numerics: Numerics = Numerics.FLOAT32) -> Accuracy:
+            residual: np.ndarray | None = None, epilogue: Iterable[Epilogue] = (),
+            numerics: Numerics = Numerics.FLOAT32) -> Accuracy:
     """How far a result is from the reference; arrays as reference() takes and gives them. Raises ShapeError for a result
     of another shape."""
     if got.shape != shape.layout.stored(shape.output_shape):
         raise ShapeError("this is no result of the layer", argument="output", value=got.shape,
                          hint=f"{shape.layout.stored(shape.output_shape)}")
-    expected = reference(x, w, shape, bias=bias, epilogue=epilogue, numerics=numerics)
+    expected = reference(x, w, shape, bias=bias, residual=residual, epilogue=epilogue, numerics=numerics)
     got = values(got, shape.y_dtype)
     with np.errstate(invalid="ignore"):
         error = np.abs(got.astype(np.float64) - expected.output)
@@ -110,46 +138,50 @@ def compare(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape, *, 
     error[np.isnan(expected.output) & np.isnan(got)] = 0.0
     error[expected.output == got] = 0.0                             # infinities of one sign
     error[_overflowed(got, expected, numerics)] = 0.0
+    error[expected.undetermined] = 0.0
     ratio = np.divide(error, expected.bound, out=np.where(error > 0, np.inf, 0.0), where=expected.bound > 0)
     ratio[np.isnan(error)] = np.inf
     return Accuracy(max_error=_largest(error), bound=_largest(expected.bound), worst_ratio=_largest(ratio))
 
 
-def _bounded(output: np.ndarray, magnitude: np.ndarray, shape: ConvShape, numerics: Numerics,
-             epilogue: tuple[Epilogue, ...]) -> Reference:
-    """The bound of the module's docstring, from the sum |a * b| of each output."""
-    terms = shape.reduction + 2
+def _summing_bound(magnitude: np.ndarray, shape: ConvShape, numerics: Numerics, steps: bool) -> np.ndarray:
+    """The bound of summing, of the module's docstring, from the sum |a * b| of each output."""
+    terms = shape.reduction + (3 if shape.separable else 2)
     if shape.w_dtype.is_integer:
-        bound = (EPSILON if epilogue else 0.0) * magnitude
-    elif numerics is Numerics.FLOAT16:
+        return (EPSILON if steps else 0.0) * magnitude
+    if numerics is Numerics.FLOAT16:
         form = FORMATS[shape.dtype]
-        bound = terms * (form.roundoff * magnitude + form.half_step)
-    else:
-        bound = terms * EPSILON * magnitude
+        return terms * (form.roundoff * magnitude + form.half_step)
+    return terms * EPSILON * magnitude
+
+
+def _rounded(output: np.ndarray, bound: np.ndarray, magnitude: np.ndarray, lost: np.ndarray, undetermined: np.ndarray,
+             shape: ConvShape, numerics: Numerics) -> Reference:
+    """What storing adds to the bound. ``lost``: where a partial sum may have overflowed."""
     if shape.y_dtype.is_integer:
-        return _integers(output, bound, shape)
-    form = FORMATS[shape.y_dtype]
+        return _integers(output, bound, undetermined, shape)
+    form, half = FORMATS[shape.y_dtype], numerics is Numerics.FLOAT16
     if shape.y_dtype is not DType.FLOAT32 or shape.w_dtype.is_integer:
         with np.errstate(invalid="ignore"):
             bound = bound + np.maximum(form.roundoff * (np.abs(output) + bound), form.half_step)
-    if shape.y_dtype is DType.FLOAT32:
-        overflows = np.zeros(output.shape, bool)
-    else:
-        overflows = (magnitude if numerics is Numerics.FLOAT16 else np.abs(output)) + bound >= form.overflow
-    return Reference(output=output, bound=bound, overflows=overflows)
+    overflows = lost
+    if shape.y_dtype is not DType.FLOAT32:
+        overflows = lost | ((magnitude if half else np.abs(output)) + bound >= form.overflow)
+    return Reference(output=output, bound=bound, overflows=overflows, undetermined=undetermined)
 
 
-def _integers(output: np.ndarray, bound: np.ndarray, shape: ConvShape) -> Reference:
-    """The integers that outputs become, and how far from them those within the bound do."""
+def _integers(output: np.ndarray, bound: np.ndarray, undetermined: np.ndarray, shape: ConvShape) -> Reference:
+    """The integers that outputs become, and how far from them those within the bound do; of NaN, any."""
     least, most = shape.y_dtype.limits
-    none = np.zeros(output.shape, bool)
+    none, undetermined = np.zeros(output.shape, bool), undetermined | np.isnan(output)
     if shape.cast is Cast.NEAREST:
         made, low, high = (np.clip(np.rint(v), least, most) for v in (output, output - bound, output + bound))
-        return Reference(output=made, bound=np.maximum(high - made, made - low), overflows=none)
+        return Reference(output=made, bound=np.maximum(high - made, made - low), overflows=none,
+                         undetermined=undetermined)
     made, low, high = (np.trunc(v) for v in (output, output - bound, output + bound))
     modulus = most - least + 1
     return Reference(output=(made - least) % modulus + least, bound=np.maximum(high - made, made - low),
-                     overflows=none, modulus=modulus)
+                     overflows=none, undetermined=undetermined, modulus=modulus)
 
 
 def _overflowed(got: np.ndarray, expected: Reference, numerics: Numerics) -> np.ndarray:

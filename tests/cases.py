@@ -14,7 +14,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any, Mapping
 
-from warpconv.codegen.errors import ShapeError, UnsupportedSpec
+from warpconv.codegen.errors import ArgumentError, ShapeError, UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
@@ -25,6 +25,7 @@ from .axes import AXES, ROWS, SIZES, layer_of
 ATTEMPTS = 24                    # random completions of an uncovered pair, of which the best is kept
 LAST_ATTEMPTS = 140              # and of a pair that was left open by those, of which the first accepted one is kept
 SIZES_EACH = 3
+TYPES = ("dtype", "layout", "weight_dtype", "out_dtype", "padding_mode")     # of a case's name
 # Images that a plan is tried for where none is named; the later ones are for plans that ask something of H and W
 USUAL = ((1, 99, 99), (1, 96, 96), (1, 56, 56), (1, 28, 28), (1, 14, 14), (1, 7, 7))
 
@@ -77,7 +78,7 @@ class Case:
     def id(self) -> str:
         layer, values = dict(self.layer), dict(self.values)
         words = [f"{self.number:03}", self.algorithm, f"{layer['r']}x{layer['s']}", f"c{layer['c']}k{layer['k']}"]
-        words += [str(layer[name]) for name in ("dtype", "layout") if name in layer]
+        words += [str(layer[name]) for name in TYPES if layer.get(name) is not None]
         return "-".join(words + [str(values[v]) for v in ("exchange", "rows", "weights", "edges") if v in values])
 
     def sizes(self) -> tuple[ConvShape, ...]:
@@ -166,6 +167,10 @@ def accepted(algorithm: str, row: Mapping[str, Any]) -> bool:
     try:
         _case(algorithm, row).plan()
     except (UnsupportedSpec, ShapeError):
+        return False
+    except ArgumentError as error:
+        if error.argument not in ("weight_dtype", "out_dtype"):     # there is no layer of these types
+            raise
         return False
     return True
 

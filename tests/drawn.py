@@ -7,7 +7,7 @@ a row in tests/axes are drawn too, with their planners' own values.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 import hypothesis.strategies as st
 import numpy as np
@@ -18,15 +18,24 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
 
 from .axes import ROWS
-from .axes.common import BIAS, BORDERS, RELU, Choose, border_fields
+from .axes.common import (BIAS, BORDER_VALUE, BORDERS, CASTS, DTYPES, OUTPUTS, PIXELS, RELU, WEIGHTS, Choose, Row)
 from .cases import Case, Numerics
 
 LARGEST_SIDE = 130
 SQUARES = (7, 14, 28, 56)           # planes of networks, smaller than what a warp spans
+HALF = ("float16", "bfloat16")
 EPILOGUES = ((), (), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS))
 # about half of what is drawn is float32 in NCHW
 KINDS = (("float32", "NCHW"),) * 5 + tuple((dtype, layout) for dtype in ("float32", "float16", "bfloat16")
                                            for layout in ("NCHW", "NHWC") if (dtype, layout) != ("float32", "NCHW"))
+# what is drawn over a third of them: the types that an algorithm serves besides; and over half, its borders
+PIXEL_KINDS = tuple({"dtype": dtype, "weight_dtype": weight, "out_dtype": out, "cast": cast}
+                    for dtype in PIXELS for weight in (None, None, *WEIGHTS) for out in ((None,) * 4 + OUTPUTS)
+                    for cast in CASTS)
+FLOAT_KINDS = tuple({"dtype": dtype, "weight_dtype": None, "out_dtype": out, "cast": cast}
+                    for dtype in DTYPES for out in OUTPUTS[1:-1] for cast in CASTS)
+USUAL: Mapping[str, tuple] = {"dtype": ("float32",), "weight_dtype": (None,), "out_dtype": (None,),
+                              "cast": ("nearest",), "padding_mode": ("zeros",)}        # of axes that do not say
 LAYER_TRIES = 20
 
 
@@ -44,8 +53,10 @@ def draw_case(choose: Choose, algorithm: str | None = None) -> Case:
         layer.update(rows.draw_layer(choose))
     if layer["padding"] == "half":
         layer["padding"] = (layer["r"] // 2, layer["s"] // 2)
+    layer.update(draw_types(choose, rows.axes if rows is not None else None))
+    layer.update(draw_border(choose, rows.axes if rows is not None else None))
     values = rows.draw(choose, layer) if rows is not None else {}
-    half = layer["dtype"] != "float32" and choose((False,) * 5 + (True,))
+    half = layer["dtype"] in HALF and choose((False,) * 5 + (True,))
     return Case(algorithm, tuple(layer.items()), tuple(values.items()), choose(EPILOGUES),
                 numerics=Numerics.FLOAT16 if half else Numerics.FLOAT32)
 
@@ -60,9 +71,28 @@ def draw_layer(choose: Choose) -> dict[str, Any]:
     dtype, layout = choose(KINDS)
     sides = (0, 0, 1, 2, 3, 8)
     padding = choose((0, "half", "half", ((choose(sides), choose(sides)), (choose(sides), choose(sides)))))
-    border = choose(("zeros", "zeros", "zeros", choose(BORDERS)))
-    return {"c": c, "k": k, "groups": groups, "r": r, "s": s, "stride": stride, **border_fields(border),
+    return {"c": c, "k": k, "groups": groups, "r": r, "s": s, "stride": stride,
             "dilation": choose((1, 1, 1, 1, 2, (1, 3))), "padding": padding, "dtype": dtype, "layout": layout}
+
+
+def draw_types(choose: Choose, axes: Mapping[str, tuple] | None) -> dict[str, Any]:
+    """For a third of the layers types of pixels, of filters and of outputs: those that an algorithm's axes name, any
+    where there are none; nothing for the others, and where the axes name none."""
+    if not choose((False, False, True)):
+        return {}
+    of_pixels = axes is None or any(dtype in PIXELS for dtype in axes.get("dtype", ()))
+    kinds = PIXEL_KINDS if of_pixels and choose((True, True, False)) else FLOAT_KINDS
+    if axes is not None:
+        kinds = tuple(kind for kind in kinds
+                      if all(value in axes.get(name, USUAL[name]) for name, value in kind.items()))
+    return choose(kinds) if kinds else {}
+
+
+def draw_border(choose: Choose, axes: Mapping[str, tuple] | None) -> dict[str, Any]:
+    """For half of the layers one of the borders that an algorithm's axes name."""
+    modes = BORDERS if axes is None else axes.get("padding_mode", USUAL["padding_mode"])
+    mode = choose(modes) if choose((False, True)) else BORDERS[0]
+    return {"padding_mode": mode, "padding_value": BORDER_VALUE if mode == "constant" else 0.0}
 
 
 def _plane(choose: Choose) -> tuple[int, int, int]:

@@ -17,6 +17,8 @@ from warpconv.codegen.dtypes import Cast, DType, Layout
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
 
+from . import near
+
 ELEMENTS = {dtype: np.dtype(ml_dtypes.bfloat16 if dtype is DType.BFLOAT16 else dtype.value) for dtype in DType}
 EPSILON = float(np.finfo(np.float32).eps)
 
@@ -24,12 +26,13 @@ EPSILON = float(np.finfo(np.float32).eps)
 @dataclass(frozen=True)
 class Expected:
     """The output in float64, and for each of its elements the largest error that a kernel may have; ``overflows``: where
-    an infinity of the right sign will do as well."""
+    an infinity of the right sign will do as well; ``open``: where anything will (log of what may be 0)."""
 
     output: np.ndarray
     tolerance: np.ndarray
     element: np.dtype = ELEMENTS[DType.FLOAT32]
     overflows: np.ndarray | None = None
+    open: np.ndarray | None = None
     modulus: int = 0        # of integers that wrap: differences are modulo this
 
     def check(self, got: np.ndarray, what: str = "") -> None:
@@ -40,7 +43,10 @@ class Expected:
             error = np.minimum(error, self.modulus - error)
         if self.overflows is not None:
             error[self.overflows & (got.astype(np.float64) == np.copysign(np.inf, self.output))] = 0.0
-        wrong = ~(error <= self.tolerance)                     # also true where the result is NaN
+        error[np.isnan(self.output) & np.isnan(got.astype(np.float64))] = 0.0
+        if self.open is not None:
+            error[self.open] = 0.0
+        wrong = ~(error <= np.where(error == 0, 0.0, self.tolerance))      # also true where the result alone is NaN
         if wrong.any():
             excess = np.where(np.isnan(error), np.inf, error / np.maximum(self.tolerance, 1e-300))
             worst = np.unravel_index(int(np.argmax(excess)), error.shape)
@@ -56,32 +62,42 @@ def convolve(x: np.ndarray, w: np.ndarray, shape: ConvShape) -> np.ndarray:
 
 
 def expected(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray | None = None,
-             epilogue: Iterable[Epilogue] = (), numerics: Numerics = Numerics.FLOAT32) -> Expected:
+             residual: np.ndarray | None = None, epilogue: Iterable[Epilogue] = (),
+             numerics: Numerics = Numerics.FLOAT32) -> Expected:
     """Output and tolerance of each element: (C/groups*R*S + 2) * eps * sum |a * b|, the bias being one more product, or
-    in half arithmetic with half that type's eps (and steps of subnormals); then half a step of a 16-bit result."""
+    in half arithmetic with half that type's eps (and steps of subnormals); then what steps after the first bias and
+    relus make of it (tests/near.py), and half a step of a 16-bit result."""
     x, w, epilogue = np.moveaxis(x, -1, 1) if shape.layout is Layout.NHWC else x, np.asarray(w), tuple(epilogue)
+    if shape.separable:     # columns, then rows; summed twice, so a rounding more
+        w = np.einsum("kr,ks->krs", *np.split(w.reshape(shape.k, -1).astype(np.float64), [shape.r], axis=1))[:, None]
     output = convolve(x, w, shape)
     magnitude = convolve(np.abs(x.astype(np.float64)), np.abs(w.astype(np.float64)),
                          replace(shape, padding_value=abs(shape.padding_value)))
-    for step in epilogue:
-        if step is Epilogue.BIAS:
-            column = bias.astype(np.float64)[None, :, None, None]
+    column = None if bias is None else bias.astype(np.float64)[None, :, None, None]
+    steps = list(epilogue)
+    while steps and steps[0].value in ("bias", "relu"):
+        if steps.pop(0).value == "bias":
             output, magnitude = output + column, magnitude + np.abs(column)
         else:
             output = np.maximum(output, 0.0)
-    tolerance = (shape.reduction + 2) * EPSILON * magnitude
+    tolerance = (shape.reduction + (3 if shape.separable else 2)) * EPSILON * magnitude
     if shape.w_dtype.is_integer:        # exact sums; a float32 of them is rounded once
         tolerance = (EPSILON if epilogue else 0.0) * magnitude
     if numerics is Numerics.FLOAT16:
         half = ml_dtypes.finfo(ELEMENTS[shape.dtype])
         tolerance = (shape.reduction + 2) * (float(half.eps) * magnitude + float(half.smallest_subnormal)) / 2
+    with np.errstate(all="ignore"):
+        output, tolerance = _finished(output, tolerance, steps, {"bias": column, "residual": _logical(residual, shape)})
     in_order = (lambda a: np.moveaxis(a, 1, -1)) if shape.layout is Layout.NHWC else (lambda a: a)
+    opened = in_order(np.isinf(tolerance) & bool(steps))
     if shape.y_dtype.is_integer:
-        return _integers(in_order(output), in_order(tolerance), shape)
+        with np.errstate(invalid="ignore"):
+            made = _integers(in_order(output), in_order(tolerance), shape)
+        return replace(made, open=opened | np.isnan(in_order(output)))      # no integer is that of NaN
     if shape.y_dtype is not DType.FLOAT32 or shape.w_dtype.is_integer:
         tolerance = tolerance + half_a_step(np.abs(output) + tolerance, shape.y_dtype)
     overflows = np.abs(output) + tolerance >= float(ml_dtypes.finfo(ELEMENTS[shape.y_dtype]).max)
-    return Expected(in_order(output), in_order(tolerance), ELEMENTS[shape.y_dtype], in_order(overflows))
+    return Expected(in_order(output), in_order(tolerance), ELEMENTS[shape.y_dtype], in_order(overflows), opened)
 
 
 def _integers(output: np.ndarray, tolerance: np.ndarray, shape: ConvShape) -> Expected:
@@ -96,6 +112,23 @@ def _integers(output: np.ndarray, tolerance: np.ndarray, shape: ConvShape) -> Ex
     made = become(output)
     reach = np.maximum(become(output + tolerance) - made, made - become(output - tolerance))
     return Expected(exact, reach, ELEMENTS[shape.y_dtype], modulus=modulus)
+
+
+def _logical(array: np.ndarray | None, shape: ConvShape) -> np.ndarray | None:
+    """An array of the output's shape as (N, K, P, Q) in float64."""
+    if array is None:
+        return None
+    return (np.moveaxis(array, -1, 1) if shape.layout is Layout.NHWC else array).astype(np.float64)
+
+
+def _finished(output: np.ndarray, tolerance: np.ndarray, steps: list[Epilogue],
+              operands: dict[str, np.ndarray | None]) -> tuple[np.ndarray, np.ndarray]:
+    """Values and their errors after the steps, each by its text."""
+    made = near.Near(output, tolerance)
+    for step in steps:
+        name, _, inside = step.value.partition("(")
+        made = made + near.Near(operands[name]) if name in operands else near.after(name, inside[:-1], made)
+    return tuple(np.broadcast_to(part, output.shape) for part in (made.value, made.radius))
 
 
 def half_a_step(values: np.ndarray, dtype: DType) -> np.ndarray:
@@ -123,6 +156,15 @@ def operands(shape: ConvShape, rng: np.random.Generator) -> tuple[np.ndarray, np
     if shape.layout is Layout.NHWC:
         x = np.ascontiguousarray(np.moveaxis(x, 1, -1))
     return (x.astype(ELEMENTS[shape.dtype]), w.astype(ELEMENTS[shape.w_dtype]), bias.astype(ELEMENTS[shape.bias_dtype]))
+
+
+def residual(shape: ConvShape, rng: np.random.Generator) -> np.ndarray:
+    """A random residual of the output's type and layout: integers of a quarter of their range, for the same reason."""
+    sizes = shape.layout.stored(shape.output_shape)
+    if shape.y_dtype.is_integer:
+        least, most = shape.y_dtype.limits
+        return rng.integers(least // 4, most // 4, sizes, endpoint=True).astype(ELEMENTS[shape.y_dtype])
+    return rng.standard_normal(sizes).astype(np.float32).astype(ELEMENTS[shape.y_dtype])
 
 
 def poisoned(shape: ConvShape) -> np.ndarray:

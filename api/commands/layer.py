@@ -15,7 +15,8 @@ from warpconv.codegen.errors import ArgumentError, FileError
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import Tuning, plan, plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, Numerics, parse_epilogue
+from warpconv.codegen.epilogue import Epilogue, parse_epilogue, split_steps
+from warpconv.codegen.spec import Numerics
 
 from .files import InputFileError
 
@@ -41,7 +42,8 @@ _GEOMETRY = (
     click.option("--groups", metavar="G", default="1", show_default=True, help="Groups of channels."),
 )
 _KERNEL = (
-    click.option("--epilogue", metavar="bias,relu", default="", help="Steps applied to each output, in order."),
+    click.option("--epilogue", metavar="bias,relu", default="",
+                 help="Steps applied to each output, in order, e.g. 'bias,clamp(0,6)' (docs/epilogues.md)."),
     click.option("--activation", metavar="relu", help="A last step of the epilogue."),
     click.option("--algorithm", metavar="A", default="auto", show_default=True,
                  help="Name of an algorithm; explain lists them."),
@@ -61,6 +63,8 @@ _TYPES = (
 )
 _WEIGHT_DTYPE = click.option("--weight-dtype", metavar="TYPE",
                              help="Of an integer layer's filter: float32 (default), int8, int16 or int32.")
+_SEPARABLE = click.option("--separable", is_flag=True,
+                          help="Filters of one channel that are columns times rows, given as these factors.")
 _FORM = (
     click.option("--layout", metavar="NCHW|NHWC", default="NCHW", show_default=True,
                  help="Order of the axes of input and output, in memory too."),
@@ -73,7 +77,7 @@ _ARCH = click.option("--arch", metavar="sm_90", help=f"GPU architecture (default
 
 def layer_options(*, sizes: bool = True, arch: bool = True) -> Callable[[Callable], Callable]:
     """The layer's options for a command; without ``sizes`` they come from arrays."""
-    options = [*(_SIZES if sizes else ()), *_GEOMETRY, _DTYPE[sizes], *((_WEIGHT_DTYPE,) if sizes else ()), *_TYPES, *_FORM, *_KERNEL,
+    options = [*(_SIZES if sizes else ()), *_GEOMETRY, _DTYPE[sizes], *((_WEIGHT_DTYPE, _SEPARABLE) if sizes else ()), *_TYPES, *_FORM, *_KERNEL,
                *((_ARCH,) if arch else ()), *((_TUNING,) if arch and sizes else ())]
 
     def decorate(command: Callable) -> Callable:
@@ -141,17 +145,19 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
                 "dilation": _pair(options["dilation"], "--dilation"), "groups": _number(options["groups"], "--groups"),
                 "dtype": dtype or read_dtype(options["dtype"]), "layout": Layout.parse(options["layout"].upper()),
                 "padding_mode": options["padding_mode"], "padding_value": _value(options["padding_value"]),
-                "weight_dtype": weight_dtype or _named(options.get("weight_dtype")),
-                "out_dtype": _named(options["out_dtype"]), "cast": options["cast"]}
+                "weight_dtype": weight_dtype or _named(options, "weight_dtype"),
+                "out_dtype": _named(options, "out_dtype"), "cast": options["cast"],
+                "separable": options.get("separable", False)}
     if shapes is not None:
         shape, assumed = ConvShape.of(*shapes, **geometry), ()
     else:
         shape, assumed = _shape(options, geometry)
-    names = [name.strip() for name in options["epilogue"].split(",") if name.strip()]
-    if options["activation"] is not None and options["activation"] in names:
+    steps = [Epilogue.parse(text, "--epilogue") for text in split_steps(options["epilogue"])]
+    activation = options["activation"]
+    if activation is not None and Epilogue.parse(activation, "activation") in steps:
         raise ArgumentError("--epilogue and --activation name the same step", argument="--activation",
-                            value=options["activation"], hint="leave one of them out")
-    steps = parse_epilogue(names, bias=bias or (shapes is None and "bias" in names), activation=options["activation"])
+                            value=activation, hint="leave one of them out")
+    steps = parse_epilogue(steps, bias=bias, activation=activation, takes_bias=shapes is None)
     return LayerRequest(shape=shape, assumed=assumed, epilogue=steps, algorithm=options["algorithm"],
                         settings=_settings(options["sets"]), workspace_limit=_limit(options["workspace_limit"]),
                         index_bits=_index_bits(options["index_bits"]),
@@ -160,13 +166,13 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
                         arch=read_arch(arch) if (arch := options.get("arch")) is not None else None)
 
 
-def read_dtype(text: str) -> DType:
+def read_dtype(text: str, argument: str = "dtype") -> DType:
     """An element type by its name. Raises ArgumentError for one that there is not."""
-    return DType.parse(_SHORT.get(text, text))
+    return DType.parse(_SHORT.get(text, text), argument)
 
 
-def _named(text: str | None) -> DType | None:
-    return None if text is None else read_dtype(text)
+def _named(options: dict[str, Any], name: str) -> DType | None:
+    return None if options.get(name) is None else read_dtype(options[name], name)
 
 
 def _value(text: str) -> float:

@@ -63,9 +63,10 @@ BORDERS = tuple(Border)
 def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT32,),
                    layouts: tuple[Layout, ...] = (Layout.NCHW,),
                    numerics: tuple[Numerics, ...] = (Numerics.FLOAT32,), borders: tuple[Border, ...] = ZEROS,
-                   mixed: bool = False) -> str | None:
+                   mixed: bool = False, residual: bool = False, separable: bool = False) -> str | None:
     """The reason why an algorithm that serves these types, layouts, arithmetic and borders cannot serve the spec, or
-    None. ``mixed``: outputs of another type than the inputs are served."""
+    None. ``mixed``: outputs of another type than the inputs are served; ``residual``: its stores read one;
+    ``separable``: filters given as factors."""
     for what, value, served in (("element type", spec.dtype, dtypes), ("layout", spec.layout, layouts),
                                 ("arithmetic", spec.numerics, numerics), ("border", spec.padding_mode, borders)):
         if value not in served:
@@ -74,8 +75,12 @@ def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT
         return f"int32 arithmetic is for filters of integers, not of {spec.w_dtype.value}"
     if not mixed and spec.out_dtype is not None:
         return f"output of {spec.y_dtype.value} from {spec.dtype.value} is not served, only of the input's type"
+    if spec.separable and not separable:
+        return "separable filters are not served, only whole ones"
     if spec.operation is not Operation.FORWARD:
         return f"{spec.operation.value} is not served, only forward"
+    if Epilogue.RESIDUAL in spec.epilogue and not residual:
+        return "its stores do not read a residual"
     return None
 
 
@@ -87,14 +92,28 @@ def integer_border(spec: KernelSpec) -> str | None:
 
 
 def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
-    """x, w, the bias if the epilogue adds one, y, and the sizes that are not baked in."""
+    """x, w, the bias and the residual if the epilogue adds them, y, and the sizes that are not baked in. A residual may
+    be y itself."""
     arguments = [Argument(name="x", role=Role.INPUT, c_type=spec.dtype.c_name),
                  Argument(name="w", role=Role.WEIGHT, c_type=spec.w_dtype.c_name)]
     if Epilogue.BIAS in spec.epilogue:
         arguments.append(Argument(name="bias", role=Role.BIAS, c_type=spec.bias_dtype.c_name))
-    arguments.append(Argument(name="y", role=Role.OUTPUT, c_type=spec.y_dtype.c_name))
+    residual = Epilogue.RESIDUAL in spec.epilogue
+    if residual:
+        arguments.append(Argument(name="residual", role=Role.RESIDUAL, c_type=spec.y_dtype.c_name, alone=False))
+    arguments.append(Argument(name="y", role=Role.OUTPUT, c_type=spec.y_dtype.c_name, alone=not residual))
     sizes = tuple(Argument(name=name, role=Role.SIZE, c_type="int") for name in ("N", "H", "W", "P", "Q"))
     return tuple(arguments) + sizes
+
+
+CALLED = 8          # registers of the functions that a step computes, beside its value: erf, exp, pow
+
+
+def step_registers(spec: KernelSpec, outputs: int) -> int:
+    """Registers that the epilogue takes in a thread with ``outputs`` results in work: what it adds to them is loaded
+    ahead, and steps with functions need room of their own."""
+    added = -(-outputs * spec.y_dtype.itemsize // 4) if Epilogue.RESIDUAL in spec.epilogue else 0
+    return added + (CALLED if any(step.calls_functions for step in spec.epilogue) else 0)
 
 
 def named(arguments: Iterable[Argument], *names: str) -> tuple[Argument, ...]:

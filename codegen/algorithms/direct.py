@@ -15,7 +15,7 @@ from ..plan import Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Prog
 from ..shape import PIXELS, ConvShape
 from ..spec import KernelSpec, Numerics
 from .base import (BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, integer_border, largest_divisor,
-                   layer_arguments, resident_blocks)
+                   layer_arguments, resident_blocks, step_registers)
 
 # Taps are unrolled up to this many FMAs in all; beyond it the loop over filter rows stays a loop (31x31 has 961 taps).
 UNROLLED_TAPS = 256
@@ -69,7 +69,8 @@ class DirectNhwcNumbers:
 
 def supports(spec: KernelSpec) -> str | None:
     return common_refusal(spec, dtypes=FLOATS + PIXELS, layouts=(Layout.NCHW, Layout.NHWC), borders=BORDERS,
-                          numerics=(Numerics.FLOAT32, Numerics.INT32), mixed=True) or integer_border(spec)
+                          numerics=(Numerics.FLOAT32, Numerics.INT32), mixed=True,
+                          residual=True) or integer_border(spec)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> DirectOptions:
@@ -111,7 +112,7 @@ def _plan_nchw(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
     k_tiles = spec.filters // options.k_tile
     threads = options.block_size_x * options.block_size_y
     hoisted = taps * options.k_tile if spec.channels == 1 else 0     # one channel's weights do not change in the loop
-    registers = 24 + 2 * options.k_tile + 2 * spec.s + hoisted
+    registers = 24 + 2 * options.k_tile + 2 * spec.s + hoisted + step_registers(spec, options.k_tile)
     numbers = DirectNumbers(k_tiles=k_tiles, unroll_rows=taps * options.k_tile <= UNROLLED_TAPS, threads=threads,
                             **_padding(spec))
     grid = (Blocks(of=Dimension.Q, add=options.block_size_x - 1, per=options.block_size_x, limit=GRID_LIMIT[0]),
@@ -136,7 +137,7 @@ def _plan_nhwc(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
     grid = (Blocks(of=Dimension.Q, add=across - 1, per=across, limit=GRID_LIMIT[0]),
             Blocks(of=Dimension.P, limit=GRID_LIMIT[1]), Blocks(of=Dimension.N, times=k_blocks, limit=GRID_LIMIT[2]))
     unrolled = taps if unroll_rows else spec.s
-    registers = 28 + outputs + 3 * columns + min(unrolled * options.k_tile, 64)
+    registers = 28 + outputs + 3 * columns + min(unrolled * options.k_tile, 64) + step_registers(spec, outputs)
     filters = f"{options.k_tile} filter{'s' if options.k_tile > 1 else ''}"
     return _finished(spec, options, numbers, grid, registers, "direct_nhwc.cu.jinja",
                      unit=f"32 x {columns} outputs of {filters}", loads=taps * spec.channels * columns,

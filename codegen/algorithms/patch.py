@@ -53,7 +53,7 @@ LEAST = PatchOptions(columns=4, row_lanes=1, rows=8)
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=FLOATS, borders=BORDERS)
+    refusal = common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=True)
     if refusal is None and spec.channels != 1:
         refusal = f"{spec.channels} channels a group (a patch is of one: planes and depthwise layers only)"
     if refusal is None and max(spec.r, spec.s) > LARGEST_FILTER:
@@ -221,7 +221,7 @@ def _arguments(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -
                "W": {"multiple_of": options.vector},
                "Q": {"multiple_of": options.store_vector},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize},
-               "y": {"multiple_of": options.store_vector * spec.dtype.itemsize}}
+               **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.dtype.itemsize})}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
 

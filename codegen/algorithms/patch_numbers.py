@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from ..border import Border
 from ..spec import KernelSpec
-from .base import DERIVED
+from .base import DERIVED, step_registers
+from .wide_numbers import Vector, vector_of
 
 LANES = 32
 CELL = 4                      # floats of a wide read of shared memory: 16 bytes
@@ -82,6 +83,7 @@ class PatchNumbers:
     filter_columns: int
     window_at: int           # where the window begins, floats from the lane's own columns
     conflicts: float         # passes over the banks of a read, over those that its bytes need
+    store: Vector            # what a lane stores, and of a residual loads, at once
 
     @property
     def reads(self) -> tuple[Read, ...]:
@@ -137,7 +139,7 @@ def make_numbers(spec: KernelSpec, options: PatchOptions) -> PatchNumbers:
         filter_pitch=filter_pitch, filter_plane=filter_plane,
         shared_floats=options.planes * (plane + filter_plane), window=window, cell=cell, first=offset - begin,
         stride=stride, dilation=dilation, columns=options.columns, filter_columns=spec.s, window_at=begin,
-        conflicts=conflicts)
+        conflicts=conflicts, store=vector_of(spec.y_dtype, options.store_vector))
 
 
 def _part(prefix: str, position: int, cell: int) -> str:
@@ -184,4 +186,5 @@ def _conflicts(row_lanes: int, planes: int, chunk: int, cell: int, pitch: int, p
 def registers_of(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> int:
     """Registers of a lane, about: sums, window, two reads of weights."""
     wide = 4 if spec.index_bits == 64 else 0
-    return options.columns + numbers.window + 2 * CELL + REGISTERS_BESIDE + wide
+    steps = step_registers(spec, 0)                # a residual comes where the window is done with
+    return options.columns + numbers.window + 2 * CELL + REGISTERS_BESIDE + wide + steps

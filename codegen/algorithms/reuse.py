@@ -17,7 +17,7 @@ from ..errors import UnsupportedSpec
 from ..plan import Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import DERIVED, Algorithm, common_refusal, largest_divisor, layer_arguments, resident_blocks
+from .base import DERIVED, Algorithm, common_refusal, largest_divisor, layer_arguments, resident_blocks, step_registers
 
 LANES = 32
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
@@ -128,7 +128,7 @@ class ReuseNumbers:
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec)
+    refusal = common_refusal(spec, residual=True)
     if refusal is None and spec.stride != (1, 1):
         refusal = f"stride {spec.stride} (neighbouring lanes share columns only at stride 1)"
     if refusal is None and spec.dilation != (1, 1):
@@ -285,7 +285,7 @@ def _cost(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers) -> Cos
     ahead = (min(rows_ahead, spec.r) - 1) * len(numbers.columns.loads)
     held = numbers.taps * options.k_tile
     weights = held if spec.channels == 1 and not numbers.reread_weights else min(WEIGHTS_IN_FLIGHT, held)
-    registers = accumulators + spec.s + ahead + weights + 20
+    registers = accumulators + spec.s + ahead + weights + 20 + step_registers(spec, options.k_tile)
     return Cost(unit=f"sub-block of {options.sub_block_rows} rows x {LANES} columns, {options.k_tile} filter"
                      f"{'s' if options.k_tile > 1 else ''}, all channels",
                 warp_loads=row_loads * len(numbers.columns.loads) * spec.channels,

@@ -10,6 +10,7 @@ from ..dtypes import DType
 from ..spec import KernelSpec
 from .wide_borders import WideBorder, make_border
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
+from .wide_taps import Chain, Tap, chain, row_sums, signed as _signed, taps_of
 
 BRANCHES = 8                  # of a step that leaves out filter rows: each costs its latency, fewer leave out less
 REGISTERS_IN_A_STEP = 15      # of a step beside accumulators, columns and weights
@@ -88,25 +89,6 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Tap:
-    r: int
-    s: int
-    columns: tuple[str, ...]     # the input column of each output column
-
-
-@dataclass(frozen=True)
-class Chain:
-    """One output row in work: its products of a step begin with the registers ``start`` and end in ``to``."""
-
-    number: int
-    age: int             # steps since its first
-    start: str
-    to: str
-    rows: tuple[int, ...]
-    taps: tuple[Tap, ...]
-
-
-@dataclass(frozen=True)
 class StorePart:
     at: int
     columns: tuple[int, ...]
@@ -153,6 +135,9 @@ class WideNumbers:
     window: tuple[Column, ...]
     row_names: tuple[str, ...]
     rows_fragment: str
+    filter_fragment: str
+    per_line: int            # statements of a line
+    row_sums: tuple[tuple[Tap, ...], ...]    # of a separable filter: for each row of a step the products of its sums
     chains: tuple[Chain, ...]
     groups: tuple[tuple[Chain, ...], ...]    # those left out together where not needed
     pieces: tuple[Piece, ...]
@@ -189,7 +174,7 @@ def row_registers(spec: KernelSpec, options: WideOptions) -> int:
 
 
 def filter_registers(spec: KernelSpec, options: WideOptions) -> int:
-    return {Weights.REGISTERS: spec.r * spec.s, Weights.SHARED: 2 * spec.s + 8, Weights.CONSTANT: 0}[options.weights]
+    return {Weights.REGISTERS: taps_of(spec), Weights.SHARED: 2 * spec.s + 8, Weights.CONSTANT: 0}[options.weights]
 
 
 def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
@@ -209,12 +194,12 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     edge_vector = min(edge, options.vector) or 1
     planes = LANES // options.row_lanes if packed else 1
     warps = options.warp_columns * options.warp_rows * options.warp_planes
-    taps = spec.r * spec.s
+    taps = taps_of(spec)
     tap_stride = -(-taps // 4) * 4
     together_left_out = max(1, round(slots / BRANCHES))
     block_planes = options.warp_planes * planes
     names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
-    chains = tuple(_chain(spec, options, slots, step_rows, number, names) for number in range(slots))
+    chains = tuple(chain(spec, options, slots, step_rows, number, names) for number in range(slots))
     select = "edge" if pixels or not packed else "" if options.gaps is Gaps.ZERO_LANES else "zero"
     most_columns, most_outputs = _packed_sizes(spec, options, chunk)
     pieces = _pieces(spec.dtype, needed, options.vector)
@@ -241,7 +226,10 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         distances=() if in_shared else tuple(_distance(d, select, packed) for d in reach.distances),
         takes=() if in_shared else tuple(_take(spec, options, reach, cell, edge, select) for cell in reach.takes),
         window=tuple(_read_columns(spec, pieces, needed) if in_shared else _columns(spec, options, reach, needed)),
-        row_names=names, rows_fragment=f"wide_rows_{'async' if in_shared else 'registers'}.cuh.jinja", pieces=pieces, line=line,
+        row_names=names, rows_fragment=f"wide_rows_{'async' if in_shared else 'registers'}.cuh.jinja",
+        filter_fragment=f"wide_{'separable' if spec.separable else 'weights'}.cuh.jinja",
+        per_line=4 if step_rows == 1 and not spec.separable else 2,
+        row_sums=row_sums(spec, options, names) if spec.separable else (), pieces=pieces, line=line,
         turns_ahead=options.rows_ahead // options.turn_steps,
         chains=chains, groups=tuple(chains[at:at + together_left_out] for at in range(0, slots, together_left_out)),
         store=vector_of(spec.dtype, options.store_vector),
@@ -252,7 +240,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         limited_rows=spec.channels == 1 and zeros,
         together=together,
         paired=options.pipeline is Pipeline.PAIRED, skip_rows=options.tap_rows is TapRows.NEEDED,
-        weights_ahead=(accumulators(spec, options.columns) + row_registers(spec, options) + 2 * spec.s
+        weights_ahead=not spec.separable and (accumulators(spec, options.columns) + row_registers(spec, options) + 2 * spec.s
                        <= REGISTER_LIMIT - REGISTERS_IN_A_STEP),
         reread_weights=options.weights is Weights.SHARED and spec.channels == 1, threads=LANES * warps,
         block_rows=classes * options.sub_block_rows * options.warp_rows, block_planes=block_planes,
@@ -415,21 +403,6 @@ def _columns(spec: KernelSpec, options: WideOptions, reach: _Reach, needed: list
     return found
 
 
-def _chain(spec: KernelSpec, options: WideOptions, slots: int, step_rows: int, number: int,
-           names: tuple[str, ...]) -> Chain:
-    age = slots - 1 - number
-    rows = [step_rows * age + u for u in range(step_rows) if step_rows * age + u < spec.r]
-    taps = tuple(Tap(r, s, tuple(f"in_{_signed(v * spec.stride[1] + s * spec.dilation[1] - spec.padding[1][0])}"
-                                 f"{names[r - step_rows * age]}" for v in range(options.columns)))
-                 for r in rows for s in range(spec.s))
-    return Chain(number, age, f"acc_p{number}" if number < slots - 1 else "",
-                 f"acc_p{number - 1}" if number else "out", tuple(rows), taps)
-
-
 def _member(prefix: str, cells_of_load: int, cell: int) -> str:
     load, index = divmod(cell, cells_of_load)
     return f"{prefix}{load}" + (f".{'xyzw'[index]}" if cells_of_load > 1 else "")
-
-
-def _signed(position: int) -> str:
-    return f"m{-position}" if position < 0 else str(position)

@@ -4,8 +4,10 @@ Adding an algorithm: its axes (the values that shall meet in pairs), a function 
 values, one that draws plan values for a drawn layer, and what else differs from the usual. The axes below are
 understood for every algorithm, and those that are left out have the layer's default:
 
-    filter (R, S) · channels (C, K, groups) · padding · padding_mode · stride · dilation · dtype · layout ·
-    epilogue · numerics
+    filter (R, S) · channels (C, K, groups) · padding · padding_mode · stride · dilation · dtype · weight_dtype ·
+    out_dtype · cast · layout · epilogue · numerics
+
+Types and borders are drawn for an algorithm's drawn layers as far as its axes name them.
 """
 
 from __future__ import annotations
@@ -13,22 +15,32 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
+from warpconv.codegen.border import Border
 from warpconv.codegen.spec import Epilogue
 
 Row = Mapping[str, Any]
 Choose = Callable[[Sequence[Any]], Any]
 
-BIAS, RELU = Epilogue.BIAS, Epilogue.RELU
+BIAS, RELU, RESIDUAL = Epilogue.BIAS, Epilogue.RELU, Epilogue.RESIDUAL
+CLAMP = Epilogue.clamp(-0.5, 1.5)
+# what the emitted text has to define, and what the CPU device has to have
+EXPRESSION = Epilogue.expr("where(v < 1, v * sigmoid(v), max(1, min(v, 4)) / 3) + relu(-v) - 0.5 * erf(v)")
 # filter (rows, columns): every width 1..13 and 31; square, flat, tall, even
 FILTERS = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8), (9, 9), (2, 10), (3, 11), (1, 12), (4, 13),
            (3, 31), (1, 3), (5, 1), (9, 2), (3, 5), (5, 4), (11, 3))
 # (C, K, groups)
 CHANNELS = ((1, 1, 1), (1, 2, 1), (2, 3, 1), (3, 4, 1), (5, 2, 1), (4, 6, 2), (3, 3, 3), (2, 6, 2))
 PADDINGS = ("valid", "same", ((0, 1), (2, 0)), ((3, 0), (0, 1)), "large")
-EPILOGUES = ((), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS))
-BORDERS = ("zeros", "constant", "replicate", "reflect", "symmetric", "circular")
+EPILOGUES = ((), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS), (BIAS, CLAMP), (EXPRESSION,))
+WITH_RESIDUAL = (*EPILOGUES, (BIAS, RESIDUAL, RELU), (RESIDUAL, CLAMP))       # where it is served
 DTYPES = ("float32", "float16", "bfloat16")
 LAYOUTS = ("NCHW", "NHWC")
+PIXELS = ("uint8", "int8", "uint16", "int16")
+WEIGHTS = (None, "int8", "int16", "int32")          # of integers; None is the usual one of the input's type
+OUTPUTS = (None, "float32", "float16", "uint8", "int8", "uint16", "int16", "int32")
+CASTS = ("nearest", "truncate")
+BORDERS = tuple(mode.value for mode in Border)
+BORDER_VALUE = 3.0                                  # of "constant"; whole, so that integer arithmetic has it, too
 # image sizes: those around the 32 lanes, tall and wide ones
 SIZES: Mapping[str, tuple] = {
     "n": (1, 2, 3), "h": (1, 5, 31, 32, 33, 63, 64, 65, 240), "w": (1, 7, 31, 32, 33, 63, 64, 65, 200)}
@@ -52,23 +64,22 @@ class Rows:
     variants: Callable[[], Iterable[Row]] = lambda: ()
 
 
+OTHER_FIELDS = ("stride", "dilation", "dtype", "layout", "padding_mode", "weight_dtype", "out_dtype", "cast",
+                "separable")
+
+
 def layer_of(row: Row) -> dict[str, Any]:
     """The fields of ConvShape, without sizes, that a row of any algorithm stands for."""
     (r, s), (c, k, groups) = row["filter"], row["channels"]
     layer = {"c": c, "k": k, "groups": groups, "r": r, "s": s, "padding": row.get("padding", 0)}
-    layer.update({name: row[name] for name in ("stride", "dilation", "dtype", "layout") if name in row})
-    if row.get("padding_mode", "zeros") != "zeros":
-        layer.update(border_fields(row["padding_mode"]))
+    layer.update({name: row[name] for name in OTHER_FIELDS if name in row})
+    if row.get("padding_mode") == Border.CONSTANT.value:
+        layer["padding_value"] = BORDER_VALUE
     if layer["padding"] == "same" and row.get("stride", 1) not in (1, (1, 1)):
         layer["padding"] = (r // 2, s // 2)
     if layer["padding"] == "large":            # larger than the filter: whole windows of zeros
         layer["padding"] = ((r + 1, r + 2), (s + 2, s + 1))
     return layer
-
-
-def border_fields(mode: str) -> dict[str, Any]:
-    """The fields of ConvShape for a border; the value is one that every element type has."""
-    return {"padding_mode": mode, "padding_value": 3.0 if mode == "constant" else 0.0}
 
 
 def k_tile(choose: Choose, layer: Row) -> int:

@@ -7,6 +7,7 @@ What the table holds is asserted of the whole, which needs plans alone.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 
@@ -14,6 +15,7 @@ import pytest
 
 from tests import axes, cases, checks, settings
 from tests.cases import Case
+from warpconv.codegen.errors import ArgumentError
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
@@ -105,11 +107,32 @@ def test_every_algorithm_is_in_the_table_with_every_type_and_layout_that_it_serv
     for algorithm in ALGORITHMS:
         kinds = {(dict(case.layer).get("dtype", "float32"), dict(case.layer).get("layout", "NCHW"))
                  for case in cases.table() if case.algorithm == algorithm}
-        shapes = (ConvShape(c=8, h=28, w=28, k=8, r=3, s=3, padding=1, groups=8, dtype=dtype, layout=layout)
-                  for dtype in axes.DTYPES for layout in axes.LAYOUTS)
-        served = {(c.dtype.value, c.layout.value) for c in shapes
-                  for answer in explain(c) if answer.algorithm == algorithm and answer.supported}
-        assert kinds >= served, algorithm
+        assert kinds >= served(algorithm, ("dtype", "layout"), (axes.DTYPES + axes.PIXELS, axes.LAYOUTS)), algorithm
+
+
+def test_every_algorithm_is_in_the_table_with_every_border_and_mixture_of_types_that_it_serves():
+    for algorithm in ALGORITHMS:
+        layers = [dict(case.layer) for case in cases.table() if case.algorithm == algorithm]
+        for name, values in (("padding_mode", axes.BORDERS[1:]), ("out_dtype", axes.OUTPUTS[1:]),
+                             ("weight_dtype", axes.WEIGHTS[1:]), ("cast", axes.CASTS[1:])):
+            found = served(algorithm, ("dtype", "layout", name), (("float32", "uint8"), axes.LAYOUTS, values))
+            assert {layer.get(name) for layer in layers} >= {value for *_, value in found}, (algorithm, name)
+
+
+def served(algorithm: str, names: tuple[str, ...], values: tuple[tuple, ...]) -> set[tuple]:
+    """Which values of these fields together an algorithm serves in a small depthwise layer; those left out that a layer
+    does not have, or that make no other layer of it."""
+    found = set()
+    for chosen in itertools.product(*values):
+        fields = dict(zip(names, chosen))
+        if fields.get("padding_mode") == "constant":
+            fields["padding_value"] = axes.BORDER_VALUE
+        with contextlib.suppress(ArgumentError):        # there is no layer of these types
+            shape = ConvShape(c=8, h=28, w=28, k=8, r=3, s=3, padding=1, groups=8, **fields)
+            kept = all(getattr(getattr(shape, name), "value", None) == value for name, value in zip(names, chosen))
+            if kept and any(answer.supported for answer in explain(shape) if answer.algorithm == algorithm):
+                found.add(chosen)
+    return found
 
 
 @pytest.mark.parametrize("layer", [dict(c=1, h=70, w=70, k=1, r=5, s=5, padding="same"),

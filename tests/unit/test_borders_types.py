@@ -11,6 +11,7 @@ from warpconv.codegen.border import NAMES, Border
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
+from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.cpu import Mode
@@ -124,6 +125,12 @@ def test_each_field_changes_the_text():
     assert len(texts) == 12
 
 
+def test_what_was_stored_before_borders_and_types_is_read():
+    for shape in (layer(dtype="float16"), layer(padding_mode="reflect", dtype="uint8", out_dtype="float32")):
+        assert decode(ConvShape, encode(shape)) == shape
+    assert not {"padding_mode", "weight_dtype", "cast"} & set(encode(layer()))
+
+
 # ---- executed
 
 @needs_cpu
@@ -171,7 +178,7 @@ def test_conv2d_has_borders_and_types():
     assert np.array_equal(warpconv.conv2d(x, w, cast="truncate", **call), exact.astype(np.uint8))
     assert np.array_equal(warpconv.conv2d(x, w, out_dtype="int32", **call), exact)
     out = np.zeros((1, 1, 6, 5), np.float32)
-    assert warpconv.conv2d(x, w, out=out, **call) is out and np.array_equal(out, exact)
+    assert warpconv.conv2d(x, w, out=out, out_dtype="float32", **call) is out and np.array_equal(out, exact)
 
 
 def test_references_agree():

@@ -74,7 +74,7 @@ def test_what_is_left_to_those_who_name_it_comes_last_and_is_never_chosen(monkey
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_where_nothing_serves_all_reasons_are_given(dtype):
     with pytest.raises(UnsupportedSpec) as caught:
-        select(shape(dtype=dtype))
+        select(shape(dtype=dtype, weight_dtype="int8", padding=1, padding_mode="constant", padding_value=0.5))
     assert "reuse: " in caught.value.reason and "direct: " in caught.value.reason and dtype in str(caught.value)
 
 

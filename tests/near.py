@@ -1,0 +1,194 @@
+"""Numbers with the error that a float32 kernel may have in them: the other way (runtime/ranges.py has lower and upper
+ends) to bound what an epilogue makes of an error.
+
+A Near is a value in float64 and a radius. Operations add the radius that each operand causes, by its derivative or the
+monotone function's values at both ends, and the rounding of the result. An expression is given to Python itself, with
+Near in place of v, so neither the package's parser nor its tree is believed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+import numpy as np
+
+UNIT = 2.0**-23
+OPEN = np.inf       # the radius where nothing is known
+
+
+class Near:
+    """Values, each to within its radius; where the radius is infinite anything is right, NaN too."""
+
+    def __init__(self, value: Any, radius: Any = 0.0, units: float = 0.0):
+        self.value = np.asarray(value, np.float64)
+        with np.errstate(all="ignore"):
+            size = np.abs(self.value) + radius
+            self.radius = radius + units * (UNIT * size + 2.0**-149)
+            self.radius = np.where(np.isfinite(self.value) & ~(size < 3.4e38), OPEN, self.radius)
+
+    def __add__(self, other: Any) -> Near:
+        other = _near(other)
+        return Near(self.value + other.value, self.radius + other.radius, 0.5)
+
+    def __sub__(self, other: Any) -> Near:
+        return self + -_near(other)
+
+    def __neg__(self) -> Near:
+        return Near(-self.value, self.radius)
+
+    def __mul__(self, other: Any) -> Near:
+        other = _near(other)
+        spread = (_times(np.abs(self.value), other.radius) + _times(np.abs(other.value), self.radius)
+                  + _times(self.radius, other.radius))
+        return Near(self.value * other.value, spread, 0.5)
+
+    def __truediv__(self, other: Any) -> Near:
+        other = _near(other)
+        quotient, least = self.value / other.value, np.abs(other.value) - other.radius
+        spread = (self.radius + _times(np.abs(quotient), other.radius)) / least
+        return Near(quotient, np.where(least > 0, spread, np.where(np.isnan(quotient), 0.0, OPEN)), 0.5)
+
+    def __radd__(self, other: Any) -> Near:
+        return _near(other) + self
+
+    def __rsub__(self, other: Any) -> Near:
+        return _near(other) - self
+
+    def __rmul__(self, other: Any) -> Near:
+        return _near(other) * self
+
+    def __rtruediv__(self, other: Any) -> Near:
+        return _near(other) / self
+
+    def __lt__(self, other: Any) -> Truth:
+        return Truth(self, other, np.less)
+
+    def __le__(self, other: Any) -> Truth:
+        return Truth(self, other, np.less_equal)
+
+    def __gt__(self, other: Any) -> Truth:
+        return Truth(self, other, np.greater)
+
+    def __ge__(self, other: Any) -> Truth:
+        return Truth(self, other, np.greater_equal)
+
+    def __eq__(self, other: Any) -> Truth:      # type: ignore[override]
+        return Truth(self, other, np.equal)
+
+    def __ne__(self, other: Any) -> Truth:      # type: ignore[override]
+        return Truth(self, other, np.not_equal)
+
+
+class Truth:
+    """A comparison, and where it is the same whatever the errors are."""
+
+    def __init__(self, a: Near, b: Any, compare: Callable[[Any, Any], Any]):
+        b = _near(b)
+        self.value = compare(a.value, b.value)
+        apart = np.abs(a.value - b.value) > a.radius + b.radius
+        self.sure = apart | ((a.radius == 0) & (b.radius == 0)) | np.isnan(a.value + b.value)
+
+
+def near_number(value: float) -> Near:
+    """A constant as a kernel has it: rounded to float32."""
+    return Near(value, abs(float(np.float32(value)) - value))
+
+
+def _near(value: Any) -> Near:
+    return value if isinstance(value, Near) else Near(np.float64(np.float32(value)))
+
+
+def _times(a: Any, b: Any) -> Any:
+    """0 where one is 0, whatever the other is."""
+    return np.where((a == 0) | (b == 0), 0.0, a * b)
+
+
+def _by_ends(function: Callable[[Any], Any], units: float = 0.0,
+             defined: Callable[[Any], Any] = lambda x: True) -> Callable[[Any], Near]:
+    """A monotone function, that is defined where ``defined`` is true of the lower end."""
+    def apply(a: Any) -> Near:
+        a = _near(a)
+        value = function(a.value)
+        spread = np.maximum(np.abs(function(a.value + a.radius) - value), np.abs(function(a.value - a.radius) - value))
+        outside = np.isnan(value) & np.isnan(function(a.value + a.radius))      # there it is NaN for certain
+        open_ = ~np.broadcast_to(defined(a.value - a.radius), np.shape(value)) & ~outside
+        return Near(value, np.where(open_ | np.isnan(spread) & ~np.isnan(value), OPEN, spread), units)
+    return apply
+
+
+def _by_slope(function: Callable[[Any], Any], units: float = 0.0) -> Callable[[Any], Near]:
+    """A function whose slope is at most 1."""
+    return lambda a: Near(function(_near(a).value), _near(a).radius, units)
+
+
+def _pick(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Near]:
+    def apply(a: Any, b: Any) -> Near:
+        a, b = _near(a), _near(b)
+        return Near(function(a.value, b.value), np.maximum(a.radius, b.radius))
+    return apply
+
+
+def _where(condition: Truth, a: Any, b: Any) -> Near:
+    a, b = _near(a), _near(b)
+    value = np.where(condition.value, a.value, b.value)
+    taken, other = (np.where(condition.value, x, y) for x, y in ((a.radius, b.radius), (b.radius, a.radius)))
+    between = np.abs(a.value - b.value) + other
+    between = np.where(np.isnan(between), OPEN, between)
+    return Near(value, np.where(condition.sure, taken, np.maximum(taken, between)))
+
+
+def _pow(a: Any, b: Any) -> Near:
+    """Drawn bases are positive, or exponents whole numbers; the radius by the slope at the far ends."""
+    a, b = _near(a), _near(b)
+    value = np.power(a.value, b.value)
+    corners = [np.power(x, y) for x in (a.value - a.radius, a.value, a.value + a.radius)
+               for y in (b.value - b.radius, b.value + b.radius)]
+    crosses = (np.abs(a.value) <= a.radius)
+    corners += [np.where(crosses & (b.value > 0) & (b.radius == 0), 0.0, corners[0])]
+    spread = np.maximum.reduce([np.abs(corner - value) for corner in corners])
+    whole = (b.radius == 0) & (np.floor(b.value) == b.value) & ~(crosses & (b.value < 0))
+    certain = (a.value > a.radius) | whole | np.isnan(value) & (a.value < -a.radius)
+    return Near(value, np.where(certain, spread, OPEN), 4)
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+_sigmoid_ends = _by_ends(lambda x: 1.0 / (1.0 + np.exp(-x)), 4)
+
+
+def _sigmoid(a: Any) -> Near:
+    """exp overflows in float32 before the result is 0 in truth."""
+    made = _sigmoid_ends(a)
+    return Near(made.value, made.radius + 2.0**-125)
+
+
+FUNCTIONS = {
+    "abs": _by_slope(np.abs), "min": _pick(np.minimum), "max": _pick(np.maximum), "exp": _by_ends(np.exp, 2),
+    "log": _by_ends(np.log, 1, lambda x: x > 0), "log2": _by_ends(np.log2, 1, lambda x: x > 0),
+    "sqrt": _by_ends(np.sqrt, 0.5, lambda x: x >= 0), "rsqrt": _by_ends(lambda x: 1 / np.sqrt(x), 2, lambda x: x > 0),
+    "tanh": _by_ends(np.tanh, 2), "erf": _by_ends(_erf, 2), "sin": _by_slope(np.sin, 2), "cos": _by_slope(np.cos, 2),
+    "floor": _by_ends(np.floor), "ceil": _by_ends(np.ceil), "sigmoid": _sigmoid,
+    "relu": lambda a: _pick(np.maximum)(a, 0.0), "pow": _pow, "where": _where}
+
+
+def clamp(a: Near, low: float, high: float) -> Near:
+    return _by_ends(lambda x: np.clip(x, low, high))(a)
+
+
+def of_text(text: str, v: Near) -> Near:
+    """An expression's text at ``v``, read by Python."""
+    return _near(eval(text, {"__builtins__": {}}, {**FUNCTIONS, "v": v}))       # noqa: S307 - the tests' own texts
+
+
+def after(name: str, text: str, v: Near) -> Near:
+    """What the step ``name``, whose text has what is in ``text`` between its parentheses, makes of ``v``."""
+    if name == "expr":
+        return of_text(text, v)
+    numbers = [float(np.float32(part)) for part in text.split(",")] if text else []
+    return {
+        "relu": lambda: clamp(v, 0.0, np.inf), "relu6": lambda: clamp(v, 0.0, 6.0), "silu": lambda: v * _sigmoid(v),
+        "gelu": lambda: v * 0.5 * (1.0 + FUNCTIONS["erf"](v * near_number(math.sqrt(0.5)))),
+        "gelu_tanh": lambda: v * 0.5 * (1.0 + FUNCTIONS["tanh"](
+            near_number(math.sqrt(2 / math.pi)) * (v + near_number(0.044715) * v * v * v))),
+        "hardswish": lambda: v * clamp(v + 3.0, 0.0, 6.0) * near_number(1 / 6),
+        "clamp": lambda: clamp(v, *numbers), "quantize": lambda: v / numbers[0] + numbers[1]}[name]()
