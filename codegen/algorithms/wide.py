@@ -110,7 +110,8 @@ def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> W
     if spec.padding_mode.reads_image:       # the outermost lanes of a row load what lies beside it
         numbers = make_numbers(spec, options)
         lanes = min(LANES, max(lanes, numbers.left_lanes + numbers.right_lanes))
-        return replace(options, span=Span.PACKED, row_lanes=lanes, gaps=Gaps.SELECT, edges=Edges.GUARDED)
+        return replace(options, span=Span.PACKED, row_lanes=lanes, edges=Edges.GUARDED,
+                       gaps=Gaps.NONE if lanes * chunk == shape.w else Gaps.SELECT)
     reach_left, reach_right = spec.padding[1][0], _reach(spec, shape.q)
     with_gap = max(-(-(shape.w + reach_left) // chunk), -(-(reach_right + 1) // chunk), lanes)
     if with_gap <= LANES and LANES // with_gap == LANES // lanes:
@@ -243,6 +244,8 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
                 f"divide the {chunk} input columns of a lane")
     if options.store_vector not in (1, 2, 4, 8) or options.columns % options.store_vector:
         return f"store_vector = {options.store_vector}: 1, 2, 4 or 8, and a divisor of columns = {options.columns}"
+    if options.gaps is Gaps.NONE and not (spec.padding_mode.reads_image and options.span is Span.PACKED):
+        return "gaps = none is for packed rows with a border of pixels"
     if options.row_lanes > LANES:
         return f"row_lanes = {options.row_lanes} (at most {LANES})"
     if spec.channels > 1 and options.weights is not Weights.SHARED:
@@ -298,7 +301,8 @@ def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None
 def _arguments(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple[Argument, ...]:
     """The layer's arguments with what vectors and packed rows ask of them."""
     packed = options.span is Span.PACKED
-    demands = {"W": {"multiple_of": options.vector, "at_most": numbers.most_columns if packed else None},
+    demands = {"W": {"multiple_of": options.vector, "at_most": numbers.most_columns if packed else None,
+                     "exactly": numbers.most_columns if numbers.whole_rows else None},
                "Q": {"multiple_of": options.store_vector, "at_most": numbers.most_outputs if packed else None},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize},
                **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.dtype.itemsize})}

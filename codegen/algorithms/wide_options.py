@@ -18,10 +18,11 @@ class Span(enum.Enum):
 
 
 class Gaps(enum.Enum):
-    """Where the zeros beside a packed row come from."""
+    """Where the zeros beside a packed row come from; a border's pixels are loaded by its outermost lanes."""
 
     ZERO_LANES = "zero_lanes"    # lanes beyond the row's end, which load nothing, stand between the rows
     SELECT = "select"            # no lanes left for that: a select after the shuffle
+    NONE = "none"                # pixels: rows fill their lanes, and no lane stands outside of the image
 
 
 class Edges(enum.Enum):

@@ -6,11 +6,12 @@ import itertools
 import math
 from typing import Any, Iterable, Mapping
 
-from .common import DTYPES, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
+from .common import BORDERS, DTYPES, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
 PATCH_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (5, 5), (7, 7), (2, 6), (6, 1), (1, 17), (9, 9), (13, 13), (4, 31), (17, 3)),
-    "channels": ((1, 1, 1), (1, 3, 1), (3, 3, 3), (5, 5, 5), (2, 6, 2)), "padding": PADDINGS, "epilogue": WITH_RESIDUAL,
+    "channels": ((1, 1, 1), (1, 3, 1), (3, 3, 3), (5, 5, 5), (2, 6, 2)), "padding": PADDINGS,
+    "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL,
     "stride": (1, 2, (1, 2), (2, 1), 3), "dilation": (1, 2, (2, 1)), "dtype": DTYPES, "columns": (1, 3, 4, 6, 12),
     "row_lanes": (1, 2, 3, 8), "rows": (1, 5, 16, 33), "planes": (1, 2, 3), "height": (14, 33, 4096), "vector": (1, 4),
     "store_vector": (1, 2, 4)}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any, Callable, Iterable, Mapping
 
-from .common import CHANNELS, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows, k_tile
+from .common import BORDERS, CHANNELS, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows, k_tile
 
 # filters that no tile or only the larger tiles hold, and those that they all do
 LAYERS: Mapping[str, tuple] = {
     "filter": ((1, 1), (2, 3), (3, 3), (5, 5), (4, 7), (9, 2), (1, 12), (15, 15), (31, 3)), "channels": CHANNELS,
-    "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 3), (4, 1)), "dilation": (1, 2, (3, 1)),
+    "padding": PADDINGS, "padding_mode": BORDERS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 3), (4, 1)),
+    "dilation": (1, 2, (3, 1)),
     "dtype": DTYPES}
 TILES = (32, 16, 8, 11)         # 11: warps across rows, the last of them not whole
 
