@@ -59,13 +59,16 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
         columns = 4
     weights = Weights.REGISTERS if weight_registers(spec, sums) <= WEIGHTS_HELD else Weights.SHARED
     options = PixelsOptions(columns=columns, vector=1, store_vector=1, sums=sums, weights=weights,
-                            rows_ahead=_rows_ahead(spec, columns, sums), sub_block_rows=_sub_block_rows(spec))
+                            rows_ahead=_rows_ahead(spec, columns, sums))
     if shape is not None and (spec.dtype.itemsize * shape.w) % WORD_BYTES:      # pixel by pixel at the edge
         pixels = window_registers(spec, columns, Sums.FLOAT) * vertical(spec)[0]
         options = replace(options, rows_ahead=max(1, min(options.rows_ahead, PIXELS_AHEAD // pixels)))
     if _words_in_rows(spec, columns):
         options = replace(options, vector=_vector(spec, shape, columns))
         options = replace(options, store_vector=_store_vector(spec, shape, options))
+    halo = vertical(spec)[1] - 1
+    turns = -(-(_sub_block_rows(spec) + halo) // options.rows_ahead)
+    options = replace(options, sub_block_rows=turns * options.rows_ahead - halo)
     strips = 4 if shape is None else -(-shape.q // (LANES * columns))
     across = 4 if strips >= 4 else 2 if strips >= 2 else 1
     return replace(options, warp_columns=across, warp_rows=4 // across)
@@ -176,7 +179,7 @@ def _arguments(spec: KernelSpec, options: PixelsOptions) -> tuple[Argument, ...]
     """The layer's arguments with what vectors ask of them."""
     demands = {"W": {"multiple_of": options.vector}, "Q": {"multiple_of": options.store_vector},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize if options.vector > 1 else 1},
-               "y": {"multiple_of": options.store_vector * spec.y_dtype.itemsize}}
+               "y": {"multiple_of": options.store_vector * spec.y_dtype.itemsize if options.store_vector > 1 else 1}}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
 
