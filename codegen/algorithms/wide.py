@@ -30,6 +30,7 @@ SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
 VECTOR_BYTES = 16             # of the widest load
 TALLEST_FILTER = 63
+TALLEST_NARROW = 129          # of one column a lane, whose warps find no more than a lane's width beside a strip
 LARGEST_TEXT = 8192           # FMAs of a step: more takes the compiler many seconds
 MOST_CHANNELS = 16            # of a group: more is a matrix product, not this algorithm
 MOST_TAPS = 300               # from which a step of four columns is more text than the instruction cache holds
@@ -47,8 +48,9 @@ def supports(spec: KernelSpec) -> str | None:
                or border_refusal(spec))
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
-    if refusal is None and spec.r > TALLEST_FILTER:
-        refusal = f"a filter {spec.r} rows tall (at most {TALLEST_FILTER}: the accumulators have a register per row)"
+    most = TALLEST_NARROW if (spec.s - 1) * spec.dilation[1] < LANES else TALLEST_FILTER
+    if refusal is None and spec.r > most:
+        refusal = f"a filter {spec.r} rows tall (at most {most}: the accumulators have a register per row)"
     if refusal is None and taps_of(spec) > LARGEST_TEXT:
         refusal = f"a filter of {taps_of(spec)} taps (at most {LARGEST_TEXT} in the text)"
     return refusal
@@ -254,8 +256,10 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
                 f"{options.rows_ahead}")
     if options.weights is Weights.CONSTANT and (spec.k > 1 or spec.w_dtype is not DType.FLOAT32):
         return "weights = constant takes a single float32 filter"
-    if options.tap_rows is TapRows.NEEDED and not (spec.channels == 1 and _steps_of_one_row(spec)):
-        return "tap_rows = needed takes one channel and steps of one input row"
+    if options.tap_rows is not TapRows.ALL and not (spec.channels == 1 and _steps_of_one_row(spec)):
+        return f"tap_rows = {options.tap_rows.value} takes one channel and steps of one input row"
+    if options.tap_rows is TapRows.EDGES and options.loads is Loads.REGISTERS:
+        return "tap_rows = edges takes asynchronous loads"
     if accumulators(spec, options.columns) > REGISTER_LIMIT:
         return (f"{accumulators(spec, options.columns)} accumulators would not stay in registers (at most "
                 f"{REGISTER_LIMIT})")
