@@ -35,6 +35,8 @@ LARGEST_TEXT = 8192           # FMAs of a step: more takes the compiler many sec
 MOST_CHANNELS = 16            # of a group: more is a matrix product, not this algorithm
 MOST_TAPS = 300               # from which a step of four columns is more text than the instruction cache holds
 MANY_TAPS = 150               # from which wider lanes pay, since each reads the weights again for every row
+MOST_FACTORS = 20             # of a separable filter that stay in registers: 9x9 on 4096^2 takes 40.3 us, as constants 41.6
+MOST_TOGETHER = 4             # filters of one image in a block: 3x3 on 4096^2, two take 56 us, one after the other 69
 WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight
@@ -61,7 +63,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
     options = WideOptions(columns=1, vector=1, store_vector=1)
     best, best_waste = options, math.inf
     for columns in (8, 4, 2, 1):
-        if columns > _most_columns(spec) or (accumulators(spec, columns) > 130 and columns > 1):
+        if columns > _most_columns(spec) or (accumulators(spec, columns) > _most_sums(spec) and columns > 1):
             continue
         tried = _sized(spec, shape, replace(options, columns=columns))
         if shape is not None and tried.vector == 1 and columns * spec.stride[1] > MOST_SCALAR_LOADS:
@@ -147,10 +149,16 @@ def _weights(spec: KernelSpec, options: WideOptions) -> Weights:
     taps = taps_of(spec)
     if spec.channels > 1:
         return Weights.SHARED
-    if spec.k == 1 and spec.w_dtype is DType.FLOAT32 and (taps > 50 or spec.separable):
+    if spec.k == 1 and spec.w_dtype is DType.FLOAT32 and taps > (MOST_FACTORS if spec.separable else 50):
         return Weights.CONSTANT      # 9x9 and 11x11: 90 and 92 % of the floor, 61 and 65 with a register each
     room = REGISTER_LIMIT - accumulators(spec, options.columns) - row_registers(spec, options)
     return Weights.REGISTERS if taps <= min(WEIGHTS_HELD, room) else Weights.SHARED
+
+
+def _most_sums(spec: KernelSpec) -> int:
+    """Accumulators of a lane with several columns. A separable filter has little else: 33 rows of four columns take 61 us
+    on 4096^2, two columns 73 (H200)."""
+    return 132 if spec.separable and spec.k == 1 else 130
 
 
 def _most_columns(spec: KernelSpec) -> int:
@@ -188,6 +196,8 @@ def _rows_held(spec: KernelSpec, options: WideOptions) -> int:
 def _tallest_sub_block(spec: KernelSpec) -> int:
     """Rows of a sub-block in a large layer: few where memory bounds, so that halo rows are still in the cache; many
     where the products do, since each sub-block computes its halo rows again."""
+    if spec.separable:
+        return 14 if spec.r <= 7 else 114
     return {1: 16, 2: 12, 3: 8, 4: 14, 5: 20}.get(spec.r, 114)
 
 
@@ -199,6 +209,9 @@ def _fewest_rows(spec: KernelSpec) -> int:
 def _warp_arrangement(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> dict:
     """Four warps a block: side by side in strips, whose halo columns then meet in the cache; else on other planes, or
     stacked where there is one plane only."""
+    if options.span is Span.STRIPS and spec.channels == 1 and 1 < spec.filters <= MOST_TOGETHER:
+        # an image's filters side by side in a block: its rows come from memory once
+        return {"warp_columns": max(1, 4 // spec.filters), "warp_rows": 1, "warp_planes": spec.filters}
     if options.span is Span.STRIPS:
         strips = 4 if shape is None else -(-shape.q // (LANES * options.columns))
         columns = 4 if strips >= 4 else 2 if strips >= 2 else 1
