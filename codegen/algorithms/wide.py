@@ -35,6 +35,7 @@ LARGEST_TEXT = 8192           # FMAs of a step: more takes the compiler many sec
 MOST_CHANNELS = 16            # of a group: more is a matrix product, not this algorithm
 MOST_TAPS = 300               # from which a step of four columns is more text than the instruction cache holds
 MANY_TAPS = 150               # from which wider lanes pay, since each reads the weights again for every row
+TALL_RING = 60                # accumulators beside which a separable filter's loop body does not stand twice: 33x7 spills
 MOST_FACTORS = 20             # of a separable filter that stay in registers: 9x9 on 4096^2 takes 40.3 us, as constants 41.6
 MOST_TOGETHER = 4             # filters of one image in a block: 3x3 on 4096^2, two take 56 us, one after the other 69
 WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
@@ -177,7 +178,8 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
     packed_plainly = options.span is Span.PACKED and fma <= 9 * 4      # 98 instead of 93 % of copy speed
     if packed_plainly or spec.arch.major < 8 or spec.channels > 1 or options.vector * spec.dtype.itemsize < 4:
         ahead = 1 if fma > 300 or spec.channels > 1 else max(1, min(4, 16 // spec.r, _rows_held(spec, options)))
-        pipeline = Pipeline.COPIED if fma > 300 else Pipeline.PAIRED
+        tall = spec.separable and accumulators(spec, options.columns) > TALL_RING
+        pipeline = Pipeline.COPIED if fma > 300 or tall else Pipeline.PAIRED
         return {"loads": Loads.REGISTERS, "rows_ahead": ahead, "pipeline": pipeline}
     ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (LARGEST_TEXT, 1, 1))
                        if fma <= most)
