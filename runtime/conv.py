@@ -21,7 +21,7 @@ from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, index_bits, pa
 
 from . import arrays, axes, env, separable as factors_of, signatures
 from .arrays import ArrayView
-from .call import MOST_LAYERS, Misaligned, bias_of, check_out
+from .call import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
 from .kernel import Filter, Kernel
 
 _kernels: dict[tuple, Kernel] = {}                          # by layer without its batch, and device
@@ -39,8 +39,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
            groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0, activation: str | None = None,
            epilogue: Iterable[Any] = (), algorithm: str = "auto", layout: Layout | str = "NCHW",
            accum_dtype: str | None = None, out_dtype: str | None = None, cast: str = "nearest", device: str = "auto",
-           out: Any = None, stream: Any = None, workspace_limit: int | None = None,
-           separable: bool | None = None) -> Any:
+           separable: bool | None = None, residual: Any = None, out: Any = None, stream: Any = None,
+           workspace_limit: int | None = None) -> Any:
     """2D cross-correlation as torch.nn.functional.conv2d, by a kernel specialised to the layer.
 
     ``input`` (N, C, H, W) and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16, both of one type, or an
@@ -51,7 +51,9 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     ``padding_mode`` says what stands in the padding: 'zeros', 'constant' (then ``padding_value``), 'replicate',
     'reflect' (edge not repeated), 'symmetric' (edge repeated) or 'circular', by torch's names; in each of them the
     image may be smaller than the padding. ``epilogue`` is a list of steps applied to each output
-    ('bias', 'relu'), ``activation`` sugar for a last one.
+    ('bias', 'relu', 'clamp(0,6)', ...; docs/epilogues.md has them all), ``activation`` sugar for a last one.
+    ``residual``: an array like the output, of its type, added where 'residual' stands in the list, at the end of the
+    list (before ``activation``) if it does not; it may be ``out`` itself.
 
     ``layout``: the order of the axes of input and output, 'NCHW' or 'NHWC'. What order they have in memory is seen by
     the input's strides and kept: a channels_last tensor gives one, and nothing is copied. ``accum_dtype``: the
@@ -78,15 +80,15 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
             known = _quick.get(key, ())
         except TypeError:       # lists and other unhashable arguments
             key, known = None, ()
-        for kernel in known:
+        for kernel in known if residual is None else ():
             done = kernel.repeat(input, weight, bias, out, stream, signed)
             if done is not None:
                 return done
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
     kernel, result = _conv2d(input, weight, bias, geometry, activation, epilogue, algorithm, layout, accum_dtype,
-                             device, out, stream, workspace_limit, separable)
-    if key is not None and kernel not in _quick.get(key, ()):
+                             device, residual, out, stream, workspace_limit, separable)
+    if key is not None and residual is None and kernel not in _quick.get(key, ()):
         if len(_quick) > MOST_LAYERS:
             _quick.clear()
         _quick[key] = (*_quick.get(key, ()), kernel)[-MOST_KERNELS:]
@@ -94,7 +96,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
 
 
 def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activation: Any, epilogue: Any,
-            algorithm: Any, layout: Any, accum_dtype: Any, device: Any, out: Any, stream: Any,
+            algorithm: Any, layout: Any, accum_dtype: Any, device: Any, residual: Any, out: Any, stream: Any,
             workspace_limit: Any, separable: Any) -> tuple[Kernel, Any]:
     """The kernel and its output, everything checked."""
     if isinstance(weight, Filter):
@@ -111,7 +113,7 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activa
     y = None if out is None else arrays.view(out, "out", dtypes=(made,), ndim=4, writable=True)
     memory = axes.memory_order(order, x, y)
     shape = _layer(axes.stored(x, order, memory), w, memory, geometry)
-    steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation)
+    steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation, residual=residual is not None)
     want = _Wanted(resolve_device(device, x, shape, depth=4), algorithm, steps, _numerics(accum_dtype),
                    limit=call_limit(workspace_limit))
     factors = _factors(shape, want, weight, w, separable)
@@ -123,14 +125,16 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activa
         views = {"input": x, "weight": w}
         if bias is not None:
             views["bias"] = bias_of(shape.k, shape.bias_dtype, bias, x)
+        if residual is not None:
+            views["residual"] = residual_of(residual, shape, order, x)
         if out is not None:
             check_out(out, shape, order, views)
     kernel = _kernel(shape, want).for_axes(order)
     try:
-        return kernel, kernel(input, weight, bias, out=out, stream=stream)
+        return kernel, kernel(input, weight, bias, residual=residual, out=out, stream=stream)
     except Misaligned:
         kernel = _anywhere(kernel, shape, want).for_axes(order)
-        return kernel, kernel(input, weight, bias, out=out, stream=stream)
+        return kernel, kernel(input, weight, bias, residual=residual, out=out, stream=stream)
 
 
 def _factors(shape: ConvShape, want: _Wanted, weight: Any, view: ArrayView,

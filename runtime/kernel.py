@@ -13,8 +13,8 @@ from warpconv.codegen.spec import KernelSpec
 
 from . import arrays, axes, separable as factors_of
 from .arrays import ArrayView
-from .call import (MOST_LAYERS, Call, Misaligned, check_address, check_bias, check_out, check_weight, contiguous, layer_of, name_of,
-                   place, same_memory)
+from .call import (MOST_LAYERS, Call, Misaligned, check_address, check_bias, check_out, check_residual, check_weight,
+                   contiguous, layer_of, name_of, place, same_memory)
 from .quick import QuickCalls
 from .recording import recording
 
@@ -59,9 +59,10 @@ class Filter:
 class Kernel:
     """A convolution specialised to a class of layers (any N, H and W) on one device.
 
-    ``kernel(input, weight, bias=None, *, out=None, stream=None)`` computes it: input with its axes in the order
-    ``axes``, (N, C, H, W) or (N, H, W, C), weight (K, C/groups, R, S) or a Filter, bias (K,), of the spec's element
-    types. In memory input and output have the order of the spec's layout; others, and arrays with gaps, are copied. The
+    ``kernel(input, weight, bias=None, *, residual=None, out=None, stream=None)`` computes it: input with its axes in
+    the order ``axes``, (N, C, H, W) or (N, H, W, C), weight (K, C/groups, R, S) or a Filter, bias (K,), residual of the
+    output's shape, of the spec's element types. In memory input, residual and output have the order of the spec's
+    layout; others, and arrays with gaps, are copied. ``out`` may be the residual itself, to add in place. The
     result is ``out`` or a new array of the input's library, its axes in the same order. On a GPU the work is queued on
     ``stream`` (default: the stream that the input's library is on); for NumPy arrays the call returns when the result
     is there.
@@ -82,34 +83,36 @@ class Kernel:
         self._quick = None if backend.ordinal is None else QuickCalls(backend, program)
         self._siblings: dict[str, Kernel] = {}
         self._shapes: dict[tuple[int, ...], ConvShape] = {}
-        self._x, self._w, self._bias, self._y = (name_of(program, role) for role in (Role.INPUT, Role.WEIGHT, Role.BIAS,
-                                                                                     Role.OUTPUT))
+        self._x, self._w, self._bias, self._residual, self._y = (name_of(program, role) for role in (
+            Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT))
 
     @property
     def device(self) -> str:
         """"cpu" or "cuda:N"."""
         return self._backend.device
 
-    def __call__(self, input: Any, weight: Any, bias: Any = None, *, out: Any = None, stream: Any = None) -> Any:
+    def __call__(self, input: Any, weight: Any, bias: Any = None, *, residual: Any = None, out: Any = None,
+                 stream: Any = None) -> Any:
         """Raises ShapeError, ArgumentError or ArgumentTypeError before anything is launched or written."""
         by_filter = isinstance(weight, Filter)
         if by_filter and weight.factored is not None and weight.kernel._backend is self._backend:
             try:
-                return weight.factored.kernel.for_axes(self.axes)(input, weight.factored, bias, out=out, stream=stream)
+                return weight.factored.kernel.for_axes(self.axes)(input, weight.factored, bias, residual=residual, out=out,
+                                                                  stream=stream)
             except (Misaligned, ShapeError):    # sizes or addresses that its plan does not take: the whole filter
                 pass
-        if self._quick is not None:
+        if self._quick is not None and residual is None:
             done = self._quick(input, weight, bias, out, stream, by_filter)
             if done is not None:
                 return done
-        return self._call(input, weight, bias, out, stream)
+        return self._call(input, weight, bias, residual, out, stream)
 
     def repeat(self, input: Any, weight: Any, bias: Any, out: Any, stream: Any, signed: tuple[Any, Any]) -> Any:
         """A call whose like has been checked, by the ``signatures`` of input and weight; None where it has not been."""
         return self._quick(input, weight, bias, out, stream, False, signed)
 
-    def _call(self, input: Any, weight: Any, bias: Any, out: Any, stream: Any) -> Any:
-        """A call with everything checked; what passes is remembered for the quick way."""
+    def _call(self, input: Any, weight: Any, bias: Any, residual: Any, out: Any, stream: Any) -> Any:
+        """A call with everything checked; what passes is remembered for the quick way, but for one with a residual."""
         spec, handle, given = self.spec, self._handle(stream), out
         x = arrays.view(input, "input", dtypes=(spec.dtype,), ndim=4, stream=handle)
         self._check_place(x, "input")
@@ -117,9 +120,11 @@ class Kernel:
         shape = self._shapes.get(x.shape) or self._layer(x.shape)
         prepared, w = self._weight(weight, x, handle)
         b = check_bias(spec, bias, x, handle)
-        y = None if out is None else check_out(out, shape, self.axes, {"input": x, "weight": w, "bias": b})
+        r = check_residual(spec, residual, shape, self.axes, x, handle)
+        inputs = {"input": x, "weight": w, "bias": b, "residual": r}
+        y = None if out is None else check_out(out, shape, self.axes, inputs)
         if recording.graph is not None:
-            recording.graph.check(stream, {"input": x, "weight": w, "bias": b, "out": y})
+            recording.graph.check(stream, {**inputs, "out": y})
         queue = self._queue(stream, handle, x)
         # all is checked but addresses: from here on memory is taken, then work queued
         operands = {self._x: contiguous(input, x, "input", self._to_memory)}
@@ -127,6 +132,8 @@ class Kernel:
             operands[self._w] = contiguous(weight, w, "weight")
         if b is not None:
             operands[self._bias] = contiguous(bias, b, "bias")
+        if r is not None:
+            operands[self._residual] = contiguous(residual, r, "residual", self._to_memory)
         if y is None:
             out = arrays.empty(x, spec.layout.stored(shape.output_shape), spec.y_dtype, order=self._to_caller,
                                stream=0 if queue is None else queue.handle)
@@ -139,7 +146,7 @@ class Kernel:
         self._backend.run(Call(shape, operands), prepared, queue)
         if recording.graph is not None:
             recording.graph.add(operands.values(), prepared)
-        elif self._quick is not None and x.is_device:
+        elif self._quick is not None and residual is None and x.is_device:
             self._quick.learn(input, weight if w is not None else None, bias, given, out, operands, shape)
         return out
 

@@ -158,6 +158,15 @@ def operands(shape: ConvShape, rng: np.random.Generator) -> tuple[np.ndarray, np
     return (x.astype(ELEMENTS[shape.dtype]), w.astype(ELEMENTS[shape.w_dtype]), bias.astype(ELEMENTS[shape.bias_dtype]))
 
 
+def residual(shape: ConvShape, rng: np.random.Generator) -> np.ndarray:
+    """A random residual of the output's type and layout: integers of a quarter of their range, for the same reason."""
+    sizes = shape.layout.stored(shape.output_shape)
+    if shape.y_dtype.is_integer:
+        least, most = shape.y_dtype.limits
+        return rng.integers(least // 4, most // 4, sizes, endpoint=True).astype(ELEMENTS[shape.y_dtype])
+    return rng.standard_normal(sizes).astype(np.float32).astype(ELEMENTS[shape.y_dtype])
+
+
 def poisoned(shape: ConvShape) -> np.ndarray:
     """Memory for an output, full of NaN, or of integers that no smooth picture has."""
     element, sizes = ELEMENTS[shape.y_dtype], shape.layout.stored(shape.output_shape)

@@ -146,6 +146,8 @@ class WideNumbers:
     store: Vector
     stores: tuple[StorePart, ...]
     interior: bool
+    beside_vectors: bool     # lanes copy vectors beside a strip
+    limited_rows: bool       # a sub-block loads none beyond its last one; others are in its text with a border's pixels
     together: int            # steps that come into use together; a sub-block has whole turns of them
     paired: bool
     skip_rows: bool
@@ -201,7 +203,8 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     most_columns, most_outputs = _packed_sizes(spec, options, chunk)
     pieces = _pieces(spec.dtype, needed, options.vector)
     line = _line(spec, options, pieces, chunk, planes, step_rows, warps)
-    border = make_border(spec, max(0, -min(piece.at for piece in pieces)), across)
+    border = make_border(spec, *_beside_chunk(pieces, chunk), across)
+    interior = options.edges is Edges.INTERIOR and not packed and spec.channels == 1
     together = options.turn_steps if in_shared else options.rows_ahead
     return WideNumbers(
         chunk=chunk, strip=LANES * options.columns, strip_columns=LANES * chunk, packed=packed,
@@ -231,7 +234,8 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         store=vector_of(spec.dtype, options.store_vector),
         stores=tuple(StorePart(at, tuple(range(at, at + options.store_vector)))
                      for at in range(0, options.columns, options.store_vector)),
-        interior=options.edges is Edges.INTERIOR and not packed and spec.channels == 1,
+        interior=interior, beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels),
+        limited_rows=spec.channels == 1 and zeros,
         together=together,
         paired=options.pipeline is Pipeline.PAIRED, skip_rows=options.tap_rows is TapRows.NEEDED,
         weights_ahead=not spec.separable and (accumulators(spec, options.columns) + row_registers(spec, options) + 2 * spec.s
@@ -299,12 +303,17 @@ def _pieces(dtype: DType, needed: list[int], vector: int) -> tuple[Piece, ...]:
     return tuple(found)
 
 
+def _beside_chunk(pieces: tuple[Piece, ...], chunk: int) -> tuple[int, int]:
+    """Columns that a lane reads left and right of its own."""
+    return (max(0, -min(piece.at for piece in pieces)),
+            max(0, max(piece.at + piece.vector.cells * piece.vector.per_cell for piece in pieces) - chunk))
+
+
 def _line(spec: KernelSpec, options: WideOptions, pieces: tuple[Piece, ...], chunk: int, planes: int, step_rows: int,
           warps: int) -> Line:
     widest = 16 // spec.dtype.itemsize
     vector = options.vector
-    left = max(0, -min(piece.at for piece in pieces))
-    right = max(0, max(piece.at + piece.vector.cells * piece.vector.per_cell for piece in pieces) - chunk)
+    left, right = _beside_chunk(pieces, chunk)
     packed = options.span is Span.PACKED
     lanes = options.row_lanes if packed else LANES
     margin, after = -(-left // widest) * widest, -(-right // widest) * widest
