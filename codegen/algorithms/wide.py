@@ -30,7 +30,7 @@ SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
 VECTOR_BYTES = 16             # of the widest load
 TALLEST_FILTER = 63
-TALLEST_NARROW = 129          # of one column a lane, whose warps find no more than a lane's width beside a strip
+TALLEST_NARROW = 129          # of one column, or separable and no wider than a strip of one column a lane has lanes
 LARGEST_TEXT = 8192           # FMAs of a step: more takes the compiler many seconds
 MOST_CHANNELS = 16            # of a group: more is a matrix product, not this algorithm
 MOST_TAPS = 300               # from which a step of four columns is more text than the instruction cache holds
@@ -51,7 +51,8 @@ def supports(spec: KernelSpec) -> str | None:
                or border_refusal(spec))
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
-    most = TALLEST_NARROW if (spec.s - 1) * spec.dilation[1] < LANES else TALLEST_FILTER
+    narrow = spec.s == 1 or (spec.separable and (spec.s - 1) * spec.dilation[1] < LANES)
+    most = TALLEST_NARROW if narrow else TALLEST_FILTER
     if refusal is None and spec.r > most:
         refusal = f"a filter {spec.r} rows tall (at most {most}: the accumulators have a register per row)"
     if refusal is None and taps_of(spec) > LARGEST_TEXT:
@@ -153,7 +154,8 @@ def _weights(spec: KernelSpec, options: WideOptions) -> Weights:
     if spec.k == 1 and spec.w_dtype is DType.FLOAT32 and taps > (MOST_FACTORS if spec.separable else 50):
         return Weights.CONSTANT      # 9x9 and 11x11: 90 and 92 % of the floor, 61 and 65 with a register each
     room = REGISTER_LIMIT - accumulators(spec, options.columns) - row_registers(spec, options)
-    return Weights.REGISTERS if taps <= min(WEIGHTS_HELD, room) else Weights.SHARED
+    held = taps <= min(WEIGHTS_HELD, room) and spec.r <= TALLEST_FILTER
+    return Weights.REGISTERS if held else Weights.SHARED
 
 
 def _most_sums(spec: KernelSpec) -> int:
@@ -178,7 +180,7 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
     packed_plainly = options.span is Span.PACKED and fma <= 9 * 4      # 98 instead of 93 % of copy speed
     if packed_plainly or spec.arch.major < 8 or spec.channels > 1 or options.vector * spec.dtype.itemsize < 4:
         ahead = 1 if fma > 300 or spec.channels > 1 else max(1, min(4, 16 // spec.r, _rows_held(spec, options)))
-        tall = spec.separable and accumulators(spec, options.columns) > TALL_RING
+        tall = accumulators(spec, options.columns) > TALL_RING and (spec.separable or spec.r > TALLEST_FILTER)
         pipeline = Pipeline.COPIED if fma > 300 or tall else Pipeline.PAIRED
         return {"loads": Loads.REGISTERS, "rows_ahead": ahead, "pipeline": pipeline}
     ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (LARGEST_TEXT, 1, 1))
@@ -213,7 +215,9 @@ def _warp_arrangement(spec: KernelSpec, shape: ConvShape | None, options: WideOp
     stacked where there is one plane only."""
     if options.span is Span.STRIPS and spec.channels == 1 and 1 < spec.filters <= MOST_TOGETHER:
         # an image's filters side by side in a block: its rows come from memory once
-        return {"warp_columns": max(1, 4 // spec.filters), "warp_rows": 1, "warp_planes": spec.filters}
+        together = {"warp_columns": max(1, 4 // spec.filters), "warp_rows": 1, "warp_planes": spec.filters}
+        if _shared_bytes(spec, make_numbers(spec, replace(options, **together))) <= SHARED_LIMIT:
+            return together
     if options.span is Span.STRIPS:
         strips = 4 if shape is None else -(-shape.q // (LANES * options.columns))
         columns = 4 if strips >= 4 else 2 if strips >= 2 else 1

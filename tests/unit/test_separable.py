@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -160,7 +161,7 @@ def test_a_step_has_so_many_products(r, s):
     made = planned(layer(r, s, h=512, w=512, separable=True))
     text = render(made).text
     step = text[text.index("auto step ="):text.index("int slot = 0")]
-    products = step.count("fmaf(") + step.count(" * filter_bank[")
+    products = len(re.findall(r"fmaf\(| \* (?:filter_bank|w[xy]_)", step))
     assert products == (r + s) * made.options.columns
     steps = made.options.sub_block_rows + r - 1
     assert made.cost.fma == products * steps
@@ -171,10 +172,18 @@ def test_the_banner_gives_the_plan_again():
     assert "--separable" not in emit_command(planned(layer()))
 
 
-def test_weights_are_constants_of_one_filter_and_registers_of_several():
-    assert planned(layer(separable=True)).options.weights is Weights.CONSTANT
-    assert planned(layer(separable=True, dtype="float16")).options.weights is Weights.CONSTANT
-    assert planned(layer(separable=True, c=4, k=4, groups=4)).options.weights is Weights.REGISTERS
+def test_weights_are_registers_or_constants_of_one_filter():
+    assert planned(layer(9, separable=True)).options.weights is Weights.REGISTERS
+    assert planned(layer(17, separable=True)).options.weights is Weights.CONSTANT
+    assert planned(layer(17, separable=True, dtype="float16")).options.weights is Weights.CONSTANT
+    assert planned(layer(17, separable=True, c=4, k=4, groups=4)).options.weights is not Weights.CONSTANT
+
+
+def test_filters_of_one_image_lie_in_a_block():
+    for k in (2, 3, 4):
+        made = planned(layer(3, h=512, w=512, k=k))
+        assert made.options.warp_planes == k and made.numbers.threads >= 32 * k
+    assert planned(layer(3, h=512, w=512, c=4, k=4, groups=4)).options.warp_planes == 1
 
 
 # ---- results
