@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -24,16 +24,16 @@ CVAL = 3.0
 EPSILON = float(np.finfo(np.float32).eps)
 
 ABOUT = """
-Every call beside scipy.ndimage's of the same name, on the same drawn images (37x70, a stack 2x9x5, and 2x3, 4x1, 1x1: the
-last ones smaller than most filters) of the whole range of their type, with the least, the middle and the greatest origin.
-Weights have no symmetry; "whole" ones are whole numbers. cval is 3. Outputs have the input's type.
+Every call beside scipy.ndimage's of the same name, on the same drawn images (37x70, a stack 2x9x5, and 2x3, 4x1, 1x1:
+the last ones smaller than most filters) of the whole range of their type, with the least, the middle and the greatest
+origin. Weights have no symmetry; "whole" ones are whole numbers. cval is 3. Outputs have the input's type.
 
-A figure is the largest difference from SciPy's result among all pixels of all those cases (integers modulo 2^bits, as both
-wrap); "of the bound" is the largest share of the bound (taps + 2) eps sum|w x| that a float32 result is away from the
-float64 value. Integers must be equal where SciPy's sum has one answer, for whole weights and means. With fractional
-weights SciPy's double and our float32 round before they truncate: a difference of 1 is accepted where the float64 value is
-within that bound of a whole number, and counted. gaussian_filter truncates between the axes, so a pixel may be 2 away.
-A result beyond that is WRONG and stands below.
+A figure is the largest difference from SciPy's result among all pixels of all those cases (integers modulo 2^bits, as
+both wrap); "of the bound" is the largest share of the bound (taps + 2) eps sum|w x| that a float32 result is away from
+the float64 value. Integers must be equal where SciPy's sum has one answer, for whole weights and means. With fractional
+weights SciPy's double and our float32 round before they truncate: a difference of 1 is accepted where the float64 value
+is within that bound of a whole number, and counted. gaussian_filter truncates between the axes, so a pixel may be 2
+away. A result beyond that is WRONG and stands below.
 """
 
 
@@ -207,13 +207,18 @@ def tables(rows: Rows) -> list[Table]:
         if mine:
             lines.append((each.call, each.name, dtype, sum(row["cases"] for row in mine.values()),
                           *(_figure(mine.get(mode), dtype) for mode in MODES),
-                          100 * sum(row["differing"] for row in mine.values()) / sum(r["pixels"] for r in mine.values()),
+                          _percent(mine.values()),
                           max(row["of_bound"] for row in mine.values()) if dtype == "float32" else None))
-    cases, equal = sum(r["cases"] for r in done.values()), sum(r["cases"] for r in done.values() if not r["worst"])
-    text = (f"{cases} cases; in {equal} of them, those of {sum(not r['worst'] for r in done.values())} of {len(done)} "
-            "filters, types and modes, no pixel differs from SciPy's.")
+    equal = sum(not row["worst"] for row in done.values())
+    text = (f"{sum(row['cases'] for row in done.values())} cases. Of {len(done)} combinations of filter, type and mode, "
+            f"{equal} are SciPy's in every pixel.")
     columns = ("call", "filter", "type", "cases", *MODES, "% of pixels that differ", "of the bound")
     return [Table("The largest difference from SciPy", columns, tuple(lines), text)]
+
+
+def _percent(rows: Iterable[dict[str, Any]]) -> float:
+    rows = list(rows)
+    return 100 * sum(row["differing"] for row in rows) / sum(row["pixels"] for row in rows)
 
 
 def _figure(row: dict[str, Any] | None, dtype: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,10 @@ MOST_AT_ONCE = 121
 
 EXACT_IN_FLOAT32 = 2**24    # whole numbers up to here are float32's own
 INT32_ENDS = 2**31
+MOST_UPLOADS = 256
+
+_uploads: dict[tuple[_Upload, bytes], Any] = {}
+atexit.register(_uploads.clear)     # GPU memory goes before the libraries that own it
 
 
 class Extras(NamedTuple):
@@ -125,8 +130,9 @@ def run(image: Image, passes: Sequence[Pass], target: Target, extras: Extras) ->
     passes = list(passes) or [IDENTITY]
     if len(passes) == 1 and target.takes_results and target.overlaps(image):
         passes.append(IDENTITY)     # a result of its own first, then copied
+    between = DType.FLOAT32 if target.dtype is DType.FLOAT16 else target.dtype      # SciPy has no float16 to follow
     for each in passes[:-1]:
-        image = _stored(image, each, target.dtype, extras)
+        image = _stored(image, each, between, extras)
     out = target.array if target.takes_results else None
     return target.finished(_apply(image, passes[-1], target.dtype, out, extras))
 
@@ -156,7 +162,7 @@ def exact(each: Pass, dtype: DType) -> bool:
         if each.cval != int(each.cval) or abs(each.cval) > EXACT_IN_FLOAT32:
             return False
         largest = max(largest, abs(int(each.cval)))
-    return sum(abs(int(tap)) for tap in each.taps.flat) * largest < INT32_ENDS
+    return float(np.abs(each.taps).sum()) * largest < INT32_ENDS        # whole numbers, exact in float64
 
 
 def _whole(taps: np.ndarray) -> bool:
@@ -197,8 +203,8 @@ def _apply(image: Image, each: Pass, dtype: DType, out: Any, extras: Extras) -> 
 def _divided(each: Pass, dtype: DType, stored: DType) -> tuple[Pass, tuple[str, ...]]:
     """The pass with its divisor in the weights or, where whole numbers become whole numbers, behind the sum.
 
-    There the sum is exact, below 2^24, so it is its own float32; a quotient of such numbers is at least 1 / divisor
-    below the next whole number, more than rounding (half a unit in the last place) moves it: what is truncated is right.
+    There the sum is exact, below 2^24, so it is its own float32; its quotient is at least 1 / divisor below the next
+    whole number, which is more than rounding (half a unit in the last place) moves it: what is truncated is right.
     """
     if each.divisor == 1:
         return each, ()
@@ -268,5 +274,3 @@ def _uploaded(taps: np.ndarray, view: ArrayView) -> Any:
     return found
 
 
-MOST_UPLOADS = 256
-_uploads: dict[tuple[_Upload, bytes], Any] = {}

@@ -44,7 +44,8 @@ def calls(draw):
     dtype = draw(st.sampled_from(DTYPES))
     return {"dtype": dtype, "mode": draw(st.sampled_from(MODES)), "cval": draw(st.sampled_from((0.0, 3.0))),
             "output": draw(st.sampled_from((None, "float32", "int16"))), "seed": draw(st.integers(0, 2**20)),
-            "shape": draw(st.sampled_from(((1, 1), (2, 3), (6, 35), (2, 9, 8)))), "axis": draw(st.sampled_from((-1, -2)))}
+            "shape": draw(st.sampled_from(((1, 1), (2, 3), (6, 35), (2, 9, 8)))),
+            "axis": draw(st.sampled_from((-1, -2)))}
 
 
 @needs_cpu
@@ -163,8 +164,8 @@ def test_gaussian_weights_are_the_derivatives():
 
 @needs_cpu
 @options(DRAWN, max_examples=40)
-@given(call=calls(), sigma=st.sampled_from((0.6, 1.0, (2.0, 0.5), (0, 1.2), 6.0)), order=st.sampled_from((0, 1, (0, 2))),
-       second=st.sampled_from((None, *MODES)))
+@given(call=calls(), sigma=st.sampled_from((0.6, 1.0, (2.0, 0.5), (0, 1.2), 6.0)),
+       order=st.sampled_from((0, 1, (0, 2))), second=st.sampled_from((None, *MODES)))
 def test_gaussians(call, sigma, order, second):
     x = drawn_image(settings.generator(call["seed"]), call["shape"], call["dtype"])
     modes = call["mode"] if second is None else (call["mode"], second)
@@ -227,6 +228,17 @@ def test_any_axes_of_a_stack():
             near(got, ndimage.gaussian_filter(x, 0.8, axes=axes), 81 + 27, np.abs(x).max(), axes)
     means = warpconv.uniform_filter(x, (2, 3, 1), axes=(0, 1, 2), device="cpu")
     near(means, line(line(x, [0.5, 0.5], 0, "reflect", 0), np.ones(3) / 3, 1, "reflect", 0), 9, np.abs(x).max(), "mean")
+
+
+@needs_cpu
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_half_results_are_rounded_once(dtype):
+    x = drawn_image(settings.generator(15), (30, 41), "float32").astype(dtype)
+    got = warpconv.gaussian_filter(x, 3.0, output="float16", device="cpu")
+    taps = gaussian_taps(3.0).astype(dtype).astype(np.float64), gaussian_taps(3.0)      # the second reads float32
+    exact = line(line(x, taps[0], 0, "reflect", 0), taps[1], 1, "reflect", 0)
+    bound = 54 * EPSILON * np.abs(x.astype(np.float64)).max()
+    assert got.dtype == np.float16 and np.all(np.abs(got - exact) <= np.spacing(np.abs(got)) / 2 + bound)
 
 
 @needs_cpu
