@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import re
 import textwrap
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ from .spec import KernelSpec, Numerics
 from .version import VERSION
 
 
+LONGEST_LAYER = 200     # characters of a line with a layer's options
 ASSUMED_SIDE = 512      # what the letters H and W stand for on a command line (more where the filter spans more)
 
 
@@ -35,11 +37,14 @@ def _demands(plan: KernelPlan) -> str:
 
 
 def _folded(command: str) -> list[str]:
-    """The command as a shell takes it over several lines: broken before ``--set``, each line but the last going on."""
+    """The command as a shell takes it over several lines: broken before ``--set``, and before an option where the layer
+    alone is a long line, each line but the last going on."""
     layer, *sets = command.split(" --set ")
+    first, *others = textwrap.wrap(re.sub(r"(--\S+) (?!--)", "\\1\0", layer), LONGEST_LAYER, break_long_words=False,
+                                   break_on_hyphens=False)
     words = [f"--set\0{value}" for value in sets]          # a NUL keeps option and value on one line
     lines = textwrap.wrap(" ".join(words), 108, break_long_words=False, break_on_hyphens=False)
-    lines = [f"  {layer}", *(f"    {line}" for line in lines)]
+    lines = [f"  {first}", *(f"    {line}" for line in (*others, *lines))]
     return [line.replace("\0", " ") + " \\" for line in lines[:-1]] + [lines[-1].replace("\0", " ")]
 
 
@@ -79,6 +84,8 @@ def layer_flags(plan: KernelPlan) -> str:
         flags.append(f"--accumulate {spec.numerics.value}")
     if spec.epilogue:
         flags.append(f"--epilogue {shlex.quote(','.join(step.value for step in spec.epilogue))}")
+    if spec.separable:
+        flags.append("--separable")
     if spec.index_bits != 32:
         flags.append(f"--index-bits {spec.index_bits}")
     return " ".join(flags)

@@ -1,0 +1,65 @@
+"""What ``wide`` does about columns and rows outside of the image where the border is not zeros."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from ..border import Border
+from ..dtypes import DType
+from ..spec import KernelSpec
+
+
+@dataclass(frozen=True)
+class WideBorder:
+    """A border other than zeros, as the template writes it; ``reads``: of the image's pixels, else of one value."""
+
+    reads: bool
+    left: int            # columns that windows reach left of all lanes of a row
+    beside: int          # those and the ones to the right, of all lanes or of the image
+    rounds: int          # of them that each lane of a row copies
+    right: int           # columns right of the image
+    constant: str        # the value, as registers have it: a float, or a word of two elements
+    element: str         # the value, as shared memory has it, 0 where pixels stand
+    quad: str            # 16 bytes of it
+    quad_type: str
+    quad_elements: int
+
+
+def make_border(spec: KernelSpec, left: int, right: int, across: int) -> WideBorder | None:
+    """None for zeros. ``left``, ``right``: columns that a window reaches beside a row's lanes, ``across`` of them."""
+    if spec.padding_mode is Border.ZEROS:
+        return None
+    reads, single = spec.padding_mode.reads_image, spec.dtype is DType.FLOAT32
+    beside = left + max(right, spec.padding[1][1])
+    value = ("0.0f" if single else "0u") if reads else "BORDER"
+    quad = "float4" if single else "uint4"
+    return WideBorder(reads=reads, left=left, beside=beside, rounds=-(-beside // across) if reads else 0,
+                      right=spec.padding[1][1],
+                      constant=spec.border_literal if single else _pair(spec.dtype, spec.padding_value),
+                      element=value if single else f"(unsigned short){value}",
+                      quad=f"make_{quad}({', '.join([value] * 4)})", quad_type=quad,
+                      quad_elements=16 // spec.dtype.itemsize)
+
+
+def border_refusal(spec: KernelSpec) -> str | None:
+    """The reason why a border's value has no place beside the elements, or None."""
+    if spec.dtype is DType.FLOAT32 or element_bits(spec.dtype, spec.padding_value) is not None:
+        return None
+    return f"a border of {spec.padding_value:.9g} is no {spec.dtype.value}, and rows are kept in the input's type"
+
+
+def element_bits(dtype: DType, value: float) -> int | None:
+    """A value as a 16-bit element has it, None where none is exactly the value."""
+    if dtype is DType.BFLOAT16:
+        bits = struct.unpack("<I", struct.pack("<f", value))[0]
+        return bits >> 16 if not bits & 0xffff else None
+    try:
+        packed = struct.pack("<e", value)
+    except OverflowError:
+        return None
+    return struct.unpack("<H", packed)[0] if struct.unpack("<e", packed)[0] == value else None
+
+
+def _pair(dtype: DType, value: float) -> str:
+    return f"0x{(element_bits(dtype, value) or 0) * 0x10001:08x}u"
