@@ -80,9 +80,9 @@ _SLOPE = np.array([-1.0, 0.0, 1.0])
 FILTERS = (
     *(Filter(call, f"{'x'.join(map(str, sizes))}, {'whole' if whole else 'fractional'}", sizes, whole)
       for call, sizes, whole in (
-          *product(("correlate",), ((3, 3), (2, 4), (7, 6)), (True, False)), ("convolve", (3, 3), False),
-          ("convolve", (2, 4), True), ("correlate1d", (8,), False), ("correlate1d", (129,), True),
-          ("convolve1d", (4,), True))),
+          ("correlate", (3, 3), True), ("correlate", (2, 4), True), ("correlate", (2, 4), False),
+          ("correlate", (7, 6), False), ("convolve", (3, 3), False), ("convolve", (2, 4), True),
+          ("correlate1d", (8,), False), ("correlate1d", (129,), True), ("convolve1d", (4,), True))),
     Filter("sobel", "3x3", lines=lambda: (_SLOPE, np.array([1.0, 2, 1]))),
     Filter("prewitt", "3x3", lines=lambda: (_SLOPE, np.ones(3))),
     Filter("laplace", "3x3", lines=lambda: (np.array([1.0, 2, 1]), np.array([1.0, 2, 1]))),
