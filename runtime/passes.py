@@ -27,6 +27,7 @@ from .planes import Image, Target
 # A whole filter of two axes is taken up to this many taps. Beyond it, the products cost more than storing and reading
 # the image once more: at 11 x 11, 121 multiply-adds an output are as long as its 8 bytes take twice on an H200.
 MOST_AT_ONCE = 121
+MOST_FACTORED = 128         # taps of a factor; the kernels that take factors have fewer
 
 EXACT_IN_FLOAT32 = 2**24    # whole numbers up to here are float32's own
 INT32_ENDS = 2**31
@@ -118,7 +119,8 @@ def of_lines(lines: Sequence[Line], image: Image, dtype: DType) -> list[Pass]:
     """
     if dtype.is_float:
         lines = [replace(line, taps=line.taps / line.divisor, divisor=1) for line in lines]
-    if len(lines) == 2 and {line.axis for line in lines} == set(image.axes):
+    if (len(lines) == 2 and {line.axis for line in lines} == set(image.axes)
+            and max(len(line.taps) for line in lines) <= MOST_FACTORED):
         first, second = lines
         rows, columns = sorted(lines, key=lambda line: line.axis)
         at_once = Pass(np.outer(rows.taps, columns.taps), (rows.origin, columns.origin), first.border, first.cval,

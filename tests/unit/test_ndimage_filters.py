@@ -343,3 +343,13 @@ def test_what_cannot_be_filtered(call, error, argument):
     with pytest.raises(error) as caught:
         call()
     assert caught.value.argument == argument and caught.value.hint
+
+
+@needs_cpu
+def test_long_filters_are_done_axis_by_axis():
+    x = drawn_image(settings.generator(17), (5, 40), "float32")
+    got = warpconv.gaussian_filter(x, 40.0, device="cpu")       # 321 taps an axis
+    taps = gaussian_taps(40.0)
+    exact = line(line(x, taps, 0, "reflect", 0), taps, 1, "reflect", 0)
+    near(got, exact, 2 * len(taps), np.abs(x).max(), "sigma 40")
+    assert not taps.flags.writeable and gaussian_taps(40.0) is taps
