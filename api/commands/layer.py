@@ -63,6 +63,8 @@ _TYPES = (
 )
 _WEIGHT_DTYPE = click.option("--weight-dtype", metavar="TYPE",
                              help="Of an integer layer's filter: float32 (default), int8, int16 or int32.")
+_SEPARABLE = click.option("--separable", is_flag=True,
+                          help="Filters of one channel that are columns times rows, given as these factors.")
 _FORM = (
     click.option("--layout", metavar="NCHW|NHWC", default="NCHW", show_default=True,
                  help="Order of the axes of input and output, in memory too."),
@@ -75,7 +77,7 @@ _ARCH = click.option("--arch", metavar="sm_90", help=f"GPU architecture (default
 
 def layer_options(*, sizes: bool = True, arch: bool = True) -> Callable[[Callable], Callable]:
     """The layer's options for a command; without ``sizes`` they come from arrays."""
-    options = [*(_SIZES if sizes else ()), *_GEOMETRY, _DTYPE[sizes], *((_WEIGHT_DTYPE,) if sizes else ()), *_TYPES, *_FORM, *_KERNEL,
+    options = [*(_SIZES if sizes else ()), *_GEOMETRY, _DTYPE[sizes], *((_WEIGHT_DTYPE, _SEPARABLE) if sizes else ()), *_TYPES, *_FORM, *_KERNEL,
                *((_ARCH,) if arch else ()), *((_TUNING,) if arch and sizes else ())]
 
     def decorate(command: Callable) -> Callable:
@@ -144,7 +146,8 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
                 "dtype": dtype or read_dtype(options["dtype"]), "layout": Layout.parse(options["layout"].upper()),
                 "padding_mode": options["padding_mode"], "padding_value": _value(options["padding_value"]),
                 "weight_dtype": weight_dtype or _named(options, "weight_dtype"),
-                "out_dtype": _named(options, "out_dtype"), "cast": options["cast"]}
+                "out_dtype": _named(options, "out_dtype"), "cast": options["cast"],
+                "separable": options.get("separable", False)}
     if shapes is not None:
         shape, assumed = ConvShape.of(*shapes, **geometry), ()
     else:

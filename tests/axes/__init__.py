@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from . import (channels, direct, gemm, im2col, im2win_basic, patch, reuse, slides, staged, toeplitz, toeplitz_nhwc,
-               wide)
+from . import (channels, direct, gemm, im2col, im2win_basic, patch, pixels, reuse, slides, staged, toeplitz,
+               toeplitz_nhwc, wide)
 from .common import (BORDER_VALUE, BORDERS, CASTS, DTYPES, LAYOUTS, OUTPUTS, PIXELS, SIZES, WEIGHTS, Row, Rows,
                      layer_of)
 
@@ -23,5 +23,6 @@ ROWS: Mapping[str, Rows] = {
     "staged": staged.ROWS,
     **slides.ROWS,
     "patch": patch.ROWS,
+    "pixels": pixels.ROWS,
 }
 AXES = {name: rows.axes for name, rows in ROWS.items()}

@@ -118,6 +118,12 @@ def plans() -> dict[str, KernelPlan]:
             _depthwise(3, layout="NCHW", stride=2), columns=2, vector=4, store_vector=2, row_lanes=16, gaps="select",
             **WIDE_PACKED),
         "wide_9x9_constant": _wide(_plane(9), weights="constant", loads="cached", rows_ahead=2),
+        "wide_separable_5x5_registers": _wide(_plane(5, separable=True), rows_ahead=1),
+        "wide_separable_17x17_constant": _wide(_plane(17, separable=True), weights="constant", loads="cached",
+                                               rows_ahead=4, turn_steps=2),
+        "wide_separable_9x7_depthwise_shared_stride_2": _wide(
+            _depthwise(9, s=7, layout="NCHW", stride=2, padding=(4, 3), separable=True), BIAS, weights="shared",
+            columns=2, vector=4, store_vector=2, row_lanes=16, gaps="select", **WIDE_PACKED),
         "wide_13x13_shared_needed": _wide(_plane(13), weights="shared", tap_rows="needed", rows_ahead=1,
                                           pipeline="copied"),
         "wide_3x3_channels_stride_2": _wide(_plane(3, c=3, k=8, stride=2, padding=1), BIAS, RELU, weights="shared",

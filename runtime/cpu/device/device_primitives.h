@@ -12,6 +12,10 @@
 //                             (wc_settled_address too)
 //   wc_half_low_to_float      low (high) half of a word -> float       exact
 //   wc_floats_to_halves       two floats -> a word                     as above (wc_floats_to_bfloat16s too)
+//   wc_to_uint8s              four (16-bit elements: two) values ->    floats to nearest even; beyond the
+//                             a word (wc_to_int8s, _uint16s, _int16s)  range its end, NaN 0
+//   wc_dot_mixed              sum + products of four unsigned and      exact, modulo 2^32
+//                             four signed bytes
 //   wc_fma_halves             a * b + c on both halves of words        once, to nearest even (wc_fma_bfloat16s too)
 //   wc_copy_async_16          16 (8, 4) bytes, global to shared; here  -
 //                             at once, on a GPU by wc_copy_async_wait
@@ -63,6 +67,31 @@ __forceinline__ unsigned wc_floats_to_halves(float low, float high) {
 }
 __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) {
     return wc_float_to_bfloat16(low) | (unsigned)wc_float_to_bfloat16(high) << 16;
+}
+
+// Integers of `bits` bits from `least` to `most`, the first in the word's lowest bits.
+__forceinline__ unsigned wcpu_limited(int value, int least, int most, int bits) {
+    return (unsigned)min(max(value, least), most) & ((1u << bits) - 1);
+}
+__forceinline__ int wcpu_nearest(float value) { return __float2int_rn(value); }
+__forceinline__ int wcpu_nearest(int value) { return value; }
+#define WCPU_TO_BYTES(name, T, least, most)                                                                            \
+    __forceinline__ unsigned name(T a, T b, T c, T d) {                                                                \
+        return wcpu_limited(wcpu_nearest(a), least, most, 8) | wcpu_limited(wcpu_nearest(b), least, most, 8) << 8      \
+               | wcpu_limited(wcpu_nearest(c), least, most, 8) << 16 | wcpu_limited(wcpu_nearest(d), least, most, 8) << 24; \
+    }
+#define WCPU_TO_SHORTS(name, T, least, most)                                                                           \
+    __forceinline__ unsigned name(T a, T b) {                                                                          \
+        return wcpu_limited(wcpu_nearest(a), least, most, 16) | wcpu_limited(wcpu_nearest(b), least, most, 16) << 16;  \
+    }
+WCPU_TO_BYTES(wc_to_uint8s, float, 0, 255) WCPU_TO_BYTES(wc_to_uint8s, int, 0, 255)
+WCPU_TO_BYTES(wc_to_int8s, float, -128, 127) WCPU_TO_BYTES(wc_to_int8s, int, -128, 127)
+WCPU_TO_SHORTS(wc_to_uint16s, float, 0, 65535) WCPU_TO_SHORTS(wc_to_uint16s, int, 0, 65535)
+WCPU_TO_SHORTS(wc_to_int16s, float, -32768, 32767) WCPU_TO_SHORTS(wc_to_int16s, int, -32768, 32767)
+
+__forceinline__ int wc_dot_mixed(unsigned a, int b, int sum) {
+    for (int i = 0; i < 32; i += 8) sum += (int)(a >> i & 255) * (int)(signed char)(b >> i);
+    return sum;
 }
 
 // Products of two 16-bit floats are exact in double, and double's sum of one with a third rounds far below their last

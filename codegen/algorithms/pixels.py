@@ -1,0 +1,246 @@
+"""``pixels``: planes and depthwise layers of 8- and 16-bit integers, in NCHW.
+
+Pixels are loaded as words, made numbers once per input row (by a byte permutation: no conversion instruction), and
+added to all output rows in work; the products of 8-bit filters are made four at a time. docs/pixels.md tells it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Iterable
+
+from ..dtypes import DType
+from ..errors import UnsupportedSpec
+from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Program
+from ..shape import PIXELS, ConvShape
+from ..spec import KernelSpec, Numerics
+from .base import (BORDERS, DERIVED, Algorithm, common_refusal, integer_border, layer_arguments, resident_blocks,
+                   step_registers)
+from .pixels_numbers import (LANES, WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, Weights, make_numbers, row_words,
+                             vertical, weight_registers, window_registers)
+
+REGISTER_LIMIT = 255 - 30     # registers of a thread, less what addresses and the loop take
+REGISTER_MARGIN = 24          # beyond the planned registers, for addresses and what the compiler has in flight
+TALLEST_FILTER = 31
+LARGEST_TEXT = 8192           # products of a step: more takes the compiler many seconds
+MOST_ACCUMULATORS = 136       # registers of the output rows in work, from which a lane has fewer columns
+WEIGHTS_HELD = 90             # that stay in registers beside them
+MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
+DP4A_PIXELS = (DType.UINT8, DType.INT8)
+VECTOR_BYTES = 16             # of the widest load
+
+
+def supports(spec: KernelSpec) -> str | None:
+    refusal = common_refusal(spec, dtypes=PIXELS, borders=BORDERS, numerics=(Numerics.FLOAT32, Numerics.INT32),
+                             mixed=True) or integer_border(spec)
+    least, most = spec.dtype.limits if spec.dtype.is_integer else (0, 0)
+    value = spec.padding_value
+    if refusal is None and not (value == int(value) and least <= value <= most):
+        refusal = f"a border of {value:g} is no {spec.dtype.value}"
+    if refusal is None and spec.channels > 1:
+        refusal = f"{spec.channels} channels a group (only planes and depthwise layers)"
+    if refusal is None and spec.r > TALLEST_FILTER:
+        refusal = f"a filter {spec.r} rows tall (at most {TALLEST_FILTER}: the accumulators have registers per row)"
+    if refusal is None and spec.r * spec.s * 4 > LARGEST_TEXT:
+        refusal = f"a filter of {spec.r * spec.s} taps (at most {LARGEST_TEXT // 4} in the text)"
+    return refusal
+
+
+def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
+    """By rule: eight columns a lane, four where accumulators or narrow images ask for it; loads and stores as wide as
+    rows allow; rows ahead as long as the text stays short."""
+    sums = _sums(spec)
+    columns = 8
+    if vertical(spec)[1] * columns > MOST_ACCUMULATORS or spec.r * spec.s * columns > LARGEST_TEXT:
+        columns = 4
+    if shape is not None and shape.q <= LANES * 4:
+        columns = 4
+    weights = Weights.REGISTERS if weight_registers(spec, sums) <= WEIGHTS_HELD else Weights.SHARED
+    options = PixelsOptions(columns=columns, vector=1, store_vector=1, sums=sums, weights=weights,
+                            rows_ahead=_rows_ahead(spec, columns, sums), sub_block_rows=_sub_block_rows(spec))
+    if _words_in_rows(spec, columns):
+        options = replace(options, vector=_vector(spec, shape, columns))
+        options = replace(options, store_vector=_store_vector(spec, shape, options))
+    strips = 4 if shape is None else -(-shape.q // (LANES * columns))
+    across = 4 if strips >= 4 else 2 if strips >= 2 else 1
+    return replace(options, warp_columns=across, warp_rows=4 // across)
+
+
+def _sums(spec: KernelSpec) -> Sums:
+    if spec.numerics is not Numerics.INT32:
+        return Sums.FLOAT
+    return Sums.DP4A if _dp4a_refusal(spec) is None else Sums.MAD
+
+
+def _dp4a_refusal(spec: KernelSpec) -> str | None:
+    if spec.dtype not in DP4A_PIXELS or spec.w_dtype is not DType.INT8:
+        return f"sums = dp4a takes 8-bit pixels and int8 filters, not {spec.dtype.value} and {spec.w_dtype.value}"
+    if spec.dilation[1] > 1:
+        return "sums = dp4a takes neighbouring columns, and the filter's lie apart"
+    return None
+
+
+def _words_in_rows(spec: KernelSpec, columns: int) -> bool:
+    """Whether each lane's own columns begin with a word where rows do."""
+    return columns * spec.stride[1] * spec.dtype.itemsize % WORD_BYTES == 0
+
+
+def _vector(spec: KernelSpec, shape: ConvShape | None, columns: int) -> int:
+    """The widest load that divides rows and the lanes' own columns; 1 where that is less than a word."""
+    chunk, widest = columns * spec.stride[1], VECTOR_BYTES // spec.dtype.itemsize
+    vector = math.gcd(math.gcd(chunk if shape is None else shape.w, chunk), widest)
+    return vector if vector * spec.dtype.itemsize >= WORD_BYTES else 1
+
+
+def _store_vector(spec: KernelSpec, shape: ConvShape | None, options: PixelsOptions) -> int:
+    store = math.gcd(options.columns, VECTOR_BYTES // spec.y_dtype.itemsize)
+    return min(math.gcd(store, store if shape is None else shape.q), options.vector)
+
+
+def _rows_ahead(spec: KernelSpec, columns: int, sums: Sums) -> int:
+    """Several where a step is short: each is text and registers, and tall filters compute long enough per row."""
+    work = spec.r * (weight_registers(spec, sums) // spec.r) * columns
+    ahead = 4 if work <= 160 else 2 if work <= 420 else 1
+    return max(1, ahead // vertical(spec)[0])
+
+
+def _sub_block_rows(spec: KernelSpec) -> int:
+    """Rows of a sub-block in a large layer: its R - 1 halo rows are loaded, and their products made, twice."""
+    return min(128, max(32, 12 * spec.r))
+
+
+def plan(spec: KernelSpec, options: PixelsOptions) -> KernelPlan:
+    refusal = supports(spec) or _refusal(spec, options)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    options = replace(options, store_vector=min(options.store_vector, options.vector))
+    numbers = make_numbers(spec, options)
+    registers = _registers(spec, options, numbers)
+    if options.min_blocks == DERIVED:
+        options = replace(options, min_blocks=resident_blocks(spec.arch, min(255, registers + REGISTER_MARGIN),
+                                                              numbers.threads))
+    refusal = _block_refusal(spec, options, numbers, registers)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    arguments = _arguments(spec, options)
+    launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
+                    arguments=tuple(a.name for a in arguments))
+    return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("pixels.cu.jinja",),
+                      cost=_cost(spec, options, numbers, registers), phrase=_phrase(spec, options),
+                      program=Program(arguments=arguments, steps=(launch,)))
+
+
+def _refusal(spec: KernelSpec, options: PixelsOptions) -> str | None:
+    """Plan values that do not go together, before any number is made of them."""
+    per_word, chunk = WORD_BYTES // spec.dtype.itemsize, options.columns * spec.stride[1]
+    if options.columns not in (4, 8, 16):
+        return f"columns = {options.columns}: 4, 8 or 16"
+    if options.vector != 1 and (options.vector % per_word or options.vector * spec.dtype.itemsize > VECTOR_BYTES
+                                or chunk % options.vector or options.vector & options.vector - 1):
+        return (f"vector = {options.vector}: 1, or pixels of 4, 8 or 16 bytes that divide the {chunk} input columns of a "
+                "lane")
+    if options.store_vector not in (1, 2, 4, 8, 16) or options.columns % options.store_vector:
+        return f"store_vector = {options.store_vector}: a power of 2 that divides columns = {options.columns}"
+    if min(options.store_vector, options.vector) * spec.y_dtype.itemsize > VECTOR_BYTES:
+        return f"store_vector = {options.store_vector} outputs are more than {VECTOR_BYTES} bytes"
+    if (options.sums is Sums.FLOAT) != (spec.numerics is not Numerics.INT32):
+        return f"sums = {options.sums.value} is not for {spec.w_dtype.value} filters"
+    if options.sums is Sums.DP4A and _dp4a_refusal(spec) is not None:
+        return _dp4a_refusal(spec)
+    accumulators = vertical(spec)[1] * options.columns
+    if accumulators > MOST_ACCUMULATORS:
+        return f"{accumulators} accumulators would not stay in registers (at most {MOST_ACCUMULATORS})"
+    if spec.r * spec.s * options.columns > LARGEST_TEXT:
+        return f"{spec.r * spec.s * options.columns} products a row in the text (at most {LARGEST_TEXT})"
+    if options.rows_ahead > 8:
+        return f"rows_ahead = {options.rows_ahead} (at most 8)"
+    return None
+
+
+def _block_refusal(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers, registers: int) -> str | None:
+    if numbers.threads > 1024:
+        return f"{numbers.threads // LANES} warps are more than a block's 1024 threads"
+    if numbers.threads * options.min_blocks > spec.arch.resident_threads:
+        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
+    if options.sub_block_rows * options.warp_rows > 4096:
+        return f"sub_block_rows = {options.sub_block_rows} in {options.warp_rows} warps (at most 4096 in all)"
+    return None
+
+
+def _arguments(spec: KernelSpec, options: PixelsOptions) -> tuple[Argument, ...]:
+    """The layer's arguments with what vectors ask of them."""
+    demands = {"W": {"multiple_of": options.vector}, "Q": {"multiple_of": options.store_vector},
+               "x": {"multiple_of": options.vector * spec.dtype.itemsize if options.vector > 1 else 1},
+               "y": {"multiple_of": options.store_vector * spec.y_dtype.itemsize}}
+    return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
+
+
+def _grid(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> tuple[Blocks, Blocks, Blocks]:
+    wide = numbers.strip * options.warp_columns
+    fill = Fill(blocks=MULTIPROCESSORS * options.min_blocks,
+                least=numbers.classes * options.warp_rows * max(4, spec.r - 1))
+    return (Blocks(of=Dimension.Q, add=wide - 1, per=wide, limit=GRID_LIMIT[0]),
+            Blocks(of=Dimension.P, add=numbers.block_rows - 1, per=numbers.block_rows, times=numbers.classes,
+                   limit=GRID_LIMIT[1] // numbers.classes * numbers.classes, fill=fill),
+            Blocks(of=Dimension.N, times=spec.k, limit=GRID_LIMIT[2]))
+
+
+def _registers(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> int:
+    rows = options.rows_ahead * numbers.step_rows * (row_words(spec, options.columns) + 2 * numbers.shifted)
+    weights = numbers.weight_count if options.weights is Weights.REGISTERS else 2 * len(numbers.weight_names[0]) + 8
+    window = numbers.step_rows * window_registers(spec, options.columns, options.sums)
+    return numbers.slots * options.columns + rows + window + weights + 20 + step_registers(spec, options.columns)
+
+
+def _products(spec: KernelSpec, options: PixelsOptions) -> int:
+    """Instructions of the products of an input row's step."""
+    return weight_registers(spec, options.sums) * options.columns
+
+
+def _cost(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers, registers: int) -> Cost:
+    steps = options.sub_block_rows + numbers.slots - 1
+    return Cost(unit=f"sub-block of {options.sub_block_rows} rows x {numbers.strip} columns",
+                warp_loads=steps * numbers.step_rows * len(numbers.loads), shuffles=0,
+                fma=steps * _products(spec, options), registers=registers,
+                direct_loads=options.sub_block_rows * options.columns * spec.r * spec.s,
+                no_spills=registers <= REGISTER_LIMIT)
+
+
+def _phrase(spec: KernelSpec, options: PixelsOptions) -> str:
+    loads = "words at any address" if options.vector == 1 else f"{options.vector} pixels a load"
+    return (f"{options.columns} columns per lane, strips of {LANES * options.columns} columns, sub-blocks of about "
+            f"{options.sub_block_rows} rows, {options.warp_columns} x {options.warp_rows} warps per block; {loads}, "
+            f"{options.rows_ahead} step{'s' if options.rows_ahead > 1 else ''} ahead; sums by {options.sums.value}")
+
+
+def space(spec: KernelSpec) -> Iterable[PixelsOptions]:
+    """Rows in flight and of a sub-block, columns of a lane, warps side by side."""
+    base = defaults(spec)
+    return [replace(base, columns=columns, vector=min(base.vector, columns * spec.stride[1]),
+                    store_vector=min(base.store_vector, columns), rows_ahead=ahead, sub_block_rows=rows,
+                    warp_columns=across, warp_rows=4 // across)
+            for columns in (4, 8) for ahead in (1, 2, 4) for rows in (16, 32, 64, 128) for across in (1, 4)
+            if columns * spec.stride[1] % min(base.vector, columns * spec.stride[1]) == 0
+            and vertical(spec)[1] * columns <= MOST_ACCUMULATORS]
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """Warp instructions of the layer: products (an int's take two issue slots), a pixel's way to a number, loads,
+    stores, and the loop's own."""
+    options, numbers, spec = plan.options, plan.numbers, plan.spec
+    bands = -(-shape.p // (options.sub_block_rows * numbers.classes)) * numbers.classes
+    steps = shape.p + bands * (numbers.slots - 1)
+    products = _products(spec, options) * (1 if options.sums is Sums.FLOAT else 2)
+    shared = numbers.weight_count / 2 if options.weights is Weights.SHARED else 0
+    made = len(numbers.inputs) * (2 if options.sums is Sums.FLOAT else 1) + len(numbers.loads)
+    across = -(-shape.q // numbers.strip)
+    stored = options.columns + len(numbers.stores)
+    return (shape.n * spec.k * across
+            * (steps * (products + shared + numbers.step_rows * made + stored + 12)
+               + bands * (60 + numbers.weight_count * (3 if options.sums is Sums.DP4A else 1))))
+
+
+ALGORITHM = Algorithm(name="pixels", summary="8- and 16-bit integers: words of pixels, rows in registers; NCHW",
+                      options=PixelsOptions, supports=supports, defaults=defaults, plan=plan, space=space,
+                      estimate=estimate)

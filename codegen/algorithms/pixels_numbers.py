@@ -1,0 +1,344 @@
+"""Every number and name that the template of ``pixels`` writes."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+from ..dtypes import Cast, DType
+from ..spec import Epilogue, KernelSpec, Numerics
+from .base import DERIVED
+
+LANES = 32
+WORD_BYTES = 4
+EXPONENT = 0x4B000000         # of a float from 2^23 on, whose last bit is 1: below it stands a whole number
+SATURATING_PACK = (7, 2)      # architecture from which several values become limited integers in one instruction
+
+
+class Sums(enum.Enum):
+    """What products are made of."""
+
+    FLOAT = "float"    # each pixel as a float
+    DP4A = "dp4a"      # four neighbouring pixels of 8 bits and four weights of 8 bits, exactly, in one instruction
+    MAD = "mad"        # each pixel as an int
+
+
+class Weights(enum.Enum):
+    REGISTERS = "registers"  # a register per weight (dp4a: per four)
+    SHARED = "shared"        # staged in shared memory, read again for every row
+
+
+@dataclass(frozen=True)
+class PixelsOptions:
+    """Plan values. A lane makes ``columns`` outputs of a row from loads of ``vector`` pixels (1: rows begin at any
+    address, whole words are loaded and shifted) and stores ``store_vector`` outputs at once. A block has
+    ``warp_columns`` x ``warp_rows`` warps; ``rows_ahead`` steps are in flight; a sub-block has about
+    ``sub_block_rows`` rows; the compiler leaves registers for ``min_blocks`` blocks (follows from the others if not
+    given)."""
+
+    columns: int = 8
+    vector: int = 8
+    store_vector: int = 8
+    sums: Sums = Sums.FLOAT
+    weights: Weights = Weights.REGISTERS
+    sub_block_rows: int = 40
+    rows_ahead: int = 4
+    warp_columns: int = 4
+    warp_rows: int = 1
+    min_blocks: int = DERIVED
+
+
+@dataclass(frozen=True)
+class Load:
+    """A member of Row: neighbouring words, ``at`` pixels from the lane's own first column; ``own``: they hold nothing
+    but the lane's own columns."""
+
+    name: str
+    at: int
+    type: str
+    own: bool
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of pixels; ``member`` of Row, and where rows begin at any address the word after it."""
+
+    name: str
+    member: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Gather:
+    """A word put together pixel by pixel: (column from the lane's own first, place in the word in bits)."""
+
+    member: str
+    own: bool
+    pixels: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Input:
+    """What products take: a pixel of ``low``, or four that begin in ``low`` and end in ``high``."""
+
+    name: str
+    low: str
+    high: str
+    selector: str        # of __byte_perm; empty where it is the word itself
+    shift: int           # of the pixel in its word, bits
+
+
+@dataclass(frozen=True)
+class Product:
+    weight: str
+    inputs: tuple[str, ...]      # of each output column
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One output row in work: its products of a step begin with the registers ``start`` and end in ``to``."""
+
+    number: int
+    start: str
+    to: str
+    rows: tuple[int, ...]
+    products: tuple[Product, ...]
+
+
+@dataclass(frozen=True)
+class Store:
+    """Neighbouring outputs that are stored at once: their type in memory, and the expression of their words."""
+
+    at: int
+    memory: str
+    value: str
+
+
+@dataclass(frozen=True)
+class PixelsNumbers:
+    """What the template writes besides the spec."""
+
+    chunk: int               # input columns of a lane
+    strip: int               # output columns of a warp
+    step_rows: int           # input rows of a step
+    slots: int               # output rows in work
+    classes: int             # output rows that share no input row with their neighbours
+    loads: tuple[Load, ...]
+    shifted: bool            # rows begin at any address
+    words: tuple[Word, ...]
+    gathers: tuple[Gather, ...]
+    own_loads: bool          # some are of the lane's own columns alone
+    reach_left: int          # columns that an interior strip reads before its first
+    reach_right: int         # and after the first of the next strip
+    inputs: tuple[Input, ...]
+    row_names: tuple[str, ...]
+    weight_names: tuple[tuple[str, ...], ...]    # of each filter row
+    weight_type: str
+    weight_count: int
+    chains: tuple[Chain, ...]
+    results: tuple[tuple[str, ...], ...]         # values of each word of outputs
+    result_type: str
+    stores: tuple[Store, ...]
+    sums_fragment: str
+    pack: str                # how values become a word: a macro of pixels_store
+    to_word: str             # the function that does it
+    border_pixel: int        # what stands outside of the image, as a pixel's bits
+    offset: str              # what a pixel as a float has been raised by
+    sign_bits: str           # of all pixels of a word; empty where they have none
+    threads: int
+    block_rows: int
+
+
+def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
+    stride, dilation, left = spec.stride[1], spec.dilation[1], spec.padding[1][0]
+    step_rows, slots, classes = vertical(spec)
+    per_word = WORD_BYTES // spec.dtype.itemsize
+    chunk = options.columns * stride
+    needed = sorted({v * stride + s * dilation - left for v in range(options.columns) for s in range(spec.s)})
+    words = sorted({column // per_word for column in needed})
+    shifted = options.vector == 1
+    loads = (_shifted_loads(words, per_word) if shifted
+             else _loads(words, options.vector // per_word, per_word, chunk))
+    widest = max(load.at + per_word * _words_of(load.type) for load in loads)
+    names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
+    warps = options.warp_columns * options.warp_rows
+    itemsize, bits = spec.dtype.itemsize, 8 * spec.dtype.itemsize
+    signed = not spec.dtype.value.startswith("u")
+    weights = _weight_names(spec, options)
+    result_type = "int" if spec.numerics is Numerics.INT32 and not spec.epilogue else "float"
+    out_words = _out_words(spec, options, "value" if spec.epilogue else "out")
+    return PixelsNumbers(
+        chunk=chunk, strip=LANES * options.columns, step_rows=step_rows, slots=slots, classes=classes, loads=loads,
+        shifted=shifted, words=tuple(_word(i, loads, per_word, shifted) for i in words),
+        gathers=_gathers(words, loads, per_word, needed, bits),
+        own_loads=any(load.own for load in loads),
+        reach_left=max(0, -min(load.at for load in loads) + (per_word - 1 if shifted else 0)),
+        reach_right=max(0, widest - chunk), inputs=_inputs(spec, options, needed, words), row_names=names,
+        weight_names=weights, weight_type="float" if options.sums is Sums.FLOAT else "int",
+        weight_count=sum(map(len, weights)),
+        chains=tuple(_chain(spec, options, weights, number, names) for number in range(slots)),
+        results=out_words, result_type=result_type, stores=_stores(spec, options),
+        sums_fragment=f"pixels_{options.sums.value}.cuh.jinja", pack=_pack(spec),
+        to_word=f"wc_to_{spec.y_dtype.value}s" if _pack(spec) == "limited" else "to_word",
+        border_pixel=int(spec.padding_value) % (1 << bits),
+        offset=f"{float(2**23 + (1 << bits - 1 if signed else 0))}f",
+        sign_bits=f"0x{0x80808080 if itemsize == 1 else 0x80008000:08x}u" if signed else "",
+        threads=LANES * warps, block_rows=classes * options.sub_block_rows * options.warp_rows)
+
+
+def vertical(spec: KernelSpec) -> tuple[int, int, int]:
+    """Input rows of a step, output rows in work at a time, classes of output rows that share no input row."""
+    common = math.gcd(spec.stride[0], spec.dilation[0])
+    step_rows = spec.stride[0] // common
+    return step_rows, -(-spec.r // step_rows), spec.dilation[0] // common
+
+
+def weight_registers(spec: KernelSpec, sums: Sums) -> int:
+    """Registers that hold a whole filter."""
+    return spec.r * (-(-spec.s // 4) if sums is Sums.DP4A else spec.s)
+
+
+def window_registers(spec: KernelSpec, columns: int, sums: Sums) -> int:
+    """Registers of an input row as products take it."""
+    if sums is Sums.DP4A:
+        return (columns - 1) * spec.stride[1] + max(1, spec.s - 3)
+    return (columns - 1) * spec.stride[1] + (spec.s - 1) * spec.dilation[1] + 1
+
+
+def row_words(spec: KernelSpec, columns: int) -> int:
+    """Words of an input row as it is loaded, about."""
+    pixels = (columns - 1) * spec.stride[1] + (spec.s - 1) * spec.dilation[1] + 1
+    return -(-pixels * spec.dtype.itemsize // WORD_BYTES) + 1
+
+
+def _words_of(name: str) -> int:
+    return {"unsigned": 1, "uint2": 2, "uint4": 4}[name]
+
+
+def _loads(words: list[int], vector: int, per_word: int, chunk: int) -> tuple[Load, ...]:
+    """Aligned vectors of at most ``vector`` words that hold the needed ones: the narrowest of each place."""
+    found = []
+    for place in sorted({word // vector for word in words}):
+        inside = [word - place * vector for word in words if word // vector == place]
+        first, width = 0, vector
+        while width > 1 and (inside[-1] < first + width // 2 or inside[0] >= first + width // 2):
+            first += width // 2 if inside[0] >= first + width // 2 else 0
+            width //= 2
+        at = place * vector + first
+        found.append(Load(f"word_{_signed(at)}", at * per_word, "unsigned" if width == 1 else f"uint{width}",
+                          own=0 <= at and (at + width) * per_word <= chunk))
+    return tuple(found)
+
+
+def _shifted_loads(words: list[int], per_word: int) -> tuple[Load, ...]:
+    """Each needed word and the one after it, into which it reaches."""
+    return tuple(Load(f"word_{_signed(i)}", i * per_word, "unsigned", own=False)
+                 for i in sorted({j for word in words for j in (word, word + 1)}))
+
+
+def _word(i: int, loads: tuple[Load, ...], per_word: int, shifted: bool) -> Word:
+    return Word(f"word_{_signed(i)}", _member(i, loads, per_word), f"word_{_signed(i + 1)}" if shifted else "")
+
+
+def _member(i: int, loads: tuple[Load, ...], per_word: int) -> str:
+    load = max((load for load in loads if load.at <= i * per_word), key=lambda load: load.at)
+    return load.name + (f".{'xyzw'[i - load.at // per_word]}" if load.type != "unsigned" else "")
+
+
+def _gathers(words: list[int], loads: tuple[Load, ...], per_word: int, needed: list[int],
+             bits: int) -> tuple[Gather, ...]:
+    """Every word that is loaded, with those of its pixels that are needed."""
+    every = sorted((load.at // per_word + i, load.own) for load in loads for i in range(_words_of(load.type)))
+    wanted = {column for column in needed if column // per_word in words}
+    return tuple(Gather(_member(i, loads, per_word), own,
+                        tuple((c, c % per_word * bits) for c in range(i * per_word, (i + 1) * per_word) if c in wanted))
+                 for i, own in every)
+
+
+def group_starts(spec: KernelSpec) -> tuple[int, ...]:
+    """The first of each four columns that dp4a takes of a filter row; the last four end with the row, so that windows
+    of neighbouring outputs are the same words."""
+    return tuple(min(at, max(0, spec.s - 4)) for at in range(0, spec.s, 4))
+
+
+def _inputs(spec: KernelSpec, options: PixelsOptions, needed: list[int], words: list[int]) -> tuple[Input, ...]:
+    itemsize, per_word = spec.dtype.itemsize, WORD_BYTES // spec.dtype.itemsize
+    if options.sums is Sums.DP4A:
+        starts = sorted({v * spec.stride[1] + start - spec.padding[1][0] for v in range(options.columns)
+                         for start in group_starts(spec)})
+        return tuple(_four(start, words) for start in starts)
+    found = []
+    for column in needed:
+        word, place = divmod(column, per_word)
+        name = f"word_{_signed(word)}"
+        first = place * itemsize
+        selector = f"0x744{first:x}u" if itemsize == 1 else f"0x74{first + 1:x}{first:x}u"
+        found.append(Input(f"in_{_signed(column)}", name, name, selector, 8 * first))
+    return tuple(found)
+
+
+def _four(start: int, words: list[int]) -> Input:
+    """Four pixels of 8 bits from column ``start`` on; those beyond the words that are loaded meet weights of zero."""
+    word, place = divmod(start, WORD_BYTES)
+    low, high = f"word_{_signed(word)}", f"word_{_signed(word + 1 if word + 1 in words else word)}"
+    selector = "".join(f"{place + i:x}" for i in reversed(range(4)))
+    return Input(f"in_{_signed(start)}", low, high, f"0x{selector}u" if place else "", 8 * place)
+
+
+def _weight_names(spec: KernelSpec, options: PixelsOptions) -> tuple[tuple[str, ...], ...]:
+    if options.sums is Sums.DP4A:
+        return tuple(tuple(f"w_r{r}_g{g}" for g in range(len(group_starts(spec)))) for r in range(spec.r))
+    return tuple(tuple(f"w_r{r}_s{s}" for s in range(spec.s)) for r in range(spec.r))
+
+
+def _chain(spec: KernelSpec, options: PixelsOptions, weights: tuple[tuple[str, ...], ...], number: int,
+           names: tuple[str, ...]) -> Chain:
+    step_rows, slots, _ = vertical(spec)
+    first = step_rows * (slots - 1 - number)
+    rows = [first + u for u in range(step_rows) if first + u < spec.r]
+    offsets = group_starts(spec) if options.sums is Sums.DP4A else [s * spec.dilation[1] for s in range(spec.s)]
+    products = tuple(Product(weights[r][i], tuple(
+        f"in_{_signed(v * spec.stride[1] + offset - spec.padding[1][0])}{names[r - first]}"
+        for v in range(options.columns))) for r in rows for i, offset in enumerate(offsets))
+    return Chain(number, f"acc_p{number}" if number < slots - 1 else "", f"acc_p{number - 1}" if number else "out",
+                 tuple(rows), products)
+
+
+def _out_words(spec: KernelSpec, options: PixelsOptions, value: str) -> tuple[tuple[str, ...], ...]:
+    per_word = WORD_BYTES // spec.y_dtype.itemsize
+    return tuple(tuple(f"{value}_c{v + i}" for i in range(per_word)) for v in range(0, options.columns, per_word))
+
+
+def _stores(spec: KernelSpec, options: PixelsOptions) -> tuple[Store, ...]:
+    """Stores of ``store_vector`` outputs from words that are put together."""
+    itemsize, found = spec.y_dtype.itemsize, []
+    for at in range(0, options.columns, options.store_vector):
+        first, place = divmod(at * itemsize, WORD_BYTES)
+        words = options.store_vector * itemsize // WORD_BYTES
+        if words > 1:
+            name = f"uint{words}"
+            found.append(Store(at, name, f"make_{name}({', '.join(f'y_{first + i}' for i in range(words))})"))
+        elif words == 1:
+            found.append(Store(at, "unsigned", f"y_{first}"))
+        else:
+            narrow = "unsigned char" if options.store_vector * itemsize == 1 else "unsigned short"
+            found.append(Store(at, narrow, f"({narrow}){f'(y_{first} >> {8 * place})' if place else f'y_{first}'}"))
+    return tuple(found)
+
+
+def _pack(spec: KernelSpec) -> str:
+    """How values become a word of the output."""
+    dtype = spec.y_dtype
+    if dtype in (DType.FLOAT32, DType.FLOAT16, DType.INT32):
+        return dtype.value
+    quick = (spec.arch.major, spec.arch.minor) >= SATURATING_PACK and spec.cast is Cast.NEAREST
+    return "limited" if quick else f"elements_{8 * dtype.itemsize}"
+
+
+def has_bias(spec: KernelSpec) -> bool:
+    return Epilogue.BIAS in spec.epilogue
+
+
+def _signed(position: int) -> str:
+    return f"m{-position}" if position < 0 else str(position)

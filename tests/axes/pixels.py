@@ -1,0 +1,59 @@
+"""How the tests cover ``pixels``."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Iterable, Mapping
+
+from .common import BORDERS, CASTS, EPILOGUES, OUTPUTS, PADDINGS, PIXELS, WEIGHTS, Choose, Row, Rows
+
+PIXELS_CHANNELS = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (2, 6, 2))
+PIXELS_AXES: Mapping[str, tuple] = {
+    "filter": ((1, 1), (2, 2), (3, 3), (5, 5), (7, 7), (2, 7), (6, 3), (1, 17), (17, 1), (4, 4), (11, 11), (3, 6)),
+    "channels": PIXELS_CHANNELS, "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 2), (2, 1), 3),
+    "dilation": (1, 2, (2, 1), (1, 3)), "dtype": PIXELS, "weight_dtype": WEIGHTS, "out_dtype": OUTPUTS,
+    "cast": CASTS, "padding_mode": BORDERS, "columns": (4, 8, 16), "vector": (1, 2, 4, 8, 16),
+    "store_vector": (1, 2, 4, 16), "sums": ("float", "dp4a", "mad"), "weights": ("registers", "shared"),
+    "sub_block_rows": (1, 3, 7, 16, 56), "rows_ahead": (1, 2, 3, 4), "warps": ((1, 1), (2, 1), (1, 3), (4, 2))}
+
+
+def pixels_values(row: Row) -> dict[str, Any]:
+    values = {name: row[name] for name in ("columns", "vector", "sums", "weights", "sub_block_rows", "rows_ahead")}
+    values.update(zip(("warp_columns", "warp_rows"), row["warps"]), store_vector=row["store_vector"])
+    return values
+
+
+def pixels_layer(choose: Choose) -> dict[str, Any]:
+    """Planes and depthwise layers, some with several filters a channel."""
+    groups = choose((1, 1, 2, 3, 5))
+    return {"c": groups, "k": groups * choose((1, 1, 1, 2, 3)), "groups": groups, "layout": "NCHW",
+            "r": choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 11)), "s": choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 12)),
+            "dtype": choose(PIXELS)}
+
+
+def pixels_draw(choose: Choose, layer: Row) -> dict[str, Any]:
+    """Mostly what the planner takes, else other sub-blocks, rows ahead, rows at any address."""
+    return choose(({}, {}, {"sub_block_rows": choose((1, 2, 5, 16, 40)), "rows_ahead": choose((1, 2, 3, 5)),
+                            "weights": choose(("registers", "shared")), "warp_columns": choose((1, 2)),
+                            "warp_rows": choose((1, 2, 3))}, {"vector": 1}))
+
+
+def pixels_variants() -> Iterable[Row]:
+    """Every type of input and of filter, with where its weights are and how rows are loaded; every type of output."""
+    kinds = itertools.product(PIXELS, WEIGHTS, ("registers", "shared"), (1, 4))
+    for i, (dtype, weight, weights, vector) in enumerate(kinds):
+        sums = "float" if weight is None else "dp4a" if dtype.endswith("t8") and weight == "int8" else "mad"
+        yield dict(filter=((3, 3), (5, 4), (2, 7), (4, 6))[i % 4], channels=PIXELS_CHANNELS[i % 4], dtype=dtype,
+                   padding=("same", ((2, 0), (1, 3)), "large", "valid")[i // 2 % 4], epilogue=EPILOGUES[i % 5],
+                   stride=(1, 1, 2, (2, 1))[i % 4], dilation=1 if sums == "dp4a" else (1, (2, 1), (1, 3))[i // 3 % 3],
+                   weight_dtype=weight, out_dtype=OUTPUTS[i % len(OUTPUTS)], cast=CASTS[i // 4 % 2],
+                   padding_mode=BORDERS[i % 6], columns=(4, 8)[i // 2 % 2], vector=vector,
+                   store_vector=(1, 4, 2)[i % 3] if i // 2 % 4 == 0 else 1, sums=sums, weights=weights, sub_block_rows=(1, 7, 16)[i % 3],
+                   rows_ahead=1 + i % 3, warps=PIXELS_AXES["warps"][i % 4])
+
+
+PIXELS_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 56, 70),
+                                     "w": (1, 8, 16, 28, 33, 96, 100, 130, 264, 272, 400, 524, 777, 1040)}
+
+
+ROWS = Rows(PIXELS_AXES, pixels_values, pixels_draw, pixels_layer, sizes=PIXELS_SIZES, variants=pixels_variants)
