@@ -30,8 +30,8 @@ class HostDevice:
 
     def random(self, shape: Sequence[int], seed: int, dtype: DType = DType.FLOAT32,
                layout: Layout = Layout.NCHW) -> Any:
-        """Values in [-1, 1), the same for the same seed, drawn in the type itself, or all that an integer type has; four
-        axes are (N, C, H, W) over memory in the order of ``layout``."""
+        """Values in [-1, 1), the same for the same seed, drawn in the type itself, or all that an integer type has;
+        four axes are (N, C, H, W) over memory in the order of ``layout``."""
         if dtype.is_integer:
             least, most = dtype.limits
             drawn = np.random.default_rng(seed).integers(least, most, tuple(shape), np.int64, endpoint=True)

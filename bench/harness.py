@@ -74,7 +74,7 @@ def measure_together(device: Any, several: Sequence[Sequence[Call]], *, repeats:
     for sampling in each:
         sampling.warm_up(device)
     taken: list[list[float]] = [[] for _ in each]
-    for number in range(max(sampling.repeats for sampling in each)):
+    for number in range(max((sampling.repeats for sampling in each), default=0)):
         for sampling, times in zip(each, taken):
             if number < sampling.repeats:
                 times.append(sampling.take(device, number))

@@ -1,4 +1,4 @@
-"""warpconv.gaussian_filter on a float32 plane: checked against float64 in two passes, then timed beside CuPy and NPP."""
+"""warpconv.gaussian_filter on a float32 plane: checked against float64 in two passes, timed beside CuPy and NPP."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def measure_curve(device: Any, row: Gaussian, gemm: float | None) -> dict[str, A
         raise Missing("warpconv.gaussian_filter")
     moved = 2 * 4 * row.size ** 2
     sets = 1 if device.trial else rotation(moved)
-    xs = [device.random((row.size, row.size), 1 + i) for i in range(sets)]
-    ys = [device.poisoned((row.size, row.size)) for _ in range(sets)]
-    calls = [lambda x=x, y=y: ours(x, row.sigma, output=y, truncate=TRUNCATE, radius=row.radius, device=device.target)
-             for x, y in zip(xs, ys)]
+    xs = [device.random((1, 1, row.size, row.size), 1 + i) for i in range(sets)]
+    ys = [device.poisoned(x.shape) for x in xs]
+    options = {"truncate": TRUNCATE, "radius": row.radius, "device": device.target}
+    calls = [lambda x=x[0, 0], y=y[0, 0]: ours(x, row.sigma, output=y, **options) for x, y in zip(xs, ys)]
     calls[0]()
     device.synchronize()
-    allowed = two_passes(device, xs[0][None, None], gaussian_taps(row))
-    error = allowed.check(device, ys[0][None, None])
+    allowed = two_passes(device, xs[0], gaussian_taps(row))
+    error = allowed.check(device, ys[0])
     copies = [lambda x=x, y=y: device.copy(y, x) for x, y in zip(xs, [device.poisoned(x.shape) for x in xs])]
     copy, timing = measure_together(device, [copies, calls], written=[None, ys[0]])
     taps = 2 * (2 * row.reach + 1)
@@ -58,8 +58,8 @@ def gaussian_taps(row: Gaussian) -> np.ndarray:
 
 def two_passes(device: Any, x: Any, taps: np.ndarray) -> Limits:
     """Limits of a plane (1, 1, H, W) filtered by positive taps along both axes, edges repeated as SciPy's "reflect" has
-    it: the exact one made in two passes, and (2 taps + 3) eps times the same of the magnitudes (each of 2 taps products,
-    taps that are rounded to float32, and what one pass rounds between them)."""
+    it: the exact one made in two passes, and (2 taps + 3) eps times the same of the magnitudes (each of 2 taps
+    products, taps that are rounded to float32, and what one pass rounds between them)."""
     exact, magnitude = device.double(x), abs(device.double(x))
     reach, size = len(taps) // 2, x.shape[-1]
     for r, s in ((1, len(taps)), (len(taps), 1)):
@@ -75,4 +75,4 @@ def two_passes(device: Any, x: Any, taps: np.ndarray) -> Limits:
 
 def _of_mask(device: Any, x: Any, mask: Any) -> Limits:
     """Limits of what a filter (1, 1, R, S) makes of a plane; its border is another's."""
-    return limits(device, x[None, None], mask, plane(x.shape[-1], mask.shape[-1]))
+    return limits(device, x, mask, plane(x.shape[-1], mask.shape[-1]))

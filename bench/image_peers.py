@@ -43,8 +43,9 @@ def run(device: Any, name: str, data: Any, shape: ConvShape, limits: Limits) -> 
     return _quickest(device, LAYERS[name](device, data, shape), limits)
 
 
-def run_gauss(device: Any, name: str, xs: Sequence[Any], ys: Sequence[Any], row: Any, limits: Callable[[Any], Limits]) -> dict[str, Any]:
-    """The same of a Gaussian on planes of float32; ``limits``: the limits of what a filter (1, 1, R, S)
+def run_gauss(device: Any, name: str, xs: Sequence[Any], ys: Sequence[Any], row: Any,
+              limits: Callable[[Any], Limits]) -> dict[str, Any]:
+    """The same of a Gaussian on planes (1, 1, H, W) of float32; ``limits``: the limits of what a filter (1, 1, R, S)
     makes of the first, of the row's own where it is None."""
     mask = None
     if name == "NPP" and device.kind != "host":
@@ -140,7 +141,7 @@ def _cupy_gauss(device: Any, xs: Sequence[Any], ys: Sequence[Any], row: Any) -> 
         with cupy_stream(device, cupy):
             ndimage.gaussian_filter(x, row.sigma, output=y, mode="reflect")
 
-    planes = [(cupy.asarray(x), cupy.asarray(y)) for x, y in zip(xs, ys)]
+    planes = [(cupy.asarray(x)[0, 0], cupy.asarray(y)[0, 0]) for x, y in zip(xs, ys)]
     calls = [lambda x=x, y=y: call(x, y) for x, y in planes]
     yield Way("cupyx.scipy.ndimage.gaussian_filter", calls, _written(device, ys[0], calls[0]))
 

@@ -104,7 +104,8 @@ def _group(group: str, rows: list[dict[str, Any]]) -> Table:
     there = [peer for peer in PEERS if any(f"{peer}_ms" in row for row in rows)]
     columns = ("layer", "row", "ours ms", "GB/s", "of copy", *(RATIOS[name] for name in SHOWN[group]),
                *(column for peer in there for column in (f"{peer} ms", "x")), "algorithm", "registers", "error", "met")
-    lines = [(row["batch"], row["name"], row["ms"], row["gbs"], row["of_copy"], *(row.get(name) for name in SHOWN[group]),
+    lines = [(row["batch"], row["name"], row["ms"], row["gbs"], row["of_copy"],
+              *(row.get(name) for name in SHOWN[group]),
               *(value for peer in there for value in (row.get(f"{peer}_ms"), row.get(f"{peer}_speedup"))),
               row["algorithm"], row.get("registers"), f"{row['error']:.1e}", row["met"]) for row in rows]
     return Table(TITLES[group], columns, tuple(lines), _spilled(rows))

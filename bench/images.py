@@ -41,7 +41,8 @@ taken in turns, so that what drifts drifts for all. Buffers are random and rotat
   range.
 - Peers: PyTorch's conv2d behind torch.nn.functional.pad, called cuDNN here; cupyx.scipy.ndimage's correlate and
   gaussian_filter; the quicker of NPP's call that replicates the border and its call that leaves the border out. NPP's
-  Gaussian is its own filter of a fixed size (read from what it makes of one bright pixel). "constant" is {BORDER_VALUE}.
+  Gaussian is its own filter of a fixed size (read from what it makes of one bright pixel). The value of "constant" is
+  {BORDER_VALUE}.
 - int8 weights are -2 to 2, float weights of pixels are positive and sum to 1.
 """
 
@@ -132,8 +133,8 @@ def _time(context: Context, batch: Batch, rows: list[Row], tuning: Any) -> dict[
             found[row] = error
     sizes = sorted({prepared.moved for prepared in ready})
     copies = [_copies(device, moved, data.sets) for moved in sizes]
-    timed = measure_together(device, [*copies, *(prepared.calls for prepared in ready)],
-                             written=[*[None] * len(copies), *(prepared.written for prepared in ready)]) if ready else []
+    written = [*[None] * len(copies), *(prepared.written for prepared in ready)]
+    timed = measure_together(device, [*copies, *(prepared.calls for prepared in ready)], written=written)
     by_size = dict(zip(sizes, timed))
     for prepared, timing in zip(ready, timed[len(copies):]):
         prepared.fields |= {**timing.fields(), "copy_ms": by_size[prepared.moved].ms, "moved": prepared.moved,
@@ -156,7 +157,7 @@ def _data(device: Any, batch: Batch) -> Data:
 
 
 def _weights(device: Any, shape: ConvShape) -> Any:
-    """Random; of pixels such that many outputs are in range: positive with the sum 1, or whole numbers with the sum 1."""
+    """Random; of pixels such that many outputs are in range: positive, or whole numbers, with the sum 1."""
     w = device.random(shape.weight_shape, 1001)
     if shape.dtype.is_float:
         return w

@@ -73,7 +73,7 @@ def wide_variants() -> Iterable[Row]:
     for i, (weights, loads) in enumerate(itertools.product(WIDE_AXES["weights"], WIDE_AXES["loads"])):
         yield dict(filter=((5, 4), (11, 5), (3, 9))[i % 3], padding=("same", "large", ((2, 0), (1, 3)))[i // 3],
                    channels=(1, 1, 1) if weights == "constant" else ((3, 3, 3), (2, 6, 2))[i % 2],
-                   epilogue=EPILOGUES[i % 5], stride=(1, 1, (2, 1))[i // 2 % 3], dilation=(1, 1, (2, 1))[i // 3],
+                   epilogue=WITH_RESIDUAL[i % 9], stride=(1, 1, (2, 1))[i // 2 % 3], dilation=(1, 1, (2, 1))[i // 3],
                    dtype=DTYPES[(i + i // 3) % 3], columns=4, vector=2, store_vector=1, span=spans[i % 3][0],
                    gaps=spans[i % 3][1], edges=("interior", "guarded")[i % 2], sub_block_rows=(7, 16)[i % 2],
                    ahead=(2, 1), weights=weights, loads=loads, pipeline=("paired", "copied")[i % 2],

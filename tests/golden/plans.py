@@ -32,6 +32,8 @@ WIDE = {"columns": 4, "vector": 4, "store_vector": 4, "span": "strips", "row_lan
 PATCH = {"columns": 8, "row_lanes": 7, "rows": 28, "planes": 1, "height": 56, "vector": 4, "store_vector": 4,
          "min_blocks": 3}
 WIDE_PACKED = {"span": "packed", "edges": "guarded", "warp_columns": 1, "warp_planes": 4}
+PIXELS = {"columns": 8, "vector": 8, "store_vector": 8, "sums": "float", "weights": "registers", "sub_block_rows": 32,
+          "rows_ahead": 4, "warp_columns": 4, "warp_rows": 1, "min_blocks": 4}
 GEMM = {"block_m": 128, "block_n": 64, "block_k": 16, "thread_m": 8, "thread_n": 8, "order": "taps", "stages": 2,
         "splits": 1, "min_blocks": 4}
 BIAS, RELU = Epilogue.BIAS, Epilogue.RELU
@@ -47,6 +49,10 @@ def _reuse(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
 
 def _direct(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
     return plan_layer(shape, algorithm="direct", epilogue=epilogue, settings={**DIRECT, **values})
+
+
+def _pixels(shape: ConvShape, *epilogue: Epilogue, **values: Any) -> KernelPlan:
+    return plan_layer(shape, algorithm="pixels", epilogue=epilogue, settings={**PIXELS, **values})
 
 
 def _depthwise(size: int, **changes: Any) -> ConvShape:
@@ -166,6 +172,16 @@ def plans() -> dict[str, KernelPlan]:
         "toeplitz_nhwc_3x7_dense_bfloat16": _toeplitz_nhwc(
             ConvShape(n=8, c=24, h=14, w=14, k=24, groups=24, r=3, s=7, padding=(1, 3), dtype="bfloat16",
                       layout="NHWC"), RELU, pairs=1, chunks=2, columns=16, across=2, turn=2, weights="shared", matrix="dense"),
+        "pixels_3x3": _pixels(_plane(3, dtype="uint8")),
+        "pixels_5x5_dp4a_reflect": _pixels(_plane(5, dtype="uint8", weight_dtype="int8", padding_mode="reflect"),
+                                           sums="dp4a", rows_ahead=2),
+        "pixels_3x3_any_address_uint16_to_float16": _pixels(
+            _plane(3, c=3, k=3, groups=3, dtype="uint16", out_dtype="float16"), BIAS, RELU, vector=1,
+            store_vector=1, columns=4),
+        "pixels_2x6_mad_shared_int16_stride_2": _pixels(
+            _plane(2, s=6, padding=(0, 2), stride=2, dtype="int16", weight_dtype="int16", cast="truncate",
+                   padding_mode="constant", padding_value=-7), sums="mad", weights="shared",
+            columns=4, vector=4, store_vector=2, rows_ahead=1),
         "im2col_3x3_image_padded_bias_relu": _lowered(
             "im2col", ConvShape(n=2, c=3, h=28, w=28, k=8, r=3, s=3, padding=1), BIAS, RELU, batch="image"),
         "im2col_5x17_whole_stride_dilation": _lowered(
