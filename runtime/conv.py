@@ -214,6 +214,13 @@ def _factored(shape: ConvShape, want: _Wanted, order: Layout) -> Kernel | None:
     return _kernel(replace(shape, separable=True), want).for_axes(order) if _pays(shape, want) else None
 
 
+def factored(shape: ConvShape, x: ArrayView, device: str = "auto") -> Kernel | None:
+    """The kernel of a layer (of whole filters) for callers who have its filters' factors: it takes them as (K, 1, 1, R +
+    S). None where the whole filter is quicker, or the layer has no such kernel. Raises as conv2d does."""
+    want = _Wanted(resolve_device(device, x, shape, depth=6), "auto", (), Numerics.FLOAT32, limit=call_limit(None))
+    return _factored(shape, want, shape.layout)
+
+
 def _check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more: Any) -> None:
     """A given plan is taken as it is: nothing else may ask for something different, and it must serve the shape."""
     if not isinstance(plan, KernelPlan):
