@@ -118,7 +118,8 @@ def of_lines(lines: Sequence[Line], image: Image, dtype: DType) -> list[Pass]:
     but for a constant border its value, not filtered.
     """
     if dtype.is_float:
-        lines = [replace(line, taps=line.taps / line.divisor, divisor=1) for line in lines]
+        lines = [line if line.divisor == 1 else replace(line, taps=line.taps / line.divisor, divisor=1)
+                 for line in lines]
     if (len(lines) == 2 and {line.axis for line in lines} == set(image.axes)
             and max(len(line.taps) for line in lines) <= MOST_FACTORED):
         first, second = lines
@@ -186,7 +187,7 @@ def _parts(image: Image, each: Pass, dtype: DType, extras: Extras) -> list[Pass]
     """
     kernel = _factored(image, each, dtype, extras)
     if not each.lines or each.taps.size <= MOST_AT_ONCE or kernel is not None:
-        return [replace(each, kernel=kernel)]
+        return [each if kernel is None else replace(each, kernel=kernel)]
     return [Pass.along(line, image) for line in each.lines]
 
 

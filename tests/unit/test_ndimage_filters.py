@@ -345,6 +345,15 @@ def test_what_cannot_be_filtered(call, error, argument):
 
 
 @needs_cpu
+def test_a_call_like_one_before_plans_nothing(monkeypatch):
+    from warpconv.runtime import conv
+    x = drawn_image(settings.generator(18), (20, 33), "float32")
+    first = warpconv.gaussian_filter(x, 1.0, device="cpu")
+    monkeypatch.setattr(conv, "_factored", None)
+    assert np.array_equal(warpconv.gaussian_filter(x, 1.0, device="cpu"), first)
+
+
+@needs_cpu
 def test_long_filters_are_done_axis_by_axis():
     x = drawn_image(settings.generator(17), (5, 40), "float32")
     got = warpconv.gaussian_filter(x, 40.0, device="cpu")       # 321 taps an axis
