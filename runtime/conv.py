@@ -216,8 +216,8 @@ def _factored(shape: ConvShape, want: _Wanted, order: Layout) -> Kernel | None:
 
 
 def factored(shape: ConvShape, x: ArrayView, device: str = "auto") -> Kernel | None:
-    """The kernel of a layer (of whole filters) for callers who have its filters' factors: it takes them as (K, 1, 1, R +
-    S). None where the whole filter is quicker, or the layer has no such kernel. Raises as conv2d does."""
+    """The kernel of a layer (of whole filters) for callers who have its factors: it takes them, (K, 1, 1, R + S). None
+    where the whole filter is quicker, or the layer has no such kernel. Raises as conv2d does."""
     key = shape, x.device, device
     if key not in _by_factors:      # looked for once: to plan both kernels takes longer than a launch
         target = resolve_device(device, x, shape, depth=6)

@@ -354,6 +354,27 @@ def test_a_call_like_one_before_plans_nothing(monkeypatch):
 
 
 @needs_cpu
+@pytest.mark.parametrize("output", [None, "float32"])
+def test_addresses_that_the_factors_kernel_refuses(output, monkeypatch):
+    from warpconv.runtime.call import Misaligned
+    from warpconv.runtime.kernel import Kernel
+    x = drawn_image(settings.generator(19), (20, 33), "float32")
+    call, refused = Kernel.__call__, []
+
+    def refusing(self, *args, **options):
+        if self.spec.separable:
+            refused.append(self)
+            raise Misaligned("odd")
+        return call(self, *args, **options)
+
+    expected = warpconv.gaussian_filter(x, 2.0, device="cpu")
+    monkeypatch.setattr(Kernel, "__call__", refusing)
+    out = None if output is None else poisoned(x.shape, output)
+    got = warpconv.gaussian_filter(x, 2.0, output=out, device="cpu")
+    assert refused and (out is None or got is out) and np.allclose(got, expected, rtol=0, atol=1e-5)
+
+
+@needs_cpu
 def test_long_filters_are_done_axis_by_axis():
     x = drawn_image(settings.generator(17), (5, 40), "float32")
     got = warpconv.gaussian_filter(x, 40.0, device="cpu")       # 321 taps an axis
