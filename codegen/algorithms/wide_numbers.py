@@ -113,6 +113,7 @@ class WideNumbers:
     pad_top: bool            # rows above the image add nothing
     pad_bottom: bool
     border: WideBorder | None
+    held_columns: bool       # single columns of 16 bits wait in registers
     element_copies: bool     # beside those of vectors, for columns outside of the image
     taps: int
     own: Vector
@@ -135,6 +136,7 @@ class WideNumbers:
     row_names: tuple[str, ...]
     rows_fragment: str
     filter_fragment: str
+    turns_fragment: str
     per_line: int            # statements of a line
     row_sums: tuple[tuple[Tap, ...], ...]    # of a separable filter: for each row of a step the products of its sums
     chains: tuple[Chain, ...]
@@ -146,6 +148,7 @@ class WideNumbers:
     stores: tuple[StorePart, ...]
     interior: bool
     beside_vectors: bool     # lanes copy vectors beside a strip
+    whole_rows: bool         # packed ones fill their lanes, with a border's pixels beside them
     limited_rows: bool       # a sub-block loads none beyond its last one; others are in its text with a border's pixels
     together: int            # steps that come into use together; a sub-block has whole turns of them
     paired: bool
@@ -208,6 +211,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     return WideNumbers(
         chunk=chunk, strip=LANES * options.columns, strip_columns=LANES * chunk, packed=packed,
         across=across, planes=planes, border=border,
+        held_columns=in_shared and bool(border and border.rounds) and spec.dtype.itemsize == 2,
         element_copies=bool(border and border.rounds) and spec.dtype is DType.FLOAT32 and options.vector > 1,
         most_columns=most_columns, most_outputs=most_outputs, step_rows=step_rows, slots=slots,
         carried=slots if spec.channels > 1 else slots - 1, classes=classes, pad_top=zeros and spec.padding[0][0] > 0, pad_bottom=zeros and spec.padding[0][1] > 0,
@@ -225,6 +229,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         window=tuple(_read_columns(spec, pieces, needed) if in_shared else _columns(spec, options, reach, needed)),
         row_names=names, rows_fragment=f"wide_rows_{'async' if in_shared else 'registers'}.cuh.jinja",
         filter_fragment=f"wide_{'separable' if spec.separable else 'weights'}.cuh.jinja",
+        turns_fragment=f"wide_{'edges' if options.tap_rows is TapRows.EDGES else 'turns'}.cuh.jinja",
         per_line=4 if step_rows == 1 and not spec.separable else 2,
         row_sums=row_sums(spec, options, names) if spec.separable else (), pieces=pieces, line=line,
         turns_ahead=options.rows_ahead // options.turn_steps,
@@ -233,6 +238,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         stores=tuple(StorePart(at, tuple(range(at, at + options.store_vector)))
                      for at in range(0, options.columns, options.store_vector)),
         interior=interior, beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels),
+        whole_rows=pixels and not in_shared and options.gaps is Gaps.NONE,
         limited_rows=spec.channels == 1 and zeros,
         together=together,
         paired=options.pipeline is Pipeline.PAIRED, skip_rows=options.tap_rows is TapRows.NEEDED,
