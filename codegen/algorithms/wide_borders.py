@@ -61,5 +61,12 @@ def element_bits(dtype: DType, value: float) -> int | None:
     return struct.unpack("<H", packed)[0] if struct.unpack("<e", packed)[0] == value else None
 
 
+def border_element(spec: KernelSpec) -> str:
+    """The value outside of the image as the input's elements have it in C."""
+    if spec.dtype is DType.FLOAT32:
+        return spec.border_literal
+    return f"0x{element_bits(spec.dtype, spec.padding_value) or 0:04x}"
+
+
 def _pair(dtype: DType, value: float) -> str:
     return f"0x{(element_bits(dtype, value) or 0) * 0x10001:08x}u"
