@@ -23,7 +23,7 @@ STUDIES = {"variants": "bench.variants", "transactions": "bench.transactions", "
            "memory_wall": "bench.memory_wall", "planes": "bench.planes", "intensity": "bench.intensity",
            "paper_layers": "bench.paper_layers", "twelve_layers": "bench.twelve_layers", "memory": "bench.memory",
            "regret": "bench.regret", "claims": "bench.claims", "agreement": "bench.agreement",
-           "images": "bench.images"}
+           "images": "bench.images", "filter": "bench.filter_command"}
 
 
 def study(name: str) -> Study:

@@ -66,7 +66,7 @@ def _quickest(device: Any, ways: Ways, limits: Limits) -> dict[str, Any]:
             break
         try:
             error = limits.check_peer(device, way.result(), way.inside, saturates=way.saturates)
-        except WrongResult as wrong:
+        except (WrongResult, RuntimeError) as wrong:     # another way may still do
             problem = wrong
             continue
         timing = measure(device, way.calls, graph=False)

@@ -11,8 +11,8 @@ PEERS = ("NPP", "CuPy", "cuDNN")
 RATIOS = {"of_zeros": "of zeros", "of_none": "of none", "of_floor": "of the floor"}
 TITLES = {"borders": "Borders", "pixels": "Pixels, 8192^2", "gaussian": "gaussian_filter", "epilogues": "Epilogues"}
 SHOWN = {"borders": ("of_zeros",), "pixels": (), "gaussian": ("of_floor",), "epilogues": ("of_none",)}
-CPU_ROW = ("`warpconv filter`, 5x5 on a 12-megapixel RGB JPEG (an enlarged photo) with the CPU device on two cores, is "
-           "measured by that command, not here: docs/results/README.md has its row.")
+CPU_ROW = ("What is asked of the command `warpconv filter` on the CPU device is the study filter's: "
+           "`python -m bench filter`.")
 
 
 def judged(values: dict[str, Any], targets: Sequence[Any]) -> dict[str, Any]:

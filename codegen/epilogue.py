@@ -164,8 +164,9 @@ def parse_epilogue(epilogue: Iterable[Any], *, bias: bool = False, activation: s
     """The epilogue list of a call: bias first when one is given, ``activation`` as sugar for a last step.
 
     ``takes_bias``: the list itself may ask for a bias, to be given later. ``residual``: whether one is given, which is
-    added at the end of the list (before ``activation``) where the list does not name it; None: later. Raises ArgumentTypeError for what is no list,
-    ArgumentError for unknown steps and a bias or residual that is missing or doubled.
+    added at the end of the list (before ``activation``) where the list does not name it; None: later. Raises
+    ArgumentTypeError for what is no list, ArgumentError for unknown steps and a bias or residual that is missing or
+    doubled.
     """
     if isinstance(epilogue, (str, Epilogue)):
         epilogue = (epilogue,)

@@ -114,8 +114,8 @@ def check_residual(spec: KernelSpec, residual: Any, shape: ConvShape, order: Lay
 
 
 def residual_of(residual: Any, shape: ConvShape, order: Layout, x: ArrayView, stream: int | None = None) -> ArrayView:
-    """A residual with axes in ``order`` as memory in the layer's layout; one with gaps is copied later. Raises ShapeError
-    or ArgumentTypeError."""
+    """A residual with axes in ``order`` as memory in the layer's layout; one with gaps is copied later. Raises
+    ShapeError or ArgumentTypeError."""
     view = arrays.view(residual, "residual", dtypes=(shape.y_dtype,), ndim=4, stream=stream)
     expected = order.stored(shape.output_shape)
     if view.shape != expected:

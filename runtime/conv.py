@@ -73,22 +73,23 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     signed = signatures.sign(input), signatures.sign(weight)
     key = None
     if signed[0] is not None and signed[1] is not None:
-        key = (*signed, bias is None, _token(stride), _token(padding), _token(dilation), _token(groups), activation,
-               _token(epilogue), algorithm, layout, accum_dtype, device, _token(workspace_limit), padding_mode,
+        key = (*signed, bias is None, residual is None, _token(stride), _token(padding), _token(dilation),
+               _token(groups), activation, _token(epilogue), algorithm, layout, accum_dtype, device,
+               _token(workspace_limit), padding_mode,
                _token(padding_value), out_dtype, cast, separable)
         try:
             known = _quick.get(key, ())
         except TypeError:       # lists and other unhashable arguments
             key, known = None, ()
-        for kernel in known if residual is None else ():
-            done = kernel.repeat(input, weight, bias, out, stream, signed)
+        for kernel in known:
+            done = kernel.repeat(input, weight, bias, residual, out, stream, signed)
             if done is not None:
                 return done
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
     kernel, result = _conv2d(input, weight, bias, geometry, activation, epilogue, algorithm, layout, accum_dtype,
                              device, residual, out, stream, workspace_limit, separable)
-    if key is not None and residual is None and kernel not in _quick.get(key, ()):
+    if key is not None and kernel not in _quick.get(key, ()):
         if len(_quick) > MOST_LAYERS:
             _quick.clear()
         _quick[key] = (*_quick.get(key, ()), kernel)[-MOST_KERNELS:]
@@ -211,6 +212,13 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
 def _factored(shape: ConvShape, want: _Wanted, order: Layout) -> Kernel | None:
     """The layer's kernel for separable filters, where that is quicker."""
     return _kernel(replace(shape, separable=True), want).for_axes(order) if _pays(shape, want) else None
+
+
+def factored(shape: ConvShape, x: ArrayView, device: str = "auto") -> Kernel | None:
+    """The kernel of a layer (of whole filters) for callers who have its filters' factors: it takes them as (K, 1, 1, R +
+    S). None where the whole filter is quicker, or the layer has no such kernel. Raises as conv2d does."""
+    want = _Wanted(resolve_device(device, x, shape, depth=6), "auto", (), Numerics.FLOAT32, limit=call_limit(None))
+    return _factored(shape, want, shape.layout)
 
 
 def _check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more: Any) -> None:

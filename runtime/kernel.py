@@ -97,22 +97,23 @@ class Kernel:
         by_filter = isinstance(weight, Filter)
         if by_filter and weight.factored is not None and weight.kernel._backend is self._backend:
             try:
-                return weight.factored.kernel.for_axes(self.axes)(input, weight.factored, bias, residual=residual, out=out,
-                                                                  stream=stream)
+                return weight.factored.kernel.for_axes(self.axes)(input, weight.factored, bias, residual=residual,
+                                                                  out=out, stream=stream)
             except (Misaligned, ShapeError):    # sizes or addresses that its plan does not take: the whole filter
                 pass
-        if self._quick is not None and residual is None:
-            done = self._quick(input, weight, bias, out, stream, by_filter)
+        if self._quick is not None:
+            done = self._quick(input, weight, bias, residual, out, stream, by_filter)
             if done is not None:
                 return done
         return self._call(input, weight, bias, residual, out, stream)
 
-    def repeat(self, input: Any, weight: Any, bias: Any, out: Any, stream: Any, signed: tuple[Any, Any]) -> Any:
+    def repeat(self, input: Any, weight: Any, bias: Any, residual: Any, out: Any, stream: Any,
+               signed: tuple[Any, Any]) -> Any:
         """A call whose like has been checked, by the ``signatures`` of input and weight; None where it has not been."""
-        return self._quick(input, weight, bias, out, stream, False, signed)
+        return self._quick(input, weight, bias, residual, out, stream, False, signed)
 
     def _call(self, input: Any, weight: Any, bias: Any, residual: Any, out: Any, stream: Any) -> Any:
-        """A call with everything checked; what passes is remembered for the quick way, but for one with a residual."""
+        """A call with everything checked; what passes is remembered for the quick way."""
         spec, handle, given = self.spec, self._handle(stream), out
         x = arrays.view(input, "input", dtypes=(spec.dtype,), ndim=4, stream=handle)
         self._check_place(x, "input")
@@ -146,8 +147,9 @@ class Kernel:
         self._backend.run(Call(shape, operands), prepared, queue)
         if recording.graph is not None:
             recording.graph.add(operands.values(), prepared)
-        elif self._quick is not None and residual is None and x.is_device:
-            self._quick.learn(input, weight if w is not None else None, bias, given, out, operands, shape)
+        elif self._quick is not None and x.is_device:
+            self._quick.learn(input, weight if w is not None else None, bias, residual, given, out, operands,
+                              shape)
         return out
 
     def for_axes(self, order: Layout) -> Kernel:

@@ -66,8 +66,8 @@ def measure(plan: KernelPlan, shape: ConvShape, *, seed: int = 0) -> Measurement
 
 
 def operands(plan: KernelPlan, shape: ConvShape, seed: int = 0) -> tuple[np.ndarray | None, ...]:
-    """Random input (axes in the layout's order), weight and, where the epilogue adds them, bias and residual (else None),
-    of the layer's element types.
+    """Random input (axes in the layout's order), weight and, where the epilogue adds them, bias and residual (else
+    None), of the layer's element types.
 
     Raises ArgumentTypeError for bfloat16 without ml_dtypes.
     """

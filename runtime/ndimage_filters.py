@@ -8,6 +8,7 @@ image are filtered: the last two (for 'NHWC' the two before the channels), not a
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -123,13 +124,19 @@ def gaussian_taps(sigma: float, order: int = 0, radius: int | None = None, trunc
     if radius is None and not 0 <= reach <= LARGEST_PADDING:
         raise ArgumentError("the filter's radius, truncate * sigma, is out of range", argument="truncate",
                             value=truncate, hint=f"a radius from 0 to {LARGEST_PADDING}")
-    radius = int(reach) if radius is None else int(radius)
+    return _samples(float(sigma), int(order), int(reach) if radius is None else int(radius))
+
+
+@functools.lru_cache(maxsize=256)
+def _samples(sigma: float, order: int, radius: int) -> np.ndarray:
     x = np.arange(-radius, radius + 1, dtype=np.float64)
     bell = np.exp(-x**2 / (2 * sigma**2))
     factor = np.polynomial.Polynomial([1.0])
     for _ in range(order):
         factor = factor.deriv() - np.polynomial.Polynomial([0.0, 1 / sigma**2]) * factor
-    return (factor(x) * bell / bell.sum())[::-1]
+    made = (factor(x) * bell / bell.sum())[::-1]
+    made.flags.writeable = False        # every call has the same array
+    return made
 
 
 def _run(image: Image, lines: list[Line], output: Any, extras: Extras) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,19 +15,26 @@ import numpy as np
 from warpconv.codegen.border import Border, border_value
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
-from warpconv.codegen.shape import INTEGER_WEIGHTS, LARGEST_PADDING
+from warpconv.codegen.shape import INTEGER_WEIGHTS, LARGEST_PADDING, ConvShape
 
 from . import arrays, axes, elements, planes
 from .arrays import ArrayView
-from .conv import conv2d
+from .call import Misaligned
+from .conv import conv2d, factored
+from .kernel import Kernel
 from .planes import Image, Target
 
-# A filter of two axes is done at once up to this many taps. Beyond it, the products cost more than storing and reading
+# A whole filter of two axes is taken up to this many taps. Beyond it, the products cost more than storing and reading
 # the image once more: at 11 x 11, 121 multiply-adds an output are as long as its 8 bytes take twice on an H200.
 MOST_AT_ONCE = 121
+MOST_FACTORED = 128         # taps of a factor; the kernels that take factors have fewer
 
 EXACT_IN_FLOAT32 = 2**24    # whole numbers up to here are float32's own
 INT32_ENDS = 2**31
+MOST_UPLOADS = 256
+
+_uploads: dict[tuple[_Upload, bytes], Any] = {}
+atexit.register(_uploads.clear)     # GPU memory goes before the libraries that own it
 
 
 class Extras(NamedTuple):
@@ -50,7 +60,8 @@ class Line:
 @dataclass(frozen=True)
 class Pass:
     """One filter over the image: ``taps`` (R, S) over its rows and columns, or (R, 1) along ``axis``; float64 on the
-    host, or an array of the input's library on its GPU."""
+    host, or an array of the input's library on its GPU. ``lines``: 1D filters whose product it is, in SciPy's order;
+    ``kernel``: one that takes them as factors."""
 
     taps: Any
     origins: tuple[int, int]
@@ -58,6 +69,8 @@ class Pass:
     cval: float
     axis: int | None = None
     divisor: int = 1
+    lines: tuple[Line, ...] = ()
+    kernel: Kernel | None = None
 
     @classmethod
     def along(cls, line: Line, image: Image) -> Pass:
@@ -100,20 +113,21 @@ def check_origin(origin: Any, size: int) -> int:
 def of_lines(lines: Sequence[Line], image: Image, dtype: DType) -> list[Pass]:
     """1D filters, one after the other, as passes; two over rows and columns as one where the result is the same.
 
-    The one place where this is decided. SciPy stores, and casts, between the axes, so it is the same for floats but for
-    rounding, and for integers if all is whole (then modulo 2^bits). What stands outside of the second filter's input is
-    a pixel that the first has filtered, but for a constant border its value, not filtered.
+    SciPy stores, and casts, between the axes, so it is the same for floats but for rounding, and for integers if all is
+    whole (then modulo 2^bits). What stands outside of the second filter's input is a pixel that the first has filtered,
+    but for a constant border its value, not filtered.
     """
     if dtype.is_float:
         lines = [replace(line, taps=line.taps / line.divisor, divisor=1) for line in lines]
-    if len(lines) == 2 and {line.axis for line in lines} == set(image.axes):
+    if (len(lines) == 2 and {line.axis for line in lines} == set(image.axes)
+            and max(len(line.taps) for line in lines) <= MOST_FACTORED):
         first, second = lines
         rows, columns = sorted(lines, key=lambda line: line.axis)
-        at_once = Pass(np.outer(rows.taps, columns.taps), (rows.origin, columns.origin), first.border, first.cval)
+        at_once = Pass(np.outer(rows.taps, columns.taps), (rows.origin, columns.origin), first.border, first.cval,
+                       lines=(first, second))
         outside = first.border is not Border.CONSTANT or not first.cval or abs(first.taps.sum() - 1) < 1e-12
         stored = dtype.is_float or (exact(at_once, image.view.dtype) and _whole(first.taps) and _whole(second.taps))
-        if (first.border is second.border and outside and stored and first.divisor == second.divisor == 1
-                and at_once.taps.size <= MOST_AT_ONCE):
+        if first.border is second.border and outside and stored and first.divisor == second.divisor == 1:
             return [at_once]
     return [Pass.along(line, image) for line in lines]
 
@@ -125,8 +139,10 @@ def run(image: Image, passes: Sequence[Pass], target: Target, extras: Extras) ->
     passes = list(passes) or [IDENTITY]
     if len(passes) == 1 and target.takes_results and target.overlaps(image):
         passes.append(IDENTITY)     # a result of its own first, then copied
+    passes = [part for each in passes for part in _parts(image, each, target.dtype, extras)]
+    between = DType.FLOAT32 if target.dtype is DType.FLOAT16 else target.dtype      # SciPy has no float16 to follow
     for each in passes[:-1]:
-        image = _stored(image, each, target.dtype, extras)
+        image = _stored(image, each, between, extras)
     out = target.array if target.takes_results else None
     return target.finished(_apply(image, passes[-1], target.dtype, out, extras))
 
@@ -156,11 +172,39 @@ def exact(each: Pass, dtype: DType) -> bool:
         if each.cval != int(each.cval) or abs(each.cval) > EXACT_IN_FLOAT32:
             return False
         largest = max(largest, abs(int(each.cval)))
-    return sum(abs(int(tap)) for tap in each.taps.flat) * largest < INT32_ENDS
+    return float(np.abs(each.taps).sum()) * largest < INT32_ENDS        # whole numbers, exact in float64
 
 
 def _whole(taps: np.ndarray) -> bool:
     return bool(np.all(taps == np.rint(taps)) and np.all(np.abs(taps) < INT32_ENDS))
+
+
+def _parts(image: Image, each: Pass, dtype: DType, extras: Extras) -> list[Pass]:
+    """A pass itself, or the 1D filters that it is the product of: the one place where this is decided.
+
+    A product is done at once where a kernel takes its factors, or where its taps are few.
+    """
+    kernel = _factored(image, each, dtype, extras)
+    if not each.lines or each.taps.size <= MOST_AT_ONCE or kernel is not None:
+        return [replace(each, kernel=kernel)]
+    return [Pass.along(line, image) for line in each.lines]
+
+
+def _factored(image: Image, each: Pass, dtype: DType, extras: Extras) -> Kernel | None:
+    """The kernel that takes the factors of a product, where that is quicker than the product; None for others."""
+    if not each.lines or 1 in each.taps.shape or extras.algorithm != "auto" or exact(each, image.view.dtype):
+        return None
+    shape, channels = image.planes_of()
+    layer = _layer(shape, image.layout, channels, image.view.dtype, dtype, each.taps.shape, each.padding, each.border,
+                   each.cval)
+    return factored(layer, image.view, extras.device)
+
+
+@functools.lru_cache(maxsize=1024)
+def _layer(shape: tuple[int, ...], layout: Layout, channels: int, dtype: DType, stored: DType, taps: tuple[int, int],
+           padding: Any, border: Border, cval: float) -> ConvShape:
+    return ConvShape.of(shape, (channels, 1, *taps), groups=channels, dtype=dtype, layout=layout, padding=padding,
+                        padding_mode=border, padding_value=cval, out_dtype=stored, cast="truncate")
 
 
 def _stored(image: Image, each: Pass, dtype: DType, extras: Extras) -> Image:
@@ -180,7 +224,9 @@ def _apply(image: Image, each: Pass, dtype: DType, out: Any, extras: Extras) -> 
     """One pass; the result is ``out``, or a new array of the input's shape."""
     each, epilogue = _divided(each, image.view.dtype, dtype)
     order = image.layout
-    if each.axis is not None:
+    if each.kernel is not None:
+        shape, channels = image.planes_of()
+    elif each.axis is not None:
         order, shape, channels = Layout.NCHW, image.lines_of(each.axis), 1
     elif out is None and _channels_last(image):
         shape, channels = image.shape, image.shape[1]       # filtered as it lies in memory
@@ -188,6 +234,10 @@ def _apply(image: Image, each: Pass, dtype: DType, out: Any, extras: Extras) -> 
         shape, channels = image.planes_of()
     x = planes.reshaped(image.array, image.view, shape)
     y = None if out is None else planes.reshaped(out, arrays.view(out, "output"), shape, "output")
+    if each.kernel is not None:
+        with contextlib.suppress(Misaligned):       # then the whole filter, which conv2d has for any address
+            made = each.kernel(x, _factors(each, image.view, channels), out=y, stream=extras.stream)
+            return made.reshape(image.shape) if out is None else out
     made = conv2d(x, _weight(each, image.view, channels), groups=channels, padding=each.padding,
                   padding_mode=each.border.value, padding_value=each.cval, layout=order.value, out=y,
                   epilogue=epilogue, out_dtype=dtype.value, cast="truncate", **extras._asdict())
@@ -197,8 +247,8 @@ def _apply(image: Image, each: Pass, dtype: DType, out: Any, extras: Extras) -> 
 def _divided(each: Pass, dtype: DType, stored: DType) -> tuple[Pass, tuple[str, ...]]:
     """The pass with its divisor in the weights or, where whole numbers become whole numbers, behind the sum.
 
-    There the sum is exact, below 2^24, so it is its own float32; a quotient of such numbers is at least 1 / divisor
-    below the next whole number, more than rounding (half a unit in the last place) moves it: what is truncated is right.
+    There the sum is exact, below 2^24, so it is its own float32; its quotient is at least 1 / divisor below the next
+    whole number, which is more than rounding (half a unit in the last place) moves it: what is truncated is right.
     """
     if each.divisor == 1:
         return each, ()
@@ -226,6 +276,14 @@ def _weight(each: Pass, view: ArrayView, channels: int) -> Any:
         return taps.repeat(channels, 1, 1, 1) if hasattr(taps, "is_cuda") else taps.repeat(channels, 0)
     made = _elements(each, view.dtype)
     made = np.ascontiguousarray(np.broadcast_to(made, (channels, 1, *made.shape)))
+    return made if view.device is None else _uploaded(made, view)
+
+
+def _factors(each: Pass, view: ArrayView, channels: int) -> Any:
+    """The column and the row of a product as a separable kernel takes them, where the input is."""
+    column, row = sorted(each.lines, key=lambda line: line.axis)
+    flat = np.concatenate([column.taps, row.taps]).astype(np.float32)
+    made = np.ascontiguousarray(np.broadcast_to(flat, (channels, 1, 1, len(flat))))
     return made if view.device is None else _uploaded(made, view)
 
 
@@ -268,5 +326,3 @@ def _uploaded(taps: np.ndarray, view: ArrayView) -> Any:
     return found
 
 
-MOST_UPLOADS = 256
-_uploads: dict[tuple[_Upload, bytes], Any] = {}

@@ -54,8 +54,8 @@ BAND_ELEMENTS = 2**16       # float64 values of one slice of the input that are 
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """The output in float64, the error that each element may have, where it may be infinite instead, and where a step of
-    the epilogue leaves it open (log of what may be 0); all in the order of the layout's axes."""
+    """The output in float64, the error that each element may have, where it may be infinite instead, and where a step
+    of the epilogue leaves it open (log of what may be 0); all in the order of the layout's axes."""
 
     output: np.ndarray
     bound: np.ndarray

@@ -128,14 +128,14 @@ def eligible(layer: ConvShape | KernelSpec) -> bool:
 def recognised(shape: ConvShape, weight: Any, view: ArrayView, separable: bool | None) -> Factors | None:
     """The factors of a call's filter, or None for the whole filter.
 
-    ``separable`` None: where the filter is in host memory, WARPCONV_SEPARABLE does not forbid it and the filter is
-    a product within TOLERANCE. True: demanded. Raises ArgumentError where a demanded filter is no product, or its
+    ``separable`` None: where the filter is in host memory, WARPCONV_SEPARABLE and WARPCONV_DISABLE_JIT do not forbid it
+    and the filter is a product within TOLERANCE. True: demanded. Raises ArgumentError where a demanded filter is no product, or its
     layer has none, ArgumentTypeError for one on a GPU.
     """
     _check_flag(separable)
     if separable is False or shape.separable:
         return None
-    if separable is None and (view.is_device or not env.settings().separable or not eligible(shape)):
+    if separable is None and (view.is_device or not eligible(shape) or not _wanted()):
         return None
     if view.is_device:
         raise ArgumentTypeError("a filter on a GPU is not read to see whether it is separable", argument="separable",
@@ -194,6 +194,12 @@ def _made(elements: bytes, shape: tuple[int, ...]) -> Factors | None:
         return factorise(np.frombuffer(elements, np.float32).reshape(shape))
     except ArgumentError:
         return None
+
+
+def _wanted() -> bool:
+    """Whether filters may be recognised: not where that is switched off, or nothing may be compiled."""
+    settings = env.settings()
+    return settings.separable and not settings.disable_jit
 
 
 def _check_flag(separable: Any) -> None:

@@ -18,13 +18,14 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
 
 from .axes import ROWS
-from .axes.common import (BIAS, BORDER_VALUE, BORDERS, CASTS, DTYPES, OUTPUTS, PIXELS, RELU, WEIGHTS, Choose, Row)
+from .axes.common import (BIAS, BORDER_VALUE, BORDERS, CASTS, CLAMP, DTYPES, EXPRESSION, OUTPUTS, PIXELS, RELU, RESIDUAL,
+                          WEIGHTS, Choose, Row)
 from .cases import Case, Numerics
 
 LARGEST_SIDE = 130
 SQUARES = (7, 14, 28, 56)           # planes of networks, smaller than what a warp spans
 HALF = ("float16", "bfloat16")
-EPILOGUES = ((), (), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS))
+EPILOGUES = ((), (), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS), (BIAS, CLAMP), (EXPRESSION,), (BIAS, RESIDUAL, RELU))
 # about half of what is drawn is float32 in NCHW
 KINDS = (("float32", "NCHW"),) * 5 + tuple((dtype, layout) for dtype in ("float32", "float16", "bfloat16")
                                            for layout in ("NCHW", "NHWC") if (dtype, layout) != ("float32", "NCHW"))

@@ -25,8 +25,8 @@ EPSILON = float(np.finfo(np.float32).eps)
 
 @dataclass(frozen=True)
 class Expected:
-    """The output in float64, and for each of its elements the largest error that a kernel may have; ``overflows``: where
-    an infinity of the right sign will do as well; ``open``: where anything will (log of what may be 0)."""
+    """The output in float64, and for each of its elements the largest error that a kernel may have; ``overflows``:
+    where an infinity of the right sign will do as well; ``open``: where anything will (log of what may be 0)."""
 
     output: np.ndarray
     tolerance: np.ndarray

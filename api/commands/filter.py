@@ -154,8 +154,7 @@ def _filter_all(jobs: Jobs, how: Filtering, results: list[str], with_sheet: bool
         except (WarpconvError, MemoryError) as error:
             if len(jobs.jobs) == 1:
                 raise
-            reason = worded(error) if isinstance(error, WarpconvError) else "not enough memory for this picture"
-            failed.append(FailedRow(image=job.photo, reason=str(reason)))
+            failed.append(FailedRow(image=job.photo, reason=_why(error)))
             continue
         names = list(how.kernels) if not how.combine else ["+".join(how.kernels)]
         written += [_row(job.photo, path, name, one) for path, name, one in zip(job.outputs, names, made)]
@@ -164,6 +163,14 @@ def _filter_all(jobs: Jobs, how: Filtering, results: list[str], with_sheet: bool
     if len(rows) > MOST_ROWS:
         click.echo(f"warpconv: the contact sheet shows its first {MOST_ROWS} rows of {len(rows)}", err=True)
     return written, failed, rows[:MOST_ROWS]
+
+
+def _why(error: WarpconvError | MemoryError) -> str:
+    """In words; the picture's name, which stands before them, is not said twice."""
+    if not isinstance(error, WarpconvError):
+        return "not enough memory for this picture"
+    told = worded(error, "filter")
+    return "; ".join(filter(None, (told.message, told.hint))) if told.argument == "PHOTO" else str(told)
 
 
 def _filter_one(job: Job, how: Filtering) -> tuple[Picture, list[Filtered]]:

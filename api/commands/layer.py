@@ -135,9 +135,10 @@ class LayerRequest:
 
 
 def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
-               dtype: DType | None = None, weight_dtype: DType | None = None, bias: bool = False) -> LayerRequest:
+               dtype: DType | None = None, weight_dtype: DType | None = None, bias: bool = False,
+               residual: bool = False) -> LayerRequest:
     """The options of layer_options as a request; ``shapes`` are those of arrays, in place of --input and --filter, and
-    ``dtype`` their element type.
+    ``dtype`` their element type; ``bias`` and ``residual``: whether they are among them.
 
     Raises ArgumentError, ShapeError or ArgumentTypeError for what fits no layer.
     """
@@ -152,12 +153,13 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
         shape, assumed = ConvShape.of(*shapes, **geometry), ()
     else:
         shape, assumed = _shape(options, geometry)
-    steps = [Epilogue.parse(text, "--epilogue") for text in split_steps(options["epilogue"])]
+    steps = [Epilogue.parse(text) for text in split_steps(options["epilogue"])]
     activation = options["activation"]
     if activation is not None and Epilogue.parse(activation, "activation") in steps:
         raise ArgumentError("--epilogue and --activation name the same step", argument="--activation",
                             value=activation, hint="leave one of them out")
-    steps = parse_epilogue(steps, bias=bias, activation=activation, takes_bias=shapes is None)
+    steps = parse_epilogue(steps, bias=bias, activation=activation, takes_bias=shapes is None,
+                           residual=None if shapes is None else residual)
     return LayerRequest(shape=shape, assumed=assumed, epilogue=steps, algorithm=options["algorithm"],
                         settings=_settings(options["sets"]), workspace_limit=_limit(options["workspace_limit"]),
                         index_bits=_index_bits(options["index_bits"]),

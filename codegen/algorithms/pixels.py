@@ -26,6 +26,7 @@ TALLEST_FILTER = 31
 LARGEST_TEXT = 8192           # products of a step: more takes the compiler many seconds
 MOST_ACCUMULATORS = 136       # registers of the output rows in work, from which a lane has fewer columns
 WEIGHTS_HELD = 90             # that stay in registers beside them
+PIXELS_AHEAD = 24             # registers of rows ahead that are loaded pixel by pixel
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 DP4A_PIXELS = (DType.UINT8, DType.INT8)
 VECTOR_BYTES = 16             # of the widest load
@@ -58,10 +59,16 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
         columns = 4
     weights = Weights.REGISTERS if weight_registers(spec, sums) <= WEIGHTS_HELD else Weights.SHARED
     options = PixelsOptions(columns=columns, vector=1, store_vector=1, sums=sums, weights=weights,
-                            rows_ahead=_rows_ahead(spec, columns, sums), sub_block_rows=_sub_block_rows(spec))
+                            rows_ahead=_rows_ahead(spec, columns, sums))
+    if shape is not None and (spec.dtype.itemsize * shape.w) % WORD_BYTES:      # pixel by pixel at the edge
+        pixels = window_registers(spec, columns, Sums.FLOAT) * vertical(spec)[0]
+        options = replace(options, rows_ahead=max(1, min(options.rows_ahead, PIXELS_AHEAD // pixels)))
     if _words_in_rows(spec, columns):
         options = replace(options, vector=_vector(spec, shape, columns))
         options = replace(options, store_vector=_store_vector(spec, shape, options))
+    halo = vertical(spec)[1] - 1
+    turns = -(-(_sub_block_rows(spec) + halo) // options.rows_ahead)
+    options = replace(options, sub_block_rows=turns * options.rows_ahead - halo)
     strips = 4 if shape is None else -(-shape.q // (LANES * columns))
     across = 4 if strips >= 4 else 2 if strips >= 2 else 1
     return replace(options, warp_columns=across, warp_rows=4 // across)
@@ -172,7 +179,7 @@ def _arguments(spec: KernelSpec, options: PixelsOptions) -> tuple[Argument, ...]
     """The layer's arguments with what vectors ask of them."""
     demands = {"W": {"multiple_of": options.vector}, "Q": {"multiple_of": options.store_vector},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize if options.vector > 1 else 1},
-               "y": {"multiple_of": options.store_vector * spec.y_dtype.itemsize}}
+               "y": {"multiple_of": options.store_vector * spec.y_dtype.itemsize if options.store_vector > 1 else 1}}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
 
@@ -187,7 +194,10 @@ def _grid(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> t
 
 
 def _registers(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> int:
-    rows = options.rows_ahead * numbers.step_rows * (row_words(spec, options.columns) + 2 * numbers.shifted)
+    beside = len(numbers.beside)        # and where they are
+    inner = options.rows_ahead * numbers.step_rows * (row_words(spec, options.columns) + 2 * numbers.shifted)
+    own = sum((load.end - load.at) * spec.dtype.itemsize // WORD_BYTES for load in numbers.loads if load.own)
+    rows = max(inner, options.rows_ahead * numbers.step_rows * (own + beside) + beside)
     weights = numbers.weight_count if options.weights is Weights.REGISTERS else 2 * len(numbers.weight_names[0]) + 8
     window = numbers.step_rows * window_registers(spec, options.columns, options.sums)
     return numbers.slots * options.columns + rows + window + weights + 20 + step_registers(spec, options.columns)

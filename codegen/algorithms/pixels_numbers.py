@@ -51,31 +51,34 @@ class PixelsOptions:
 
 @dataclass(frozen=True)
 class Load:
-    """A member of Row: neighbouring words, ``at`` pixels from the lane's own first column; ``own``: they hold nothing
-    but the lane's own columns."""
+    """A member of Row: neighbouring words, ``at`` pixels from the lane's own first column; ``own`` where they hold
+    nothing but the lane's own columns, ``end`` pixels from the first of which they end."""
 
     name: str
     at: int
+    end: int
     type: str
     own: bool
-
-
-@dataclass(frozen=True)
-class Word:
-    """A word of pixels; ``member`` of Row, and where rows begin at any address the word after it."""
-
-    name: str
-    member: str
-    after: str
+    outside: str         # what stands for it outside of the image
 
 
 @dataclass(frozen=True)
 class Gather:
-    """A word put together pixel by pixel: (column from the lane's own first, place in the word in bits)."""
+    """A word put together pixel by pixel: (name of its column, the column from the lane's own first one, its place in
+    the word in bits)."""
 
     member: str
-    own: bool
-    pixels: tuple[tuple[int, int], ...]
+    pixels: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of pixels; ``member`` of an inner row, and where rows begin at any address the word after it."""
+
+    name: str
+    member: str
+    after: str
+    beside: Gather | None    # what it is made of in a row at the edge; None where it is loaded there, too
 
 
 @dataclass(frozen=True)
@@ -127,8 +130,8 @@ class PixelsNumbers:
     loads: tuple[Load, ...]
     shifted: bool            # rows begin at any address
     words: tuple[Word, ...]
-    gathers: tuple[Gather, ...]
-    own_loads: bool          # some are of the lane's own columns alone
+    gathers: dict[str, tuple[Gather, ...]]       # the words of each load of own columns
+    beside: tuple[tuple[str, int], ...]          # names and places of the columns that a row at the edge loads singly
     reach_left: int          # columns that an interior strip reads before its first
     reach_right: int         # and after the first of the next strip
     inputs: tuple[Input, ...]
@@ -154,34 +157,36 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
     stride, dilation, left = spec.stride[1], spec.dilation[1], spec.padding[1][0]
     step_rows, slots, classes = vertical(spec)
     per_word = WORD_BYTES // spec.dtype.itemsize
+    itemsize, bits = spec.dtype.itemsize, 8 * spec.dtype.itemsize
     chunk = options.columns * stride
     needed = sorted({v * stride + s * dilation - left for v in range(options.columns) for s in range(spec.s)})
     words = sorted({column // per_word for column in needed})
     shifted = options.vector == 1
     loads = (_shifted_loads(words, per_word) if shifted
-             else _loads(words, options.vector // per_word, per_word, chunk))
-    widest = max(load.at + per_word * _words_of(load.type) for load in loads)
+             else _loads(spec, words, options.vector // per_word, chunk))
+    made = _gathers(spec, words, loads, per_word, needed)
+    border_pixel = int(spec.padding_value) % (1 << bits)
     names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
     warps = options.warp_columns * options.warp_rows
-    itemsize, bits = spec.dtype.itemsize, 8 * spec.dtype.itemsize
     signed = not spec.dtype.value.startswith("u")
     weights = _weight_names(spec, options)
     result_type = "int" if spec.numerics is Numerics.INT32 and not spec.epilogue else "float"
     out_words = _out_words(spec, options, "value" if spec.epilogue else "out")
     return PixelsNumbers(
         chunk=chunk, strip=LANES * options.columns, step_rows=step_rows, slots=slots, classes=classes, loads=loads,
-        shifted=shifted, words=tuple(_word(i, loads, per_word, shifted) for i in words),
-        gathers=_gathers(words, loads, per_word, needed, bits),
-        own_loads=any(load.own for load in loads),
+        shifted=shifted, words=tuple(_word(i, loads, per_word, shifted, made) for i in words),
+        gathers={load.name: made[load.name] for load in loads if load.own},
+        beside=tuple(pixel[:2] for load in loads if not load.own for gather in made[load.name]
+                     for pixel in gather.pixels),
         reach_left=max(0, -min(load.at for load in loads) + (per_word - 1 if shifted else 0)),
-        reach_right=max(0, widest - chunk), inputs=_inputs(spec, options, needed, words), row_names=names,
+        reach_right=max(0, max(load.end for load in loads) - chunk), inputs=_inputs(spec, options, needed, words), row_names=names,
         weight_names=weights, weight_type="float" if options.sums is Sums.FLOAT else "int",
         weight_count=sum(map(len, weights)),
         chains=tuple(_chain(spec, options, weights, number, names) for number in range(slots)),
         results=out_words, result_type=result_type, stores=_stores(spec, options),
         sums_fragment=f"pixels_{options.sums.value}.cuh.jinja", pack=_pack(spec),
         to_word=f"wc_to_{spec.y_dtype.value}s" if _pack(spec) == "limited" else "to_word",
-        border_pixel=int(spec.padding_value) % (1 << bits),
+        border_pixel=border_pixel,
         offset=f"{float(2**23 + (1 << bits - 1 if signed else 0))}f",
         sign_bits=f"0x{0x80808080 if itemsize == 1 else 0x80008000:08x}u" if signed else "",
         threads=LANES * warps, block_rows=classes * options.sub_block_rows * options.warp_rows)
@@ -212,13 +217,11 @@ def row_words(spec: KernelSpec, columns: int) -> int:
     return -(-pixels * spec.dtype.itemsize // WORD_BYTES) + 1
 
 
-def _words_of(name: str) -> int:
-    return {"unsigned": 1, "uint2": 2, "uint4": 4}[name]
-
-
-def _loads(words: list[int], vector: int, per_word: int, chunk: int) -> tuple[Load, ...]:
+def _loads(spec: KernelSpec, words: list[int], vector: int, chunk: int) -> tuple[Load, ...]:
     """Aligned vectors of at most ``vector`` words that hold the needed ones: the narrowest of each place."""
-    found = []
+    per_word, found = WORD_BYTES // spec.dtype.itemsize, []
+    pixel = int(spec.padding_value) % (1 << 8 * spec.dtype.itemsize)
+    border = f"0x{sum(pixel << 8 * spec.dtype.itemsize * i for i in range(per_word)):08x}u" if pixel else "0u"
     for place in sorted({word // vector for word in words}):
         inside = [word - place * vector for word in words if word // vector == place]
         first, width = 0, vector
@@ -226,34 +229,45 @@ def _loads(words: list[int], vector: int, per_word: int, chunk: int) -> tuple[Lo
             first += width // 2 if inside[0] >= first + width // 2 else 0
             width //= 2
         at = place * vector + first
-        found.append(Load(f"word_{_signed(at)}", at * per_word, "unsigned" if width == 1 else f"uint{width}",
-                          own=0 <= at and (at + width) * per_word <= chunk))
+        end = (at + width) * per_word
+        end, name = (at + width) * per_word, "unsigned" if width == 1 else f"uint{width}"
+        outside = border if width == 1 else f"make_{name}({', '.join([border] * width)})"
+        found.append(Load(f"word_{_signed(at)}", at * per_word, end, name, at >= 0 and end <= chunk, outside))
     return tuple(found)
 
 
 def _shifted_loads(words: list[int], per_word: int) -> tuple[Load, ...]:
     """Each needed word and the one after it, into which it reaches."""
-    return tuple(Load(f"word_{_signed(i)}", i * per_word, "unsigned", own=False)
+    return tuple(Load(f"word_{_signed(i)}", i * per_word, (i + 1) * per_word, "unsigned", False, "")
                  for i in sorted({j for word in words for j in (word, word + 1)}))
 
 
-def _word(i: int, loads: tuple[Load, ...], per_word: int, shifted: bool) -> Word:
-    return Word(f"word_{_signed(i)}", _member(i, loads, per_word), f"word_{_signed(i + 1)}" if shifted else "")
+def _word(i: int, loads: tuple[Load, ...], per_word: int, shifted: bool, made: dict[str, tuple[Gather, ...]]) -> Word:
+    load = _load_of(i, loads, per_word)
+    beside = None if load.own else made[load.name][i - load.at // per_word]
+    return Word(f"word_{_signed(i)}", _member(i, loads, per_word), f"word_{_signed(i + 1)}" if shifted else "", beside)
+
+
+def _load_of(i: int, loads: tuple[Load, ...], per_word: int) -> Load:
+    return max((load for load in loads if load.at <= i * per_word), key=lambda load: load.at)
 
 
 def _member(i: int, loads: tuple[Load, ...], per_word: int) -> str:
-    load = max((load for load in loads if load.at <= i * per_word), key=lambda load: load.at)
+    load = _load_of(i, loads, per_word)
     return load.name + (f".{'xyzw'[i - load.at // per_word]}" if load.type != "unsigned" else "")
 
 
-def _gathers(words: list[int], loads: tuple[Load, ...], per_word: int, needed: list[int],
-             bits: int) -> tuple[Gather, ...]:
-    """Every word that is loaded, with those of its pixels that are needed."""
-    every = sorted((load.at // per_word + i, load.own) for load in loads for i in range(_words_of(load.type)))
-    wanted = {column for column in needed if column // per_word in words}
-    return tuple(Gather(_member(i, loads, per_word), own,
-                        tuple((c, c % per_word * bits) for c in range(i * per_word, (i + 1) * per_word) if c in wanted))
-                 for i, own in every)
+def _gathers(spec: KernelSpec, words: list[int], loads: tuple[Load, ...], per_word: int,
+             needed: list[int]) -> dict[str, tuple[Gather, ...]]:
+    """The words of each load with those of their pixels that are needed. Own columns that are outside of a row begin at
+    its end or beyond, and no more of them are needed than there is padding."""
+    bits, wanted = 8 * spec.dtype.itemsize, {column for column in needed if column // per_word in words}
+    padding = spec.padding[1][1]
+    return {load.name: tuple(
+        Gather(_member(i, loads, per_word), tuple((f"pixel_{_signed(c)}", c, c % per_word * bits)
+                                                  for c in range(i * per_word, (i + 1) * per_word)
+                                                  if c in wanted and (not load.own or c - load.at < padding)))
+        for i in range(load.at // per_word, load.end // per_word)) for load in loads}
 
 
 def group_starts(spec: KernelSpec) -> tuple[int, ...]:

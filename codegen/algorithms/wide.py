@@ -30,10 +30,14 @@ SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
 VECTOR_BYTES = 16             # of the widest load
 TALLEST_FILTER = 63
+TALLEST_NARROW = 129          # of one column, or separable and no wider than a strip of one column a lane has lanes
 LARGEST_TEXT = 8192           # FMAs of a step: more takes the compiler many seconds
 MOST_CHANNELS = 16            # of a group: more is a matrix product, not this algorithm
 MOST_TAPS = 300               # from which a step of four columns is more text than the instruction cache holds
 MANY_TAPS = 150               # from which wider lanes pay, since each reads the weights again for every row
+TALL_RING = 60                # accumulators beside which a separable filter's loop body does not stand twice: 33x7 spills
+MOST_FACTORS = 20             # of a separable filter that stay in registers: 9x9 on 4096^2 takes 40.3 us, as constants 41.6
+MOST_TOGETHER = 4             # filters of one image in a block: 3x3 on 4096^2, two take 56 us, one after the other 69
 WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight
@@ -47,8 +51,10 @@ def supports(spec: KernelSpec) -> str | None:
                or border_refusal(spec))
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
-    if refusal is None and spec.r > TALLEST_FILTER:
-        refusal = f"a filter {spec.r} rows tall (at most {TALLEST_FILTER}: the accumulators have a register per row)"
+    narrow = spec.s == 1 or (spec.separable and (spec.s - 1) * spec.dilation[1] < LANES)
+    most = TALLEST_NARROW if narrow else TALLEST_FILTER
+    if refusal is None and spec.r > most:
+        refusal = f"a filter {spec.r} rows tall (at most {most}: the accumulators have a register per row)"
     if refusal is None and taps_of(spec) > LARGEST_TEXT:
         refusal = f"a filter of {taps_of(spec)} taps (at most {LARGEST_TEXT} in the text)"
     return refusal
@@ -59,7 +65,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
     options = WideOptions(columns=1, vector=1, store_vector=1)
     best, best_waste = options, math.inf
     for columns in (8, 4, 2, 1):
-        if columns > _most_columns(spec) or (accumulators(spec, columns) > 130 and columns > 1):
+        if columns > _most_columns(spec) or (accumulators(spec, columns) > _most_sums(spec) and columns > 1):
             continue
         tried = _sized(spec, shape, replace(options, columns=columns))
         if shape is not None and tried.vector == 1 and columns * spec.stride[1] > MOST_SCALAR_LOADS:
@@ -146,10 +152,17 @@ def _weights(spec: KernelSpec, options: WideOptions) -> Weights:
     taps = taps_of(spec)
     if spec.channels > 1:
         return Weights.SHARED
-    if spec.k == 1 and spec.w_dtype is DType.FLOAT32 and (taps > 50 or spec.separable):
+    if spec.k == 1 and spec.w_dtype is DType.FLOAT32 and taps > (MOST_FACTORS if spec.separable else 50):
         return Weights.CONSTANT      # 9x9 and 11x11: 90 and 92 % of the floor, 61 and 65 with a register each
     room = REGISTER_LIMIT - accumulators(spec, options.columns) - row_registers(spec, options)
-    return Weights.REGISTERS if taps <= min(WEIGHTS_HELD, room) else Weights.SHARED
+    held = taps <= min(WEIGHTS_HELD, room) and spec.r <= TALLEST_FILTER
+    return Weights.REGISTERS if held else Weights.SHARED
+
+
+def _most_sums(spec: KernelSpec) -> int:
+    """Accumulators of a lane with several columns. A separable filter has little else: 33 rows of four columns take 61 us
+    on 4096^2, two columns 73 (H200)."""
+    return 132 if spec.separable and spec.k == 1 else 130
 
 
 def _most_columns(spec: KernelSpec) -> int:
@@ -168,7 +181,8 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
     packed_plainly = options.span is Span.PACKED and fma <= 9 * 4      # 98 instead of 93 % of copy speed
     if packed_plainly or spec.arch.major < 8 or spec.channels > 1 or options.vector * spec.dtype.itemsize < 4:
         ahead = 1 if fma > 300 or spec.channels > 1 else max(1, min(4, 16 // spec.r, _rows_held(spec, options)))
-        pipeline = Pipeline.COPIED if fma > 300 else Pipeline.PAIRED
+        tall = accumulators(spec, options.columns) > TALL_RING and (spec.separable or spec.r > TALLEST_FILTER)
+        pipeline = Pipeline.COPIED if fma > 300 or tall else Pipeline.PAIRED
         return {"loads": Loads.REGISTERS, "rows_ahead": ahead, "pipeline": pipeline}
     ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (LARGEST_TEXT, 1, 1))
                        if fma <= most)
@@ -187,6 +201,8 @@ def _rows_held(spec: KernelSpec, options: WideOptions) -> int:
 def _tallest_sub_block(spec: KernelSpec) -> int:
     """Rows of a sub-block in a large layer: few where memory bounds, so that halo rows are still in the cache; many
     where the products do, since each sub-block computes its halo rows again."""
+    if spec.separable:
+        return 14 if spec.r <= 7 else 114
     return {1: 16, 2: 12, 3: 8, 4: 14, 5: 20}.get(spec.r, 114)
 
 
@@ -198,6 +214,11 @@ def _fewest_rows(spec: KernelSpec) -> int:
 def _warp_arrangement(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> dict:
     """Four warps a block: side by side in strips, whose halo columns then meet in the cache; else on other planes, or
     stacked where there is one plane only."""
+    if options.span is Span.STRIPS and spec.channels == 1 and 1 < spec.filters <= MOST_TOGETHER:
+        # an image's filters side by side in a block: its rows come from memory once
+        together = {"warp_columns": max(1, 4 // spec.filters), "warp_rows": 1, "warp_planes": spec.filters}
+        if _shared_bytes(spec, make_numbers(spec, replace(options, **together))) <= SHARED_LIMIT:
+            return together
     if options.span is Span.STRIPS:
         strips = 4 if shape is None else -(-shape.q // (LANES * options.columns))
         columns = 4 if strips >= 4 else 2 if strips >= 2 else 1
@@ -257,8 +278,10 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
                 f"{options.rows_ahead}")
     if options.weights is Weights.CONSTANT and (spec.k > 1 or spec.w_dtype is not DType.FLOAT32):
         return "weights = constant takes a single float32 filter"
-    if options.tap_rows is TapRows.NEEDED and not (spec.channels == 1 and _steps_of_one_row(spec)):
-        return "tap_rows = needed takes one channel and steps of one input row"
+    if options.tap_rows is not TapRows.ALL and not (spec.channels == 1 and _steps_of_one_row(spec)):
+        return f"tap_rows = {options.tap_rows.value} takes one channel and steps of one input row"
+    if options.tap_rows is TapRows.EDGES and options.loads is Loads.REGISTERS:
+        return "tap_rows = edges takes asynchronous loads"
     if accumulators(spec, options.columns) > REGISTER_LIMIT:
         return (f"{accumulators(spec, options.columns)} accumulators would not stay in registers (at most "
                 f"{REGISTER_LIMIT})")

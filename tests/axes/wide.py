@@ -18,7 +18,8 @@ WIDE_AXES: Mapping[str, tuple] = {
     "gaps": ("zero_lanes", "select", "none"), "edges": ("interior", "guarded"), "sub_block_rows": (1, 3, 7, 16, 56),
     "ahead": ((1, 1), (2, 1), (2, 2), (3, 1), (4, 2)), "weights": ("registers", "shared", "constant"),
     "loads": ("registers", "async", "cached"), "pipeline": ("paired", "copied"), "tap_rows": ("all", "needed"),
-    "warps": ((1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 4), (2, 2, 2)), "separable": (False, True)}
+    "warps": ((1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 4), (2, 2, 2)), "separable": (False, True),
+    "padding_mode": BORDERS}
 
 
 def wide_values(row: Row) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def wide_variants() -> Iterable[Row]:
                    epilogue=WITH_RESIDUAL[i % 9], stride=(1, 1, 2, (2, 1))[i % 4], dilation=(1, (2, 1), 1)[i // 3 % 3],
                    dtype="float32" if weights == "constant" else DTYPES[i % 3], columns=columns, vector=2,
                    store_vector=1, span=span, gaps=gaps, edges=("interior", "guarded")[i // 3 % 2],
-                   sub_block_rows=(1, 7, 16)[i % 3],
+                   sub_block_rows=(1, 7, 16)[i % 3], padding_mode=BORDERS[i % 6],
                    ahead=(2, 1 if loads == "registers" else 1 + i % 2), weights=weights, loads=loads,
                    pipeline=("paired", "copied")[i % 2], tap_rows="all", warps=WIDE_AXES["warps"][i % 5])
     for i, dtype in enumerate(DTYPES):

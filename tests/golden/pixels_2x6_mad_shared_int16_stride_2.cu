@@ -7,7 +7,7 @@
 // layer  x[N, 1, H, W] * w[1, 1, 2, 6] -> y[N, 1, P, Q], stride 2, padding 0,2 (constant -7), int16 with int16 filters (truncated)
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 2); all else is in the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 4 pixels a load, 1 step ahead; sums by mad
-// cost   sub-block of 32 rows x 128 columns: 256 warp loads, 0 shuffles, 1536 FMA a lane, about 82 registers (direct: 1536 loads)
+// cost   sub-block of 32 rows x 128 columns: 256 warp loads, 0 shuffles, 1536 FMA a lane, about 88 registers (direct: 1536 loads)
 //
 // A lane makes 4 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Each pixel becomes an int once, for all rows and columns of the filter.
@@ -29,17 +29,74 @@ __shared__ __align__(16) int tile[12];
 
 constexpr unsigned BORDER = 65529;              // the bits of a pixel outside of the image
 
-// The bits of the pixel that stands at `column`, outside of the image too.
-__device__ __forceinline__ unsigned pixel_at(const short* row, bool row_inside, int column, int W) {
-    return row_inside && (unsigned)column < (unsigned)W ? (unsigned short)__ldg(row + column) : BORDER;
+// Where in its row the pixel is that stands at `column`, less than 0 outside of the row; and its bits.
+__device__ __forceinline__ int place_of(int column, int W) { return (unsigned)column < (unsigned)W ? column : -1; }
+__device__ __forceinline__ unsigned pixel_at(const short* row, bool row_inside, int place) {
+    return row_inside && place >= 0 ? __ldg((const unsigned short*)row + place) : BORDER;
 }
 
-// An input row as a lane loads it; a word's number is that of its first pixel from the lane's own first column on, in words.
-struct Row {
+// The words of an input row that hold what a lane needs; a word's number counts from the lane's own first column on.
+struct Words {
+    unsigned word_m1, word_0, word_1, word_2, word_3, word_4;
+};
+
+// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly outside
+// of the image has the columns that it loads singly.
+struct Lane {
+    int column, W;
+    bool active;
+    int at_pixel_m2, at_pixel_m1, at_pixel_8, at_pixel_9;
+
+    __device__ __forceinline__ void find_columns() {
+        at_pixel_m2 = place_of(column - 2, W);
+        at_pixel_m1 = place_of(column - 1, W);
+        at_pixel_8 = place_of(column + 8, W);
+        at_pixel_9 = place_of(column + 9, W);
+    }
+};
+
+// An input row as a lane loads it. Nothing is done with what was loaded until words() is asked for, rows later.
+template <bool INTERIOR> struct Row;
+
+template <> struct Row<true> {
     unsigned word_m1;
     uint2 word_0;
     uint2 word_2;
     unsigned word_4;
+
+    // `row`: at the lane's own first column
+    __device__ __forceinline__ void load(const Lane&, const short*, const short* row, int, int) {
+        word_m1 = __ldg((const unsigned*)(row - 2));
+        word_0 = __ldg((const uint2*)(row));
+        word_2 = __ldg((const uint2*)(row + 4));
+        word_4 = __ldg((const unsigned*)(row + 8));
+    }
+
+    __device__ __forceinline__ Words words() const {
+        return {word_m1, word_0.x, word_0.y, word_2.x, word_2.y, word_4};
+    }
+};
+
+// One that lies partly outside of the image: words where all is inside, else a pixel each.
+template <> struct Row<false> {
+    uint2 word_0;
+    uint2 word_2;
+    unsigned pixel_m2, pixel_m1, pixel_8, pixel_9;
+
+    __device__ __forceinline__ void load(const Lane& lane, const short* x, const short*, int h, int H) {
+        const bool row_inside = (unsigned)h < (unsigned)H;
+        const short* at = x + (index_t)h * lane.W;
+        word_0 = row_inside && lane.column + 4 <= lane.W ? __ldg((const uint2*)(at + lane.column)) : make_uint2(0xfff9fff9u, 0xfff9fff9u);
+        word_2 = row_inside && lane.column + 8 <= lane.W ? __ldg((const uint2*)(at + lane.column + 4)) : make_uint2(0xfff9fff9u, 0xfff9fff9u);
+        pixel_m2 = pixel_at(at, row_inside, lane.at_pixel_m2);
+        pixel_m1 = pixel_at(at, row_inside, lane.at_pixel_m1);
+        pixel_8 = pixel_at(at, row_inside, lane.at_pixel_8);
+        pixel_9 = pixel_at(at, row_inside, lane.at_pixel_9);
+    }
+
+    __device__ __forceinline__ Words words() const {
+        return {pixel_m2 | pixel_m1 << 16, word_0.x, word_0.y, word_2.x, word_2.y, pixel_8 | pixel_9 << 16};
+    }
 };
 
 // A value as the int16 to store: rounded to zero, modulo 2^16
@@ -57,7 +114,11 @@ __device__ __forceinline__ unsigned to_word(int a, int b) { return __byte_perm(t
 template <bool INTERIOR>
 __device__ __forceinline__ void sub_block(const short* __restrict__ x, const short* __restrict__ w, short* __restrict__ y,
                                           int p_first, int rows_out, int q, int H, int W, int Q) {
-    const int column = q * STRIDE_W;                                       // this lane's first input column
+    Lane lane;
+    lane.column = q * STRIDE_W;
+    lane.W = W;
+    lane.active = q < Q;
+    if (!INTERIOR) lane.find_columns();
     const bool out_inside_0 = INTERIOR || q < Q;
     const bool out_inside_1 = INTERIOR || q + 2 < Q;
 
@@ -65,70 +126,41 @@ __device__ __forceinline__ void sub_block(const short* __restrict__ x, const sho
     int h = p_first * STRIDE_H - PAD_TOP, s = 0;
     const int steps = rows_out + SLOTS - 1;
     const index_t pitch = (index_t)ROW_STEP * W;
-    const short* row = x + (index_t)h * W + column;
+    const short* row = x + (index_t)h * W + lane.column;
     short* out = y + ((index_t)p_first - (SLOTS - 1) * CLASSES) * Q + q;
-    auto load = [&](Row& to) __attribute__((always_inline)) {
-        if (INTERIOR) {
-            to.word_m1 = __ldg((const unsigned*)(row - 2));
-            to.word_0 = __ldg((const uint2*)(row));
-            to.word_2 = __ldg((const uint2*)(row + 4));
-            to.word_4 = __ldg((const unsigned*)(row + 8));
-        } else {
-            const bool row_inside = (unsigned)h < (unsigned)H;
-            const short* at = x + (index_t)h * W;
-            if (row_inside && column + 8 <= W) {
-                to.word_0 = __ldg((const uint2*)(at + column));
-                to.word_2 = __ldg((const uint2*)(at + column + 4));
-            } else if (q < Q) {
-                to.word_0.x = pixel_at(at, row_inside, column, W) | pixel_at(at, row_inside, column + 1, W) << 16;
-                to.word_0.y = pixel_at(at, row_inside, column + 2, W) | pixel_at(at, row_inside, column + 3, W) << 16;
-                to.word_2.x = pixel_at(at, row_inside, column + 4, W) | pixel_at(at, row_inside, column + 5, W) << 16;
-                to.word_2.y = pixel_at(at, row_inside, column + 6, W) | pixel_at(at, row_inside, column + 7, W) << 16;
-            }
-            to.word_m1 = pixel_at(at, row_inside, column - 2, W) | pixel_at(at, row_inside, column - 1, W) << 16;
-            to.word_4 = pixel_at(at, row_inside, column + 8, W) | pixel_at(at, row_inside, column + 9, W) << 16;
-        }
+    auto load = [&](Row<INTERIOR>& to) __attribute__((always_inline)) {
+        to.load(lane, x, row, h, H);
         row += pitch;
         h += ROW_STEP;
     };
-    auto step = [&](const Row* from, int at) __attribute__((always_inline)) {
+    auto step = [&](const Row<INTERIOR>* from, int at) __attribute__((always_inline)) {
         int out_c0, out_c1, out_c2, out_c3;
-        const unsigned word_m1_u0 = from[0].word_m1;
-        const unsigned word_0_u0 = from[0].word_0.x;
-        const unsigned word_1_u0 = from[0].word_0.y;
-        const unsigned word_2_u0 = from[0].word_2.x;
-        const unsigned word_3_u0 = from[0].word_2.y;
-        const unsigned word_4_u0 = from[0].word_4;
-        const unsigned word_m1_u1 = from[1].word_m1;
-        const unsigned word_0_u1 = from[1].word_0.x;
-        const unsigned word_1_u1 = from[1].word_0.y;
-        const unsigned word_2_u1 = from[1].word_2.x;
-        const unsigned word_3_u1 = from[1].word_2.y;
-        const unsigned word_4_u1 = from[1].word_4;
-        const int in_m2_u0 = (short)word_m1_u0;
-        const int in_m1_u0 = (short)(word_m1_u0 >> 16);
-        const int in_0_u0 = (short)word_0_u0;
-        const int in_1_u0 = (short)(word_0_u0 >> 16);
-        const int in_2_u0 = (short)word_1_u0;
-        const int in_3_u0 = (short)(word_1_u0 >> 16);
-        const int in_4_u0 = (short)word_2_u0;
-        const int in_5_u0 = (short)(word_2_u0 >> 16);
-        const int in_6_u0 = (short)word_3_u0;
-        const int in_7_u0 = (short)(word_3_u0 >> 16);
-        const int in_8_u0 = (short)word_4_u0;
-        const int in_9_u0 = (short)(word_4_u0 >> 16);
-        const int in_m2_u1 = (short)word_m1_u1;
-        const int in_m1_u1 = (short)(word_m1_u1 >> 16);
-        const int in_0_u1 = (short)word_0_u1;
-        const int in_1_u1 = (short)(word_0_u1 >> 16);
-        const int in_2_u1 = (short)word_1_u1;
-        const int in_3_u1 = (short)(word_1_u1 >> 16);
-        const int in_4_u1 = (short)word_2_u1;
-        const int in_5_u1 = (short)(word_2_u1 >> 16);
-        const int in_6_u1 = (short)word_3_u1;
-        const int in_7_u1 = (short)(word_3_u1 >> 16);
-        const int in_8_u1 = (short)word_4_u1;
-        const int in_9_u1 = (short)(word_4_u1 >> 16);
+        const Words words_u0 = from[0].words();
+        const Words words_u1 = from[1].words();
+        const int in_m2_u0 = (short)words_u0.word_m1;
+        const int in_m1_u0 = (short)(words_u0.word_m1 >> 16);
+        const int in_0_u0 = (short)words_u0.word_0;
+        const int in_1_u0 = (short)(words_u0.word_0 >> 16);
+        const int in_2_u0 = (short)words_u0.word_1;
+        const int in_3_u0 = (short)(words_u0.word_1 >> 16);
+        const int in_4_u0 = (short)words_u0.word_2;
+        const int in_5_u0 = (short)(words_u0.word_2 >> 16);
+        const int in_6_u0 = (short)words_u0.word_3;
+        const int in_7_u0 = (short)(words_u0.word_3 >> 16);
+        const int in_8_u0 = (short)words_u0.word_4;
+        const int in_9_u0 = (short)(words_u0.word_4 >> 16);
+        const int in_m2_u1 = (short)words_u1.word_m1;
+        const int in_m1_u1 = (short)(words_u1.word_m1 >> 16);
+        const int in_0_u1 = (short)words_u1.word_0;
+        const int in_1_u1 = (short)(words_u1.word_0 >> 16);
+        const int in_2_u1 = (short)words_u1.word_1;
+        const int in_3_u1 = (short)(words_u1.word_1 >> 16);
+        const int in_4_u1 = (short)words_u1.word_2;
+        const int in_5_u1 = (short)(words_u1.word_2 >> 16);
+        const int in_6_u1 = (short)words_u1.word_3;
+        const int in_7_u1 = (short)(words_u1.word_3 >> 16);
+        const int in_8_u1 = (short)words_u1.word_4;
+        const int in_9_u1 = (short)(words_u1.word_4 >> 16);
         // filter rows 0, 1
         wc_read_again();
         const int w_r0_s0 = tile[0], w_r0_s1 = tile[1], w_r0_s2 = tile[2], w_r0_s3 = tile[3], w_r0_s4 = tile[4], w_r0_s5 = tile[5];
@@ -166,7 +198,7 @@ __device__ __forceinline__ void sub_block(const short* __restrict__ x, const sho
         out += (index_t)CLASSES * Q;
     };
 
-    Row rows[AHEAD * STEP_ROWS] = {};
+    Row<INTERIOR> rows[AHEAD * STEP_ROWS] = {};
 #pragma unroll
     for (int i = 0; i < AHEAD * STEP_ROWS; ++i) load(rows[i]);
 #pragma unroll 1

@@ -7,7 +7,7 @@
 // layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1, uint8
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
 // plan   8 columns per lane, strips of 256 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 8 pixels a load, 4 steps ahead; sums by float
-// cost   sub-block of 32 rows x 256 columns: 102 warp loads, 0 shuffles, 2448 FMA a lane, about 79 registers (direct: 2304 loads)
+// cost   sub-block of 32 rows x 256 columns: 102 warp loads, 0 shuffles, 2448 FMA a lane, about 81 registers (direct: 2304 loads)
 //
 // A lane makes 8 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Each pixel becomes a float once, for all rows and columns of the filter.
@@ -27,16 +27,66 @@ using index_t = int;                            // element offsets: of tensors b
 
 constexpr unsigned BORDER = 0;                  // the bits of a pixel outside of the image
 
-// The bits of the pixel that stands at `column`, outside of the image too.
-__device__ __forceinline__ unsigned pixel_at(const unsigned char* row, bool row_inside, int column, int W) {
-    return row_inside && (unsigned)column < (unsigned)W ? (unsigned char)__ldg(row + column) : BORDER;
+// Where in its row the pixel is that stands at `column`, less than 0 outside of the row; and its bits.
+__device__ __forceinline__ int place_of(int column, int W) { return (unsigned)column < (unsigned)W ? column : -1; }
+__device__ __forceinline__ unsigned pixel_at(const unsigned char* row, bool row_inside, int place) {
+    return row_inside && place >= 0 ? __ldg((const unsigned char*)row + place) : BORDER;
 }
 
-// An input row as a lane loads it; a word's number is that of its first pixel from the lane's own first column on, in words.
-struct Row {
+// The words of an input row that hold what a lane needs; a word's number counts from the lane's own first column on.
+struct Words {
+    unsigned word_m1, word_0, word_1, word_2;
+};
+
+// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly outside
+// of the image has the columns that it loads singly.
+struct Lane {
+    int column, W;
+    bool active;
+    int at_pixel_m1, at_pixel_8;
+
+    __device__ __forceinline__ void find_columns() {
+        at_pixel_m1 = place_of(column - 1, W);
+        at_pixel_8 = place_of(column + 8, W);
+    }
+};
+
+// An input row as a lane loads it. Nothing is done with what was loaded until words() is asked for, rows later.
+template <bool INTERIOR> struct Row;
+
+template <> struct Row<true> {
     unsigned word_m1;
     uint2 word_0;
     unsigned word_2;
+
+    // `row`: at the lane's own first column
+    __device__ __forceinline__ void load(const Lane&, const unsigned char*, const unsigned char* row, int, int) {
+        word_m1 = __ldg((const unsigned*)(row - 4));
+        word_0 = __ldg((const uint2*)(row));
+        word_2 = __ldg((const unsigned*)(row + 8));
+    }
+
+    __device__ __forceinline__ Words words() const {
+        return {word_m1, word_0.x, word_0.y, word_2};
+    }
+};
+
+// One that lies partly outside of the image: words where all is inside, else a pixel each.
+template <> struct Row<false> {
+    uint2 word_0;
+    unsigned pixel_m1, pixel_8;
+
+    __device__ __forceinline__ void load(const Lane& lane, const unsigned char* x, const unsigned char*, int h, int H) {
+        const bool row_inside = (unsigned)h < (unsigned)H;
+        const unsigned char* at = x + (index_t)h * lane.W;
+        word_0 = row_inside && lane.column + 8 <= lane.W ? __ldg((const uint2*)(at + lane.column)) : make_uint2(0u, 0u);
+        pixel_m1 = pixel_at(at, row_inside, lane.at_pixel_m1);
+        pixel_8 = pixel_at(at, row_inside, lane.at_pixel_8);
+    }
+
+    __device__ __forceinline__ Words words() const {
+        return {pixel_m1 << 24, word_0.x, word_0.y, pixel_8};
+    }
 };
 
 // A pixel of a word as a float. Below the exponent of 2^23 its bits are a whole number; subtracting 2^23 leaves the pixel.
@@ -51,7 +101,11 @@ __device__ __forceinline__ unsigned wc_to_uint8s(float a, float b, float c, floa
 template <bool INTERIOR>
 __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, const float* __restrict__ w, unsigned char* __restrict__ y,
                                           int p_first, int rows_out, int q, int H, int W, int Q) {
-    const int column = q * STRIDE_W;                                       // this lane's first input column
+    Lane lane;
+    lane.column = q * STRIDE_W;
+    lane.W = W;
+    lane.active = q < Q;
+    if (!INTERIOR) lane.find_columns();
     const bool out_inside_0 = INTERIOR || q < Q;
     // filter, a register per weight
     const float w_r0_s0 = __ldg(w + 0), w_r0_s1 = __ldg(w + 1), w_r0_s2 = __ldg(w + 2);
@@ -62,48 +116,28 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
     int h = p_first * STRIDE_H - PAD_TOP, s = 0;
     const int steps = rows_out + SLOTS - 1;
     const index_t pitch = (index_t)ROW_STEP * W;
-    const unsigned char* row = x + (index_t)h * W + column;
+    const unsigned char* row = x + (index_t)h * W + lane.column;
     unsigned char* out = y + ((index_t)p_first - (SLOTS - 1) * CLASSES) * Q + q;
     float acc_p0_c0 = 0, acc_p0_c1 = 0, acc_p0_c2 = 0, acc_p0_c3 = 0, acc_p0_c4 = 0, acc_p0_c5 = 0, acc_p0_c6 = 0, acc_p0_c7 = 0,
         acc_p1_c0 = 0, acc_p1_c1 = 0, acc_p1_c2 = 0, acc_p1_c3 = 0, acc_p1_c4 = 0, acc_p1_c5 = 0, acc_p1_c6 = 0, acc_p1_c7 = 0;
-    auto load = [&](Row& to) __attribute__((always_inline)) {
-        if (INTERIOR) {
-            to.word_m1 = __ldg((const unsigned*)(row - 4));
-            to.word_0 = __ldg((const uint2*)(row));
-            to.word_2 = __ldg((const unsigned*)(row + 8));
-        } else {
-            const bool row_inside = (unsigned)h < (unsigned)H;
-            const unsigned char* at = x + (index_t)h * W;
-            if (row_inside && column + 8 <= W) {
-                to.word_0 = __ldg((const uint2*)(at + column));
-            } else if (q < Q) {
-                to.word_0.x = pixel_at(at, row_inside, column, W) | pixel_at(at, row_inside, column + 1, W) << 8 |
-                    pixel_at(at, row_inside, column + 2, W) << 16 | pixel_at(at, row_inside, column + 3, W) << 24;
-                to.word_0.y = pixel_at(at, row_inside, column + 4, W) | pixel_at(at, row_inside, column + 5, W) << 8 |
-                    pixel_at(at, row_inside, column + 6, W) << 16 | pixel_at(at, row_inside, column + 7, W) << 24;
-            }
-            to.word_m1 = pixel_at(at, row_inside, column - 1, W) << 24;
-            to.word_2 = pixel_at(at, row_inside, column + 8, W);
-        }
+    auto load = [&](Row<INTERIOR>& to) __attribute__((always_inline)) {
+        to.load(lane, x, row, h, H);
         row += pitch;
         h += ROW_STEP;
     };
-    auto step = [&](const Row* from, int at) __attribute__((always_inline)) {
+    auto step = [&](const Row<INTERIOR>* from, int at) __attribute__((always_inline)) {
         float out_c0, out_c1, out_c2, out_c3, out_c4, out_c5, out_c6, out_c7;
-        const unsigned word_m1 = from[0].word_m1;
-        const unsigned word_0 = from[0].word_0.x;
-        const unsigned word_1 = from[0].word_0.y;
-        const unsigned word_2 = from[0].word_2;
-        const float in_m1 = pixel(word_m1, 0x7443u);
-        const float in_0 = pixel(word_0, 0x7440u);
-        const float in_1 = pixel(word_0, 0x7441u);
-        const float in_2 = pixel(word_0, 0x7442u);
-        const float in_3 = pixel(word_0, 0x7443u);
-        const float in_4 = pixel(word_1, 0x7440u);
-        const float in_5 = pixel(word_1, 0x7441u);
-        const float in_6 = pixel(word_1, 0x7442u);
-        const float in_7 = pixel(word_1, 0x7443u);
-        const float in_8 = pixel(word_2, 0x7440u);
+        const Words words = from[0].words();
+        const float in_m1 = pixel(words.word_m1, 0x7443u);
+        const float in_0 = pixel(words.word_0, 0x7440u);
+        const float in_1 = pixel(words.word_0, 0x7441u);
+        const float in_2 = pixel(words.word_0, 0x7442u);
+        const float in_3 = pixel(words.word_0, 0x7443u);
+        const float in_4 = pixel(words.word_1, 0x7440u);
+        const float in_5 = pixel(words.word_1, 0x7441u);
+        const float in_6 = pixel(words.word_1, 0x7442u);
+        const float in_7 = pixel(words.word_1, 0x7443u);
+        const float in_8 = pixel(words.word_2, 0x7440u);
         // filter row 2
         out_c0 = fmaf(in_m1, w_r2_s0, acc_p0_c0); out_c1 = fmaf(in_0, w_r2_s0, acc_p0_c1);
         out_c2 = fmaf(in_1, w_r2_s0, acc_p0_c2); out_c3 = fmaf(in_2, w_r2_s0, acc_p0_c3);
@@ -151,7 +185,7 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
         out += (index_t)CLASSES * Q;
     };
 
-    Row rows[AHEAD * STEP_ROWS] = {};
+    Row<INTERIOR> rows[AHEAD * STEP_ROWS] = {};
 #pragma unroll
     for (int i = 0; i < AHEAD * STEP_ROWS; ++i) load(rows[i]);
 #pragma unroll 1

@@ -7,7 +7,7 @@
 // layer  x[N, 3, H, W] * w[3, 1, 3, 3] -> y[N, 3, P, Q], stride 1, padding 1, groups 3, uint16 to float16, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is in the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; words at any address, 4 steps ahead; sums by float
-// cost   sub-block of 32 rows x 128 columns: 170 warp loads, 0 shuffles, 1224 FMA a lane, about 71 registers (direct: 1152 loads)
+// cost   sub-block of 32 rows x 128 columns: 170 warp loads, 0 shuffles, 1224 FMA a lane, about 77 registers (direct: 1152 loads)
 //
 // A lane makes 4 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Each pixel becomes a float once, for all rows and columns of the filter.
@@ -34,19 +34,80 @@ __device__ __forceinline__ float finish(float value, float bias) {
 
 constexpr unsigned BORDER = 0;                  // the bits of a pixel outside of the image
 
-// The bits of the pixel that stands at `column`, outside of the image too.
-__device__ __forceinline__ unsigned pixel_at(const unsigned short* row, bool row_inside, int column, int W) {
-    return row_inside && (unsigned)column < (unsigned)W ? (unsigned short)__ldg(row + column) : BORDER;
+// Where in its row the pixel is that stands at `column`, less than 0 outside of the row; and its bits.
+__device__ __forceinline__ int place_of(int column, int W) { return (unsigned)column < (unsigned)W ? column : -1; }
+__device__ __forceinline__ unsigned pixel_at(const unsigned short* row, bool row_inside, int place) {
+    return row_inside && place >= 0 ? __ldg((const unsigned short*)row + place) : BORDER;
 }
 
-// An input row as a lane loads it; a word's number is that of its first pixel from the lane's own first column on, in words.
-struct Row {
+// The words of an input row that hold what a lane needs; a word's number counts from the lane's own first column on.
+struct Words {
+    unsigned word_m1, word_0, word_1, word_2;
+};
+
+// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly outside
+// of the image has the columns that it loads singly.
+struct Lane {
+    int column, W;
+    bool active;
+    int at_pixel_m1, at_pixel_0, at_pixel_1, at_pixel_2, at_pixel_3, at_pixel_4;
+
+    __device__ __forceinline__ void find_columns() {
+        at_pixel_m1 = place_of(column - 1, W);
+        at_pixel_0 = place_of(column, W);
+        at_pixel_1 = place_of(column + 1, W);
+        at_pixel_2 = place_of(column + 2, W);
+        at_pixel_3 = place_of(column + 3, W);
+        at_pixel_4 = place_of(column + 4, W);
+    }
+};
+
+// An input row as a lane loads it. Nothing is done with what was loaded until words() is asked for, rows later.
+template <bool INTERIOR> struct Row;
+
+template <> struct Row<true> {
     unsigned word_m1;
     unsigned word_0;
     unsigned word_1;
     unsigned word_2;
     unsigned word_3;
-    unsigned shift;      // from the word's first bit to the pixel's
+    unsigned shift;      // from a word's first bit to its pixels, which begin at any address
+
+    // `row`: at the lane's own first column
+    __device__ __forceinline__ void load(const Lane&, const unsigned short*, const unsigned short* row, int, int) {
+        const unsigned long long address = (unsigned long long)row;
+        const unsigned* aligned = (const unsigned*)(address & ~3ull);
+        shift = 8 * ((unsigned)address & 3u);
+        word_m1 = __ldg(aligned - 1);
+        word_0 = __ldg(aligned);
+        word_1 = __ldg(aligned + 1);
+        word_2 = __ldg(aligned + 2);
+        word_3 = __ldg(aligned + 3);
+    }
+
+    __device__ __forceinline__ Words words() const {
+        return {__funnelshift_r(word_m1, word_0, shift), __funnelshift_r(word_0, word_1, shift), __funnelshift_r(word_1, word_2, shift), __funnelshift_r(word_2, word_3, shift)};
+    }
+};
+
+// One that lies partly outside of the image: words where all is inside, else a pixel each.
+template <> struct Row<false> {
+    unsigned pixel_m1, pixel_0, pixel_1, pixel_2, pixel_3, pixel_4;
+
+    __device__ __forceinline__ void load(const Lane& lane, const unsigned short* x, const unsigned short*, int h, int H) {
+        const bool row_inside = (unsigned)h < (unsigned)H;
+        const unsigned short* at = x + (index_t)h * lane.W;
+        pixel_m1 = pixel_at(at, row_inside, lane.at_pixel_m1);
+        pixel_0 = pixel_at(at, row_inside, lane.at_pixel_0);
+        pixel_1 = pixel_at(at, row_inside, lane.at_pixel_1);
+        pixel_2 = pixel_at(at, row_inside, lane.at_pixel_2);
+        pixel_3 = pixel_at(at, row_inside, lane.at_pixel_3);
+        pixel_4 = pixel_at(at, row_inside, lane.at_pixel_4);
+    }
+
+    __device__ __forceinline__ Words words() const {
+        return {pixel_m1 << 16, pixel_0 | pixel_1 << 16, pixel_2 | pixel_3 << 16, pixel_4};
+    }
 };
 
 // A pixel of a word as a float. Below the exponent of 2^23 its bits are a whole number; subtracting 2^23 leaves the pixel.
@@ -62,7 +123,11 @@ __device__ __forceinline__ unsigned to_word(float a, float b) { return wc_floats
 template <bool INTERIOR>
 __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, const float* __restrict__ w, unsigned short* __restrict__ y, float bias_k,
                                           int p_first, int rows_out, int q, int H, int W, int Q) {
-    const int column = q * STRIDE_W;                                       // this lane's first input column
+    Lane lane;
+    lane.column = q * STRIDE_W;
+    lane.W = W;
+    lane.active = q < Q;
+    if (!INTERIOR) lane.find_columns();
     const bool out_inside_0 = INTERIOR || q < Q;
     const bool out_inside_1 = INTERIOR || q + 1 < Q;
     const bool out_inside_2 = INTERIOR || q + 2 < Q;
@@ -76,45 +141,24 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     int h = p_first * STRIDE_H - PAD_TOP, s = 0;
     const int steps = rows_out + SLOTS - 1;
     const index_t pitch = (index_t)ROW_STEP * W;
-    const unsigned short* row = x + (index_t)h * W + column;
+    const unsigned short* row = x + (index_t)h * W + lane.column;
     unsigned short* out = y + ((index_t)p_first - (SLOTS - 1) * CLASSES) * Q + q;
     float acc_p0_c0 = 0, acc_p0_c1 = 0, acc_p0_c2 = 0, acc_p0_c3 = 0,
         acc_p1_c0 = 0, acc_p1_c1 = 0, acc_p1_c2 = 0, acc_p1_c3 = 0;
-    auto load = [&](Row& to) __attribute__((always_inline)) {
-        if (INTERIOR) {
-            const unsigned long long address = (unsigned long long)row;
-            const unsigned* words = (const unsigned*)(address & ~3ull);
-            to.shift = 8 * ((unsigned)address & 3u);
-            to.word_m1 = __ldg(words - 1);
-            to.word_0 = __ldg(words);
-            to.word_1 = __ldg(words + 1);
-            to.word_2 = __ldg(words + 2);
-            to.word_3 = __ldg(words + 3);
-        } else {
-            const bool row_inside = (unsigned)h < (unsigned)H;
-            const unsigned short* at = x + (index_t)h * W;
-            to.word_m1 = pixel_at(at, row_inside, column - 1, W) << 16;
-            to.word_0 = pixel_at(at, row_inside, column, W) | pixel_at(at, row_inside, column + 1, W) << 16;
-            to.word_1 = pixel_at(at, row_inside, column + 2, W) | pixel_at(at, row_inside, column + 3, W) << 16;
-            to.word_2 = pixel_at(at, row_inside, column + 4, W);
-            to.word_3 = 0;
-            to.shift = 0;
-        }
+    auto load = [&](Row<INTERIOR>& to) __attribute__((always_inline)) {
+        to.load(lane, x, row, h, H);
         row += pitch;
         h += ROW_STEP;
     };
-    auto step = [&](const Row* from, int at) __attribute__((always_inline)) {
+    auto step = [&](const Row<INTERIOR>* from, int at) __attribute__((always_inline)) {
         float out_c0, out_c1, out_c2, out_c3;
-        const unsigned word_m1 = __funnelshift_r(from[0].word_m1, from[0].word_0, from[0].shift);
-        const unsigned word_0 = __funnelshift_r(from[0].word_0, from[0].word_1, from[0].shift);
-        const unsigned word_1 = __funnelshift_r(from[0].word_1, from[0].word_2, from[0].shift);
-        const unsigned word_2 = __funnelshift_r(from[0].word_2, from[0].word_3, from[0].shift);
-        const float in_m1 = pixel(word_m1, 0x7432u);
-        const float in_0 = pixel(word_0, 0x7410u);
-        const float in_1 = pixel(word_0, 0x7432u);
-        const float in_2 = pixel(word_1, 0x7410u);
-        const float in_3 = pixel(word_1, 0x7432u);
-        const float in_4 = pixel(word_2, 0x7410u);
+        const Words words = from[0].words();
+        const float in_m1 = pixel(words.word_m1, 0x7432u);
+        const float in_0 = pixel(words.word_0, 0x7410u);
+        const float in_1 = pixel(words.word_0, 0x7432u);
+        const float in_2 = pixel(words.word_1, 0x7410u);
+        const float in_3 = pixel(words.word_1, 0x7432u);
+        const float in_4 = pixel(words.word_2, 0x7410u);
         // filter row 2
         out_c0 = fmaf(in_m1, w_r2_s0, acc_p0_c0); out_c1 = fmaf(in_0, w_r2_s0, acc_p0_c1);
         out_c2 = fmaf(in_1, w_r2_s0, acc_p0_c2); out_c3 = fmaf(in_2, w_r2_s0, acc_p0_c3);
@@ -151,7 +195,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         out += (index_t)CLASSES * Q;
     };
 
-    Row rows[AHEAD * STEP_ROWS] = {};
+    Row<INTERIOR> rows[AHEAD * STEP_ROWS] = {};
 #pragma unroll
     for (int i = 0; i < AHEAD * STEP_ROWS; ++i) load(rows[i]);
 #pragma unroll 1

@@ -7,7 +7,7 @@
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (reflect), uint8 with int8 filters
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
 // plan   8 columns per lane, strips of 256 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 8 pixels a load, 2 steps ahead; sums by dp4a
-// cost   sub-block of 32 rows x 256 columns: 108 warp loads, 0 shuffles, 2880 FMA a lane, about 87 registers (direct: 6400 loads)
+// cost   sub-block of 32 rows x 256 columns: 108 warp loads, 0 shuffles, 2880 FMA a lane, about 95 registers (direct: 6400 loads)
 //
 // A lane makes 8 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Four neighbouring pixels meet four weights in one instruction (dp4a).
@@ -34,16 +34,73 @@ __device__ __forceinline__ int at_border(int i, int size) {
     return i;
 }
 
-// The bits of the pixel that stands at `column`, outside of the row too.
-__device__ __forceinline__ unsigned pixel_at(const unsigned char* row, bool, int column, int W) {
-    return (unsigned char)__ldg(row + at_border(column, W));
-}
+// Where in its row the pixel is that stands at `column`, outside of the row too; and its bits.
+__device__ __forceinline__ int place_of(int column, int W) { return at_border(column, W); }
+__device__ __forceinline__ unsigned pixel_at(const unsigned char* row, bool, int place) { return __ldg((const unsigned char*)row + place); }
 
-// An input row as a lane loads it; a word's number is that of its first pixel from the lane's own first column on, in words.
-struct Row {
+// The words of an input row that hold what a lane needs; a word's number counts from the lane's own first column on.
+struct Words {
+    unsigned word_m1, word_0, word_1, word_2;
+};
+
+// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly outside
+// of the image has the columns that it loads singly.
+struct Lane {
+    int column, W;
+    bool active;
+    int at_pixel_m2, at_pixel_m1, at_pixel_8, at_pixel_9;
+
+    __device__ __forceinline__ void find_columns() {
+        at_pixel_m2 = place_of(column - 2, W);
+        at_pixel_m1 = place_of(column - 1, W);
+        at_pixel_8 = place_of(column + 8, W);
+        at_pixel_9 = place_of(column + 9, W);
+    }
+};
+
+// An input row as a lane loads it. Nothing is done with what was loaded until words() is asked for, rows later.
+template <bool INTERIOR> struct Row;
+
+template <> struct Row<true> {
     unsigned word_m1;
     uint2 word_0;
     unsigned word_2;
+
+    // `row`: at the lane's own first column
+    __device__ __forceinline__ void load(const Lane&, const unsigned char*, const unsigned char* row, int, int) {
+        word_m1 = __ldg((const unsigned*)(row - 4));
+        word_0 = __ldg((const uint2*)(row));
+        word_2 = __ldg((const unsigned*)(row + 8));
+    }
+
+    __device__ __forceinline__ Words words() const {
+        return {word_m1, word_0.x, word_0.y, word_2};
+    }
+};
+
+// One that lies partly outside of the image: words where all is inside, else a pixel each.
+template <> struct Row<false> {
+    uint2 word_0;
+    unsigned pixel_m2, pixel_m1, pixel_8, pixel_9;
+
+    __device__ __forceinline__ void load(const Lane& lane, const unsigned char* x, const unsigned char*, int h, int H) {
+        const bool row_inside = true;
+        const unsigned char* at = x + (index_t)at_border(h, H) * lane.W;
+        if (lane.column + 8 <= lane.W) {
+            word_0 = __ldg((const uint2*)(at + lane.column));
+        } else if (lane.active) {
+            word_0.x = pixel_at(at, row_inside, place_of(lane.column, lane.W)) | pixel_at(at, row_inside, place_of(lane.column + 1, lane.W)) << 8;
+            word_0.y = 0;
+        }
+        pixel_m2 = pixel_at(at, row_inside, lane.at_pixel_m2);
+        pixel_m1 = pixel_at(at, row_inside, lane.at_pixel_m1);
+        pixel_8 = pixel_at(at, row_inside, lane.at_pixel_8);
+        pixel_9 = pixel_at(at, row_inside, lane.at_pixel_9);
+    }
+
+    __device__ __forceinline__ Words words() const {
+        return {pixel_m2 << 16 | pixel_m1 << 24, word_0.x, word_0.y, pixel_8 | pixel_9 << 8};
+    }
 };
 
 // sum + the products of four unsigned and four signed bytes
@@ -67,7 +124,11 @@ __device__ __forceinline__ unsigned wc_to_uint8s(int a, int b, int c, int d) { u
 template <bool INTERIOR>
 __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, const signed char* __restrict__ w, unsigned char* __restrict__ y,
                                           int p_first, int rows_out, int q, int H, int W, int Q) {
-    const int column = q * STRIDE_W;                                       // this lane's first input column
+    Lane lane;
+    lane.column = q * STRIDE_W;
+    lane.W = W;
+    lane.active = q < Q;
+    if (!INTERIOR) lane.find_columns();
     const bool out_inside_0 = INTERIOR || q < Q;
     // filter, a register per four weights
     const int w_r0_g0 = four_weights(w, 0), w_r0_g1 = four_weights(w, 1);
@@ -80,49 +141,29 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
     int h = p_first * STRIDE_H - PAD_TOP, s = 0;
     const int steps = rows_out + SLOTS - 1;
     const index_t pitch = (index_t)ROW_STEP * W;
-    const unsigned char* row = x + (index_t)h * W + column;
+    const unsigned char* row = x + (index_t)h * W + lane.column;
     unsigned char* out = y + ((index_t)p_first - (SLOTS - 1) * CLASSES) * Q + q;
     int acc_p0_c0 = 0, acc_p0_c1 = 0, acc_p0_c2 = 0, acc_p0_c3 = 0, acc_p0_c4 = 0, acc_p0_c5 = 0, acc_p0_c6 = 0, acc_p0_c7 = 0,
         acc_p1_c0 = 0, acc_p1_c1 = 0, acc_p1_c2 = 0, acc_p1_c3 = 0, acc_p1_c4 = 0, acc_p1_c5 = 0, acc_p1_c6 = 0, acc_p1_c7 = 0,
         acc_p2_c0 = 0, acc_p2_c1 = 0, acc_p2_c2 = 0, acc_p2_c3 = 0, acc_p2_c4 = 0, acc_p2_c5 = 0, acc_p2_c6 = 0, acc_p2_c7 = 0,
         acc_p3_c0 = 0, acc_p3_c1 = 0, acc_p3_c2 = 0, acc_p3_c3 = 0, acc_p3_c4 = 0, acc_p3_c5 = 0, acc_p3_c6 = 0, acc_p3_c7 = 0;
-    auto load = [&](Row& to) __attribute__((always_inline)) {
-        if (INTERIOR) {
-            to.word_m1 = __ldg((const unsigned*)(row - 4));
-            to.word_0 = __ldg((const uint2*)(row));
-            to.word_2 = __ldg((const unsigned*)(row + 8));
-        } else {
-            const bool row_inside = true;
-            const unsigned char* at = x + (index_t)at_border(h, H) * W;
-            if (row_inside && column + 8 <= W) {
-                to.word_0 = __ldg((const uint2*)(at + column));
-            } else if (q < Q) {
-                to.word_0.x = pixel_at(at, row_inside, column, W) | pixel_at(at, row_inside, column + 1, W) << 8 |
-                    pixel_at(at, row_inside, column + 2, W) << 16 | pixel_at(at, row_inside, column + 3, W) << 24;
-                to.word_0.y = pixel_at(at, row_inside, column + 4, W) | pixel_at(at, row_inside, column + 5, W) << 8 |
-                    pixel_at(at, row_inside, column + 6, W) << 16 | pixel_at(at, row_inside, column + 7, W) << 24;
-            }
-            to.word_m1 = pixel_at(at, row_inside, column - 2, W) << 16 | pixel_at(at, row_inside, column - 1, W) << 24;
-            to.word_2 = pixel_at(at, row_inside, column + 8, W) | pixel_at(at, row_inside, column + 9, W) << 8;
-        }
+    auto load = [&](Row<INTERIOR>& to) __attribute__((always_inline)) {
+        to.load(lane, x, row, h, H);
         row += pitch;
         h += ROW_STEP;
     };
-    auto step = [&](const Row* from, int at) __attribute__((always_inline)) {
+    auto step = [&](const Row<INTERIOR>* from, int at) __attribute__((always_inline)) {
         int out_c0, out_c1, out_c2, out_c3, out_c4, out_c5, out_c6, out_c7;
-        const unsigned word_m1 = from[0].word_m1;
-        const unsigned word_0 = from[0].word_0.x;
-        const unsigned word_1 = from[0].word_0.y;
-        const unsigned word_2 = from[0].word_2;
-        const unsigned in_m2 = __byte_perm(word_m1, word_0, 0x5432u);
-        const unsigned in_m1 = __byte_perm(word_m1, word_0, 0x6543u);
-        const unsigned in_0 = word_0;
-        const unsigned in_1 = __byte_perm(word_0, word_1, 0x4321u);
-        const unsigned in_2 = __byte_perm(word_0, word_1, 0x5432u);
-        const unsigned in_3 = __byte_perm(word_0, word_1, 0x6543u);
-        const unsigned in_4 = word_1;
-        const unsigned in_5 = __byte_perm(word_1, word_2, 0x4321u);
-        const unsigned in_6 = __byte_perm(word_1, word_2, 0x5432u);
+        const Words words = from[0].words();
+        const unsigned in_m2 = __byte_perm(words.word_m1, words.word_0, 0x5432u);
+        const unsigned in_m1 = __byte_perm(words.word_m1, words.word_0, 0x6543u);
+        const unsigned in_0 = words.word_0;
+        const unsigned in_1 = __byte_perm(words.word_0, words.word_1, 0x4321u);
+        const unsigned in_2 = __byte_perm(words.word_0, words.word_1, 0x5432u);
+        const unsigned in_3 = __byte_perm(words.word_0, words.word_1, 0x6543u);
+        const unsigned in_4 = words.word_1;
+        const unsigned in_5 = __byte_perm(words.word_1, words.word_2, 0x4321u);
+        const unsigned in_6 = __byte_perm(words.word_1, words.word_2, 0x5432u);
         // filter row 4
         out_c0 = wc_dot_mixed(in_m2, w_r4_g0, acc_p0_c0); out_c1 = wc_dot_mixed(in_m1, w_r4_g0, acc_p0_c1);
         out_c2 = wc_dot_mixed(in_0, w_r4_g0, acc_p0_c2); out_c3 = wc_dot_mixed(in_1, w_r4_g0, acc_p0_c3);
@@ -176,7 +217,7 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
         out += (index_t)CLASSES * Q;
     };
 
-    Row rows[AHEAD * STEP_ROWS] = {};
+    Row<INTERIOR> rows[AHEAD * STEP_ROWS] = {};
 #pragma unroll
     for (int i = 0; i < AHEAD * STEP_ROWS; ++i) load(rows[i]);
 #pragma unroll 1

