@@ -135,7 +135,7 @@ def _slots(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, h: in
     passes = numbers.window * numbers.conflicts + numbers.filter_reads * CELL
     issue, memory = products + reads + STEP_INSTRUCTIONS, SLOTS_OF_A_PASS * passes
     row = max(issue, memory) + NOT_HIDDEN * min(issue, memory)
-    loads = options.planes * (numbers.patch_rows + (not numbers.bordered)) * numbers.row_vectors / CELL + options.planes * spec.r * spec.s
+    loads = options.planes * numbers.lines * numbers.row_vectors / CELL + options.planes * spec.r * spec.s
     tile = loads / LANES * STAGE_SLOTS + numbers.warps * (2 * options.columns + 60)
     steps = sum(_steps(spec, options, numbers, first, h) for first in range(0, p, options.rows))
     return -(-q // numbers.tile_columns) * (-(-p // options.rows) * tile + steps * row)
@@ -233,7 +233,7 @@ def _grid(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> tup
 
 
 def _cost(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, registers: int) -> Cost:
-    loads = options.planes * (numbers.patch_rows + (not numbers.bordered)) * numbers.row_vectors
+    loads = options.planes * numbers.lines * numbers.row_vectors
     return Cost(unit=f"tile of {options.rows} rows x {numbers.tile_columns} columns of {options.planes} "
                      f"plane{'s' if options.planes > 1 else ''}",
                 warp_loads=-(-loads // numbers.threads), shuffles=0,

@@ -170,6 +170,7 @@ def plans() -> dict[str, KernelPlan]:
         "channels_3x3_stride_2_half_arithmetic": _channels(
             _depthwise(3, dtype="float16", stride=2), BIAS, numerics="float16", vector=4, columns=1, width="any",
             rows_ahead=2),
+        "channels_3x3_reflect": _channels(_depthwise(3, padding_mode="reflect"), BIAS),
         "channels_5x5_tile_multiplier": _channels(_depthwise(5, k=32, dtype="bfloat16"), BIAS, RELU, body="tile",
                                                   columns=4, sub_block_rows=2),
         "staged_3x3": _staged(settings={}),
