@@ -137,16 +137,16 @@ def _slots(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, h: in
     row = max(issue, memory) + NOT_HIDDEN * min(issue, memory)
     loads = options.planes * numbers.lines * numbers.row_vectors / CELL + options.planes * spec.r * spec.s
     tile = loads / LANES * STAGE_SLOTS + numbers.warps * (2 * options.columns + 60)
-    steps = sum(_steps(spec, options, numbers, first, h) for first in range(0, p, options.rows))
+    steps = sum(_steps(spec, options, first, h) for first in range(0, p, options.rows))
     return -(-q // numbers.tile_columns) * (-(-p // options.rows) * tile + steps * row)
 
 
-def _steps(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, p_first: int, h: int) -> int:
+def _steps(spec: KernelSpec, options: PatchOptions, p_first: int, h: int) -> int:
     """Filter rows that the warps of a tile go through in all: those inside the image for any lane of a warp."""
     lanes = options.row_lanes * options.planes
     top = p_first * spec.stride[0] - spec.padding[0][0]
     bottom = top + (options.rows - 1) * spec.stride[0] + (spec.r - 1) * spec.dilation[0]
-    if numbers.bordered or (top >= 0 and bottom < h):
+    if spec.padding_mode is not Border.ZEROS or (top >= 0 and bottom < h):
         return -(-lanes * options.rows // LANES) * spec.r       # as most tiles are: all of them for every warp
     found = 0
     for first in range(0, lanes * options.rows, LANES):
