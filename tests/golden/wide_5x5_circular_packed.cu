@@ -64,6 +64,8 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int lane_right_1 = position < ROW_LANES - 1 ? lane + 1 : lane + 1 - ROW_LANES; const bool edge_right_1 = position < 1;
     const bool edge_wanted = active && (to_left || to_right);
     const int edge_from_0 = at_border(column + beyond, W) - column, edge_from_1 = at_border(column + beyond + 1, W) - column;
+    // lane l has the row of the image that stands at row l - PAD_TOP, after those above the image at row H + l - PAD_TOP
+    const int row_outside = at_border(lane < PAD_TOP ? lane - PAD_TOP : H + lane - PAD_TOP, H);
     const bool out_inside_0 = INTERIOR || (active && q < Q);
     // filter, one register per weight
     const float w_r0_s0 = __ldg(w + 0), w_r0_s1 = __ldg(w + 1), w_r0_s2 = __ldg(w + 2), w_r0_s3 = __ldg(w + 3),
@@ -95,7 +97,10 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
 #pragma unroll
         for (int i = 0; i < AHEAD * STEP_ROWS; ++i) {
             const float* from = row;
-            if (!INTERIOR && (unsigned)h >= (unsigned)H) from += (index_t)(at_border(h, H) - h) * W;
+            if (!INTERIOR) {
+                const int outside = __shfl_sync(ALL_LANES, row_outside, h < 0 ? h + PAD_TOP : h - H + PAD_TOP);
+                from += (index_t)(((unsigned)h < (unsigned)H ? h : outside) - h) * W;
+            }
             rows[i].own_0 = own_inside_0 ? __ldg((const float4*)(from)) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             if (edge_wanted) rows[i].edge_0 = make_float2(__ldg(from + edge_from_0), __ldg(from + edge_from_1));
             row += pitch;

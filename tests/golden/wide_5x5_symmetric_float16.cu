@@ -69,6 +69,8 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     const int outside_0 = position < 2 ? first_column + position - 2 : min(W, first_column + 256) + position - 2;
     const int outside_to_0 = own + outside_0 - column, outside_from_0 = at_border(outside_0, W) - column;
     const bool outside_here_0 = active && position < 4 && outside_0 - first_column < LINE - MARGIN;
+    // lane l has the row of the image that stands at row l - PAD_TOP, after those above the image at row H + l - PAD_TOP
+    const int row_outside = at_border(lane < PAD_TOP ? lane - PAD_TOP : H + lane - PAD_TOP, H);
     const bool out_inside_0 = INTERIOR || (active && q < Q);
     // filter, one register per weight
     const float w_r0_s0 = wc_half_to_float(__ldg(w + 0)), w_r0_s1 = wc_half_to_float(__ldg(w + 1)), w_r0_s2 = wc_half_to_float(__ldg(w + 2)), w_r0_s3 = wc_half_to_float(__ldg(w + 3)),
@@ -112,7 +114,10 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         for (int i = 0; i < TURN; ++i) {
             unsigned short* to = ring + slot + i * STEP;
             const unsigned short* row_0 = row;
-            if (!INTERIOR && (unsigned)h >= (unsigned)H) row_0 += (index_t)(at_border(h, H) - h) * W;
+            if (!INTERIOR) {
+                const int outside = __shfl_sync(ALL_LANES, row_outside, h < 0 ? h + PAD_TOP : h - H + PAD_TOP);
+                row_0 += (index_t)(((unsigned)h < (unsigned)H ? h : outside) - h) * W;
+            }
             wc_copy_async_if_16(own_inside_0, to + own, row_0);
             if (INTERIOR) wc_copy_async_if_16(beside_strip, to + beside, row_0 + from_own);
             if (!INTERIOR && outside_here_0) held_u0_0[i] = __ldg(row_0 + outside_from_0);
