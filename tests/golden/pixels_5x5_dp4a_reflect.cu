@@ -25,7 +25,6 @@ constexpr int WARP_COLUMNS = 4, WARP_ROWS = 1;  // warps of a block, side by sid
 constexpr int K = 1, FILTERS = 1;               // output planes of an image, of one of its channels
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-
 // The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
