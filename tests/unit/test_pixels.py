@@ -44,7 +44,10 @@ def planned(shape: ConvShape, arch: str = "sm_90", epilogue: tuple[Epilogue, ...
 # ---- what is served
 
 @pytest.mark.parametrize("shape, epilogue, says", [
-    (plane(dtype="float32"), (), "element type float32"), (plane(layout="NHWC"), (), "layout NHWC"),
+    (plane(dtype="float32"), (), "element type float32"),
+    (plane(layout="NHWC", c=2, k=2, groups=2), (), "2 channels side by side"),
+    (plane(layout="NHWC", c=3, k=6, groups=3), (), "3 channels side by side, 6 filters"),
+    (plane(13, layout="NHWC", c=3, k=3, groups=3), (), "accumulators"),
     (plane(c=2, k=2), (), "2 channels a group"), (plane(r=32, s=1), (), "32 rows tall"),
     (plane(r=31, s=99, padding=60), (), "3069 taps"),
     (plane(padding_mode="constant", padding_value=0.5), (), "a border of 0.5 is no uint8"),
@@ -59,7 +62,10 @@ def test_layers_that_are_refused(shape, epilogue, says):
 
 
 @pytest.mark.parametrize("shape, values, says", [
-    (plane(), dict(columns=6), "columns = 6"), (plane(), dict(vector=2), "vector = 2"),
+    (plane(), dict(columns=6), "columns = 6"),
+    (plane(c=3, k=3, groups=3, layout="NHWC"), dict(columns=8), "columns = 8: 12"),
+    (plane(c=4, k=4, groups=4, layout="NHWC", weight_dtype="int8"), dict(sums="dp4a"), "those of a channel lie apart"),
+    (plane(), dict(vector=2), "vector = 2"),
     (plane(), dict(vector=12), "vector = 12"), (plane(), dict(vector=32), "vector = 32"),
     (plane(), dict(columns=4, vector=8), "vector = 8"), (plane(), dict(store_vector=16), "store_vector = 16"),
     (plane(), dict(store_vector=3), "store_vector = 3"),
@@ -78,13 +84,15 @@ def test_plan_values_that_do_not_go_together(shape, values, says):
 
 
 @pytest.mark.parametrize("shape", [plane(), plane(5, weight_dtype="int8"), plane(7, c=3, k=3, groups=3, dtype="int16"),
-                                   plane(11, out_dtype="float32"), plane(3, 63), plane(padding_mode="reflect")])
+                                   plane(11, out_dtype="float32"), plane(3, 63), plane(padding_mode="reflect"),
+                                   plane(5, c=3, k=3, groups=3, layout="NHWC"),
+                                   plane(c=4, k=4, groups=4, layout="NHWC", weight_dtype="int8")])
 def test_layers_of_integers_are_served_by_it(shape):
     assert plan_layer(shape).spec.algorithm == "pixels"
 
 
 def test_layers_that_only_direct_serves():
-    for shape in (plane(layout="NHWC", c=3, k=3, groups=3), plane(c=3, k=8)):
+    for shape in (plane(layout="NHWC", c=5, k=5, groups=5), plane(c=3, k=8)):
         assert plan_layer(shape).spec.algorithm == "direct"
 
 
@@ -107,6 +115,15 @@ def test_sizes_and_addresses_that_loads_ask_for(dtype, itemsize):
         assert "W a multiple of 8" in program.refusal(shape) and planned(shape).program.refusal(shape) is None
     assert planned(plane(dtype=dtype, w=511)).program.demands == ""
     assert planned(plane(dtype=dtype), vector=1).program.demands == ""
+
+
+def test_rows_of_channels_side_by_side_are_rows_of_so_many_times_the_columns():
+    made = planned(plane(c=3, k=3, groups=3, layout="NHWC"))
+    assert (made.numbers.chunk, made.numbers.planes, made.numbers.weight_count) == (12, 1, 27)
+    assert [name for name, _ in made.numbers.beside] == ["pixel_m3", "pixel_m2", "pixel_m1", "pixel_12", "pixel_13",
+                                                        "pixel_14"]
+    assert made.program.demands.startswith("x a multiple of 4 bytes; y a multiple of 4 bytes; W a multiple of 4")
+    assert planned(plane(c=4, k=4, groups=4, layout="NHWC")).program.argument("W").multiple_of == 2
 
 
 @pytest.mark.parametrize("s, starts", [(1, (0,)), (3, (0,)), (4, (0,)), (5, (0, 1)), (7, (0, 3)), (8, (0, 4)),
