@@ -15,6 +15,9 @@ _NAMES = {
     "KernelPlan": "codegen.plan", "KernelSource": "codegen.render", "render": "codegen.render",
     "select": "codegen.select", "explain": "codegen.select", "plan": "codegen.select", "plan_layer": "codegen.select",
     "conv2d": "runtime.conv", "specialize": "runtime.conv", "Kernel": "runtime.kernel", "Filter": "runtime.kernel",
+    **{name: "runtime.ndimage" for name in ("correlate", "convolve", "correlate1d", "convolve1d")},
+    **{name: "runtime.ndimage_filters" for name in (
+        "gaussian_filter", "gaussian_filter1d", "sobel", "prewitt", "laplace", "uniform_filter", "uniform_filter1d")},
     "graph": "runtime.cuda.graph", "Graph": "runtime.cuda.graph",
     "tune": "runtime.tuning",
     "open_pack": "runtime.pack", "Pack": "runtime.pack", "build_pack": "runtime.pack",

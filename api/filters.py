@@ -147,7 +147,7 @@ _FAMILIES: dict[str, Family] = {
 def layer_arrays(planes: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Planes (P, H, W) and a kernel (R, S), or several (K, 1, R, S), as the arrays of a layer.
 
-    Every plane is one image of one channel.
+    Every plane is one image of one channel; its pixels stay of their type, weights are float32.
     """
     kernels = kernels[None, None] if kernels.ndim == 2 else kernels
-    return np.ascontiguousarray(planes[:, None], np.float32), np.ascontiguousarray(kernels, np.float32)
+    return np.ascontiguousarray(planes[:, None]), np.ascontiguousarray(kernels, np.float32)

@@ -1,41 +1,57 @@
-"""Images as planes of float32 and back, through Pillow."""
+"""Images as planes of their own pixels and back, through Pillow (and tifffile where Pillow would lose bits)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import contextlib
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from warpconv.codegen.errors import ArgumentError, ToolNotFound
+from warpconv.codegen.errors import ArgumentError, ToolNotFound, WarpconvError
 
 from .commands.files import InputFileError, write_whole
+
+QUALITY = 92        # of JPEG and WebP where nothing else is said
+PACKED = 4          # of PNG: 40 % of the time of Pillow's 6, files 3 % larger (a photograph of 12 megapixels)
 
 # How each of Pillow's modes is read; those left out are refused.
 _READ_AS = {"1": "L", "L": "L", "LA": "LA", "P": "RGBA", "RGB": "RGB", "RGBA": "RGBA", "RGBX": "RGB", "CMYK": "RGB",
             "YCbCr": "RGB", "HSV": "RGB", "LAB": "RGB", "PA": "RGBA", "La": "LA", "RGBa": "RGBA",
-            "I;16": "I;16", "I;16B": "I;16", "I;16L": "I;16", "I": "I;16"}
+            "I;16": "I;16", "I;16B": "I;16", "I;16L": "I;16", "I": "I;16", "F": "F"}
+_OWN_COLOURS = ("L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "I;16", "I;16B", "I;16L", "I", "F")
+_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_LARGEST = {"uint8": 255, "uint16": 65535}
+# EXIF's tags that describe how the file stores its pixels, which another file does in its own way.
+_STORAGE_TAGS = frozenset((*range(254, 263), 266, 273, 274, 277, 278, 279, 284, 317, *range(320, 326), 330, 338, 339,
+                           347, 513, 514, *range(529, 533), 700, 33723, 34377, 34675))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """``planes`` (1 or 3, H, W) to filter, ``alpha`` (H, W) to keep, and the largest value: 255 or 65535."""
+    """``planes`` (1 or 3, H, W) of uint8, uint16 or float32 to filter, ``alpha`` (H, W) of the same to keep, and
+    ``about``: what else the file tells (``icc_profile``, ``dpi``, ``exif`` as bytes), kept where the format can."""
 
     planes: np.ndarray
-    alpha: np.ndarray | None
-    largest: int
+    alpha: np.ndarray | None = None
+    about: dict[str, Any] = field(default_factory=dict)
 
     @property
     def size(self) -> tuple[int, int]:
         """Height and width."""
         return self.planes.shape[1], self.planes.shape[2]
 
+    @property
+    def largest(self) -> int | None:
+        """The largest value of a pixel; None for float32, which has no range."""
+        return _LARGEST.get(self.planes.dtype.name)
+
     def gray(self) -> np.ndarray:
-        """Luminance (ITU-R BT.601), (H, W)."""
+        """Luminance (ITU-R BT.601), float32 of (H, W)."""
         if len(self.planes) == 1:
-            return self.planes[0]
-        return np.tensordot(np.array([0.299, 0.587, 0.114], np.float32), self.planes, axes=1)
+            return self.planes[0].astype(np.float32)
+        return np.tensordot(np.array([0.299, 0.587, 0.114], np.float32), self.planes.astype(np.float32), axes=1)
 
 
 def pillow() -> Any:
@@ -48,64 +64,192 @@ def pillow() -> Any:
     return Image
 
 
-def read_picture(path: str | Path, argument: str = "image") -> Picture:
-    """An image of any format that Pillow reads: gray of 8 or 16 bits, RGB; alpha is kept apart.
+def suffixes() -> dict[str, str]:
+    """The suffixes of files that Pillow reads, with their formats. Raises ToolNotFound without Pillow."""
+    image_module = pillow()
+    image_module.init()
+    return {suffix: name for suffix, name in image_module.EXTENSION.items() if name in image_module.OPEN}
 
-    Raises InputFileError where it cannot be read, ArgumentError for a kind of pixel that is not served, ToolNotFound
-    without Pillow.
+
+def read_picture(path: str | Path, argument: str = "image") -> Picture:
+    """An image of any format that Pillow reads, upright: gray, RGB, of 8 or 16 bits; TIFF also of float32; alpha is
+    kept apart.
+
+    Raises InputFileError where it cannot be read, ArgumentError for a kind of pixel, or several images in one file,
+    that are not served, ToolNotFound without Pillow, or without tifffile where the image needs it.
     """
     image_module = pillow()
-    from PIL import ImageOps
+    with _broken_files(path, argument):
+        with open(path, "rb") as file:
+            is_tiff = file.read(4) in _TIFF
+        try:
+            image = image_module.open(path)
+        except image_module.UnidentifiedImageError:
+            if not is_tiff:
+                raise
+            image = None
+        if image is not None:
+            with image:
+                if not _loses_bits(image):
+                    return _read_with_pillow(image, str(path), argument)
+    if not is_tiff:
+        raise ArgumentError("Pillow reads this image's 16 bits as 8", argument=argument, value=str(path),
+                            hint="save it as a 16-bit .tif: that keeps colours and alpha of 16 bits")
+    from . import tiff
+    return tiff.read(str(path), argument)
+
+
+@contextlib.contextmanager
+def _broken_files(path: str | Path, argument: str) -> Any:
+    """Whatever a decoder raises over a broken file is an InputFileError."""
     try:
-        with image_module.open(path) as image:
-            image = ImageOps.exif_transpose(image)
-            image.load()
-            return _picture(image, str(path), argument)
-    except (OSError, SyntaxError, image_module.DecompressionBombError) as error:
-        if isinstance(error, InputFileError):
-            raise
+        yield
+    except (WarpconvError, MemoryError):
+        raise
+    except Exception as error:      # OSError, SyntaxError, ValueError, struct.error, zlib.error, ...
         raise InputFileError(f"this image cannot be read: {getattr(error, 'strerror', None) or error}",
                              argument=argument, value=str(path)) from error
 
 
-def _picture(image: Any, path: str, argument: str) -> Picture:
+def _loses_bits(image: Any) -> bool:
+    """Whether Pillow would take 16-bit colours as 8 bits: the tile's raw mode tells, the image's mode does not."""
+    if image.mode.startswith("I") or not image.tile:
+        return False
+    given = image.tile[0][3]
+    raw = given[0] if isinstance(given, tuple) and given else given
+    return isinstance(raw, str) and ";16" in raw
+
+
+def _read_with_pillow(image: Any, path: str, argument: str) -> Picture:
+    from PIL import ImageOps
+    if getattr(image, "n_frames", 1) > 1 and image.format != "MPO":      # a camera's MPO: the photo, then previews
+        raise ArgumentError(f"this file holds {image.n_frames} images", argument=argument, value=path,
+                            hint="save each as a file of its own")
     mode = _READ_AS.get(image.mode)
     if image.mode == "P" and "transparency" not in image.info:
         mode = "RGB"
     if mode is None:
         raise ArgumentError(f"images of Pillow's mode {image.mode} are not served", argument=argument, value=path,
-                            hint="8-bit gray or colour, or 16-bit gray")
-    if mode == "I;16":
+                            hint="gray or colour of 8 or 16 bits, or float32")
+    own_colours = image.mode in _OWN_COLOURS
+    image = ImageOps.exif_transpose(image)
+    about = _about(image, own_colours)
+    if mode in ("I;16", "F"):
         values = np.asarray(image)
-        if values.size and not 0 <= int(values.min()) <= int(values.max()) <= 65535:
+        if mode == "I;16" and values.size and not 0 <= int(values.min()) <= int(values.max()) <= 65535:
             raise ArgumentError("the image has values beyond 16 bits", argument=argument, value=path)
-        return Picture(planes=values.astype(np.float32)[None], alpha=None, largest=65535)
+        return Picture(planes=values.astype(np.uint16 if mode == "I;16" else np.float32)[None], about=about)
     values = np.asarray(image.convert(mode) if image.mode != mode else image)
+    return split(values, mode.endswith("A"), about)
+
+
+def split(values: np.ndarray, has_alpha: bool, about: dict[str, Any]) -> Picture:
+    """A picture of (H, W) or (H, W, channels), the last of which may be alpha."""
     values = values[:, :, None] if values.ndim == 2 else values
-    alpha = values[:, :, -1] if mode.endswith("A") else None
-    planes = values[:, :, :-1] if alpha is not None else values
-    return Picture(planes=np.ascontiguousarray(planes.transpose(2, 0, 1), np.float32), alpha=alpha, largest=255)
+    alpha = np.ascontiguousarray(values[:, :, -1]) if has_alpha else None
+    planes = values[:, :, :-1] if has_alpha else values
+    return Picture(planes=np.ascontiguousarray(planes.transpose(2, 0, 1)), alpha=alpha, about=about)
 
 
-def finish(picture: Picture, values: np.ndarray, *, scale: float = 1.0, offset: float = 0.0,
-           absolute: bool = False) -> tuple[Picture, float]:
-    """``values`` as the picture's new planes, rounded and clipped to its range; and the fraction that was clipped."""
-    if absolute:
-        values = np.abs(values)
-    values = np.rint(values * np.float32(scale) + np.float32(offset))
-    clipped = float(np.mean((values < 0) | (values > picture.largest)))
-    return replace(picture, planes=np.clip(np.nan_to_num(values), 0, picture.largest).astype(np.float32)), clipped
+def _about(image: Any, own_colours: bool) -> dict[str, Any]:
+    """Resolution, colour profile (not that of colours that are converted) and EXIF, less what tells of storage."""
+    about = {}
+    if own_colours and image.info.get("icc_profile"):
+        about["icc_profile"] = image.info["icc_profile"]
+    if image.info.get("dpi"):
+        about["dpi"] = tuple(map(float, image.info["dpi"]))
+    with contextlib.suppress(Exception):        # a broken EXIF block is no reason to lose the picture
+        exif = image.getexif()
+        for tag in _STORAGE_TAGS & set(exif):
+            del exif[tag]
+        if len(exif):
+            about["exif"] = exif.tobytes()
+    return about
+
+
+def finish(values: np.ndarray, dtype: np.dtype | type, *, scale: float = 1.0,
+           offset: float = 0.0) -> tuple[np.ndarray, float]:
+    """``values``, by ``scale`` and ``offset`` if they are floats, as pixels of uint8 or uint16, rounded to nearest even
+    and clipped; and the fraction that was clipped. No number becomes 0."""
+    largest = _LARGEST[np.dtype(dtype).name]
+    if values.dtype.kind in "iu":
+        beyond = int(np.count_nonzero(values.view(f"u{values.itemsize}") > largest))     # negative ones are large there
+        return (np.clip(values, 0, largest) if beyond else values).astype(dtype), beyond / max(1, values.size)
+    if (scale, offset) != (1, 0):
+        values = values * np.float32(scale) + np.float32(offset)
+    values = np.rint(values)
+    clipped = float(np.mean((values < 0) | (values > largest)))
+    return np.clip(np.nan_to_num(values), 0, largest).astype(dtype), clipped
+
+
+def preview(picture: Picture, like: Picture | None = None) -> Picture:
+    """A picture of 8 bits to be looked at; float32 is spread over the range of ``like`` (default: its own)."""
+    if picture.planes.dtype == np.uint8:
+        return picture
+    planes = picture.planes
+    if planes.dtype == np.uint16:
+        alpha = None if picture.alpha is None else (picture.alpha >> 8).astype(np.uint8)
+        return replace(picture, planes=(planes >> 8).astype(np.uint8), alpha=alpha)
+    of = like or picture
+    finite = of.planes[np.isfinite(of.planes)] if of.largest is None else np.array([0, of.largest])
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    shown, _ = finish(planes - np.float32(low), np.uint8, scale=255 / (high - low or 1.0))
+    return Picture(planes=shown, about=picture.about)
 
 
 def to_image(picture: Picture) -> Any:
-    """A Pillow image of the picture's own kind."""
+    """A Pillow image of the picture's own kind. Raises ArgumentError for 16-bit or float32 colours and alpha, which
+    Pillow does not have."""
     image_module = pillow()
-    if picture.largest > 255:
-        return image_module.fromarray(picture.planes[0].astype(np.uint16))
-    values = picture.planes.astype(np.uint8).transpose(1, 2, 0)
-    if picture.alpha is not None:
-        values = np.concatenate([values, picture.alpha[:, :, None]], axis=2)
-    return image_module.fromarray(values[:, :, 0] if values.shape[2] == 1 else np.ascontiguousarray(values))
+    planes = [*picture.planes] + ([] if picture.alpha is None else [picture.alpha])
+    if picture.planes.dtype != np.uint8 and len(planes) > 1:
+        raise ArgumentError(f"Pillow has no images of {picture.planes.dtype} in {len(planes)} channels",
+                            argument="picture", hint="write a .tif")
+    images = [image_module.fromarray(np.ascontiguousarray(plane)) for plane in planes]
+    if len(images) == 1:
+        return images[0]
+    return image_module.merge({2: "LA", 3: "RGB", 4: "RGBA"}[len(images)], images)
+
+
+def format_of(path: str | Path, argument: str = "output") -> str:
+    """Pillow's name of the format that a file of this name is written in. Raises ArgumentError where there is none."""
+    image_module = pillow()
+    image_module.init()
+    suffix = Path(path).suffix.lower()
+    if image_module.EXTENSION.get(suffix) not in image_module.SAVE:
+        raise ArgumentError("the format cannot be told from the name", argument=argument, value=str(path),
+                            hint="end it in .png, .jpg, .tif or the like")
+    return image_module.EXTENSION[suffix]
+
+
+def write_picture(path: str | Path, picture: Picture, argument: str = "output") -> Path:
+    """Write a picture with what it tells about itself; the format follows the name's suffix.
+
+    Raises ArgumentError for a suffix or a kind of picture that the format does not take, and as write_whole.
+    """
+    form = format_of(path, argument)
+    wide = picture.planes.dtype != np.uint8
+    several = len(picture.planes) > 1 or picture.alpha is not None
+    if form == "TIFF" and wide and several:
+        from . import tiff
+        return write_whole(path, lambda aside: tiff.write(aside, picture), argument)
+    if form not in ("TIFF", *(("PNG", "JPEG2000") if picture.largest and not several else ())) and wide:
+        channels = len(picture.planes) + (picture.alpha is not None)
+        raise ArgumentError(f"{form} does not hold {channels} channel{'s' if channels > 1 else ''} of "
+                            f"{picture.planes.dtype} here", argument=argument, value=str(path), hint="write a .tif")
+    return write_image(path, to_image(picture), argument, **_options(form, picture.about))
+
+
+def _options(form: str, about: dict[str, Any]) -> dict[str, Any]:
+    """What of ``about`` Pillow writes into a file of this format, and how hard it packs."""
+    kept = {"JPEG": ("icc_profile", "dpi", "exif"), "PNG": ("icc_profile", "dpi", "exif"),
+            "WEBP": ("icc_profile", "exif"), "TIFF": ("icc_profile", "dpi")}.get(form, ())
+    options = {name: about[name] for name in kept if name in about}
+    if form in ("JPEG", "WEBP"):
+        options["quality"] = QUALITY
+    if form == "PNG":
+        options["compress_level"] = PACKED
+    return options
 
 
 def write_image(path: str | Path, image: Any, argument: str = "output", **options: Any) -> Path:
@@ -113,16 +257,11 @@ def write_image(path: str | Path, image: Any, argument: str = "output", **option
 
     Raises ArgumentError for a suffix or a kind of image that the format does not take, and as write_whole.
     """
-    image_module = pillow()
-    image_module.init()
-    suffix = Path(path).suffix.lower()
-    if suffix not in image_module.EXTENSION:
-        raise ArgumentError("the format cannot be told from the name", argument=argument, value=str(path),
-                            hint="end it in .png, .jpg, .tif or the like")
+    form = format_of(path, argument)
 
     def write(aside: Path) -> None:
         try:
-            image.save(aside, format=image_module.EXTENSION[suffix], **options)
+            image.save(aside, format=form, **options)
         except (KeyError, ValueError) as error:
             raise _refused(path, image, argument) from error
         except OSError as error:

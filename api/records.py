@@ -206,8 +206,9 @@ class RunRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilterRecord:
-    """``filter``: the same for an image; ``clipped`` is the fraction of values beyond the image's range."""
+class FilteredRow:
+    """One file that ``filter`` wrote; ``kernel`` names the filter, or several that were combined; ``seconds`` are those
+    of the call, which may have made other rows too; ``clipped`` is the fraction of values beyond the pixels' range."""
 
     image: str
     output: str
@@ -217,7 +218,26 @@ class FilterRecord:
     device: str
     seconds: float
     clipped: float
-    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedRow:
+    """A picture that could not be filtered, and why."""
+
+    image: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterRecord:
+    """``filter``: the files written, the pictures that failed, the contact sheet, and the seconds of it all."""
+
+    border: str
+    written: tuple[FilteredRow, ...]
+    failed: tuple[FailedRow, ...]
+    sheet: str | None
+    seconds: float
+    schema: int = 2
 
 
 @dataclass(frozen=True, kw_only=True)

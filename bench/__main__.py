@@ -22,7 +22,8 @@ STUDIES = {"variants": "bench.variants", "transactions": "bench.transactions", "
            "select": "bench.selection", "baked": "bench.baked", "steps": "bench.steps",
            "memory_wall": "bench.memory_wall", "planes": "bench.planes", "intensity": "bench.intensity",
            "paper_layers": "bench.paper_layers", "twelve_layers": "bench.twelve_layers", "memory": "bench.memory",
-           "regret": "bench.regret", "claims": "bench.claims"}
+           "regret": "bench.regret", "claims": "bench.claims", "agreement": "bench.agreement",
+           "images": "bench.images", "filter": "bench.filter_command"}
 
 
 def study(name: str) -> Study:

@@ -13,6 +13,7 @@ Call = Callable[[], Any]
 
 _SPIN_CYCLES_PER_MS = 2_000_000     # a GPU clock of 2 GHz; a slower one spins longer, which does no harm
 _LONGEST_SPIN_MS = 60.0
+POISON = 0x5A                       # of integers, which have no NaN
 
 
 class NoDevice(Exception):
@@ -29,14 +30,26 @@ class HostDevice:
 
     def random(self, shape: Sequence[int], seed: int, dtype: DType = DType.FLOAT32,
                layout: Layout = Layout.NCHW) -> Any:
-        """Values in [-1, 1), the same for the same seed, drawn in the type itself; four axes are (N, C, H, W) over
-        memory in the order of ``layout``."""
+        """Values in [-1, 1), the same for the same seed, drawn in the type itself, or all that an integer type has;
+        four axes are (N, C, H, W) over memory in the order of ``layout``."""
+        if dtype.is_integer:
+            least, most = dtype.limits
+            drawn = np.random.default_rng(seed).integers(least, most, tuple(shape), np.int64, endpoint=True)
+            return _in_memory(drawn.astype(_numpy(dtype)), layout)
         values = np.random.default_rng(seed).random(tuple(shape), np.float32) * 2 - 1
         return _in_memory(values.astype(_numpy(dtype)), layout)
 
     def poisoned(self, shape: Sequence[int], dtype: DType = DType.FLOAT32, layout: Layout = Layout.NCHW) -> Any:
-        """An array of NaN: what a kernel leaves unwritten shows."""
-        return _in_memory(np.full(tuple(shape), np.nan, _numpy(dtype)), layout)
+        """An array of NaN, of POISON for integers: what a kernel leaves unwritten shows."""
+        return _in_memory(np.full(tuple(shape), POISON if dtype.is_integer else np.nan, _numpy(dtype)), layout)
+
+    def poison(self, array: Any) -> None:
+        """Make an array what poisoned() gives."""
+        array[...] = POISON if self.is_integer(array) else float("nan")
+
+    def is_integer(self, array: Any) -> bool:
+        """Whether an array of this device has elements of an integer type."""
+        return array.dtype.kind in "iu"
 
     def converted(self, array: Any, dtype: DType, layout: Layout) -> Any:
         """A copy of an array of axes (N, C, H, W) in another type, over memory in the order of ``layout``."""
@@ -45,6 +58,10 @@ class HostDevice:
     def zeros(self, shape: Sequence[int]) -> Any:
         """Float64 zeros, to be summed into."""
         return np.zeros(tuple(shape))
+
+    def indices(self, numbers: Sequence[int]) -> Any:
+        """An array that indexes others of this device."""
+        return self.library.asarray(numbers)
 
     def add_product(self, target: Any, a: Any, b: Any) -> None:
         """target += a * b; ``b`` is broadcast."""
@@ -178,6 +195,11 @@ class TorchDevice(_GpuDevice):
                layout: Layout = Layout.NCHW) -> Any:
         generator = self.torch.Generator(device=self.device)
         generator.manual_seed(seed)
+        if dtype.is_integer:
+            least, most = dtype.limits
+            drawn = self.torch.randint(least, most + 1, tuple(shape), generator=generator, device=self.device,
+                                       dtype=self.torch.int32)
+            return self.converted(drawn, dtype, layout)
         values = self.torch.rand(tuple(shape), generator=generator, device=self.device,
                                  dtype=getattr(self.torch, dtype.value)) * 2 - 1
         return values.contiguous(memory_format=self.memory_format(layout))
@@ -185,7 +207,18 @@ class TorchDevice(_GpuDevice):
     def poisoned(self, shape: Sequence[int], dtype: DType = DType.FLOAT32, layout: Layout = Layout.NCHW) -> Any:
         empty = self.torch.empty(tuple(shape), device=self.device, dtype=getattr(self.torch, dtype.value),
                                  memory_format=self.memory_format(layout))
-        return empty.fill_(float("nan"))
+        self.poison(empty)
+        return empty
+
+    def poison(self, array: Any) -> None:
+        self._signed(array).fill_(POISON if self.is_integer(array) else float("nan"))
+
+    def is_integer(self, array: Any) -> bool:
+        return not array.dtype.is_floating_point
+
+    def _signed(self, array: Any) -> Any:
+        """The same memory; PyTorch has few operations on uint16."""
+        return array.view(self.torch.int16) if array.dtype == self.torch.uint16 else array
 
     def memory_format(self, layout: Layout) -> Any:
         """PyTorch's name of an order in memory."""
@@ -194,10 +227,15 @@ class TorchDevice(_GpuDevice):
     def zeros(self, shape: Sequence[int]) -> Any:
         return self.torch.zeros(tuple(shape), device=self.device, dtype=self.torch.float64)
 
+    def indices(self, numbers: Sequence[int]) -> Any:
+        return self.torch.tensor(numbers, device=self.device)
+
     def add_product(self, target: Any, a: Any, b: Any) -> None:
         target.addcmul_(a, b)
 
     def double(self, array: Any) -> Any:
+        if array.dtype == self.torch.uint16:
+            return (self._signed(array).int() & 0xFFFF).double()
         return array.double()
 
     def copy(self, target: Any, source: Any) -> None:
@@ -276,11 +314,16 @@ class CupyDevice(_GpuDevice):
 
     def random(self, shape: Sequence[int], seed: int, dtype: DType = DType.FLOAT32,
                layout: Layout = Layout.NCHW) -> Any:
+        if dtype.is_integer:
+            least, most = dtype.limits
+            drawn = self.cupy.random.RandomState(seed).randint(least, most + 1, tuple(shape), dtype=self.cupy.int32)
+            return _in_memory(drawn.astype(self._dtype(dtype)), layout)
         values = self.cupy.random.RandomState(seed).rand(*shape, dtype=self.cupy.float32) * 2 - 1
         return _in_memory(values.astype(self._dtype(dtype)), layout)
 
     def poisoned(self, shape: Sequence[int], dtype: DType = DType.FLOAT32, layout: Layout = Layout.NCHW) -> Any:
-        return _in_memory(self.cupy.full(tuple(shape), float("nan"), dtype=self._dtype(dtype)), layout)
+        value = POISON if dtype.is_integer else float("nan")
+        return _in_memory(self.cupy.full(tuple(shape), value, dtype=self._dtype(dtype)), layout)
 
     def zeros(self, shape: Sequence[int]) -> Any:
         return self.cupy.zeros(tuple(shape))

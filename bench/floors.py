@@ -23,7 +23,9 @@ def taps_inside(size: int, taps: int, outputs: int, stride: int, dilation: int, 
 
 
 def flops_inside(shape: ConvShape) -> int:
-    """Two for each multiply-add with an input element inside the image; padding's products are not counted."""
+    """Two for each multiply-add with an input element; where the border is a value, that of padding is none."""
+    if shape.padding_mode.reads_image:
+        return 2 * shape.macs
     rows = taps_inside(shape.h, shape.r, shape.p, shape.stride[0], shape.dilation[0], shape.padding[0][0])
     columns = taps_inside(shape.w, shape.s, shape.q, shape.stride[1], shape.dilation[1], shape.padding[1][0])
     return 2 * shape.n * shape.k * (shape.c // shape.groups) * rows * columns

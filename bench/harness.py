@@ -63,6 +63,48 @@ def measure(device: Any, calls: Sequence[Call], *, repeats: int = 20, sample_ms:
     that does not write it has not captured the calls, and is not used. A call of over ``sample_ms`` is a sample by
     itself; slow ones get fewer (SAMPLES).
     """
+    return measure_together(device, [calls], repeats=repeats, sample_ms=sample_ms, graph=graph, written=[written])[0]
+
+
+def measure_together(device: Any, several: Sequence[Sequence[Call]], *, repeats: int = 20, sample_ms: float = 1.0,
+                     graph: bool = True, written: Sequence[Any] | None = None) -> list[Timing]:
+    """measure() of several, whose samples are taken in turns: what drifts drifts for all, so that ratios hold."""
+    each = [_sampling(device, calls, repeats, sample_ms, graph, out)
+            for calls, out in zip(several, written or [None] * len(several))]
+    for sampling in each:
+        sampling.warm_up(device)
+    taken: list[list[float]] = [[] for _ in each]
+    for number in range(max((sampling.repeats for sampling in each), default=0)):
+        for sampling, times in zip(each, taken):
+            if number < sampling.repeats:
+                times.append(sampling.take(device, number))
+    return [_summary(times, sampling.count, sampling.method) for sampling, times in zip(each, taken)]
+
+
+@dataclass(frozen=True)
+class _Sampling:
+    """How the samples of one are taken: ``launches`` of ``calls``, which make ``count`` calls of what is timed."""
+
+    calls: Sequence[Call]
+    launches: int
+    count: int
+    hold_ms: float
+    repeats: int
+    method: str
+    warmed: bool = False
+
+    def warm_up(self, device: Any) -> None:
+        if not self.warmed:
+            device.sample(self.calls, self.launches, self.hold_ms)
+
+    def take(self, device: Any, number: int) -> float:
+        """Milliseconds a call; where a sample is one call, each time the next."""
+        calls = self.calls if self.launches > 1 else [self.calls[number % len(self.calls)]]
+        return device.sample(calls, self.launches, self.hold_ms) / self.count
+
+
+def _sampling(device: Any, calls: Sequence[Call], repeats: int, sample_ms: float, graph: bool,
+              written: Any) -> _Sampling:
     for call in calls:                              # warm-up: loading, choosing algorithms, filling pools
         call()
     device.synchronize()
@@ -73,8 +115,7 @@ def measure(device: Any, calls: Sequence[Call], *, repeats: int = 20, sample_ms:
     device.synchronize()
     whole_ms = 1e3 * (time.perf_counter() - start) / len(calls)
     if whole_ms > sample_ms and not device.trial:
-        taken = [device.sample([calls[i % len(calls)]], 1, 0.05 + 1.2 * queued_ms) for i in range(samples(whole_ms))]
-        return _summary(taken, 1, "events")
+        return _Sampling(calls, 1, 1, 0.05 + 1.2 * queued_ms, samples(whole_ms), "events", warmed=True)
     repeats, sample_ms = (3, 0.0) if device.trial else (repeats, sample_ms)
     start = time.perf_counter()
     for call in calls:
@@ -89,28 +130,23 @@ def measure(device: Any, calls: Sequence[Call], *, repeats: int = 20, sample_ms:
         try:
             replay = device.capture(calls, count)
             _check_replay(device, replay, written)
-            return _timing(device, [replay], 1, count, repeats, 0.05, "graph")
+            return _Sampling([replay], 1, count, 0.05, repeats, "graph")
         except Exception as error:                  # whatever refuses a capture is still timed the other way
             device.synchronize()
             method = f"events (no graph: {type(error).__name__})"
-    return _timing(device, calls, count, count, repeats, 0.05 + 1.2 * host_ms * count, method)
+    return _Sampling(calls, count, count, 0.05 + 1.2 * host_ms * count, repeats, method)
 
 
 def _check_replay(device: Any, replay: Call, written: Any) -> None:
     """Raises WrongResult where a replay leaves ``written`` as it was."""
     if written is None:
         return
-    written[...] = float("nan")
+    before = device.double(written)
+    device.poison(written)
     replay()
     device.synchronize()
-    if bool((written != written).any()):
+    if bool((device.double(written) != before).any()):
         raise WrongResult("the graph does not write the result")
-
-
-def _timing(device: Any, calls: Sequence[Call], launches: int, count: int, repeats: int, hold: float,
-            method: str) -> Timing:
-    device.sample(calls, launches, hold)
-    return _summary([device.sample(calls, launches, hold) / count for _ in range(repeats)], count, method)
 
 
 def _summary(times: list[float], count: int, method: str) -> Timing:

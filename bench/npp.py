@@ -14,14 +14,14 @@ from typing import Any, Iterator
 
 from .devices import NoDevice
 
-_REPLICATE = 2          # NPP_BORDER_REPLICATE
+REPLICATE = 2          # NPP_BORDER_REPLICATE
 
 
-class _Size(Structure):
+class Size(Structure):
     _fields_ = [("width", c_int), ("height", c_int)]
 
 
-class _Point(Structure):
+class Point(Structure):
     _fields_ = [("x", c_int), ("y", c_int)]
 
 
@@ -84,25 +84,35 @@ def version() -> str:
 
 def filter_border(name: str = "nppiFilterBorder_32f_C1R_Ctx") -> Any:
     """The C function, with its signature. Raises NoDevice where the library does not have it."""
+    return function(name, c_void_p, c_int, Size, Point, c_void_p, c_int, Size, c_void_p, Size, Point, c_int)
+
+
+def function(name: str, *types: Any) -> Any:
+    """A C function of libnppif with these arguments and the stream context. Raises NoDevice where the library does not
+    have it."""
     _, filters = libraries()
     try:
-        function = getattr(filters, name)
+        found = getattr(filters, name)
     except AttributeError:
         raise NoDevice(f"this NPP has no {name}") from None
-    function.restype = c_int
-    function.argtypes = [c_void_p, c_int, _Size, _Point, c_void_p, c_int, _Size, c_void_p, _Size, _Point, c_int,
-                         StreamContext]
-    return function
+    found.restype = c_int
+    found.argtypes = [*types, StreamContext]
+    return found
+
+
+def answered(status: int) -> None:
+    """Raises RuntimeError where NPP answered with anything but success (0)."""
+    if status != 0:
+        raise RuntimeError(f"NPP answered with status {status}")
 
 
 def call(function: Any, context: StreamContext, source: int, target: int, taps: int, height: int, width: int,
          filter_size: tuple[int, int], itemsize: int = 4) -> None:
     """Filter one dense plane, borders replicated; ``taps`` is device memory, last coefficient first."""
     r, s = filter_size
-    status = function(source, width * itemsize, _Size(width, height), _Point(0, 0), target, width * itemsize,
-                      _Size(width, height), taps, _Size(s, r), _Point(s // 2, r // 2), _REPLICATE, context)
-    if status != 0:
-        raise RuntimeError(f"NPP answered with status {status}")
+    status = function(source, width * itemsize, Size(width, height), Point(0, 0), target, width * itemsize,
+                      Size(width, height), taps, Size(s, r), Point(s // 2, r // 2), REPLICATE, context)
+    answered(status)
 
 
 def stream_context(stream: int, ordinal: int = 0) -> StreamContext:

@@ -114,7 +114,7 @@ def _cupy(device: Any, layer: Layer) -> tuple[list[Call], float]:
     weights = cupy.asarray(layer.w)[0, 0]
 
     def correlate(x: Any, y: Any) -> None:
-        with _cupy_stream(device, cupy):
+        with cupy_stream(device, cupy):
             ndimage.correlate(x, weights, output=y, mode="constant", cval=0.0)
 
     calls = [lambda x=x, y=y: correlate(x, y) for x, y in planes]
@@ -124,7 +124,7 @@ def _cupy(device: Any, layer: Layer) -> tuple[list[Call], float]:
     return calls, layer.reference.check(device, layer.ys[0], own=False)
 
 
-def _cupy_stream(device: Any, cupy: Any) -> Any:
+def cupy_stream(device: Any, cupy: Any) -> Any:
     """A block in which CuPy works on the device's stream of the moment."""
     handle = device.stream()
     return cupy.cuda.ExternalStream(handle) if handle and device.kind != "cupy" else contextlib.nullcontext()
@@ -142,7 +142,7 @@ def _cucim(device: Any, layer: Layer) -> tuple[list[Call], float]:
     weights = cupy.asnumpy(cupy.asarray(layer.w)[0, 0])
 
     def correlate(x: Any) -> Any:
-        with _cupy_stream(device, cupy):
+        with cupy_stream(device, cupy):
             return correlate_sparse(x, weights, mode="nearest")
 
     calls = [lambda x=cupy.asarray(x)[0, 0]: correlate(x) for x in layer.xs]

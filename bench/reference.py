@@ -68,7 +68,7 @@ def reference(device: Any, x: Any, w: Any, shape: Any, images: Iterable[int] | N
     or a depthwise layer is summed in place: it takes the memory of three results in float64 and no more.
     """
     chosen = tuple(sorted({0, min(1, shape.n - 1), shape.n - 1} if images is None else images))
-    padded = _padded(device, x[list(chosen)], shape)
+    padded = _padded(device, x if len(chosen) == shape.n else x[list(chosen)], shape)
     weight = device.double(w)
     sizes = abs(padded)
     (sy, sx), (dy, dx) = shape.stride, shape.dilation
@@ -94,6 +94,11 @@ def _add_tap(device: Any, target: Any, window: Any, tap: Any, shape: Any) -> Non
 
 def _padded(device: Any, x: Any, shape: Any) -> Any:
     (top, bottom), (left, right) = shape.padding
+    if shape.padding_mode.reads_image:
+        rows, columns = (device.indices([shape.padding_mode.index(i, size) for i in range(-sides[0], size + sides[1])])
+                         for size, sides in zip((shape.h, shape.w), shape.padding))
+        return device.double(x)[:, :, rows][:, :, :, columns]
     out = device.zeros((len(x), shape.c, shape.h + top + bottom, shape.w + left + right))
+    out += shape.padding_value
     out[:, :, top:top + shape.h, left:left + shape.w] = device.double(x)
     return out

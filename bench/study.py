@@ -14,6 +14,10 @@ from .report import OK, Report, Table
 Rows = dict[str, dict[str, Any]]
 
 
+class Missing(Exception):
+    """What a row measures is not in this version, in words."""
+
+
 class Stopped(Exception):
     """The device no longer answers; the rows so far are kept."""
 
@@ -72,6 +76,8 @@ class Context:
             return OK, measure()
         except NoDevice as error:
             return f"skipped: {error}", {}
+        except Missing as error:
+            return f"missing: {error}", {}
         except UnsupportedSpec as error:
             return f"declined: {getattr(error, 'reason', error)}", {}
         except WrongResult as error:

@@ -84,6 +84,8 @@ def layer_flags(plan: KernelPlan) -> str:
         flags.append(f"--accumulate {spec.numerics.value}")
     if spec.epilogue:
         flags.append(f"--epilogue {shlex.quote(','.join(step.value for step in spec.epilogue))}")
+    if spec.separable:
+        flags.append("--separable")
     if spec.index_bits != 32:
         flags.append(f"--index-bits {spec.index_bits}")
     return " ".join(flags)

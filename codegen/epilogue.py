@@ -160,11 +160,13 @@ def split_steps(text: str) -> list[str]:
 
 
 def parse_epilogue(epilogue: Iterable[Any], *, bias: bool = False, activation: str | None = None,
-                   takes_bias: bool = False) -> tuple[Epilogue, ...]:
+                   takes_bias: bool = False, residual: bool | None = None) -> tuple[Epilogue, ...]:
     """The epilogue list of a call: bias first when one is given, ``activation`` as sugar for a last step.
 
-    ``takes_bias``: the list itself may ask for a bias, to be given later. Raises ArgumentTypeError for what is no list,
-    ArgumentError for unknown steps and a bias or residual that is missing or doubled.
+    ``takes_bias``: the list itself may ask for a bias, to be given later. ``residual``: whether one is given, which is
+    added at the end of the list (before ``activation``) where the list does not name it; None: later. Raises
+    ArgumentTypeError for what is no list, ArgumentError for unknown steps and a bias or residual that is missing or
+    doubled.
     """
     if isinstance(epilogue, (str, Epilogue)):
         epilogue = (epilogue,)
@@ -178,6 +180,11 @@ def parse_epilogue(epilogue: Iterable[Any], *, bias: bool = False, activation: s
     if not bias and Epilogue.BIAS in steps:
         raise ArgumentError("the epilogue adds a bias and none is given", argument="bias", value=None,
                             hint="pass bias= or leave 'bias' out of epilogue=")
+    if residual and Epilogue.RESIDUAL not in steps:
+        steps.append(Epilogue.RESIDUAL)
+    if residual is False and Epilogue.RESIDUAL in steps:
+        raise ArgumentError("the epilogue adds a residual and none is given", argument="residual", value=None,
+                            hint="pass residual=, an array like the output, or leave 'residual' out of epilogue=")
     if activation is not None:
         last = Epilogue.parse(activation, "activation")
         if last.name in OPERANDS:

@@ -1,8 +1,9 @@
 """A user's own expression for the epilogue: parsed into a small tree, and the tree written out again.
 
 The text is Python's notation for one value: ``v`` (the output value), numbers, ``+ - * /``, the functions of FUNCTIONS,
-and comparisons as the first argument of ``where``. Nothing of the text itself reaches a kernel: it is parsed by ``ast``,
-every node is looked up in a list, and the tree is printed anew, as canonical text and as C. All numbers are float32.
+and comparisons as the first argument of ``where``. Nothing of the text itself reaches a kernel: it is parsed by
+``ast``, every node is looked up in a list, and the tree is printed anew, as canonical text and as C. All numbers are
+float32.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Union
 from .errors import ArgumentError, ArgumentTypeError
 
 LONGEST = 200           # characters of an expression as it is given
-DEEPEST = 16            # operations inside each other
+DEEPEST = 32            # operations inside each other
 MOST_NODES = 60         # numbers, names and operations
 
 # Functions by name: how many arguments they take, and how C calls them. Those without "f" at the end are written out
@@ -120,10 +121,7 @@ def float32(value: Any, argument: str, what: str = "number") -> float:
     """``value`` rounded to float32, as a float; no minus zero. Raises ArgumentTypeError or ArgumentError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ArgumentTypeError(f"the {what} must be a real number", argument=argument, value=value)
-    try:
-        rounded = struct.unpack("<f", struct.pack("<f", value))[0]
-    except (OverflowError, struct.error):
-        rounded = math.inf
+    rounded = _nearest(value)
     if not math.isfinite(rounded):
         raise ArgumentError(f"the {what} is no finite float32", argument=argument, value=value,
                             hint="magnitudes up to 3.4e38")
@@ -134,9 +132,17 @@ def number_text(value: float) -> str:
     """A float32 by the fewest digits that read back the same, as '6.0' or '1e-05'."""
     for digits in range(1, 10):
         text = f"{value:.{digits}g}"
-        if struct.pack("<f", float(text)) == struct.pack("<f", value):
+        if _nearest(float(text)) == value:
             break
     return repr(float(text)).replace("e+", "e")
+
+
+def _nearest(value: float | int) -> float:
+    """The nearest float32; infinite beyond the largest."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", value))[0]
+    except (OverflowError, struct.error):
+        return math.inf
 
 
 def c_number(value: float) -> str:

@@ -45,6 +45,9 @@ class ConvShape:
     where the type is the usual one (``w_dtype`` and ``y_dtype`` tell it). A bias is of the input's type, float32 for
     integers.
 
+    ``separable``: each filter, of one channel, is the product of a column and a row, and the weight is these factors,
+    float32 of (K, 1, 1, R + S): R elements of the column, then S of the row.
+
     Raises ShapeError when a size is out of range or the output would be empty, ArgumentTypeError when it is not an
     integer, ArgumentError for types that do not go together.
     """
@@ -67,6 +70,7 @@ class ConvShape:
     weight_dtype: DType | None = later(None)
     out_dtype: DType | None = later(None)
     cast: Cast = later(Cast.NEAREST)
+    separable: bool = later(False)
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
@@ -78,6 +82,7 @@ class ConvShape:
         set_(self, "padding", self._padding(self.padding))
         set_(self, "dtype", DType.parse(self.dtype))
         set_(self, "layout", Layout.parse(self.layout))
+        set_(self, "separable", bool(self.separable))
         self._set_border()
         self._set_types()
         self._check()
@@ -122,6 +127,9 @@ class ConvShape:
 
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:
+        """(K, C/groups, R, S), or (K, 1, 1, R + S) of a separable layer."""
+        if self.separable:
+            return self.k, 1, 1, self.r + self.s
         return self.k, self.c // self.groups, self.r, self.s
 
     @functools.cached_property
@@ -131,8 +139,8 @@ class ConvShape:
 
     @property
     def reduction(self) -> int:
-        """Products summed into one output: C/groups * R * S."""
-        return self.c // self.groups * self.r * self.s
+        """Products summed into one output: C/groups * R * S; R + S of a separable layer."""
+        return self.r + self.s if self.separable else self.c // self.groups * self.r * self.s
 
     @property
     def macs(self) -> int:
@@ -148,7 +156,7 @@ class ConvShape:
     @property
     def w_dtype(self) -> DType:
         """The element type of the filter."""
-        return self.weight_dtype or usual_weight(self.dtype)
+        return self.weight_dtype or usual_weight(self.dtype, self.separable)
 
     @property
     def y_dtype(self) -> DType:
@@ -165,7 +173,7 @@ class ConvShape:
         return replace(self, n=n)
 
     def __str__(self) -> str:
-        text = (f"x[{self.n}, {self.c}, {self.h}, {self.w}] * w[{', '.join(map(str, self.weight_shape))}] -> "
+        text = (f"x[{self.n}, {self.c}, {self.h}, {self.w}] * w[{self.k}, {self.c // self.groups}, {self.r}, {self.s}] -> "
                 f"y[{', '.join(map(str, self.output_shape))}]")
         usual = (self.dtype, self.layout, self.out_dtype) == (DType.FLOAT32, Layout.NCHW, None)
         return f"{text}, {describe_geometry(self)}{'' if usual else f', {describe_types(self)} {self.layout.value}'}"
@@ -187,11 +195,11 @@ class ConvShape:
     def _set_types(self) -> None:
         """The element types that were left open; ArgumentError for those that do not go together."""
         set_, integer = object.__setattr__, self.dtype.is_integer
-        weight = usual = usual_weight(self.dtype)
+        weight = usual = usual_weight(self.dtype, self.separable)
         if self.weight_dtype is not None:
             weight = DType.parse(self.weight_dtype, "weight_dtype")
         out = self.dtype if self.out_dtype is None else DType.parse(self.out_dtype, "out_dtype")
-        allowed = (DType.FLOAT32, *INTEGER_WEIGHTS) if integer else (self.dtype,)
+        allowed = (DType.FLOAT32, *INTEGER_WEIGHTS) if integer and not self.separable else (usual,)
         if weight not in allowed:
             raise ArgumentError(f"a filter for {self.dtype.value} has other elements", argument="weight_dtype",
                                 value=weight.value, hint=f"one of {', '.join(t.value for t in allowed)}")
@@ -229,6 +237,10 @@ class ConvShape:
             if getattr(self, name) % self.groups:
                 raise ShapeError(f"groups must divide {name.upper()} = {getattr(self, name)}", argument="groups",
                                  value=self.groups, hint=f"a divisor of {getattr(self, name)}")
+        if self.separable and (self.c != self.groups or 1 in (self.r, self.s)):
+            raise ShapeError("a separable filter has one channel, and more than one row and column",
+                             argument="separable", value=(self.c // self.groups, self.r, self.s),
+                             hint="leave separable out")
         for axis, size, pads, extent, outputs in (
                 ("height", self.h, self.padding[0], self.dilation[0] * (self.r - 1) + 1, self.p),
                 ("width", self.w, self.padding[1], self.dilation[1] * (self.s - 1) + 1, self.q)):
@@ -253,6 +265,8 @@ def describe_geometry(layer: Any) -> str:
         parts.append(f"dilation {_pair_text(layer.dilation)}")
     if layer.groups != 1:
         parts.append(f"groups {layer.groups}")
+    if layer.separable:
+        parts.append("separable")
     return ", ".join(parts)
 
 
@@ -274,9 +288,10 @@ def describe_types(layer: Any) -> str:
     return text if layer.cast is Cast.NEAREST else f"{text} (truncated)"
 
 
-def usual_weight(dtype: DType) -> DType:
-    """The element type of a filter (and a bias) that is not told: the input's, float32 for integers."""
-    return dtype if dtype.is_float else DType.FLOAT32
+def usual_weight(dtype: DType, separable: bool = False) -> DType:
+    """The element type of a filter (and a bias) that is not told: the input's, float32 for integers, and for the
+    factors of a separable filter, which 16 bits would change more than their products."""
+    return dtype if dtype.is_float and not separable else DType.FLOAT32
 
 
 def padding_text(padding: tuple[Pair, Pair]) -> str:

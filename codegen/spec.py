@@ -71,6 +71,7 @@ class KernelSpec:
     weight_dtype: DType | None = later(None)
     out_dtype: DType | None = later(None)
     cast: Cast = later(Cast.NEAREST)
+    separable: bool = later(False)
 
     @classmethod
     def of(cls, shape: ConvShape, *, algorithm: str, arch: Arch, epilogue: Iterable[Epilogue] = (),
@@ -83,7 +84,8 @@ class KernelSpec:
                    padding=shape.padding, dilation=shape.dilation, groups=shape.groups, dtype=shape.dtype,
                    layout=shape.layout, numerics=numerics, epilogue=tuple(epilogue), arch=arch,
                    index_bits=index_bits(shape), padding_mode=shape.padding_mode, padding_value=shape.padding_value,
-                   weight_dtype=shape.weight_dtype, out_dtype=shape.out_dtype, cast=shape.cast)
+                   weight_dtype=shape.weight_dtype, out_dtype=shape.out_dtype, cast=shape.cast,
+                   separable=shape.separable)
 
     @property
     def channels(self) -> int:
@@ -105,12 +107,18 @@ class KernelSpec:
         return ConvShape(n=n, c=self.c, h=h, w=w, k=self.k, r=self.r, s=self.s, stride=self.stride,
                          padding=self.padding, dilation=self.dilation, groups=self.groups, dtype=self.dtype,
                          layout=self.layout, padding_mode=self.padding_mode, padding_value=self.padding_value,
-                         weight_dtype=self.weight_dtype, out_dtype=self.out_dtype, cast=self.cast)
+                         weight_dtype=self.weight_dtype, out_dtype=self.out_dtype, cast=self.cast,
+                         separable=self.separable)
 
     @property
     def w_dtype(self) -> DType:
         """The element type of the filter."""
-        return self.weight_dtype or usual_weight(self.dtype)
+        return self.weight_dtype or usual_weight(self.dtype, self.separable)
+
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        """(K, C/groups, R, S), or (K, 1, 1, R + S) of a separable layer: the column's elements, then the row's."""
+        return (self.k, 1, 1, self.r + self.s) if self.separable else (self.k, self.channels, self.r, self.s)
 
     @property
     def y_dtype(self) -> DType:

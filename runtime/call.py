@@ -68,7 +68,7 @@ def check_address(argument: Argument, pointer: int) -> None:
 
 
 def check_weight(spec: KernelSpec, view: ArrayView) -> None:
-    expected = (spec.k, spec.channels, spec.r, spec.s)
+    expected = spec.weight_shape
     if view.shape != expected:
         raise ShapeError("weight does not fit this kernel", argument="weight", value=view.shape,
                          hint=f"it was made for {expected}")
@@ -97,10 +97,39 @@ def bias_of(k: int, dtype: DType, bias: Any, x: ArrayView, stream: int | None = 
     return view
 
 
+def check_residual(spec: KernelSpec, residual: Any, shape: ConvShape, order: Layout, x: ArrayView,
+                   stream: int | None = None) -> ArrayView | None:
+    """The residual as memory with axes in the layout's order, or None where the kernel adds none. Raises ArgumentError
+    where kernel and call differ, else as residual_of()."""
+    wanted = Epilogue.RESIDUAL in spec.epilogue
+    if residual is None:
+        if wanted:
+            raise ArgumentError("this kernel adds a residual and none is given", argument="residual", value=None,
+                                hint=f"an array of the output's shape {order.stored(shape.output_shape)}")
+        return None
+    if not wanted:
+        raise ArgumentError("this kernel was made without a residual", argument="residual",
+                            hint="name it where it is added: epilogue=('bias', 'residual', 'relu')")
+    return residual_of(residual, shape, order, x, stream)
+
+
+def residual_of(residual: Any, shape: ConvShape, order: Layout, x: ArrayView, stream: int | None = None) -> ArrayView:
+    """A residual with axes in ``order`` as memory in the layer's layout; one with gaps is copied later. Raises
+    ShapeError or ArgumentTypeError."""
+    view = arrays.view(residual, "residual", dtypes=(shape.y_dtype,), ndim=4, stream=stream)
+    expected = order.stored(shape.output_shape)
+    if view.shape != expected:
+        raise ShapeError("residual does not have the output's shape", argument="residual", value=view.shape,
+                         hint=f"{expected} is needed")
+    same_memory(view, x, "residual")
+    return axes.stored(view, order, shape.layout)
+
+
 def check_out(out: Any, shape: ConvShape, order: Layout, inputs: dict[str, ArrayView | None]) -> ArrayView:
     """A given output with axes in ``order`` as memory in the layer's layout.
 
-    Raises ShapeError, ArgumentTypeError, or ArgumentError if it has gaps or the other layout, or overlaps an input.
+    Raises ShapeError, ArgumentTypeError, or ArgumentError if it has gaps or the other layout, or overlaps an input; it
+    may be the residual itself.
     """
     view = arrays.view(out, "out", dtypes=(shape.y_dtype,), ndim=4, writable=True)
     expected = order.stored(shape.output_shape)
@@ -117,10 +146,17 @@ def check_out(out: Any, shape: ConvShape, order: Layout, inputs: dict[str, Array
         if other is None:
             continue
         same_memory(view, other, "out", name)
+        if name == "residual" and _same_elements(view, other):      # each is read where it is then written
+            continue
         if arrays.overlaps(view, other):
             raise ArgumentError(f"out shares memory with {name}", argument="out", value=view.shape,
                                 hint="give memory of its own")
     return view
+
+
+def _same_elements(a: ArrayView, b: ArrayView) -> bool:
+    """Whether two views of one shape and type, the first without gaps, show the same elements in the same places."""
+    return a.pointer == b.pointer and b.contiguous
 
 
 def same_memory(view: ArrayView, other: ArrayView, argument: str, whose: str = "input") -> None:

@@ -19,9 +19,9 @@ from warpconv.codegen.select import check_limit, plan_layer
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, index_bits, parse_epilogue
 
-from . import arrays, axes, env, signatures
+from . import arrays, axes, env, separable as factors_of, signatures
 from .arrays import ArrayView
-from .call import MOST_LAYERS, Misaligned, bias_of, check_out
+from .call import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
 from .kernel import Filter, Kernel
 
 _kernels: dict[tuple, Kernel] = {}                          # by layer without its batch, and device
@@ -39,7 +39,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
            groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0, activation: str | None = None,
            epilogue: Iterable[Any] = (), algorithm: str = "auto", layout: Layout | str = "NCHW",
            accum_dtype: str | None = None, out_dtype: str | None = None, cast: str = "nearest", device: str = "auto",
-           out: Any = None, stream: Any = None, workspace_limit: int | None = None) -> Any:
+           separable: bool | None = None, residual: Any = None, out: Any = None, stream: Any = None,
+           workspace_limit: int | None = None) -> Any:
     """2D cross-correlation as torch.nn.functional.conv2d, by a kernel specialised to the layer.
 
     ``input`` (N, C, H, W) and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16, both of one type, or an
@@ -50,7 +51,9 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     ``padding_mode`` says what stands in the padding: 'zeros', 'constant' (then ``padding_value``), 'replicate',
     'reflect' (edge not repeated), 'symmetric' (edge repeated) or 'circular', by torch's names; in each of them the
     image may be smaller than the padding. ``epilogue`` is a list of steps applied to each output
-    ('bias', 'relu'), ``activation`` sugar for a last one.
+    ('bias', 'relu', 'clamp(0,6)', ...; docs/epilogues.md has them all), ``activation`` sugar for a last one.
+    ``residual``: an array like the output, of its type, added where 'residual' stands in the list, at the end of the
+    list (before ``activation``) if it does not; it may be ``out`` itself.
 
     ``layout``: the order of the axes of input and output, 'NCHW' or 'NHWC'. What order they have in memory is seen by
     the input's strides and kept: a channels_last tensor gives one, and nothing is copied. ``accum_dtype``: the
@@ -60,6 +63,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     ``device``: 'auto' (where the arrays are; NumPy goes to a GPU if one is usable, else to the CPU device), 'cpu',
     'cuda', 'cuda:1'. ``workspace_limit``: bytes of workspace that the call may take at most, beside the reordered
     copy of a filter that some kernels make; WARPCONV_WORKSPACE_LIMIT if None, as it stands when a layer is called first.
+    ``separable`` None: a filter of one channel in host memory that is a column times a row, to a few float32 roundings,
+    is computed as that where it is quicker and no algorithm is named; False: never; True: demanded.
 
     Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', of the input's library and type (or ``out_dtype``), in ``out`` if given, which has
     the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError
@@ -68,21 +73,22 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     signed = signatures.sign(input), signatures.sign(weight)
     key = None
     if signed[0] is not None and signed[1] is not None:
-        key = (*signed, bias is None, _token(stride), _token(padding), _token(dilation), _token(groups), activation,
-               _token(epilogue), algorithm, layout, accum_dtype, device, _token(workspace_limit), padding_mode,
-               _token(padding_value), out_dtype, cast)
+        key = (*signed, bias is None, residual is None, _token(stride), _token(padding), _token(dilation),
+               _token(groups), activation, _token(epilogue), algorithm, layout, accum_dtype, device,
+               _token(workspace_limit), padding_mode,
+               _token(padding_value), out_dtype, cast, separable)
         try:
             known = _quick.get(key, ())
         except TypeError:       # lists and other unhashable arguments
             key, known = None, ()
         for kernel in known:
-            done = kernel.repeat(input, weight, bias, out, stream, signed)
+            done = kernel.repeat(input, weight, bias, residual, out, stream, signed)
             if done is not None:
                 return done
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
     kernel, result = _conv2d(input, weight, bias, geometry, activation, epilogue, algorithm, layout, accum_dtype,
-                             device, out, stream, workspace_limit)
+                             device, residual, out, stream, workspace_limit, separable)
     if key is not None and kernel not in _quick.get(key, ()):
         if len(_quick) > MOST_LAYERS:
             _quick.clear()
@@ -91,8 +97,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
 
 
 def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activation: Any, epilogue: Any,
-            algorithm: Any, layout: Any, accum_dtype: Any, device: Any, out: Any, stream: Any,
-            workspace_limit: Any) -> tuple[Kernel, Any]:
+            algorithm: Any, layout: Any, accum_dtype: Any, device: Any, residual: Any, out: Any, stream: Any,
+            workspace_limit: Any, separable: Any) -> tuple[Kernel, Any]:
     """The kernel and its output, everything checked."""
     if isinstance(weight, Filter):
         raise ArgumentTypeError("a Filter belongs to its kernel", argument="weight",
@@ -108,22 +114,42 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activa
     y = None if out is None else arrays.view(out, "out", dtypes=(made,), ndim=4, writable=True)
     memory = axes.memory_order(order, x, y)
     shape = _layer(axes.stored(x, order, memory), w, memory, geometry)
-    steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation)
+    steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation, residual=residual is not None)
     want = _Wanted(resolve_device(device, x, shape, depth=4), algorithm, steps, _numerics(accum_dtype),
                    limit=call_limit(workspace_limit))
+    factors = _factors(shape, want, weight, w, separable)
+    if factors is not None:
+        weight, shape = factors.weight, replace(shape, separable=True)
+        w = arrays.view(weight, "weight")
     kernel = _known(shape, want)
     if kernel is None:      # a mistake in what the kernel itself would check shall not cost a compilation
         views = {"input": x, "weight": w}
         if bias is not None:
             views["bias"] = bias_of(shape.k, shape.bias_dtype, bias, x)
+        if residual is not None:
+            views["residual"] = residual_of(residual, shape, order, x)
         if out is not None:
             check_out(out, shape, order, views)
     kernel = _kernel(shape, want).for_axes(order)
     try:
-        return kernel, kernel(input, weight, bias, out=out, stream=stream)
+        return kernel, kernel(input, weight, bias, residual=residual, out=out, stream=stream)
     except Misaligned:
         kernel = _anywhere(kernel, shape, want).for_axes(order)
-        return kernel, kernel(input, weight, bias, out=out, stream=stream)
+        return kernel, kernel(input, weight, bias, residual=residual, out=out, stream=stream)
+
+
+def _factors(shape: ConvShape, want: _Wanted, weight: Any, view: ArrayView,
+             separable: bool | None) -> factors_of.Factors | None:
+    """The factors of a call's filter where it is taken as separable: demanded, or seen to be that and quicker."""
+    if separable is None and want.algorithm != "auto":
+        return None
+    found = factors_of.recognised(shape, weight, view, separable)
+    return found if found is not None and (separable or _pays(shape, want)) else None
+
+
+def _pays(shape: ConvShape, want: _Wanted) -> bool:
+    return factors_of.pays(shape, arch=want.arch or _arch(want.target), epilogue=want.epilogue, numerics=want.numerics,
+                           limit=want.limit)
 
 
 def _token(value: Any) -> Any:
@@ -177,7 +203,22 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
     steps = parse_epilogue(epilogue, bias=bias, activation=activation, takes_bias=True)
     arch = None if arch is None else Arch.parse(arch)
     want = _Wanted(target, algorithm, steps, _numerics(accum_dtype), arch, settings, call_limit(workspace_limit))
-    return _kernel(shape, want).for_axes(order)
+    kernel = _kernel(shape, want).for_axes(order)
+    if algorithm != "auto" or settings or not factors_of.eligible(shape):
+        return kernel
+    return kernel.recognising(lambda: _factored(shape, want, order))
+
+
+def _factored(shape: ConvShape, want: _Wanted, order: Layout) -> Kernel | None:
+    """The layer's kernel for separable filters, where that is quicker."""
+    return _kernel(replace(shape, separable=True), want).for_axes(order) if _pays(shape, want) else None
+
+
+def factored(shape: ConvShape, x: ArrayView, device: str = "auto") -> Kernel | None:
+    """The kernel of a layer (of whole filters) for callers who have its filters' factors: it takes them as (K, 1, 1, R +
+    S). None where the whole filter is quicker, or the layer has no such kernel. Raises as conv2d does."""
+    want = _Wanted(resolve_device(device, x, shape, depth=6), "auto", (), Numerics.FLOAT32, limit=call_limit(None))
+    return _factored(shape, want, shape.layout)
 
 
 def _check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more: Any) -> None:

@@ -188,6 +188,7 @@ SWITCHES: tuple[Switch, ...] = (
     Switch("WARPCONV_COMPILE_JOBS", COUNT, _usable_cpus, "compilations at the same time", "usable CPUs"),
     Switch("WARPCONV_CPU_THREADS", COUNT, _usable_cpus, "threads of the CPU device", "usable CPUs"),
     Switch("WARPCONV_WORKSPACE_LIMIT", BYTES, None, "workspace that a call may take at most"),
+    Switch("WARPCONV_SEPARABLE", BOOL, True, "recognise separable filters in host memory"),
     Switch("WARPCONV_LINEINFO", BOOL, False, "put source lines into the cubin, for profilers"),
     Switch("WARPCONV_FAIL_ON_SPILLS", BOOL, False, "refuse a kernel that spills registers to local memory"),
     Switch("WARPCONV_DUMP_SOURCE", PATH, None, "directory that receives each source that is compiled"),
@@ -217,6 +218,7 @@ class Settings:
     compile_jobs: int
     cpu_threads: int
     workspace_limit: int | None
+    separable: bool
     lineinfo: bool
     fail_on_spills: bool
     dump_source: Path | None

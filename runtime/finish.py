@@ -22,9 +22,9 @@ def finish(output: np.ndarray, bound: np.ndarray, steps: Iterable[Epilogue], *, 
            residual: np.ndarray | None = None) -> Range:
     """The values after ``steps`` and where a kernel may end that has ``output`` to within ``bound`` before them.
 
-    ``bias`` and ``residual`` in float64, of a shape that broadcasts to the output's. Every step is bounded by ``ranges``
-    along the formula that is emitted: roundings of each operation included, constants that are no float32 (1 / sqrt(2))
-    rounded. For steps that are monotone (clamp, relu) the ends are exact; for a product of two factors that depend on
+    ``bias`` and ``residual`` in float64, of a shape that broadcasts to the output's. Every step is bounded by
+    ``ranges`` along the formula that is emitted: roundings of each operation included, constants that are no float32
+    (1 / sqrt(2)) rounded. For steps that are monotone (clamp, relu) the ends are exact; for a product of two factors that depend on
     the value (silu, gelu, hardswish) they are at most the sum of both factors' contributions apart.
     """
     operands = {"bias": bias, "residual": residual}

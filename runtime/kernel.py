@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Callable, Protocol
 
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.plan import Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from . import arrays, axes
+from . import arrays, axes, separable as factors_of
 from .arrays import ArrayView
-from .call import (MOST_LAYERS, Call, check_address, check_bias, check_out, check_weight, contiguous, layer_of, name_of,
-                   place, same_memory)
+from .call import (MOST_LAYERS, Call, Misaligned, check_address, check_bias, check_out, check_residual, check_weight,
+                   contiguous, layer_of, name_of, place, same_memory)
 from .quick import QuickCalls
 from .recording import recording
 
@@ -37,30 +37,39 @@ class Backend(Protocol):
 
 
 class Filter:
-    """A weight prepared for one kernel; owns its copies, so the array it was made from may change or go."""
+    """A weight prepared for one kernel; owns its copies, so the array it was made from may change or go.
+
+    ``separable``: where the weight is a column times a row, that in words, and ``factored`` is the Filter of these
+    factors, whose kernel the calls use as far as it takes their arrays; else both are None.
+    """
 
     def __init__(self, kernel: Kernel, prepared: Prepared, shape: tuple[int, ...]):
         self.kernel = kernel
         self.shape = shape
+        self.separable: str | None = None
+        self.factored: Filter | None = None
         self._prepared = prepared
 
     def __repr__(self) -> str:
-        return f"<warpconv.Filter {self.shape} for {self.kernel.spec.name} on {self.kernel.device}>"
+        by = f", by {self.factored.kernel.spec.name}" if self.factored is not None else ""
+        factors = f"; separable: {self.separable}{by}" if self.separable else ""
+        return f"<warpconv.Filter {self.shape} for {self.kernel.spec.name} on {self.kernel.device}{factors}>"
 
 
 class Kernel:
     """A convolution specialised to a class of layers (any N, H and W) on one device.
 
-    ``kernel(input, weight, bias=None, *, out=None, stream=None)`` computes it: input with its axes in the order
-    ``axes``, (N, C, H, W) or (N, H, W, C), weight (K, C/groups, R, S) or a Filter, bias (K,), of the spec's element
-    types. In memory input and output have the order of the spec's layout; others, and arrays with gaps, are copied. The
+    ``kernel(input, weight, bias=None, *, residual=None, out=None, stream=None)`` computes it: input with its axes in
+    the order ``axes``, (N, C, H, W) or (N, H, W, C), weight (K, C/groups, R, S) or a Filter, bias (K,), residual of the
+    output's shape, of the spec's element types. In memory input, residual and output have the order of the spec's
+    layout; others, and arrays with gaps, are copied. ``out`` may be the residual itself, to add in place. The
     result is ``out`` or a new array of the input's library, its axes in the same order. On a GPU the work is queued on
     ``stream`` (default: the stream that the input's library is on); for NumPy arrays the call returns when the result
     is there.
     """
 
     def __init__(self, spec: KernelSpec, program: Program, backend: Backend, *, source: str, report: Any = None,
-                 plan: Any = None, axes: Layout | None = None):
+                 plan: Any = None, axes: Layout | None = None, factored: Callable[[], Kernel | None] | None = None):
         self.spec = spec
         self.program = program
         self.source = source
@@ -68,32 +77,42 @@ class Kernel:
         self.plan = plan          # None for a kernel served from a pack
         self.axes = axes or spec.layout
         self._backend = backend
+        self._factored = factored # makes the kernel of this layer's separable filters; None where none is wanted
         self._to_memory, self._to_caller = _orders(self.axes, spec.layout)
         self._aligned = tuple(a for a in program.arguments if a.is_pointer and a.demand)
         self._quick = None if backend.ordinal is None else QuickCalls(backend, program)
         self._siblings: dict[str, Kernel] = {}
         self._shapes: dict[tuple[int, ...], ConvShape] = {}
-        self._x, self._w, self._bias, self._y = (name_of(program, role) for role in (Role.INPUT, Role.WEIGHT, Role.BIAS,
-                                                                                     Role.OUTPUT))
+        self._x, self._w, self._bias, self._residual, self._y = (name_of(program, role) for role in (
+            Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT))
 
     @property
     def device(self) -> str:
         """"cpu" or "cuda:N"."""
         return self._backend.device
 
-    def __call__(self, input: Any, weight: Any, bias: Any = None, *, out: Any = None, stream: Any = None) -> Any:
+    def __call__(self, input: Any, weight: Any, bias: Any = None, *, residual: Any = None, out: Any = None,
+                 stream: Any = None) -> Any:
         """Raises ShapeError, ArgumentError or ArgumentTypeError before anything is launched or written."""
+        by_filter = isinstance(weight, Filter)
+        if by_filter and weight.factored is not None and weight.kernel._backend is self._backend:
+            try:
+                return weight.factored.kernel.for_axes(self.axes)(input, weight.factored, bias, residual=residual,
+                                                                  out=out, stream=stream)
+            except (Misaligned, ShapeError):    # sizes or addresses that its plan does not take: the whole filter
+                pass
         if self._quick is not None:
-            done = self._quick(input, weight, bias, out, stream, isinstance(weight, Filter))
+            done = self._quick(input, weight, bias, residual, out, stream, by_filter)
             if done is not None:
                 return done
-        return self._call(input, weight, bias, out, stream)
+        return self._call(input, weight, bias, residual, out, stream)
 
-    def repeat(self, input: Any, weight: Any, bias: Any, out: Any, stream: Any, signed: tuple[Any, Any]) -> Any:
+    def repeat(self, input: Any, weight: Any, bias: Any, residual: Any, out: Any, stream: Any,
+               signed: tuple[Any, Any]) -> Any:
         """A call whose like has been checked, by the ``signatures`` of input and weight; None where it has not been."""
-        return self._quick(input, weight, bias, out, stream, False, signed)
+        return self._quick(input, weight, bias, residual, out, stream, False, signed)
 
-    def _call(self, input: Any, weight: Any, bias: Any, out: Any, stream: Any) -> Any:
+    def _call(self, input: Any, weight: Any, bias: Any, residual: Any, out: Any, stream: Any) -> Any:
         """A call with everything checked; what passes is remembered for the quick way."""
         spec, handle, given = self.spec, self._handle(stream), out
         x = arrays.view(input, "input", dtypes=(spec.dtype,), ndim=4, stream=handle)
@@ -102,9 +121,11 @@ class Kernel:
         shape = self._shapes.get(x.shape) or self._layer(x.shape)
         prepared, w = self._weight(weight, x, handle)
         b = check_bias(spec, bias, x, handle)
-        y = None if out is None else check_out(out, shape, self.axes, {"input": x, "weight": w, "bias": b})
+        r = check_residual(spec, residual, shape, self.axes, x, handle)
+        inputs = {"input": x, "weight": w, "bias": b, "residual": r}
+        y = None if out is None else check_out(out, shape, self.axes, inputs)
         if recording.graph is not None:
-            recording.graph.check(stream, {"input": x, "weight": w, "bias": b, "out": y})
+            recording.graph.check(stream, {**inputs, "out": y})
         queue = self._queue(stream, handle, x)
         # all is checked but addresses: from here on memory is taken, then work queued
         operands = {self._x: contiguous(input, x, "input", self._to_memory)}
@@ -112,6 +133,8 @@ class Kernel:
             operands[self._w] = contiguous(weight, w, "weight")
         if b is not None:
             operands[self._bias] = contiguous(bias, b, "bias")
+        if r is not None:
+            operands[self._residual] = contiguous(residual, r, "residual", self._to_memory)
         if y is None:
             out = arrays.empty(x, spec.layout.stored(shape.output_shape), spec.y_dtype, order=self._to_caller,
                                stream=0 if queue is None else queue.handle)
@@ -125,7 +148,8 @@ class Kernel:
         if recording.graph is not None:
             recording.graph.add(operands.values(), prepared)
         elif self._quick is not None and x.is_device:
-            self._quick.learn(input, weight if w is not None else None, bias, given, out, operands, shape)
+            self._quick.learn(input, weight if w is not None else None, bias, residual, given, out, operands,
+                              shape)
         return out
 
     def for_axes(self, order: Layout) -> Kernel:
@@ -134,23 +158,65 @@ class Kernel:
             return self
         found = self._siblings.get(order.value)
         if found is None:
-            made = Kernel(self.spec, self.program, self._backend, source=self.source, report=self.report,
-                          plan=self.plan, axes=order)
+            made = self._sibling(axes=order, factored=self._factored)
             made._siblings[self.axes.value] = self
             found = self._siblings.setdefault(order.value, made)
         return found
 
-    def prepare(self, weight: Any, *, stream: Any = None) -> Filter:
+    def recognising(self, factored: Callable[[], Kernel | None]) -> Kernel:
+        """The same kernel, whose prepare() sees whether a filter is separable; ``factored`` makes the kernel for those,
+        or gives None where that does not pay."""
+        return self._sibling(axes=self.axes, factored=factored)
+
+    def _sibling(self, **changes: Any) -> Kernel:
+        return Kernel(self.spec, self.program, self._backend, source=self.source, report=self.report, plan=self.plan,
+                      **changes)
+
+    def prepare(self, weight: Any, *, stream: Any = None, separable: bool | None = None) -> Filter:
         """Copy, reorder or move ``weight`` once; the Filter is accepted in its place by this kernel.
 
-        Raises ShapeError or ArgumentTypeError where it does not fit.
+        ``separable`` None: a weight in host memory that is a column times a row, to a few float32 roundings, is seen
+        to be that by kernels that were made for a layer without naming algorithm, plan or plan values, and calls
+        take the layer's separable kernel, which is built here; False: never; True: demanded. The kernel of a separable
+        layer takes factors (K, 1, 1, R + S) or, from the host, whole filters (K, 1, R, S).
+
+        Raises ShapeError or ArgumentTypeError where it does not fit, ArgumentError where ``separable`` is demanded of
+        what is not.
         """
         handle = self._handle(stream)
-        view = arrays.view(weight, "weight", dtypes=(self.spec.w_dtype,), ndim=4, stream=handle)
+        view = arrays.view(weight, "weight", dtypes=self._weight_types, ndim=4, stream=handle)
+        factors = factors_of.as_factors(self.spec, weight, view)
+        if factors is not None:
+            made = self.prepare(factors.weight, stream=stream)
+            made.separable = str(factors)
+            return made
+        view = arrays.view(weight, "weight", dtypes=(self.spec.w_dtype,), stream=handle)
         check_weight(self.spec, view)
         self._check_place(view, "weight")
-        view = contiguous(weight, view, "weight")
-        return Filter(self, self._backend.prepare(view, self._queue(stream, handle, view)), view.shape)
+        given, view = view, contiguous(weight, view, "weight")
+        made = Filter(self, self._backend.prepare(view, self._queue(stream, handle, view)), view.shape)
+        if self._factored is not None or separable is not None:
+            self._factor(made, weight, given, stream, separable)
+        return made
+
+    def _factor(self, made: Filter, weight: Any, view: ArrayView, stream: Any, separable: bool | None) -> None:
+        """Give a Filter its factors, if it has them and they pay."""
+        factors = factors_of.recognised(self.spec.example_shape(), weight, view, separable)
+        if factors is None:
+            return
+        kernel = None if self._factored is None else self._factored()
+        if kernel is None and separable:
+            raise ArgumentError("this kernel has no separable one beside it", argument="separable", value=True,
+                                hint="specialize(shape) without an algorithm, or of ConvShape(separable=True)")
+        if kernel is not None:
+            made.factored = kernel.prepare(factors.weight, stream=stream)
+            made.separable = str(factors)
+
+    @property
+    def _weight_types(self) -> tuple[Any, ...]:
+        """Elements that a weight may have: a separable kernel's factors are float32, whole filters like the input's."""
+        spec = self.spec
+        return (spec.w_dtype,) if not spec.separable else tuple(dict.fromkeys((spec.w_dtype, spec.dtype)))
 
     def workspace_bytes(self, shape: ConvShape) -> int:
         """Bytes of workspace that a call of ``shape`` takes from the pool."""

@@ -14,6 +14,7 @@
     dtype = "float32"           # or "float16", "bfloat16", "uint8", "int8", "uint16", "int16"
     weight_dtype = "float32"    # for integers: or "int8", "int16", "int32"
     out_dtype = "float32"       # another type of the output; cast = "nearest" or "truncate" to integers
+    separable = false           # filters of one channel as the factors of a column and a row
     layout = "NCHW"             # or "NHWC": the order of the input's and the output's axes
     accumulate = "float32"      # or "float16": the arithmetic of products and sums
     epilogue = ["bias", "relu"]
@@ -47,7 +48,7 @@ from warpconv.codegen.spec import Epilogue, Numerics, parse_epilogue
 from . import env
 
 _AS_THEY_ARE = ("stride", "dilation", "groups", "dtype", "padding_mode", "padding_value", "weight_dtype", "out_dtype",
-                "cast")
+                "cast", "separable")
 FIELDS = ("input", "filter", "padding", *_AS_THEY_ARE, "layout", "accumulate", "epilogue", "algorithm", "set")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _LARGEST_FILE = 4 << 20

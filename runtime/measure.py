@@ -59,14 +59,15 @@ def measure(plan: KernelPlan, shape: ConvShape, *, seed: int = 0) -> Measurement
     from .kernel import Kernel
     loaded, source = backend.load(plan, mode=Mode.CHECK)
     kernel = Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)
-    x, w, bias = operands(plan, shape, seed)
-    output = kernel(x, w, bias)
-    return _summed(loaded.reports, shape, compare(output, x, w, shape, bias=bias, epilogue=plan.spec.epilogue,
-                                                  numerics=plan.spec.numerics))
+    x, w, bias, residual = operands(plan, shape, seed)
+    output = kernel(x, w, bias, residual=residual)
+    return _summed(loaded.reports, shape, compare(output, x, w, shape, bias=bias, residual=residual,
+                                                  epilogue=plan.spec.epilogue, numerics=plan.spec.numerics))
 
 
-def operands(plan: KernelPlan, shape: ConvShape, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Random input (axes in the layout's order), weight and, where the epilogue adds one, bias, of the element type.
+def operands(plan: KernelPlan, shape: ConvShape, seed: int = 0) -> tuple[np.ndarray | None, ...]:
+    """Random input (axes in the layout's order), weight and, where the epilogue adds them, bias and residual (else
+    None), of the layer's element types.
 
     Raises ArgumentTypeError for bfloat16 without ml_dtypes.
     """
@@ -74,7 +75,11 @@ def operands(plan: KernelPlan, shape: ConvShape, seed: int = 0) -> tuple[np.ndar
     x, w, bias = (drawn(rng, size, dtype) for size, dtype in ((shape.layout.stored(shape.input_shape), shape.dtype),
                                                               (shape.weight_shape, shape.w_dtype),
                                                               ((shape.k,), shape.bias_dtype)))
-    return x, w, bias if Epilogue.BIAS in plan.spec.epilogue else None
+    steps = plan.spec.epilogue
+    residual = None
+    if Epilogue.RESIDUAL in steps:
+        residual = drawn(rng, shape.layout.stored(shape.output_shape), shape.y_dtype)
+    return x, w, bias if Epilogue.BIAS in steps else None, residual
 
 
 def affordable(plan: KernelPlan, shape: ConvShape) -> bool:

@@ -19,11 +19,12 @@ from .call import MOST_LAYERS, name_of
 from .recording import recording
 from .signatures import LIBRARIES, Signature
 
-_ROLES = (Role.INPUT, Role.WEIGHT, Role.BIAS, Role.OUTPUT)
+_ROLES = (Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT)
 
 
 class Entry:
-    """What is remembered of a checked call; ``alignment`` and ``nbytes`` are of input, weight, bias and output."""
+    """What is remembered of a checked call; ``alignment`` and ``nbytes`` are of input, weight, bias, residual and
+    output."""
 
     __slots__ = ("launch", "ordinal", "alignment", "nbytes", "shape", "strides")
 
@@ -38,8 +39,8 @@ class Entry:
 
 
 class QuickCalls:
-    """A kernel's remembered calls, by the signatures of input, weight (None: a Filter), bias and output. Any thread may
-    call; entries are never changed."""
+    """A kernel's remembered calls, by the signatures of input, weight (None: a Filter), bias, residual and output. Any
+    thread may call; entries are never changed."""
 
     def __init__(self, backend: Any, program: Program):
         self._backend = backend
@@ -47,14 +48,14 @@ class QuickCalls:
         self._demands = tuple(_multiple(program, name) for name in self._names)
         self._entries: dict[tuple, Entry] = {}
 
-    def __call__(self, x: Any, w: Any, bias: Any, out: Any, stream: Any, by_filter: bool,
+    def __call__(self, x: Any, w: Any, bias: Any, residual: Any, out: Any, stream: Any, by_filter: bool,
                  signed: tuple[Signature, Signature | None] | None = None) -> Any:
         """The output, or None where the call has to be checked. ``signed``: of x and w, where the caller has them."""
         library = LIBRARIES.get(type(x))
         if library is None or recording.graph is not None:
             return None
-        prepared = w_sign = b_sign = y_sign = None
-        w_at = b_at = 0
+        prepared = w_sign = b_sign = r_sign = y_sign = None
+        w_at = b_at = r_at = 0
         if by_filter:
             if w.kernel._backend is not self._backend:
                 return None
@@ -71,9 +72,13 @@ class QuickCalls:
             if LIBRARIES.get(type(bias)) is not library or (b_sign := library.sign(bias)) is None:
                 return None
             b_at = library.pointer(bias)
+        if residual is not None:
+            if LIBRARIES.get(type(residual)) is not library or (r_sign := library.sign(residual)) is None:
+                return None
+            r_at = library.pointer(residual)
         if out is not None and (LIBRARIES.get(type(out)) is not library or (y_sign := library.sign(out)) is None):
             return None
-        entry = self._entries.get((x_sign, w_sign, b_sign, y_sign))
+        entry = self._entries.get((x_sign, w_sign, b_sign, r_sign, y_sign))
         if entry is None:
             return None
         handle = library.stream(entry.ordinal)
@@ -82,8 +87,8 @@ class QuickCalls:
         x_at = library.pointer(x)
         if not by_filter:
             w_at = library.pointer(w)
-        x_align, w_align, b_align, y_align = entry.alignment
-        if x_at % x_align or w_at % w_align or b_at % b_align:
+        x_align, w_align, b_align, r_align, y_align = entry.alignment
+        if x_at % x_align or w_at % w_align or b_at % b_align or r_at % r_align:
             return None
         launch = entry.launch.ready(x_at if library.shares_memory else 0, prepared, handle)
         if launch is None:
@@ -95,29 +100,30 @@ class QuickCalls:
             y_at = library.pointer(out)
         else:
             y_at = library.pointer(out)
-            x_bytes, w_bytes, b_bytes, y_bytes = entry.nbytes
+            x_bytes, w_bytes, b_bytes, r_bytes, y_bytes = entry.nbytes
             end = y_at + y_bytes
             if (x_at < end and y_at < x_at + x_bytes or w_at < end and y_at < w_at + w_bytes
-                    or b_at < end and y_at < b_at + b_bytes):
+                    or b_at < end and y_at < b_at + b_bytes
+                    or r_at != y_at and r_at < end and y_at < r_at + r_bytes):     # in place, or apart
                 return None
         if y_at % y_align:
             return None
-        launch(x_at, w_at, b_at, y_at, handle)
+        launch(x_at, w_at, b_at, r_at, y_at, handle)
         return out
 
-    def learn(self, x: Any, w: Any, bias: Any, out: Any, result: Any, operands: dict[str, Any],
+    def learn(self, x: Any, w: Any, bias: Any, residual: Any, out: Any, result: Any, operands: dict[str, Any],
               shape: ConvShape) -> None:
         """Remember a call that passed. ``w`` is None where a Filter was given, ``out`` where none was; ``result`` is
         the output."""
         library = signatures.library(x)
-        values = (x, w, bias, result)
+        values = (x, w, bias, residual, result)
         if library is None or any(
                 value is not None and (signatures.library(value) is not library or operands[name].owner is not value)
                 for name, value in zip(self._names, values)):
             return      # another library's arrays among them, or copies
-        key = tuple(None if value is None else library.sign(value) for value in (x, w, bias, out))
+        key = tuple(None if value is None else library.sign(value) for value in (x, w, bias, residual, out))
         if key in self._entries or any(
-                value is not None and signed is None for value, signed in zip((x, w, bias, out), key)):
+                value is not None and signed is None for value, signed in zip((x, w, bias, residual, out), key)):
             return
         launch = self._backend.quick(shape, operands[self._names[0]].pointer, by_filter=w is None)
         if launch is None:

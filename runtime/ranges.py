@@ -58,8 +58,13 @@ class Range:
     def undetermined(self) -> np.ndarray:
         """Where a kernel may have anything."""
         with np.errstate(invalid="ignore"):
-            ends = np.isnan(self.low) | np.isnan(self.high) | np.isinf(self.high - self.low)
-        return self.unsure | ends & np.isfinite(self.value)
+            far = np.isinf(self.high - self.low) & np.isfinite(self.value)
+        return self.unsure | far | _nothing(self.value, self.low, self.high)
+
+
+def _nothing(value: Any, low: Any, high: Any) -> Any:
+    """Where ends came from infinite ones that met, though the value itself is a number."""
+    return (np.isnan(low) | np.isnan(high)) & ~np.isnan(value)
 
 
 def _made(value: Any, ends: list[Any], unsure: Any, units: float = 0.5) -> Range:
@@ -71,7 +76,7 @@ def _made(value: Any, ends: list[Any], unsure: Any, units: float = 0.5) -> Range
     low, high = np.where((least >= 0) & (low < 0), 0.0, low), np.where((most <= 0) & (high > 0), 0.0, high)
     low = np.where(low < -LARGEST, -np.inf, np.where(low > LARGEST, LARGEST, low))
     high = np.where(high > LARGEST, np.inf, np.where(high < -LARGEST, -LARGEST, high))
-    return Range(value, low, high, np.broadcast_to(unsure, np.shape(value)))
+    return Range(value, low, high, unsure | _nothing(value, low, high))
 
 
 def _exact(value: Any, ends: list[Any], unsure: Any) -> Range:
@@ -159,12 +164,17 @@ def sigmoid(a: Range) -> Range:
 
 
 def power(a: Range, b: Range) -> Range:
-    """Monotone in each operand where the base is positive; whole exponents take any base."""
+    """Monotone in each operand where the base is positive; whole exponents take any base. NaN to the power 0 is 1, and so
+    is 1 to the power NaN, which leaves open what only nearly has such an operand."""
     whole = (b.low == b.high) & (np.floor(b.low) == b.low)
     ends = [np.power(p, q) for p in (a.low, a.high) for q in (b.low, b.high)]
     zero_inside = (a.low <= 0) & (a.high >= 0)
     ends.append(np.where(whole & zero_inside & (b.low > 0), 0.0, ends[0]))      # the least of an even power
-    sure = (a.low > 0) | whole & ~(zero_inside & (b.low < 0)) | (a.high < 0) & np.isnan(np.power(a.value, b.value))
+    broken = (a.high < 0) & (np.ceil(b.low) > b.high)           # NaN: no whole number is in reach
+    sure = (a.low > 0) | whole & ~(zero_inside & (b.low < 0)) | broken
+    one = (np.isnan(a.value) & (b.low <= 0) & (b.high >= 0) & (b.low != b.high)
+           | np.isnan(b.value) & (a.low <= 1) & (a.high >= 1) & (a.low != a.high))
+    sure = (sure | np.isnan(np.power(a.value, b.value)) & np.isnan(a.value + b.value)) & ~one
     return _made(np.power(a.value, b.value), ends, a.unsure | b.unsure | ~sure, UNITS["pow"])
 
 

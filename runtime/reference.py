@@ -14,6 +14,11 @@ products, a bias and a last conversion are n + 2 roundings of partial sums, each
 The epilogue. A bias and relus that come first are part of the sum above: relu brings no two numbers further apart. Each
 later step takes the values that a kernel may have through the step (finish.py, ranges.py).
 
+Separable filters, wy[r] * wx[s], are summed twice: the sums of an input row, S products, have an error of at most S * u *
+sum |a * wx|; their R products with wy add R * u of what they have. Together (R + S) * u * sum |a| |wy| |wx| but for
+terms in u^2; the bound allows (R + S + 3) * eps of it, and is one against the product of the factors. A result for a
+filter that is only nearly that product (separable.Factors tells by how much) may be off by its difference * sum |a| more.
+
 Storing. A 16-bit result is rounded once more, from what the kernel has, at most |y| + the bound so far: by u times
 that (2^-11 for float16, which has 11 significant bits; 2^-8 for bfloat16, which has 8), or by half the smallest
 subnormal if that is more. A magnitude from half a unit above the largest number on becomes infinite, so a 16-bit
@@ -40,6 +45,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
 
 from .elements import FORMATS, values
+from .separable import whole
 from .finish import LINEAR, finish
 
 EPSILON = float(np.finfo(np.float32).eps)
@@ -48,8 +54,8 @@ BAND_ELEMENTS = 2**16       # float64 values of one slice of the input that are 
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """The output in float64, the error that each element may have, where it may be infinite instead, and where a step of
-    the epilogue leaves it open (log of what may be 0); all in the order of the layout's axes."""
+    """The output in float64, the error that each element may have, where it may be infinite instead, and where a step
+    of the epilogue leaves it open (log of what may be 0); all in the order of the layout's axes."""
 
     output: np.ndarray
     bound: np.ndarray
@@ -81,8 +87,10 @@ def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarra
               numerics: Numerics = Numerics.FLOAT32) -> Reference:
     """Output and bound of the layer for an input whose axes are in ``shape.layout``'s order and a weight (K, C/groups,
     R, S), both of ``shape.dtype`` (bfloat16 also as its bits); the output's axes are in the layout's order, too, and so
-    are those of ``residual``, which is of the output's type."""
+    are those of ``residual``, which is of the output's type. The weight of a separable layer is its factors."""
     x, w = _logical(values(x, shape.dtype), shape.layout), values(w, shape.w_dtype)
+    if shape.separable:
+        w = whole(w, shape.r)
     output, magnitude = np.zeros(shape.output_shape), np.zeros(shape.output_shape)
     channels, filters = shape.c // shape.groups, shape.k // shape.groups
     for image in range(shape.n):
@@ -138,7 +146,7 @@ def compare(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape, *, 
 
 def _summing_bound(magnitude: np.ndarray, shape: ConvShape, numerics: Numerics, steps: bool) -> np.ndarray:
     """The bound of summing, of the module's docstring, from the sum |a * b| of each output."""
-    terms = shape.reduction + 2
+    terms = shape.reduction + (3 if shape.separable else 2)
     if shape.w_dtype.is_integer:
         return (EPSILON if steps else 0.0) * magnitude
     if numerics is Numerics.FLOAT16:

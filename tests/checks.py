@@ -63,12 +63,14 @@ def check_kernel(kernel: Kernel, shape: ConvShape, *, seed: int = 0) -> np.ndarr
     spec = kernel.spec
     x, w, bias = reference.operands(shape, settings.generator(seed))
     given = bias if Epilogue.BIAS in spec.epilogue else None
+    residual = reference.residual(shape, settings.generator(seed + 1)) if Epilogue.RESIDUAL in spec.epilogue else None
     out = reference.poisoned(shape)
     before = x.copy(), w.copy()
-    result = kernel(x, w, given, out=out)
+    result = kernel(x, w, given, residual=residual, out=out)
     assert result is out
     assert np.array_equal(x, before[0]) and np.array_equal(w, before[1]), "the kernel wrote to its input"
-    wanted = reference.expected(x, w, shape, bias=given, epilogue=spec.epilogue, numerics=spec.numerics)
+    wanted = reference.expected(x, w, shape, bias=given, residual=residual, epilogue=spec.epilogue,
+                                numerics=spec.numerics)
     wanted.check(out, f"{kernel!r}, {shape}, values {kernel.plan.settings() if kernel.plan else 'of a pack'}")
     return out
 

@@ -18,13 +18,14 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
 
 from .axes import ROWS
-from .axes.common import (BIAS, BORDER_VALUE, BORDERS, CASTS, DTYPES, OUTPUTS, PIXELS, RELU, WEIGHTS, Choose, Row)
+from .axes.common import (BIAS, BORDER_VALUE, BORDERS, CASTS, CLAMP, DTYPES, EXPRESSION, OUTPUTS, PIXELS, RELU, RESIDUAL,
+                          WEIGHTS, Choose, Row)
 from .cases import Case, Numerics
 
 LARGEST_SIDE = 130
 SQUARES = (7, 14, 28, 56)           # planes of networks, smaller than what a warp spans
 HALF = ("float16", "bfloat16")
-EPILOGUES = ((), (), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS))
+EPILOGUES = ((), (), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS), (BIAS, CLAMP), (EXPRESSION,), (BIAS, RESIDUAL, RELU))
 # about half of what is drawn is float32 in NCHW
 KINDS = (("float32", "NCHW"),) * 5 + tuple((dtype, layout) for dtype in ("float32", "float16", "bfloat16")
                                            for layout in ("NCHW", "NHWC") if (dtype, layout) != ("float32", "NCHW"))
@@ -120,12 +121,14 @@ def _dense(choose: Choose) -> tuple[int, int, int]:
 
 def draw_size(choose: Choose, largest: int = LARGEST_SIDE) -> tuple[int, int, int]:
     """(N, H, W): squares of networks' planes, widths that are multiples of 4 and 8, the neighbourhood of multiples of
-    32, and any others."""
+    32, images smaller than most filters, and any others."""
     n = choose((1, 1, 2, 3))
-    kind = choose(("square", "vectors", "vectors", "any", "any"))
+    kind = choose(("square", "vectors", "vectors", "any", "any", "tiny"))
     if kind == "square":
         side = choose(SQUARES)
         return n, side, side
+    if kind == "tiny":
+        return n, choose(range(1, 7)), choose((*range(1, 7), 40))
     near = [side + d for side in range(32, largest, 32) for d in (-1, 0, 1)]
     sides = (*range(1, largest + 1), *near, *near)
     step = choose((4, 8))

@@ -9,6 +9,7 @@ Near in place of v, so neither the package's parser nor its tree is believed.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, Callable
 
 import numpy as np
@@ -18,36 +19,38 @@ OPEN = np.inf       # the radius where nothing is known
 
 
 class Near:
-    """Values, each to within its radius; where the radius is infinite anything is right, NaN too."""
+    """Values, each to within its radius; where the radius is infinite anything is right, NaN too, also of what is made of
+    it (``of``)."""
 
-    def __init__(self, value: Any, radius: Any = 0.0, units: float = 0.0):
+    def __init__(self, value: Any, radius: Any = 0.0, units: float = 0.0, of: tuple[Near, ...] = ()):
         self.value = np.asarray(value, np.float64)
-        with np.errstate(all="ignore"):
-            size = np.abs(self.value) + radius
-            self.radius = radius + units * (UNIT * size + 2.0**-149)
-            self.radius = np.where(np.isfinite(self.value) & ~(size < 3.4e38), OPEN, self.radius)
+        size = np.abs(self.value) + radius
+        open_ = np.isinf(radius) | np.isfinite(self.value) & ~(size < 3.4e38)
+        for operand in of:
+            open_ = open_ | np.isinf(operand.radius)
+        self.radius = np.where(open_, OPEN, np.where(np.isnan(size), 0.0, radius + units * (UNIT * size + 2.0**-149)))
 
     def __add__(self, other: Any) -> Near:
         other = _near(other)
-        return Near(self.value + other.value, self.radius + other.radius, 0.5)
+        return Near(self.value + other.value, self.radius + other.radius, 0.5, (self, other))
 
     def __sub__(self, other: Any) -> Near:
         return self + -_near(other)
 
     def __neg__(self) -> Near:
-        return Near(-self.value, self.radius)
+        return Near(-self.value, self.radius, 0, (self,))
 
     def __mul__(self, other: Any) -> Near:
         other = _near(other)
         spread = (_times(np.abs(self.value), other.radius) + _times(np.abs(other.value), self.radius)
                   + _times(self.radius, other.radius))
-        return Near(self.value * other.value, spread, 0.5)
+        return Near(self.value * other.value, spread, 0.5, (self, other))
 
     def __truediv__(self, other: Any) -> Near:
         other = _near(other)
         quotient, least = self.value / other.value, np.abs(other.value) - other.radius
         spread = (self.radius + _times(np.abs(quotient), other.radius)) / least
-        return Near(quotient, np.where(least > 0, spread, np.where(np.isnan(quotient), 0.0, OPEN)), 0.5)
+        return Near(quotient, np.where(least > 0, spread, np.where(np.isnan(quotient), 0.0, OPEN)), 0.5, (self, other))
 
     def __radd__(self, other: Any) -> Near:
         return _near(other) + self
@@ -88,6 +91,7 @@ class Truth:
         self.value = compare(a.value, b.value)
         apart = np.abs(a.value - b.value) > a.radius + b.radius
         self.sure = apart | ((a.radius == 0) & (b.radius == 0)) | np.isnan(a.value + b.value)
+        self.sure &= np.isfinite(a.radius) & np.isfinite(b.radius) | apart
 
 
 def near_number(value: float) -> Near:
@@ -113,19 +117,19 @@ def _by_ends(function: Callable[[Any], Any], units: float = 0.0,
         spread = np.maximum(np.abs(function(a.value + a.radius) - value), np.abs(function(a.value - a.radius) - value))
         outside = np.isnan(value) & np.isnan(function(a.value + a.radius))      # there it is NaN for certain
         open_ = ~np.broadcast_to(defined(a.value - a.radius), np.shape(value)) & ~outside
-        return Near(value, np.where(open_ | np.isnan(spread) & ~np.isnan(value), OPEN, spread), units)
+        return Near(value, np.where(open_ | np.isnan(spread) & ~np.isnan(value), OPEN, spread), units, (a,))
     return apply
 
 
 def _by_slope(function: Callable[[Any], Any], units: float = 0.0) -> Callable[[Any], Near]:
     """A function whose slope is at most 1."""
-    return lambda a: Near(function(_near(a).value), _near(a).radius, units)
+    return lambda a: Near(function(_near(a).value), _near(a).radius, units, (_near(a),))
 
 
 def _pick(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Near]:
     def apply(a: Any, b: Any) -> Near:
         a, b = _near(a), _near(b)
-        return Near(function(a.value, b.value), np.maximum(a.radius, b.radius))
+        return Near(function(a.value, b.value), np.maximum(a.radius, b.radius), 0, (a, b))
     return apply
 
 
@@ -148,8 +152,12 @@ def _pow(a: Any, b: Any) -> Near:
     corners += [np.where(crosses & (b.value > 0) & (b.radius == 0), 0.0, corners[0])]
     spread = np.maximum.reduce([np.abs(corner - value) for corner in corners])
     whole = (b.radius == 0) & (np.floor(b.value) == b.value) & ~(crosses & (b.value < 0))
-    certain = (a.value > a.radius) | whole | np.isnan(value) & (a.value < -a.radius)
-    return Near(value, np.where(certain, spread, OPEN), 4)
+    broken = (a.value < -a.radius) & (np.ceil(b.value - b.radius) > b.value + b.radius)     # no whole exponent in reach
+    certain = (a.value > a.radius) | whole | broken | np.isnan(a.value + b.value)
+    # NaN ** 0 and 1 ** NaN are 1
+    certain &= ~(np.isnan(a.value) & (np.abs(b.value) <= b.radius) & (b.radius > 0))
+    certain &= ~(np.isnan(b.value) & (np.abs(a.value - 1) <= a.radius) & (a.radius > 0))
+    return Near(value, np.where(certain, spread, OPEN), 4, (a, b))
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -159,7 +167,7 @@ _sigmoid_ends = _by_ends(lambda x: 1.0 / (1.0 + np.exp(-x)), 4)
 def _sigmoid(a: Any) -> Near:
     """exp overflows in float32 before the result is 0 in truth."""
     made = _sigmoid_ends(a)
-    return Near(made.value, made.radius + 2.0**-125)
+    return Near(made.value, made.radius + 2.0**-125, 0, (made,))
 
 
 FUNCTIONS = {
@@ -176,8 +184,9 @@ def clamp(a: Near, low: float, high: float) -> Near:
 
 
 def of_text(text: str, v: Near) -> Near:
-    """An expression's text at ``v``, read by Python."""
-    return _near(eval(text, {"__builtins__": {}}, {**FUNCTIONS, "v": v}))       # noqa: S307 - the tests' own texts
+    """An expression's text at ``v``, read by Python; its numbers are float32."""
+    numbers = re.sub(r"(?<![\w.])(\d[\d.]*(?:e-?\d+)?)", r"number(\1)", text)
+    return eval(numbers, {"__builtins__": {}}, {**FUNCTIONS, "v": v, "number": _near})       # noqa: S307 - tests' texts
 
 
 def after(name: str, text: str, v: Near) -> Near:

@@ -25,8 +25,8 @@ EPSILON = float(np.finfo(np.float32).eps)
 
 @dataclass(frozen=True)
 class Expected:
-    """The output in float64, and for each of its elements the largest error that a kernel may have; ``overflows``: where
-    an infinity of the right sign will do as well; ``open``: where anything will (log of what may be 0)."""
+    """The output in float64, and for each of its elements the largest error that a kernel may have; ``overflows``:
+    where an infinity of the right sign will do as well; ``open``: where anything will (log of what may be 0)."""
 
     output: np.ndarray
     tolerance: np.ndarray
@@ -68,6 +68,8 @@ def expected(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray
     in half arithmetic with half that type's eps (and steps of subnormals); then what steps after the first bias and
     relus make of it (tests/near.py), and half a step of a 16-bit result."""
     x, w, epilogue = np.moveaxis(x, -1, 1) if shape.layout is Layout.NHWC else x, np.asarray(w), tuple(epilogue)
+    if shape.separable:     # columns, then rows; summed twice, so a rounding more
+        w = np.einsum("kr,ks->krs", *np.split(w.reshape(shape.k, -1).astype(np.float64), [shape.r], axis=1))[:, None]
     output = convolve(x, w, shape)
     magnitude = convolve(np.abs(x.astype(np.float64)), np.abs(w.astype(np.float64)),
                          replace(shape, padding_value=abs(shape.padding_value)))
@@ -78,7 +80,7 @@ def expected(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray
             output, magnitude = output + column, magnitude + np.abs(column)
         else:
             output = np.maximum(output, 0.0)
-    tolerance = (shape.reduction + 2) * EPSILON * magnitude
+    tolerance = (shape.reduction + (3 if shape.separable else 2)) * EPSILON * magnitude
     if shape.w_dtype.is_integer:        # exact sums; a float32 of them is rounded once
         tolerance = (EPSILON if epilogue else 0.0) * magnitude
     if numerics is Numerics.FLOAT16:
@@ -154,6 +156,15 @@ def operands(shape: ConvShape, rng: np.random.Generator) -> tuple[np.ndarray, np
     if shape.layout is Layout.NHWC:
         x = np.ascontiguousarray(np.moveaxis(x, 1, -1))
     return (x.astype(ELEMENTS[shape.dtype]), w.astype(ELEMENTS[shape.w_dtype]), bias.astype(ELEMENTS[shape.bias_dtype]))
+
+
+def residual(shape: ConvShape, rng: np.random.Generator) -> np.ndarray:
+    """A random residual of the output's type and layout: integers of a quarter of their range, for the same reason."""
+    sizes = shape.layout.stored(shape.output_shape)
+    if shape.y_dtype.is_integer:
+        least, most = shape.y_dtype.limits
+        return rng.integers(least // 4, most // 4, sizes, endpoint=True).astype(ELEMENTS[shape.y_dtype])
+    return rng.standard_normal(sizes).astype(np.float32).astype(ELEMENTS[shape.y_dtype])
 
 
 def poisoned(shape: ConvShape) -> np.ndarray:

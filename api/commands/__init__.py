@@ -6,9 +6,10 @@ from .demo import demo
 from .emit import emit
 from .env import env
 from .explain import explain
-from .filter import filter_picture
+from .filter import filter_pictures
+from .gallery import gallery
 from .inspect import inspect
 from .run import run
 from .tune import tune
 
-COMMANDS = (emit, inspect, explain, build, tune, run, filter_picture, demo, cache, env)
+COMMANDS = (emit, inspect, explain, build, tune, run, filter_pictures, gallery, demo, cache, env)

@@ -21,11 +21,11 @@ from warpconv.runtime.kernel import Kernel
 from warpconv.runtime.measure import measure, measure_unit
 from warpconv.runtime.reference import compare
 
-from .demo_sheet import contact_sheet
 from .files import write_text
 from .filter import load_weights
 from .inspect_record import unit_rows
 from .run import accuracy_row
+from .sheet import contact_sheet, wrapped
 from .wording import worded
 
 PHOTOGRAPH = "grace_hopper.jpg"
@@ -42,7 +42,7 @@ class Layer:
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        return layer_arrays(self.planes, self.filters)
+        return layer_arrays(self.planes.astype(np.float32), self.filters)
 
     @property
     def shape(self) -> ConvShape:
@@ -134,13 +134,14 @@ def _run(layer: Layer, kernel: Kernel, folder: Path, counts: dict[str, Any]) -> 
 
 def _write_pictures(picture: Picture, results: Sequence[np.ndarray], third: str, folder: Path) -> list[Path]:
     gauss, sobel, chosen = results
-    gray = Picture(planes=picture.gray()[None], alpha=None, largest=255)
-    shown = {"gaussian_5x5": finish(picture, gauss[:, 0])[0],
-             "sobel_x": finish(gray, sobel[0, :1], scale=0.25, offset=128)[0],
-             "sobel_y": finish(gray, sobel[0, 1:], scale=0.25, offset=128)[0],
-             "sobel_magnitude": finish(gray, np.hypot(sobel[0, :1], sobel[0, 1:]), scale=0.5)[0],
-             third.replace(" ", "_"): finish(picture, chosen[:, 0])[0]}
-    images = {"photograph": to_image(picture), **{name: to_image(shown_) for name, shown_ in shown.items()}}
+    shown = {"gaussian_5x5": finish(gauss[:, 0], np.uint8)[0],
+             "sobel_x": finish(sobel[0, :1], np.uint8, scale=0.25, offset=128)[0],
+             "sobel_y": finish(sobel[0, 1:], np.uint8, scale=0.25, offset=128)[0],
+             "sobel_magnitude": finish(np.hypot(sobel[0, :1], sobel[0, 1:]), np.uint8, scale=0.5)[0],
+             third.replace(" ", "_"): finish(chosen[:, 0], np.uint8)[0]}
+    images = {"photograph": to_image(picture),
+              **{name: to_image(Picture(planes=planes)) for name, planes in shown.items()}}
     paths = [write_image(folder / f"{name}.jpg", image, quality=QUALITY) for name, image in images.items()
              if name != "photograph"]
-    return [*paths, write_image(folder / "contact_sheet.jpg", contact_sheet(images), quality=QUALITY)]
+    sheet = contact_sheet(wrapped([(name.replace("_", " "), image) for name, image in images.items()]))
+    return [*paths, write_image(folder / "contact_sheet.jpg", sheet, quality=QUALITY)]

@@ -1,65 +1,104 @@
-"""``warpconv filter``: a picture through an emitted kernel."""
+"""``warpconv filter``: pictures through emitted kernels."""
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Iterator
 
 import click
 
-from warpconv.codegen.errors import ArgumentError
+from warpconv.codegen.errors import ArgumentError, WarpconvError
 
 from .device import choose_device, device_option, note_device
-from .files import check_output, read_array
-from .output import echo_record, json_option, seconds_text
+from .files import check_output, output_folder, read_array
+from .output import console, echo_record, json_option, seconds_text
+from .wording import worded
 
 if TYPE_CHECKING:
     import numpy as np
 
-BORDERS = ("zero",)
+    from warpconv.images import Picture
+    from warpconv.records import FailedRow, FilteredRow, FilterRecord
+
+    from .filter_jobs import Job, Jobs
+    from .filter_run import Filtered, Filtering
+
+MAGNITUDE = "magnitude"
+SHEET_COLUMNS = 4
 
 
 @click.command("filter")
-@click.argument("photo")
+@click.argument("photos", nargs=-1, required=True, metavar="PHOTO...")
 @click.argument("output")
-@click.option("--kernel", required=True, metavar="NAME|FILE.npy",
-              help="sobel-x, laplace, sharpen, box:5, gaussian:5,1.2, motion:9, ... (an unknown name lists all).")
-@click.option("--border", metavar="zero", default="zero", show_default=True, help="What lies outside of the picture.")
+@click.option("--kernel", "kernels", required=True, multiple=True, metavar="NAME|FILE.npy",
+              help="sobel-x, laplace, sharpen, box:5, gaussian:5,1.2, motion:9, ... (an unknown name lists all). "
+                   "Several are applied to each picture at once, each making a file NAME-KERNEL.")
+@click.option("--combine", type=click.Choice([MAGNITUDE]), default=None,
+              help="One picture of several kernels: the root of the sum of their squares, as for sobel-x and sobel-y.")
+@click.option("--border", metavar="B", default="reflect", show_default=True,
+              help="What lies outside of the picture: zeros, constant:VALUE, replicate, reflect (edge not repeated), "
+                   "symmetric (edge repeated), circular; or as a library calls it: scipy:mirror, opencv:REFLECT_101.")
+@click.option("--dtype", type=click.Choice(["pixel", "float32"]), default="pixel", show_default=True,
+              help="pixel: the picture's own 8 or 16 bits, rounded to nearest and clipped; float32: not rounded where "
+                   "the output is a TIFF.")
 @click.option("--scale", type=float, default=1.0, show_default=True, help="Multiply the result.")
 @click.option("--offset", type=float, default=0.0, show_default=True, help="Add to the result, after --scale.")
 @click.option("--abs", "absolute", is_flag=True, help="Take absolute values first.")
+@click.option("--format", "form", metavar="png|jpg|tif|...", default=None,
+              help="Format of the files in a folder OUTPUT; without it each picture's own.")
+@click.option("--sheet", metavar="FILE", default=None,
+              help="Also write a contact sheet: each picture before and after.")
 @click.option("--algorithm", metavar="A", default="auto", show_default=True, help="Name of an algorithm.")
 @device_option
 @json_option
-def filter_picture(photo: str, output: str, kernel: str, border: str, scale: float, offset: float, absolute: bool,
-                   algorithm: str, device: str, as_json: bool) -> None:
-    """Filter the picture PHOTO and write OUTPUT, of the same size and pixel type.
+def filter_pictures(photos: tuple[str, ...], output: str, kernels: tuple[str, ...], combine: str | None, border: str,
+                    dtype: str, scale: float, offset: float, absolute: bool, form: str | None, sheet: str | None,
+                    algorithm: str, device: str, as_json: bool) -> None:
+    """Filter pictures: PHOTO to the file OUTPUT; several, or all in a folder, to the folder OUTPUT, names kept.
 
-    The filter is applied by cross-correlation to every colour plane (alpha is kept), the picture being surrounded by
-    zeros; the result is rounded and clipped to the range of the pixels.
+    The filter is applied by cross-correlation to every colour plane (alpha is kept); the result has the picture's size
+    and type of pixel. A picture that cannot be filtered does not hold up the others; the exit code is then 1.
     """
-    from warpconv.images import finish, read_picture, to_image, write_image
-    if border not in BORDERS:
-        raise ArgumentError("this border is not offered", argument="--border", value=border, hint=", ".join(BORDERS))
+    start = time.perf_counter()
+    from warpconv.records import FilterRecord
+
+    from .filter_jobs import find_jobs, result_name
+    from .filter_run import Filtering, parse_border
     for option, number in (("--scale", scale), ("--offset", offset)):
         if not math.isfinite(number):
             raise ArgumentError("this is no finite number", argument=option, value=number, hint="for instance 0.5")
-    check_output(output, (photo, kernel if kernel.endswith(".npy") else None), "OUTPUT")
-    weights = load_weights(kernel)
-    picture = read_picture(photo, "PHOTO")
-    values, ran, seconds, reason = filter_planes(picture.planes, weights, device=device, algorithm=algorithm)
-    result, clipped = finish(picture, values, scale=scale, offset=offset, absolute=absolute)
-    write_image(output, to_image(result), "OUTPUT")
-    record = _record(photo, output, kernel, ran, seconds, clipped, len(picture.planes), picture.size)
-    if as_json:
-        echo_record(record)
-        return
-    note_device(reason)
-    click.echo(f"{record.layer}\n{record.algorithm} on {record.device}: {seconds_text(seconds)}, written to {output}")
-    if clipped > 0:
-        click.echo(f"{100 * clipped:.3g} % of the values were clipped to 0 .. {picture.largest}; "
-                   "--abs, --scale and --offset bring them into it")
+    if combine is not None and len(kernels) < 2:
+        raise ArgumentError("there is nothing to combine", argument="--combine", value=combine,
+                            hint="give --kernel twice, as in --kernel sobel-x --kernel sobel-y")
+    if len(set(kernels)) < len(kernels):
+        raise ArgumentError("a kernel is named twice", argument="--kernel", value=", ".join(kernels),
+                            hint="name each once")
+    mode, border_value = parse_border(border)
+    files = [kernel for kernel in kernels if kernel.endswith(".npy")]
+    results = [combine] if combine else [result_name(kernel) for kernel in kernels]
+    jobs = find_jobs(photos, output, results, form.lstrip(".").lower() if form else None, files)
+    if sheet is not None:
+        _check_sheet(sheet, jobs, files)
+    bank = {kernel: load_weights(kernel) for kernel in kernels}
+    place, reason = choose_device(device, smallest_layer())
+    how = Filtering(kernels=bank, border=mode, border_value=border_value, combine=combine is not None,
+                    as_float=dtype == "float32", scale=scale, offset=offset, absolute=absolute, algorithm=algorithm,
+                    device=place)
+    if not as_json:
+        note_device(reason)
+    with contextlib.nullcontext() if jobs.folder is None else output_folder(jobs.folder, "OUTPUT"):
+        written, failed, rows = _filter_all(jobs, how, results, sheet is not None, quiet=as_json)
+        if sheet is not None and rows:
+            _write_sheet(sheet, rows)
+        record = FilterRecord(border=border, written=tuple(written), failed=tuple(failed),
+                              sheet=sheet if rows else None, seconds=time.perf_counter() - start)
+        echo_record(record) if as_json else _report(record, jobs)
+        if failed:
+            raise click.exceptions.Exit(1)
 
 
 def load_weights(kernel: str) -> np.ndarray:
@@ -83,27 +122,134 @@ def load_weights(kernel: str) -> np.ndarray:
     return array.astype("float32")
 
 
-def filter_planes(planes: np.ndarray, weights: np.ndarray, *, device: str = "auto",
-                  algorithm: str = "auto") -> tuple[np.ndarray, Any, float, str | None]:
-    """Planes (P, H, W) through a filter (R, S), or several filters (K, 1, R, S): result (P, H, W) or (P, K, H, W).
-
-    Also the Kernel, the seconds of the call, and why device 'auto' is no GPU. Raises as warpconv.specialize.
-    """
-    from warpconv import ConvShape, specialize
-    from warpconv.filters import layer_arrays
-    x, w = layer_arrays(planes, weights)
-    shape = ConvShape.of(x.shape, w.shape, padding="same")
-    place, reason = choose_device(device, shape)
-    made = specialize(shape, device=place, algorithm=algorithm)
-    start = time.perf_counter()
-    y = made(x, w)
-    seconds = time.perf_counter() - start
-    return (y[:, 0] if weights.ndim == 2 else y), made, seconds, reason
+def smallest_layer() -> Any:
+    """A layer for choose_device, before there is one."""
+    from warpconv import ConvShape
+    return ConvShape(c=1, h=1, w=1, k=1, r=1, s=1)
 
 
-def _record(photo: str, output: str, name: str, ran: Any, seconds: float, clipped: float, planes: int,
-            size: tuple[int, int]) -> Any:
-    from warpconv.records import FilterRecord
-    return FilterRecord(image=photo, output=output, kernel=name, algorithm=ran.spec.algorithm, device=ran.device,
-                        layer=str(ran.spec.example_shape(n=planes, h=size[0], w=size[1])), seconds=seconds,
-                        clipped=clipped)
+def _check_sheet(sheet: str, jobs: Jobs, files: list[str]) -> None:
+    """Raises where the sheet cannot be written, is an input, or one of the outputs."""
+    from warpconv.images import format_of
+    if jobs.folder is None or jobs.folder.exists() or Path(sheet).parent != jobs.folder:     # else it will be made
+        check_output(sheet, (*(job.photo for job in jobs.jobs), *files), "--sheet")
+    format_of(sheet, "--sheet")
+    if os.path.realpath(sheet) in {os.path.realpath(path) for job in jobs.jobs for path in job.outputs}:
+        raise ArgumentError("the sheet would have the name of a result", argument="--sheet", value=sheet,
+                            hint="name another file")
+
+
+def _filter_all(jobs: Jobs, how: Filtering, results: list[str], with_sheet: bool,
+                quiet: bool) -> tuple[list[FilteredRow], list[FailedRow], list[Any]]:
+    """Rows of what was written, of what failed, and of the sheet. An only picture's error is raised."""
+    from warpconv.records import FailedRow
+
+    from .sheet import MOST_ROWS, wrapped
+    written: list[FilteredRow] = []
+    failed: list[FailedRow] = []
+    rows: list[Any] = []
+    for job in _with_progress(jobs.jobs, quiet):
+        try:
+            picture, made = _filter_one(job, how)
+        except (WarpconvError, MemoryError) as error:
+            if len(jobs.jobs) == 1:
+                raise
+            failed.append(FailedRow(image=job.photo, reason=_why(error)))
+            continue
+        names = list(how.kernels) if not how.combine else ["+".join(how.kernels)]
+        written += [_row(job.photo, path, name, one) for path, name, one in zip(job.outputs, names, made)]
+        if with_sheet:
+            rows += wrapped(_before_and_after(job.photo, picture, results, made), SHEET_COLUMNS)
+    if len(rows) > MOST_ROWS:
+        click.echo(f"warpconv: the contact sheet shows its first {MOST_ROWS} rows of {len(rows)}", err=True)
+    return written, failed, rows[:MOST_ROWS]
+
+
+def _why(error: WarpconvError | MemoryError) -> str:
+    """In words; the picture's name, which stands before them, is not said twice."""
+    if not isinstance(error, WarpconvError):
+        return "not enough memory for this picture"
+    told = worded(error, "filter")
+    return "; ".join(filter(None, (told.message, told.hint))) if told.argument == "PHOTO" else str(told)
+
+
+def _filter_one(job: Job, how: Filtering) -> tuple[Picture, list[Filtered]]:
+    """Read, filter and write one picture; nothing is written before all of its results are there."""
+    from warpconv.images import format_of, read_picture, write_picture
+
+    from .filter_run import filter_picture
+    picture = read_picture(job.photo, "PHOTO")
+    keep_float = how.as_float and all(format_of(path) == "TIFF" for path in job.outputs)
+    made = filter_picture(picture, how, keep_float=keep_float)
+    for path, one in zip(job.outputs, made):
+        write_picture(path, one.picture, "OUTPUT")
+    return picture, made
+
+
+def _with_progress(jobs: tuple[Job, ...], quiet: bool) -> Iterator[Job]:
+    """The jobs, with a bar on the terminal where there are several."""
+    out = console(stderr=True)
+    if quiet or len(jobs) < 2 or not out.is_terminal:
+        yield from jobs
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Name(TextColumn):
+        """The picture's name as it is: no markup in it is read."""
+
+        def render(self, task: Any) -> Text:
+            return Text(task.description, no_wrap=True, overflow="ellipsis")
+
+    with Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), Name(""), console=out,
+                  transient=True) as bar:
+        task = bar.add_task("", total=len(jobs))
+        for job in jobs:
+            bar.update(task, description=job.photo)
+            yield job
+            bar.advance(task)
+
+
+def _before_and_after(photo: str, picture: Picture, results: list[str],
+                      made: list[Filtered]) -> list[tuple[str, Any]]:
+    """Captions and small images: many pictures shall not stay in memory whole."""
+    from warpconv.images import preview, to_image
+
+    from .sheet import thumbnail
+    shown = [(Path(photo).name, preview(picture)), *((name, preview(one.picture, picture))
+                                                     for name, one in zip(results, made))]
+    return [(caption, thumbnail(to_image(image))) for caption, image in shown]
+
+
+def _write_sheet(path: str, rows: list[Any]) -> None:
+    from warpconv.images import QUALITY, format_of, write_image
+
+    from .sheet import contact_sheet
+    options = {"quality": QUALITY} if format_of(path) in ("JPEG", "WEBP") else {}
+    write_image(path, contact_sheet(rows), "--sheet", **options)
+
+
+def _row(photo: str, path: Any, name: str, one: Filtered) -> FilteredRow:
+    from warpconv.records import FilteredRow
+    return FilteredRow(image=photo, output=str(path), kernel=name, layer=one.layer, algorithm=one.kernel.spec.algorithm,
+                       device=one.kernel.device, seconds=one.seconds, clipped=one.clipped)
+
+
+def _report(record: FilterRecord, jobs: Jobs) -> None:
+    written, failed = record.written, record.failed
+    if len(jobs.jobs) == 1:
+        for row in written:
+            click.echo(f"{row.layer}\n{row.algorithm} on {row.device}: {seconds_text(row.seconds)}, "
+                       f"written to {row.output}")
+    else:
+        click.echo(f"{len(jobs.jobs) - len(failed)} of {len(jobs.jobs)} pictures filtered in "
+                   f"{seconds_text(record.seconds)}: {len(written)} files in {jobs.folder}")
+    worst = max(written, key=lambda row: row.clipped, default=None)
+    if worst is not None and worst.clipped > 0:
+        of = f" of {worst.output}" if len(written) > 1 else ""
+        click.echo(f"{100 * worst.clipped:.3g} % of the values{of} were clipped to the pixels' range; --abs, --scale "
+                   "and --offset bring them into it, --dtype float32 keeps them in a .tif")
+    if record.sheet is not None:
+        click.echo(f"contact sheet: {record.sheet}")
+    for row in failed:
+        click.echo(f"warpconv: {row.image}: {row.reason}", err=True)

@@ -63,6 +63,8 @@ _TYPES = (
 )
 _WEIGHT_DTYPE = click.option("--weight-dtype", metavar="TYPE",
                              help="Of an integer layer's filter: float32 (default), int8, int16 or int32.")
+_SEPARABLE = click.option("--separable", is_flag=True,
+                          help="Filters of one channel that are columns times rows, given as these factors.")
 _FORM = (
     click.option("--layout", metavar="NCHW|NHWC", default="NCHW", show_default=True,
                  help="Order of the axes of input and output, in memory too."),
@@ -75,7 +77,7 @@ _ARCH = click.option("--arch", metavar="sm_90", help=f"GPU architecture (default
 
 def layer_options(*, sizes: bool = True, arch: bool = True) -> Callable[[Callable], Callable]:
     """The layer's options for a command; without ``sizes`` they come from arrays."""
-    options = [*(_SIZES if sizes else ()), *_GEOMETRY, _DTYPE[sizes], *((_WEIGHT_DTYPE,) if sizes else ()), *_TYPES, *_FORM, *_KERNEL,
+    options = [*(_SIZES if sizes else ()), *_GEOMETRY, _DTYPE[sizes], *((_WEIGHT_DTYPE, _SEPARABLE) if sizes else ()), *_TYPES, *_FORM, *_KERNEL,
                *((_ARCH,) if arch else ()), *((_TUNING,) if arch and sizes else ())]
 
     def decorate(command: Callable) -> Callable:
@@ -133,9 +135,10 @@ class LayerRequest:
 
 
 def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
-               dtype: DType | None = None, weight_dtype: DType | None = None, bias: bool = False) -> LayerRequest:
+               dtype: DType | None = None, weight_dtype: DType | None = None, bias: bool = False,
+               residual: bool = False) -> LayerRequest:
     """The options of layer_options as a request; ``shapes`` are those of arrays, in place of --input and --filter, and
-    ``dtype`` their element type.
+    ``dtype`` their element type; ``bias`` and ``residual``: whether they are among them.
 
     Raises ArgumentError, ShapeError or ArgumentTypeError for what fits no layer.
     """
@@ -144,17 +147,19 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
                 "dtype": dtype or read_dtype(options["dtype"]), "layout": Layout.parse(options["layout"].upper()),
                 "padding_mode": options["padding_mode"], "padding_value": _value(options["padding_value"]),
                 "weight_dtype": weight_dtype or _named(options, "weight_dtype"),
-                "out_dtype": _named(options, "out_dtype"), "cast": options["cast"]}
+                "out_dtype": _named(options, "out_dtype"), "cast": options["cast"],
+                "separable": options.get("separable", False)}
     if shapes is not None:
         shape, assumed = ConvShape.of(*shapes, **geometry), ()
     else:
         shape, assumed = _shape(options, geometry)
-    steps = [Epilogue.parse(text, "--epilogue") for text in split_steps(options["epilogue"])]
+    steps = [Epilogue.parse(text) for text in split_steps(options["epilogue"])]
     activation = options["activation"]
     if activation is not None and Epilogue.parse(activation, "activation") in steps:
         raise ArgumentError("--epilogue and --activation name the same step", argument="--activation",
                             value=activation, hint="leave one of them out")
-    steps = parse_epilogue(steps, bias=bias, activation=activation, takes_bias=shapes is None)
+    steps = parse_epilogue(steps, bias=bias, activation=activation, takes_bias=shapes is None,
+                           residual=None if shapes is None else residual)
     return LayerRequest(shape=shape, assumed=assumed, epilogue=steps, algorithm=options["algorithm"],
                         settings=_settings(options["sets"]), workspace_limit=_limit(options["workspace_limit"]),
                         index_bits=_index_bits(options["index_bits"]),

@@ -26,14 +26,16 @@ OUTSIDE = 1     # exit code where --check finds an error beyond its bound
 @click.argument("x")
 @click.argument("w")
 @click.argument("bias", required=False)
+@click.option("--residual", metavar="R", help="A .npy file like the output; 'residual' in --epilogue says where it is "
+                                              "added (else before --activation).")
 @click.option("-o", "--output", metavar="Y", required=True, help="The .npy file to write.")
 @layer_options(sizes=False)
 @device_option
 @click.option("--check", is_flag=True, help="Compare with a float64 reference; exit code 1 if beyond the error bound.")
 @json_option
 @click.pass_context
-def run(ctx: click.Context, x: str, w: str, bias: str | None, output: str, device: str, check: bool, as_json: bool,
-        **options: Any) -> None:
+def run(ctx: click.Context, x: str, w: str, bias: str | None, residual: str | None, output: str, device: str,
+        check: bool, as_json: bool, **options: Any) -> None:
     """Convolve the arrays in X (N, C, H, W) and W (K, C/groups, R, S), and BIAS (K), .npy files of one element type
     (integers in X: W of float32 or an integer type, BIAS of float32).
 
@@ -41,22 +43,24 @@ def run(ctx: click.Context, x: str, w: str, bias: str | None, output: str, devic
     read as its 16 bits (uint16, or the '|V2' that ml_dtypes' arrays are saved as) with --dtype bfloat16, and written
     as X was.
     """
-    _check_output(output, (x, w, bias))
+    from warpconv.runtime.elements import from_bits
+    _check_output(output, (x, w, bias, residual))
     arrays = [read_array(path, name) if path is not None else None
               for path, name in ((x, "X"), (w, "W"), (bias, "BIAS"))]
     saved_as = arrays[0].dtype
     arrays, dtype, weight_dtype = _elements(arrays, options["dtype"])
     request = read_layer(options, shapes=(arrays[0].shape, arrays[1].shape), dtype=dtype, weight_dtype=weight_dtype,
-                         bias=bias is not None)
+                         bias=bias is not None, residual=residual is not None)
+    added = None if residual is None else from_bits(read_array(residual, "--residual"), request.shape.y_dtype)
     place, reason = choose_device(device, request.shape)
     if not as_json:
         note_device(reason)
     kernel = make_kernel(request, place)
     start = time.perf_counter()
-    result = kernel(*arrays)
+    result = kernel(*arrays, residual=added)
     seconds = time.perf_counter() - start
     write_array(output, result.view(saved_as) if request.shape.y_dtype is DType.BFLOAT16 else result, "--output")
-    record = _record(request, kernel, seconds, output, _check(request, arrays, result) if check else None)
+    record = _record(request, kernel, seconds, output, _check(request, arrays, added, result) if check else None)
     _show(record, request, as_json)
     if record.check is not None and not record.check.within:
         click.echo("warpconv: the result is outside the error bound", err=True)
@@ -92,19 +96,19 @@ def _elements(arrays: list[Any], asked: str | None) -> tuple[list[Any], DType, D
     return arrays, dtype, next(d for d in filters if d.value == arrays[1].dtype.name)
 
 
-def _check(request: LayerRequest, arrays: list[Any], result: Any) -> Any:
+def _check(request: LayerRequest, arrays: list[Any], residual: Any, result: Any) -> Any:
     import numpy as np
     from warpconv.runtime.elements import values
     from warpconv.runtime.reference import compare, reference
     x, w, bias = arrays
-    layer = {"bias": bias, "epilogue": request.epilogue, "numerics": request.numerics}
+    layer = {"bias": bias, "residual": residual, "epilogue": request.epilogue, "numerics": request.numerics}
     with np.errstate(invalid="ignore", over="ignore"):
         row = accuracy_row(compare(result, x, w, request.shape, **layer))
         ours = ~np.isfinite(values(result, request.shape.y_dtype))
         if row.within and not ours.any():
             return row
         exact = reference(x, w, request.shape, **layer)
-        theirs = ~np.isfinite(exact.output) | (ours & exact.overflows)
+        theirs = ~np.isfinite(exact.output) | (ours & (exact.overflows | exact.undetermined))
     in_one = int(np.count_nonzero(ours != theirs))
     return replace(row, not_finite=int(np.count_nonzero(ours & theirs)), finite_in_one=in_one,
                    within=row.within and in_one == 0)
@@ -126,11 +130,13 @@ def _record(request: LayerRequest, kernel: Any, seconds: float, output: str, che
 
 def _bound(request: LayerRequest) -> str:
     """The bound of runtime.reference, in short."""
+    from warpconv.runtime.finish import LINEAR
     dtype = request.shape.y_dtype
     eps = "eps" if request.numerics is not Numerics.FLOAT16 else f"half of {request.shape.dtype.value}'s eps"
     stored = (f", as {dtype.value} has it" if dtype.is_integer else
               f" + half a step of {dtype.value}" if dtype.itemsize == 2 else "")
-    return f"(C/groups*R*S + 2) * {eps} * sum |a*b|{stored}"
+    steps = ", through the epilogue" if any(step not in LINEAR for step in request.epilogue) else ""
+    return f"(C/groups*R*S + 2) * {eps} * sum |a*b|{steps}{stored}"
 
 
 def _show(record: Any, request: LayerRequest, as_json: bool) -> None:

@@ -14,14 +14,15 @@ _OPTIONS = {
     **{name.replace("-", "_"): f"--{name}" for name in ("padding-mode", "padding-value", "weight-dtype", "out-dtype",
                                                         "cast")},
     **dict.fromkeys(("numerics", "accum_dtype"), "--accumulate"), "archs": "--arch", "layer": "LAYERS",
-    "layers": "LAYERS", "bias": "--epilogue", "settings": "--set",
+    "layers": "LAYERS", "bias": "--epilogue", "residual": "--residual", "settings": "--set",
     "cxx": "WARPCONV_CXX",
 }
 _FROM_FILES = {"run": {"--input": "X", "--filter": "W", "bias": "BIAS"},
                "filter": {"--input": "PHOTO", "--filter": "--kernel"}}      # verbs that have these in files
 _PHRASES = (("device='cpu'", "--device cpu"), ("device=\"cpu\"", "--device cpu"),
             ("pass bias= or leave 'bias' out of epilogue=", "name a BIAS file, or leave bias out of --epilogue"),
-            ("relu, or None", "relu"))
+            ("pass residual=, an array like the output, or leave 'residual' out of epilogue=",
+             "name a file by --residual, or leave residual out of --epilogue"), (", or None", ""))
 
 
 def worded(error: WarpconvError, verb: str | None = None) -> WarpconvError:

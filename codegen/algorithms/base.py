@@ -63,9 +63,10 @@ BORDERS = tuple(Border)
 def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT32,),
                    layouts: tuple[Layout, ...] = (Layout.NCHW,),
                    numerics: tuple[Numerics, ...] = (Numerics.FLOAT32,), borders: tuple[Border, ...] = ZEROS,
-                   mixed: bool = False, residual: bool = False) -> str | None:
+                   mixed: bool = False, residual: bool = False, separable: bool = False) -> str | None:
     """The reason why an algorithm that serves these types, layouts, arithmetic and borders cannot serve the spec, or
-    None. ``mixed``: outputs of another type than the inputs are served; ``residual``: its stores read one."""
+    None. ``mixed``: outputs of another type than the inputs are served; ``residual``: its stores read one;
+    ``separable``: filters given as factors."""
     for what, value, served in (("element type", spec.dtype, dtypes), ("layout", spec.layout, layouts),
                                 ("arithmetic", spec.numerics, numerics), ("border", spec.padding_mode, borders)):
         if value not in served:
@@ -74,6 +75,8 @@ def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT
         return f"int32 arithmetic is for filters of integers, not of {spec.w_dtype.value}"
     if not mixed and spec.out_dtype is not None:
         return f"output of {spec.y_dtype.value} from {spec.dtype.value} is not served, only of the input's type"
+    if spec.separable and not separable:
+        return "separable filters are not served, only whole ones"
     if spec.operation is not Operation.FORWARD:
         return f"{spec.operation.value} is not served, only forward"
     if Epilogue.RESIDUAL in spec.epilogue and not residual:

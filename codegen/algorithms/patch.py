@@ -15,11 +15,12 @@ from dataclasses import replace
 from typing import Iterable, Iterator
 
 from ..arch import REGISTER_FILE
+from ..border import Border
 from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks
+from .base import BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks
 from .patch_numbers import CELL, LANES, PatchNumbers, PatchOptions, make_numbers, registers_of
 
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
@@ -52,7 +53,7 @@ LEAST = PatchOptions(columns=4, row_lanes=1, rows=8)
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=FLOATS, residual=True)
+    refusal = common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=True)
     if refusal is None and spec.channels != 1:
         refusal = f"{spec.channels} channels a group (a patch is of one: planes and depthwise layers only)"
     if refusal is None and max(spec.r, spec.s) > LARGEST_FILTER:
@@ -92,7 +93,7 @@ def _candidates(spec: KernelSpec, h: int, p: int, q: int, known: bool) -> Iterat
                     continue
                 options = PatchOptions(columns=columns, row_lanes=row_lanes, rows=rows, planes=planes)
                 span = (rows - 1) * spec.stride[0] + (spec.r - 1) * spec.dilation[0] + 1
-                if known and h < span:
+                if known and h < span and spec.padding_mode is Border.ZEROS:
                     options = replace(options, height=h)
                 if _floats(spec, options, span) * 4 > SHARED_LIMIT:
                     continue
@@ -134,18 +135,18 @@ def _slots(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, h: in
     passes = numbers.window * numbers.conflicts + numbers.filter_reads * CELL
     issue, memory = products + reads + STEP_INSTRUCTIONS, SLOTS_OF_A_PASS * passes
     row = max(issue, memory) + NOT_HIDDEN * min(issue, memory)
-    loads = options.planes * (numbers.patch_rows + 1) * numbers.row_vectors / CELL + options.planes * spec.r * spec.s
+    loads = options.planes * (numbers.patch_rows + (not numbers.bordered)) * numbers.row_vectors / CELL + options.planes * spec.r * spec.s
     tile = loads / LANES * STAGE_SLOTS + numbers.warps * (2 * options.columns + 60)
-    steps = sum(_steps(spec, options, first, h) for first in range(0, p, options.rows))
+    steps = sum(_steps(spec, options, numbers, first, h) for first in range(0, p, options.rows))
     return -(-q // numbers.tile_columns) * (-(-p // options.rows) * tile + steps * row)
 
 
-def _steps(spec: KernelSpec, options: PatchOptions, p_first: int, h: int) -> int:
+def _steps(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, p_first: int, h: int) -> int:
     """Filter rows that the warps of a tile go through in all: those inside the image for any lane of a warp."""
     lanes = options.row_lanes * options.planes
     top = p_first * spec.stride[0] - spec.padding[0][0]
     bottom = top + (options.rows - 1) * spec.stride[0] + (spec.r - 1) * spec.dilation[0]
-    if top >= 0 and bottom < h:
+    if numbers.bordered or (top >= 0 and bottom < h):
         return -(-lanes * options.rows // LANES) * spec.r       # as most tiles are: all of them for every warp
     found = 0
     for first in range(0, lanes * options.rows, LANES):
@@ -216,7 +217,7 @@ def _refusal(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> 
 
 def _arguments(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> tuple[Argument, ...]:
     """The layer's arguments with what vectors and a patch of whole planes ask of them."""
-    demands = {"H": {"at_most": options.height if options.height < numbers.span else None},
+    demands = {"H": {"at_most": options.height if numbers.patch_rows < numbers.span else None},
                "W": {"multiple_of": options.vector},
                "Q": {"multiple_of": options.store_vector},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize},
@@ -232,7 +233,7 @@ def _grid(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> tup
 
 
 def _cost(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, registers: int) -> Cost:
-    loads = options.planes * (numbers.patch_rows + 1) * numbers.row_vectors
+    loads = options.planes * (numbers.patch_rows + (not numbers.bordered)) * numbers.row_vectors
     return Cost(unit=f"tile of {options.rows} rows x {numbers.tile_columns} columns of {options.planes} "
                      f"plane{'s' if options.planes > 1 else ''}",
                 warp_loads=-(-loads // numbers.threads), shuffles=0,

@@ -7,6 +7,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
+from ..border import Border
 from ..spec import KernelSpec
 from .base import DERIVED, step_registers
 from .wide_numbers import Vector, vector_of
@@ -22,7 +23,8 @@ REGISTERS_BESIDE = 26         # addresses, the loop, and weights on their way
 class PatchOptions:
     """Plan values. A lane makes ``columns`` neighbouring outputs of one row, ``row_lanes`` lanes make a row of the
     block's tile of ``rows`` rows, of each of ``planes`` planes. ``height``: rows of input that a patch has room for,
-    which H is then limited to; no limit where it is what the tile's windows reach over, or more. Loads are of
+    which H is then limited to; no limit where it is what the tile's windows reach over, or more, or where the border is
+    not zeros: it stands in the patch. Loads are of
     ``vector`` elements, stores of ``store_vector``. The compiler leaves registers for ``min_blocks`` blocks (follows
     from the others if not given)."""
 
@@ -61,7 +63,9 @@ class PatchNumbers:
     threads: int
     tile_columns: int        # output columns of a block
     span: int                # input rows that the windows of a tile reach over
-    patch_rows: int          # input rows of a plane in shared memory; a row of zeros follows
+    patch_rows: int          # input rows of a plane in shared memory; without another border a row of zeros follows
+    bordered: bool           # a border other than zeros stands in the patch
+    right: int               # columns of it right of the image
     margin: int              # columns of a patch before the tile's first own
     offset: int              # of them, those before the first window
     row_vectors: int         # loads of a patch row
@@ -120,16 +124,17 @@ def make_numbers(spec: KernelSpec, options: PatchOptions) -> PatchNumbers:
     begin = offset // cell * cell
     window = -(-(offset - begin + window_of(spec, options.columns)) // cell) * cell
     span = (options.rows - 1) * spec.stride[0] + (spec.r - 1) * spec.dilation[0] + 1
-    patch_rows = min(span, options.height)
+    bordered = spec.padding_mode is not Border.ZEROS
+    patch_rows = span if bordered else min(span, options.height)
     needed = -(-((options.row_lanes - 1) * chunk + begin + window) // CELL) * CELL
-    pitch, plane, conflicts = _least_conflicts(options, chunk, cell, needed, patch_rows + 1)
+    pitch, plane, conflicts = _least_conflicts(options, chunk, cell, needed, patch_rows + (not bordered))
     filter_pitch = -(-spec.s // CELL) * CELL
     filter_plane = spec.r * filter_pitch
     while options.planes > 1 and filter_plane % BANKS not in (CELL, BANKS - CELL):
         filter_plane += CELL
     threads = -(-options.row_lanes * options.planes * options.rows // LANES) * LANES
     return PatchNumbers(
-        threads=threads, tile_columns=options.row_lanes * options.columns, span=span, patch_rows=patch_rows,
+        threads=threads, tile_columns=options.row_lanes * options.columns, span=span, patch_rows=patch_rows, bordered=bordered, right=spec.padding[1][1],
         margin=margin, offset=offset, row_vectors=pitch // options.vector, pitch=pitch, plane=plane,
         filter_pitch=filter_pitch, filter_plane=filter_plane,
         shared_floats=options.planes * (plane + filter_plane), window=window, cell=cell, first=offset - begin,

@@ -11,11 +11,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, Iterable
 
+from ..border import Border
 from ..errors import ArgumentError, UnsupportedSpec
 from ..plan import Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import FLOATS, common_refusal, largest_divisor, layer_arguments, resident_blocks
+from .base import BORDERS, FLOATS, common_refusal, largest_divisor, layer_arguments, resident_blocks
 from .staged_numbers import multiprocessors
 
 TILES = (32, 16, 8, 4)        # sides of a tile, the largest being a block's 1024 threads
@@ -48,8 +49,9 @@ class SlideNumbers:
     bank: int                        # elements in constant memory
     unroll_rows: int                 # taps that the text of a loop is repeated for; 0: all
     unroll_columns: int
-    guard_rows: bool                 # some windows reach above or below the image
+    guard_rows: bool                 # taps above or below the image are left out
     guard_columns: bool
+    guard: str                       # when a tap is in the image, where it is loaded; empty if always
     products: int
     global_reads: int
 
@@ -69,7 +71,7 @@ def bank_elements(spec: KernelSpec) -> int:
 
 def layer_refusal(spec: KernelSpec) -> str | None:
     """Why no variant serves the spec, or None: they are written for NCHW, sums in float32."""
-    return common_refusal(spec, dtypes=FLOATS)
+    return common_refusal(spec, dtypes=FLOATS, borders=BORDERS)
 
 
 def extents(spec: KernelSpec) -> tuple[int, int]:
@@ -134,12 +136,20 @@ def numbers_of(spec: KernelSpec, *, registers: int, threads: int, outputs: tuple
     all in one piece of text up to ``row_loads`` of them."""
     taps = spec.r * spec.s
     small = taps * rows * k_tile <= _unrolled(row_loads)
+    zeros = spec.padding_mode is Border.ZEROS
     return SlideNumbers(
         threads=threads, min_blocks=min(MOST_BLOCKS, resident_blocks(spec.arch, registers, threads)), k_tile=k_tile,
         k_tiles=spec.filters // k_tile, outputs=outputs, staged=staged, bank=bank, unroll_rows=0 if small else 1,
         unroll_columns=0 if small or spec.s * rows <= row_loads else max(1, row_loads // (2 * rows)),
-        guard_rows=sum(spec.padding[0]) > 0, guard_columns=sum(spec.padding[1]) > 0,
+        guard_rows=zeros and sum(spec.padding[0]) > 0, guard_columns=zeros and sum(spec.padding[1]) > 0,
+        guard=_guard(spec) if spec.padding_mode is Border.CONSTANT else "",
         products=math.prod(outputs) * taps * k_tile, global_reads=global_reads)
+
+
+def _guard(spec: KernelSpec) -> str:
+    """When a tap at row h, ``column`` lies in the image: what no padding can break is left out."""
+    sides = zip(spec.padding, ("(unsigned)h < (unsigned)H", "(unsigned)column < (unsigned)W"))
+    return " && ".join(inside for padding, inside in sides if sum(padding))
 
 
 def finished(spec: KernelSpec, options: Any, numbers: SlideNumbers, *, block: tuple[int, int], walk: int = 1, unit: str,

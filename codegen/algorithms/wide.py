@@ -18,29 +18,27 @@ from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import (BANK_COPY, BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks,
+from .base import (BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks,
                    step_registers)
 from .wide_borders import border_refusal
+from .wide_estimate import estimate
 from .wide_numbers import REGISTER_LIMIT, WideNumbers, accumulators, filter_registers, make_numbers, row_registers
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
+from .wide_taps import taps_of
 
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
 VECTOR_BYTES = 16             # of the widest load
 TALLEST_FILTER = 63
+TALLEST_NARROW = 129          # of one column, or separable and no wider than a strip of one column a lane has lanes
 LARGEST_TEXT = 8192           # FMAs of a step: more takes the compiler many seconds
 MOST_CHANNELS = 16            # of a group: more is a matrix product, not this algorithm
 MOST_TAPS = 300               # from which a step of four columns is more text than the instruction cache holds
 MANY_TAPS = 150               # from which wider lanes pay, since each reads the weights again for every row
+TALL_RING = 60                # accumulators beside which a separable filter's loop body does not stand twice: 33x7 spills
+MOST_FACTORS = 20             # of a separable filter that stay in registers: 9x9 on 4096^2 takes 40.3 us, as constants 41.6
+MOST_TOGETHER = 4             # filters of one image in a block: 3x3 on 4096^2, two take 56 us, one after the other 69
 WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
-CACHED_CONSTANTS = 400        # weights that the constant cache keeps: 31x31 on 2048^2 takes 470 us, three times its
-                              # products
-FETCH_SLOTS = 1050            # issue slots of a GPU for an instruction of cold text: planes of 256^2 to 1024^2, H200
-CACHED_TEXT = 8000            # instructions that an instruction cache holds, about: 128 KB
-LATER_TEXT = 0.2              # of FETCH_SLOTS for what it does not hold: other warps work meanwhile (13x13, 31x31,
-                              # H200)
-SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several channels follow each other, H200
-PASS_SLOTS = 4                # issue slots of a multiprocessor while its shared memory moves a word for each lane
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight
 SCALAR_LOAD = 3               # registers of a load without a vector: its address and its guard (nvcc 13.0, odd widths)
@@ -49,13 +47,16 @@ ROWS_HELD = 64                # registers of the rows ahead, from which a lane h
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=True) or border_refusal(spec)
+    refusal = (common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=True, separable=True)
+               or border_refusal(spec))
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
-    if refusal is None and spec.r > TALLEST_FILTER:
-        refusal = f"a filter {spec.r} rows tall (at most {TALLEST_FILTER}: the accumulators have a register per row)"
-    if refusal is None and spec.r * spec.s > LARGEST_TEXT:
-        refusal = f"a filter of {spec.r * spec.s} taps (at most {LARGEST_TEXT} in the text)"
+    narrow = spec.s == 1 or (spec.separable and (spec.s - 1) * spec.dilation[1] < LANES)
+    most = TALLEST_NARROW if narrow else TALLEST_FILTER
+    if refusal is None and spec.r > most:
+        refusal = f"a filter {spec.r} rows tall (at most {most}: the accumulators have a register per row)"
+    if refusal is None and taps_of(spec) > LARGEST_TEXT:
+        refusal = f"a filter of {taps_of(spec)} taps (at most {LARGEST_TEXT} in the text)"
     return refusal
 
 
@@ -64,7 +65,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
     options = WideOptions(columns=1, vector=1, store_vector=1)
     best, best_waste = options, math.inf
     for columns in (8, 4, 2, 1):
-        if columns > _most_columns(spec) or (accumulators(spec, columns) > 130 and columns > 1):
+        if columns > _most_columns(spec) or (accumulators(spec, columns) > _most_sums(spec) and columns > 1):
             continue
         tried = _sized(spec, shape, replace(options, columns=columns))
         if shape is not None and tried.vector == 1 and columns * spec.stride[1] > MOST_SCALAR_LOADS:
@@ -72,7 +73,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
         waste = _waste(spec, shape, tried)
         if waste < best_waste:
             best, best_waste = tried, waste
-    if spec.r * spec.s >= MOST_TAPS and spec.channels == 1 and _steps_of_one_row(spec):
+    if taps_of(spec) >= MOST_TAPS and spec.channels == 1 and _steps_of_one_row(spec):
         best = replace(best, tap_rows=TapRows.NEEDED)
     best = replace(best, weights=_weights(spec, best), sub_block_rows=_tallest_sub_block(spec), **_loads(spec, best))
     return _fitted(spec, replace(best, **_warp_arrangement(spec, shape, best)))
@@ -115,7 +116,8 @@ def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> W
     if spec.padding_mode.reads_image:       # the outermost lanes of a row load what lies beside it
         numbers = make_numbers(spec, options)
         lanes = min(LANES, max(lanes, numbers.left_lanes + numbers.right_lanes))
-        return replace(options, span=Span.PACKED, row_lanes=lanes, gaps=Gaps.SELECT, edges=Edges.GUARDED)
+        return replace(options, span=Span.PACKED, row_lanes=lanes, edges=Edges.GUARDED,
+                       gaps=Gaps.NONE if lanes * chunk == shape.w else Gaps.SELECT)
     reach_left, reach_right = spec.padding[1][0], _reach(spec, shape.q)
     with_gap = max(-(-(shape.w + reach_left) // chunk), -(-(reach_right + 1) // chunk), lanes)
     if with_gap <= LANES and LANES // with_gap == LANES // lanes:
@@ -139,7 +141,7 @@ def _waste(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> f
     else:
         strips = -(-shape.q // (LANES * options.columns))
         busy = shape.q / (strips * LANES * options.columns)
-    taps = spec.r * spec.s
+    taps = taps_of(spec)
     halo = max(0, (spec.s - 1) * spec.dilation[1] + 1 - spec.stride[1])
     loads = options.columns * spec.stride[1] / options.vector
     row = taps / spec.stride[0] * options.columns + 2.5 * halo + 4 * loads + 8
@@ -147,20 +149,27 @@ def _waste(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> f
 
 
 def _weights(spec: KernelSpec, options: WideOptions) -> Weights:
-    taps = spec.r * spec.s
+    taps = taps_of(spec)
     if spec.channels > 1:
         return Weights.SHARED
-    if spec.k == 1 and spec.dtype is DType.FLOAT32 and taps > 50:
+    if spec.k == 1 and spec.w_dtype is DType.FLOAT32 and taps > (MOST_FACTORS if spec.separable else 50):
         return Weights.CONSTANT      # 9x9 and 11x11: 90 and 92 % of the floor, 61 and 65 with a register each
     room = REGISTER_LIMIT - accumulators(spec, options.columns) - row_registers(spec, options)
-    return Weights.REGISTERS if taps <= min(WEIGHTS_HELD, room) else Weights.SHARED
+    held = taps <= min(WEIGHTS_HELD, room) and spec.r <= TALLEST_FILTER
+    return Weights.REGISTERS if held else Weights.SHARED
+
+
+def _most_sums(spec: KernelSpec) -> int:
+    """Accumulators of a lane with several columns. A separable filter has little else: 33 rows of four columns take 61 us
+    on 4096^2, two columns 73 (H200)."""
+    return 132 if spec.separable and spec.k == 1 else 130
 
 
 def _most_columns(spec: KernelSpec) -> int:
     """Columns of a lane: a widest load; more for many taps, whose weights each lane reads again for every row; few
     where the text of a step would pass the instruction cache (56^2, H200: 21x21 takes 320 us with two, 359 with
     four)."""
-    taps = spec.r * spec.s
+    taps = taps_of(spec)
     return 2 if taps >= MOST_TAPS else 8 if taps >= MANY_TAPS else VECTOR_BYTES // spec.dtype.itemsize
 
 
@@ -168,17 +177,18 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
     """How rows come in: asynchronously through the first-level cache, several in flight; text of a turn that fits the
     instruction cache. Measured on an H200 (2026-11-21, 8192^2 planes and 112^2, 56^2 depthwise; docs/wide.md):
     registers reach the same at 3x3, and 65 instead of 84 % of the floor at 7x7."""
-    fma = spec.r * spec.s * options.columns
+    fma = taps_of(spec) * options.columns
     packed_plainly = options.span is Span.PACKED and fma <= 9 * 4      # 98 instead of 93 % of copy speed
     if packed_plainly or spec.arch.major < 8 or spec.channels > 1 or options.vector * spec.dtype.itemsize < 4:
         ahead = 1 if fma > 300 or spec.channels > 1 else max(1, min(4, 16 // spec.r, _rows_held(spec, options)))
-        pipeline = Pipeline.COPIED if fma > 300 else Pipeline.PAIRED
+        tall = accumulators(spec, options.columns) > TALL_RING and (spec.separable or spec.r > TALLEST_FILTER)
+        pipeline = Pipeline.COPIED if fma > 300 or tall else Pipeline.PAIRED
         return {"loads": Loads.REGISTERS, "rows_ahead": ahead, "pipeline": pipeline}
     ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (LARGEST_TEXT, 1, 1))
                        if fma <= most)
     if fma <= 9 * 8 and spec.dtype.itemsize == 2:      # few rows in flight are enough, and more warps stay
         ahead, turn = 4, 1
-    many = spec.r * spec.s >= MANY_TAPS      # then the cache is better left to others
+    many = taps_of(spec) >= MANY_TAPS      # then the cache is better left to others
     return {"loads": Loads.ASYNC if many else Loads.CACHED, "rows_ahead": ahead, "turn_steps": turn}
 
 
@@ -191,6 +201,8 @@ def _rows_held(spec: KernelSpec, options: WideOptions) -> int:
 def _tallest_sub_block(spec: KernelSpec) -> int:
     """Rows of a sub-block in a large layer: few where memory bounds, so that halo rows are still in the cache; many
     where the products do, since each sub-block computes its halo rows again."""
+    if spec.separable:
+        return 14 if spec.r <= 7 else 114
     return {1: 16, 2: 12, 3: 8, 4: 14, 5: 20}.get(spec.r, 114)
 
 
@@ -202,6 +214,11 @@ def _fewest_rows(spec: KernelSpec) -> int:
 def _warp_arrangement(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> dict:
     """Four warps a block: side by side in strips, whose halo columns then meet in the cache; else on other planes, or
     stacked where there is one plane only."""
+    if options.span is Span.STRIPS and spec.channels == 1 and 1 < spec.filters <= MOST_TOGETHER:
+        # an image's filters side by side in a block: its rows come from memory once
+        together = {"warp_columns": max(1, 4 // spec.filters), "warp_rows": 1, "warp_planes": spec.filters}
+        if _shared_bytes(spec, make_numbers(spec, replace(options, **together))) <= SHARED_LIMIT:
+            return together
     if options.span is Span.STRIPS:
         strips = 4 if shape is None else -(-shape.q // (LANES * options.columns))
         columns = 4 if strips >= 4 else 2 if strips >= 2 else 1
@@ -248,6 +265,8 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
                 f"divide the {chunk} input columns of a lane")
     if options.store_vector not in (1, 2, 4, 8) or options.columns % options.store_vector:
         return f"store_vector = {options.store_vector}: 1, 2, 4 or 8, and a divisor of columns = {options.columns}"
+    if options.gaps is Gaps.NONE and not (spec.padding_mode.reads_image and options.span is Span.PACKED):
+        return "gaps = none is for packed rows with a border of pixels"
     if options.row_lanes > LANES:
         return f"row_lanes = {options.row_lanes} (at most {LANES})"
     if spec.channels > 1 and options.weights is not Weights.SHARED:
@@ -257,15 +276,17 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
     if options.rows_ahead % options.turn_steps or (options.turn_steps > 1 and options.loads is Loads.REGISTERS):
         return (f"turn_steps = {options.turn_steps} is for asynchronous loads, and divides rows_ahead = "
                 f"{options.rows_ahead}")
-    if options.weights is Weights.CONSTANT and (spec.k > 1 or spec.dtype.itemsize != 4):
+    if options.weights is Weights.CONSTANT and (spec.k > 1 or spec.w_dtype is not DType.FLOAT32):
         return "weights = constant takes a single float32 filter"
-    if options.tap_rows is TapRows.NEEDED and not (spec.channels == 1 and _steps_of_one_row(spec)):
-        return "tap_rows = needed takes one channel and steps of one input row"
+    if options.tap_rows is not TapRows.ALL and not (spec.channels == 1 and _steps_of_one_row(spec)):
+        return f"tap_rows = {options.tap_rows.value} takes one channel and steps of one input row"
+    if options.tap_rows is TapRows.EDGES and options.loads is Loads.REGISTERS:
+        return "tap_rows = edges takes asynchronous loads"
     if accumulators(spec, options.columns) > REGISTER_LIMIT:
         return (f"{accumulators(spec, options.columns)} accumulators would not stay in registers (at most "
                 f"{REGISTER_LIMIT})")
-    if spec.r * spec.s * options.columns > LARGEST_TEXT:
-        return f"{spec.r * spec.s * options.columns} FMAs a row in the text (at most {LARGEST_TEXT})"
+    if taps_of(spec) * options.columns > LARGEST_TEXT:
+        return f"{taps_of(spec) * options.columns} FMAs a row in the text (at most {LARGEST_TEXT})"
     return None
 
 
@@ -303,7 +324,8 @@ def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None
 def _arguments(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple[Argument, ...]:
     """The layer's arguments with what vectors and packed rows ask of them."""
     packed = options.span is Span.PACKED
-    demands = {"W": {"multiple_of": options.vector, "at_most": numbers.most_columns if packed else None},
+    demands = {"W": {"multiple_of": options.vector, "at_most": numbers.most_columns if packed else None,
+                     "exactly": numbers.most_columns if numbers.whole_rows else None},
                "Q": {"multiple_of": options.store_vector, "at_most": numbers.most_outputs if packed else None},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize},
                **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.dtype.itemsize})}
@@ -349,7 +371,7 @@ def _cost(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, register
                 warp_loads=rows * loads * spec.channels, shuffles=rows * len(numbers.takes) * spec.channels,
                 fma=(options.sub_block_rows + numbers.slots - 1) * numbers.taps * options.columns * spec.channels,
                 registers=registers,
-                direct_loads=options.sub_block_rows * options.columns * numbers.taps * spec.channels,
+                direct_loads=options.sub_block_rows * options.columns * spec.r * spec.s * spec.channels,
                 no_spills=registers <= REGISTER_LIMIT)
 
 
@@ -368,7 +390,7 @@ def space(spec: KernelSpec) -> Iterable[WideOptions]:
     base = defaults(spec)
     weights = (base.weights,)
     if spec.k == 1 and spec.channels == 1 and spec.dtype is DType.FLOAT32:
-        weights = (Weights.REGISTERS, Weights.CONSTANT) if spec.r * spec.s <= WEIGHTS_HELD else (Weights.CONSTANT,)
+        weights = (Weights.REGISTERS, Weights.CONSTANT) if taps_of(spec) <= WEIGHTS_HELD else (Weights.CONSTANT,)
     loads = [(Loads.REGISTERS, ahead, 1) for ahead in (1, 2, 4)]
     if spec.arch.major >= 8 and spec.channels == 1:
         loads += [(way, ahead, turn) for way in (Loads.CACHED, Loads.ASYNC)
@@ -377,31 +399,6 @@ def space(spec: KernelSpec) -> Iterable[WideOptions]:
                     warp_columns=columns, warp_rows=4 // columns, warp_planes=1)
             for way, ahead, turn in loads for rows in (8, 14, 28, 114)
             for where in weights for columns in (1, 4)]
-
-
-def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """Warp instructions of the layer: products, exchanges, loads, stores and the loop's own. Several channels wait for
-    shared memory between them, and the text of an unrolled turn has to come to every multiprocessor first."""
-    options, numbers, spec = plan.options, plan.numbers, plan.spec
-    bands = -(-shape.p // (options.sub_block_rows * numbers.classes)) * numbers.classes
-    steps = shape.p + bands * (numbers.slots - 1)
-    needed = shape.p / steps if options.tap_rows is TapRows.NEEDED else 1      # of the products, about
-    fma = numbers.taps * options.columns
-    # a weight from shared memory takes a pass of it, for every lane, which is PASS_SLOTS issue slots
-    shared = max(fma / 16, PASS_SLOTS * numbers.taps - fma) if options.weights is Weights.SHARED else 0
-    if options.weights is Weights.CONSTANT and numbers.taps > CACHED_CONSTANTS:
-        shared = 2 * fma
-    row = (numbers.own_loads + 2 * numbers.edge_loads + 2 * len(numbers.takes) + numbers.row_cells) * numbers.step_rows
-    loads = 4 * (options.columns * spec.stride[1] // options.vector - 1)
-    across = 1 if numbers.packed else -(-shape.q // numbers.strip)
-    planes = shape.n * spec.k / (numbers.planes if numbers.packed else 1)
-    setup = 60 + numbers.taps * (1 if options.weights is Weights.REGISTERS else 0.2)
-    waits = SEVERAL_CHANNELS if spec.channels > 1 else 1.0
-    text = fma * numbers.slots
-    fetched = min(text, CACHED_TEXT) + LATER_TEXT * max(0, text - CACHED_TEXT)
-    start = FETCH_SLOTS * fetched + (BANK_COPY if options.weights is Weights.CONSTANT else 0)
-    return start + planes * across * (steps * (waits * spec.channels * (needed * (fma + shared) + row + loads) + 12)
-                                     + bands * setup)
 
 
 ALGORITHM = Algorithm(name="wide", summary="several columns a lane, halo columns by shuffles, rows in registers; NCHW",

@@ -15,26 +15,31 @@ class WideBorder:
     """A border other than zeros, as the template writes it; ``reads``: of the image's pixels, else of one value."""
 
     reads: bool
-    left: int            # columns beside a row in shared memory, outside of the image, that windows reach
-    right: int
+    left: int            # columns that windows reach left of all lanes of a row
+    beside: int          # those and the ones to the right, of all lanes or of the image
     rounds: int          # of them that each lane of a row copies
+    right: int           # columns right of the image
     constant: str        # the value, as registers have it: a float, or a word of two elements
     element: str         # the value, as shared memory has it, 0 where pixels stand
     quad: str            # 16 bytes of it
     quad_type: str
+    quad_elements: int
 
 
-def make_border(spec: KernelSpec, left: int, across: int) -> WideBorder | None:
-    """None for zeros. ``left``: columns that a window reaches left of a row; ``across``: lanes of a row."""
+def make_border(spec: KernelSpec, left: int, right: int, across: int) -> WideBorder | None:
+    """None for zeros. ``left``, ``right``: columns that a window reaches beside a row's lanes, ``across`` of them."""
     if spec.padding_mode is Border.ZEROS:
         return None
-    reads, right, single = spec.padding_mode.reads_image, spec.padding[1][1], spec.dtype is DType.FLOAT32
+    reads, single = spec.padding_mode.reads_image, spec.dtype is DType.FLOAT32
+    beside = left + max(right, spec.padding[1][1])
     value = ("0.0f" if single else "0u") if reads else "BORDER"
     quad = "float4" if single else "uint4"
-    return WideBorder(reads=reads, left=left, right=right, rounds=-(-(left + right) // across) if reads else 0,
+    return WideBorder(reads=reads, left=left, beside=beside, rounds=-(-beside // across) if reads else 0,
+                      right=spec.padding[1][1],
                       constant=spec.border_literal if single else _pair(spec.dtype, spec.padding_value),
                       element=value if single else f"(unsigned short){value}",
-                      quad=f"make_{quad}({', '.join([value] * 4)})", quad_type=quad)
+                      quad=f"make_{quad}({', '.join([value] * 4)})", quad_type=quad,
+                      quad_elements=16 // spec.dtype.itemsize)
 
 
 def border_refusal(spec: KernelSpec) -> str | None:

@@ -10,6 +10,7 @@ from ..dtypes import DType
 from ..spec import KernelSpec
 from .wide_borders import WideBorder, make_border
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
+from .wide_taps import Chain, Tap, chain, row_sums, signed as _signed, taps_of
 
 BRANCHES = 8                  # of a step that leaves out filter rows: each costs its latency, fewer leave out less
 REGISTERS_IN_A_STEP = 15      # of a step beside accumulators, columns and weights
@@ -88,25 +89,6 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Tap:
-    r: int
-    s: int
-    columns: tuple[str, ...]     # the input column of each output column
-
-
-@dataclass(frozen=True)
-class Chain:
-    """One output row in work: its products of a step begin with the registers ``start`` and end in ``to``."""
-
-    number: int
-    age: int             # steps since its first
-    start: str
-    to: str
-    rows: tuple[int, ...]
-    taps: tuple[Tap, ...]
-
-
-@dataclass(frozen=True)
 class StorePart:
     at: int
     columns: tuple[int, ...]
@@ -131,6 +113,7 @@ class WideNumbers:
     pad_top: bool            # rows above the image add nothing
     pad_bottom: bool
     border: WideBorder | None
+    held_columns: bool       # single columns of 16 bits wait in registers
     element_copies: bool     # beside those of vectors, for columns outside of the image
     taps: int
     own: Vector
@@ -152,6 +135,10 @@ class WideNumbers:
     window: tuple[Column, ...]
     row_names: tuple[str, ...]
     rows_fragment: str
+    filter_fragment: str
+    turns_fragment: str
+    per_line: int            # statements of a line
+    row_sums: tuple[tuple[Tap, ...], ...]    # of a separable filter: for each row of a step the products of its sums
     chains: tuple[Chain, ...]
     groups: tuple[tuple[Chain, ...], ...]    # those left out together where not needed
     pieces: tuple[Piece, ...]
@@ -160,6 +147,9 @@ class WideNumbers:
     store: Vector
     stores: tuple[StorePart, ...]
     interior: bool
+    beside_vectors: bool     # lanes copy vectors beside a strip
+    whole_rows: bool         # packed ones fill their lanes, with a border's pixels beside them
+    limited_rows: bool       # a sub-block loads none beyond its last one; others are in its text with a border's pixels
     together: int            # steps that come into use together; a sub-block has whole turns of them
     paired: bool
     skip_rows: bool
@@ -185,7 +175,7 @@ def row_registers(spec: KernelSpec, options: WideOptions) -> int:
 
 
 def filter_registers(spec: KernelSpec, options: WideOptions) -> int:
-    return {Weights.REGISTERS: spec.r * spec.s, Weights.SHARED: 2 * spec.s + 8, Weights.CONSTANT: 0}[options.weights]
+    return {Weights.REGISTERS: taps_of(spec), Weights.SHARED: 2 * spec.s + 8, Weights.CONSTANT: 0}[options.weights]
 
 
 def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
@@ -205,21 +195,23 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     edge_vector = min(edge, options.vector) or 1
     planes = LANES // options.row_lanes if packed else 1
     warps = options.warp_columns * options.warp_rows * options.warp_planes
-    taps = spec.r * spec.s
+    taps = taps_of(spec)
     tap_stride = -(-taps // 4) * 4
     together_left_out = max(1, round(slots / BRANCHES))
     block_planes = options.warp_planes * planes
     names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
-    chains = tuple(_chain(spec, options, slots, step_rows, number, names) for number in range(slots))
+    chains = tuple(chain(spec, options, slots, step_rows, number, names) for number in range(slots))
     select = "edge" if pixels or not packed else "" if options.gaps is Gaps.ZERO_LANES else "zero"
     most_columns, most_outputs = _packed_sizes(spec, options, chunk)
     pieces = _pieces(spec.dtype, needed, options.vector)
     line = _line(spec, options, pieces, chunk, planes, step_rows, warps)
-    border = make_border(spec, max(0, -min(piece.at for piece in pieces)), across)
+    border = make_border(spec, *_beside_chunk(pieces, chunk), across)
+    interior = options.edges is Edges.INTERIOR and not packed and spec.channels == 1
     together = options.turn_steps if in_shared else options.rows_ahead
     return WideNumbers(
         chunk=chunk, strip=LANES * options.columns, strip_columns=LANES * chunk, packed=packed,
         across=across, planes=planes, border=border,
+        held_columns=in_shared and bool(border and border.rounds) and spec.dtype.itemsize == 2,
         element_copies=bool(border and border.rounds) and spec.dtype is DType.FLOAT32 and options.vector > 1,
         most_columns=most_columns, most_outputs=most_outputs, step_rows=step_rows, slots=slots,
         carried=slots if spec.channels > 1 else slots - 1, classes=classes, pad_top=zeros and spec.padding[0][0] > 0, pad_bottom=zeros and spec.padding[0][1] > 0,
@@ -235,16 +227,22 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         distances=() if in_shared else tuple(_distance(d, select, packed) for d in reach.distances),
         takes=() if in_shared else tuple(_take(spec, options, reach, cell, edge, select) for cell in reach.takes),
         window=tuple(_read_columns(spec, pieces, needed) if in_shared else _columns(spec, options, reach, needed)),
-        row_names=names, rows_fragment=f"wide_rows_{'async' if in_shared else 'registers'}.cuh.jinja", pieces=pieces, line=line,
+        row_names=names, rows_fragment=f"wide_rows_{'async' if in_shared else 'registers'}.cuh.jinja",
+        filter_fragment=f"wide_{'separable' if spec.separable else 'weights'}.cuh.jinja",
+        turns_fragment=f"wide_{'edges' if options.tap_rows is TapRows.EDGES else 'turns'}.cuh.jinja",
+        per_line=4 if step_rows == 1 and not spec.separable else 2,
+        row_sums=row_sums(spec, options, names) if spec.separable else (), pieces=pieces, line=line,
         turns_ahead=options.rows_ahead // options.turn_steps,
         chains=chains, groups=tuple(chains[at:at + together_left_out] for at in range(0, slots, together_left_out)),
         store=vector_of(spec.dtype, options.store_vector),
         stores=tuple(StorePart(at, tuple(range(at, at + options.store_vector)))
                      for at in range(0, options.columns, options.store_vector)),
-        interior=options.edges is Edges.INTERIOR and not packed and spec.channels == 1,
+        interior=interior, beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels),
+        whole_rows=pixels and not in_shared and options.gaps is Gaps.NONE,
+        limited_rows=spec.channels == 1 and zeros,
         together=together,
         paired=options.pipeline is Pipeline.PAIRED, skip_rows=options.tap_rows is TapRows.NEEDED,
-        weights_ahead=(accumulators(spec, options.columns) + row_registers(spec, options) + 2 * spec.s
+        weights_ahead=not spec.separable and (accumulators(spec, options.columns) + row_registers(spec, options) + 2 * spec.s
                        <= REGISTER_LIMIT - REGISTERS_IN_A_STEP),
         reread_weights=options.weights is Weights.SHARED and spec.channels == 1, threads=LANES * warps,
         block_rows=classes * options.sub_block_rows * options.warp_rows, block_planes=block_planes,
@@ -309,12 +307,17 @@ def _pieces(dtype: DType, needed: list[int], vector: int) -> tuple[Piece, ...]:
     return tuple(found)
 
 
+def _beside_chunk(pieces: tuple[Piece, ...], chunk: int) -> tuple[int, int]:
+    """Columns that a lane reads left and right of its own."""
+    return (max(0, -min(piece.at for piece in pieces)),
+            max(0, max(piece.at + piece.vector.cells * piece.vector.per_cell for piece in pieces) - chunk))
+
+
 def _line(spec: KernelSpec, options: WideOptions, pieces: tuple[Piece, ...], chunk: int, planes: int, step_rows: int,
           warps: int) -> Line:
     widest = 16 // spec.dtype.itemsize
     vector = options.vector
-    left = max(0, -min(piece.at for piece in pieces))
-    right = max(0, max(piece.at + piece.vector.cells * piece.vector.per_cell for piece in pieces) - chunk)
+    left, right = _beside_chunk(pieces, chunk)
     packed = options.span is Span.PACKED
     lanes = options.row_lanes if packed else LANES
     margin, after = -(-left // widest) * widest, -(-right // widest) * widest
@@ -402,21 +405,6 @@ def _columns(spec: KernelSpec, options: WideOptions, reach: _Reach, needed: list
     return found
 
 
-def _chain(spec: KernelSpec, options: WideOptions, slots: int, step_rows: int, number: int,
-           names: tuple[str, ...]) -> Chain:
-    age = slots - 1 - number
-    rows = [step_rows * age + u for u in range(step_rows) if step_rows * age + u < spec.r]
-    taps = tuple(Tap(r, s, tuple(f"in_{_signed(v * spec.stride[1] + s * spec.dilation[1] - spec.padding[1][0])}"
-                                 f"{names[r - step_rows * age]}" for v in range(options.columns)))
-                 for r in rows for s in range(spec.s))
-    return Chain(number, age, f"acc_p{number}" if number < slots - 1 else "",
-                 f"acc_p{number - 1}" if number else "out", tuple(rows), taps)
-
-
 def _member(prefix: str, cells_of_load: int, cell: int) -> str:
     load, index = divmod(cell, cells_of_load)
     return f"{prefix}{load}" + (f".{'xyzw'[index]}" if cells_of_load > 1 else "")
-
-
-def _signed(position: int) -> str:
-    return f"m{-position}" if position < 0 else str(position)

@@ -18,10 +18,11 @@ class Span(enum.Enum):
 
 
 class Gaps(enum.Enum):
-    """Where the zeros beside a packed row come from."""
+    """Where the zeros beside a packed row come from; a border's pixels are loaded by its outermost lanes."""
 
     ZERO_LANES = "zero_lanes"    # lanes beyond the row's end, which load nothing, stand between the rows
     SELECT = "select"            # no lanes left for that: a select after the shuffle
+    NONE = "none"                # pixels: rows fill their lanes, and no lane stands outside of the image
 
 
 class Edges(enum.Enum):
@@ -53,6 +54,7 @@ class Pipeline(enum.Enum):
 class TapRows(enum.Enum):
     ALL = "all"          # every step is added to all output rows in work
     NEEDED = "needed"    # a branch per filter row leaves out those of other sub-blocks and of rows outside the image
+    EDGES = "edges"      # such branches in a sub-block's first and last steps only, which have their own copy of the code
 
 
 @dataclass(frozen=True)

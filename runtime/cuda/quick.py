@@ -13,9 +13,9 @@ from warpconv.runtime.call import name_of
 from . import contexts, streams
 from .modules import Launcher
 
-Fire = Callable[[int, int, int, int, int], None]
+Fire = Callable[[int, int, int, int, int, int], None]
 
-_ROLES = (Role.INPUT, Role.WEIGHT, Role.BIAS, Role.OUTPUT)
+_ROLES = (Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT)
 
 
 def possible(program: Program, by_filter: bool) -> bool:
@@ -39,7 +39,8 @@ class QuickLaunch:
         self._fire = make(launchers)
 
     def ready(self, pointer: int, prepared: Any, handle: int) -> Fire | None:
-        """``fire(x, w, bias, y, stream)``, or None where the context is another one or the filter has to be seen to.
+        """``fire(x, w, bias, residual, y, stream)``, or None where the context is another one or the filter has to be
+        seen to.
 
         ``pointer`` is asked for the context that it belongs to, unless 0.
         """
@@ -61,7 +62,7 @@ class QuickLaunch:
             if fire is None:
                 fire = loaded.quick[self] = self._make(loaded.launchers)
         at = prepared.block.pointer
-        return lambda x, w, bias, y, stream: fire(x, at, bias, y, stream)
+        return lambda x, w, bias, residual, y, stream: fire(x, at, bias, residual, y, stream)
 
 
 def maker(program: Program, shape: ConvShape) -> Callable[[dict[int, Launcher]], Fire]:
@@ -80,8 +81,8 @@ def maker(program: Program, shape: ConvShape) -> Callable[[dict[int, Launcher]],
     def make(launchers: dict[int, Launcher]) -> Fire:
         launches = [(launchers[id(step)], grid, pick) for step, grid, pick in steps]
 
-        def fire(x: int, w: int, bias: int, y: int, stream: int) -> None:
-            everything = (x, w, bias, y) + values
+        def fire(x: int, w: int, bias: int, residual: int, y: int, stream: int) -> None:
+            everything = (x, w, bias, residual, y) + values
             for launch, grid, pick in launches:
                 launch(grid, pick(everything), stream)
 

@@ -27,20 +27,25 @@ TINY = {DType.FLOAT32: 0.0, DType.FLOAT16: 2.0**-25, DType.BFLOAT16: 0.0}       
 
 @dataclass(frozen=True, kw_only=True)
 class Operands:
-    """Input in the layout's order, weight (K, C/groups, R, S) and bias (K,) or None, values in [-0.5, 0.5)."""
+    """Input in the layout's order, weight (K, C/groups, R, S), bias (K,) or None and residual (as the output) or None,
+    values in [-0.5, 0.5)."""
 
     shape: ConvShape
     epilogue: tuple[Epilogue, ...]
     x: np.ndarray
     w: np.ndarray
     bias: np.ndarray | None
+    residual: np.ndarray | None = None
 
     @classmethod
     def draw(cls, shape: ConvShape, epilogue: tuple[Epilogue, ...], seed: int) -> Operands:
         rng, dtype = np.random.default_rng(seed), numpy_dtype(shape.dtype)
-        x, w, bias = ((rng.random(size, np.float32) - np.float32(0.5)).astype(dtype)
-                      for size in (shape.layout.stored(shape.input_shape), shape.weight_shape, (shape.k,)))
-        return cls(shape=shape, epilogue=epilogue, x=x, w=w, bias=bias if Epilogue.BIAS in epilogue else None)
+        sizes = [shape.layout.stored(shape.input_shape), shape.weight_shape, (shape.k,)]
+        if Epilogue.RESIDUAL in epilogue:
+            sizes.append(shape.layout.stored(shape.output_shape))
+        x, w, bias, *residual = ((rng.random(size, np.float32) - np.float32(0.5)).astype(dtype) for size in sizes)
+        return cls(shape=shape, epilogue=epilogue, x=x, w=w, bias=bias if Epilogue.BIAS in epilogue else None,
+                   residual=residual[0] if residual else None)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -53,32 +58,46 @@ class Operands:
 
 
 class Judge:
-    """Checks one result after the other; the first that is right becomes what all outputs are compared with."""
+    """Checks one result after the other; the first that is right becomes what all outputs are compared with.
+
+    After steps other than a bias and relus no one number says how far apart two right results may be: there each result
+    is held against the reference at places of its own, drawn anew.
+    """
 
     def __init__(self, operands: Operands, seed: int):
         shape = operands.shape
         self._shape = shape
-        self._places = _sample(shape, np.random.default_rng(seed))
-        self._exact, self._bound = _reference(operands, self._places)
+        self._operands, self._rng = operands, np.random.default_rng(seed)
+        self._comparable = all(step in LINEAR for step in operands.epilogue)
+        self._draw()
         largest = shape.reduction * 0.25 + 0.5
         self._difference = 2 * (shape.reduction + 2) * EPSILON * largest      # of two results, about one value
         self._first: np.ndarray | None = None
 
+    def _draw(self) -> None:
+        """The places that are held against the reference."""
+        self._places = _sample(self._shape, self._rng)
+        self._exact, self._bound = _reference(self._operands, self._places)
+
     def fault(self, result: np.ndarray) -> str | None:
         """What is wrong with a result (in the layout's order), in words, or None."""
+        if self._first is not None and not self._comparable:
+            self._draw()
         n, k, p, q = self._places
         got = (result[n, k, p, q] if self._shape.layout is Layout.NCHW else result[n, p, q, k]).astype(np.float64)
-        excess = np.abs(got - self._exact) / self._bound
+        with np.errstate(invalid="ignore"):
+            excess = np.abs(got - self._exact) / self._bound
+        excess[np.isinf(self._bound) | (np.isnan(got) & np.isnan(self._exact))] = 0.0     # a step leaves these open
         if not np.all(excess <= 1.0):       # NaN is not
             worst = int(np.argmax(np.nan_to_num(excess, nan=np.inf)))
             place = tuple(int(axis[worst]) for axis in self._places)
             return f"y{list(place)} is {got[worst]:.6g} and should be {self._exact[worst]:.6g}"
         if self._first is None:
-            if not _all_finite(result):
+            if self._comparable and not _all_finite(result):
                 return "some outputs were not written, or are not finite"
             self._first = result.copy()
             return None
-        if got.size == result.size:
+        if got.size == result.size or not self._comparable:
             return None
         return self._compared(result.reshape(-1), self._first.reshape(-1))
 
@@ -128,6 +147,10 @@ def _reference(operands: Operands, places: tuple[np.ndarray, ...]) -> tuple[np.n
     exact, magnitude = products.sum(axis=(1, 2, 3)), np.abs(products).sum(axis=(1, 2, 3))
     bias = None if operands.bias is None else operands.bias[k].astype(np.float64)
     bound = (shape.reduction + 2) * EPSILON * (magnitude + (0.0 if bias is None else np.abs(bias)))
-    made = finish(exact, bound, operands.epilogue, bias=bias)
+    added = None
+    if operands.residual is not None:
+        at = (n, k, p, q) if shape.layout is Layout.NCHW else (n, p, q, k)
+        added = operands.residual[at].astype(np.float64)
+    made = finish(exact, bound, operands.epilogue, bias=bias, residual=added)
     exact, bound = made.value, made.bound
     return exact, bound + ROUNDING[shape.dtype] * (np.abs(exact) + bound) + TINY[shape.dtype] + 1e-300

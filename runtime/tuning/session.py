@@ -76,6 +76,9 @@ def tune(shape: ConvShape, *, device: str = "auto", epilogue: Iterable[Any] = ()
     if shape.dtype.is_integer or shape.out_dtype is not None:
         raise UnsupportedSpec(None, f"{describe_types(shape)}: layers of one floating-point type are tuned",
                               hint="select() plans the others by rule")
+    if shape.separable:
+        raise UnsupportedSpec(None, "layers of whole filters are tuned, not separable ones",
+                              hint="specialize(shape, settings=...) takes plan values")
     steps = parse_epilogue(epilogue, takes_bias=True)
     path = database or user_file()
     with files.locked(path):                            # a place that cannot be written shows before the first kernel
@@ -249,21 +252,23 @@ class _Bench:
         self._xs = [clock.array(operands.x) for _ in sets]
         self._ys = [clock.array(self._poison) for _ in sets]
         self._w = clock.array(operands.w)
-        self._bias = None if operands.bias is None else clock.array(operands.bias)
+        self._bias, self._residual = (None if array is None else clock.array(array)
+                                      for array in (operands.bias, operands.residual))
 
     def measure(self, made: Configuration) -> tuple[Sampled, dict[str, int]] | str:
         """The time and what the kernel takes; or, in words, what is wrong with its result."""
         from warpconv.runtime.conv import specialize
-        clock, bias = self._clock, self._bias
+        clock, bias, residual = self._clock, self._bias, self._residual
         kernel = specialize(self._shape, plan=made.plan, device=clock.target)
         weight = self._w if made.plan.program.preparation is None else kernel.prepare(self._w)
         clock.fill(self._ys[0], self._poison)
-        kernel(self._xs[0], weight, bias, out=self._ys[0])
+        kernel(self._xs[0], weight, bias, residual=residual, out=self._ys[0])
         clock.synchronize()
         fault = self._judge.fault(clock.host(self._ys[0]))
         if fault is not None:
             return fault
-        calls = [lambda x=x, y=y: kernel(x, weight, bias, out=y) for x, y in zip(self._xs, self._ys)]
+        calls = [lambda x=x, y=y: kernel(x, weight, bias, residual=residual, out=y)
+                 for x, y in zip(self._xs, self._ys)]
         return measure(clock, calls), _resources(kernel)
 
     def copy(self) -> Sampled:

@@ -21,14 +21,18 @@ from warpconv.codegen.spec import Epilogue
 Row = Mapping[str, Any]
 Choose = Callable[[Sequence[Any]], Any]
 
-BIAS, RELU = Epilogue.BIAS, Epilogue.RELU
+BIAS, RELU, RESIDUAL = Epilogue.BIAS, Epilogue.RELU, Epilogue.RESIDUAL
+CLAMP = Epilogue.clamp(-0.5, 1.5)
+# what the emitted text has to define, and what the CPU device has to have
+EXPRESSION = Epilogue.expr("where(v < 1, v * sigmoid(v), max(1, min(v, 4)) / 3) + relu(-v) - 0.5 * erf(v)")
 # filter (rows, columns): every width 1..13 and 31; square, flat, tall, even
 FILTERS = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8), (9, 9), (2, 10), (3, 11), (1, 12), (4, 13),
            (3, 31), (1, 3), (5, 1), (9, 2), (3, 5), (5, 4), (11, 3))
 # (C, K, groups)
 CHANNELS = ((1, 1, 1), (1, 2, 1), (2, 3, 1), (3, 4, 1), (5, 2, 1), (4, 6, 2), (3, 3, 3), (2, 6, 2))
 PADDINGS = ("valid", "same", ((0, 1), (2, 0)), ((3, 0), (0, 1)), "large")
-EPILOGUES = ((), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS))
+EPILOGUES = ((), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS), (BIAS, CLAMP), (EXPRESSION,))
+WITH_RESIDUAL = (*EPILOGUES, (BIAS, RESIDUAL, RELU), (RESIDUAL, CLAMP))       # where it is served
 DTYPES = ("float32", "float16", "bfloat16")
 LAYOUTS = ("NCHW", "NHWC")
 PIXELS = ("uint8", "int8", "uint16", "int16")
@@ -60,7 +64,8 @@ class Rows:
     variants: Callable[[], Iterable[Row]] = lambda: ()
 
 
-OTHER_FIELDS = ("stride", "dilation", "dtype", "layout", "padding_mode", "weight_dtype", "out_dtype", "cast")
+OTHER_FIELDS = ("stride", "dilation", "dtype", "layout", "padding_mode", "weight_dtype", "out_dtype", "cast",
+                "separable")
 
 
 def layer_of(row: Row) -> dict[str, Any]:

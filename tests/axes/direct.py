@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import Any, Iterable, Mapping
 
-from .common import (BORDERS, CASTS, CHANNELS, DTYPES, EPILOGUES, LAYOUTS, OUTPUTS, PADDINGS, PIXELS, WEIGHTS, Choose,
-                     Row, Rows, k_tile)
+from .common import (BORDERS, CASTS, CHANNELS, DTYPES, EPILOGUES, LAYOUTS, OUTPUTS, PADDINGS, PIXELS, WEIGHTS,
+                     WITH_RESIDUAL, Choose, Row, Rows, k_tile)
 
 DIRECT_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (2, 3), (3, 3), (5, 5), (4, 7), (13, 2), (1, 9), (31, 31)), "channels": CHANNELS,
-    "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 3), (4, 1)), "dilation": (1, 2, (3, 1)),
+    "padding": PADDINGS, "epilogue": WITH_RESIDUAL, "stride": (1, 2, (1, 3), (4, 1)), "dilation": (1, 2, (3, 1)),
     "dtype": DTYPES + PIXELS, "weight_dtype": WEIGHTS, "out_dtype": OUTPUTS, "cast": CASTS, "padding_mode": BORDERS,
     "layout": LAYOUTS, "block": ((64, 4), (32, 1), (8, 32), (16, 3), (256, 1)), "k_tile": (1, 2, 3)}
 
@@ -31,7 +31,7 @@ def direct_variants() -> Iterable[Row]:
     for i, block in enumerate(DIRECT_AXES["block"]):
         for j, (dtype, layout) in enumerate(itertools.product(DTYPES, LAYOUTS)):
             yield dict(filter=(3, 4), channels=CHANNELS[(i + j) % 8], padding=PADDINGS[i],
-                       epilogue=EPILOGUES[(i + j) % 5], stride=((1, 1), (2, 1), (1, 3), (2, 2), (1, 1))[i],
+                       epilogue=WITH_RESIDUAL[(2 * i + j) % 9], stride=((1, 1), (2, 1), (1, 3), (2, 2), (1, 1))[i],
                        dilation=1 + i // 3, dtype=dtype, layout=layout, block=block, k_tile=1)
     for i, (weight, out) in enumerate(itertools.product(WEIGHTS, OUTPUTS)):
         yield dict(filter=(3, 4), channels=CHANNELS[i % 8], padding=PADDINGS[1 + i % 4], epilogue=EPILOGUES[i % 5],

@@ -6,14 +6,15 @@ import itertools
 import math
 from typing import Any, Iterable, Mapping
 
-from .common import DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
+from .common import BORDERS, DTYPES, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
 PATCH_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (5, 5), (7, 7), (2, 6), (6, 1), (1, 17), (9, 9), (13, 13), (4, 31), (17, 3)),
-    "channels": ((1, 1, 1), (1, 3, 1), (3, 3, 3), (5, 5, 5), (2, 6, 2)), "padding": PADDINGS, "epilogue": EPILOGUES,
+    "channels": ((1, 1, 1), (1, 3, 1), (3, 3, 3), (5, 5, 5), (2, 6, 2)), "padding": PADDINGS,
+    "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL,
     "stride": (1, 2, (1, 2), (2, 1), 3), "dilation": (1, 2, (2, 1)), "dtype": DTYPES, "columns": (1, 3, 4, 6, 12),
     "row_lanes": (1, 2, 3, 8), "rows": (1, 5, 16, 33), "planes": (1, 2, 3), "height": (14, 33, 4096), "vector": (1, 4),
-    "store_vector": (1, 2, 4)}
+    "store_vector": (1, 2, 4), "padding_mode": BORDERS}
 
 
 def patch_values(row: Row) -> dict[str, Any]:
@@ -41,7 +42,8 @@ def patch_variants() -> Iterable[Row]:
     for i, (columns, planes, height) in enumerate(kinds):
         padding = ("same", ((2, 0), (1, 3)), "large")[i // 3 % 3]
         yield dict(filter=((3, 3), (5, 4), (2, 7))[i % 3], channels=((1, 1, 1), (3, 3, 3), (2, 6, 2))[i // 2 % 3],
-                   padding=padding, epilogue=EPILOGUES[i % 5], stride=(1, 1, 2, (2, 1))[i % 4],
+                   padding=padding, padding_mode=BORDERS[i % 6], epilogue=WITH_RESIDUAL[i % 9],
+                   stride=(1, 1, 2, (2, 1))[i % 4],
                    dilation=(1, (2, 1), 1)[i % 3], dtype=DTYPES[i // 2 % 3], columns=columns,
                    row_lanes=(1, 2, 4)[i % 3], rows=(5, 16, 33)[i // 2 % 3], planes=planes, height=height,
                    vector=(1, 4)[i % 2] if columns == 8 else 1,

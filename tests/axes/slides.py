@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any, Callable, Iterable, Mapping
 
-from .common import CHANNELS, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows, k_tile
+from .common import BORDERS, CHANNELS, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows, k_tile
 
 # filters that no tile or only the larger tiles hold, and those that they all do
 LAYERS: Mapping[str, tuple] = {
     "filter": ((1, 1), (2, 3), (3, 3), (5, 5), (4, 7), (9, 2), (1, 12), (15, 15), (31, 3)), "channels": CHANNELS,
     "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 3), (4, 1)), "dilation": (1, 2, (3, 1)),
-    "dtype": DTYPES}
+    "dtype": DTYPES, "padding_mode": BORDERS}
 TILES = (32, 16, 8, 11)         # 11: warps across rows, the last of them not whole
 
 
@@ -37,7 +37,8 @@ def _variants(**others: Any) -> Callable[[], Iterable[Row]]:
         for i, (tile, dtype) in enumerate(itertools.product(TILES, DTYPES)):
             yield dict(filter=((3, 4), (5, 5), (2, 3))[i % 3], channels=CHANNELS[i % 8], padding=PADDINGS[i % 5],
                        epilogue=EPILOGUES[i % 5], stride=((1, 1), (2, 1), (1, 3), (1, 1))[i // 3], dilation=1 + i // 9,
-                       dtype=dtype, tile=tile, **{name: values[i % len(values)] for name, values in others.items()})
+                       dtype=dtype, tile=tile, padding_mode=BORDERS[(i + i // 6) % 6],
+                       **{name: values[i % len(values)] for name, values in others.items()})
     return rows
 
 

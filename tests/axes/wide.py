@@ -5,19 +5,21 @@ from __future__ import annotations
 import itertools
 from typing import Any, Iterable, Mapping
 
-from .common import BIAS, DTYPES, EPILOGUES, PADDINGS, RELU, Choose, Row, Rows
+from .common import BIAS, BORDERS, DTYPES, PADDINGS, WITH_RESIDUAL, RELU, Choose, Row, Rows
 
 WIDE_CHANNELS = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (5, 5, 5), (2, 6, 2), (4, 4, 2), (6, 4, 2))
 WIDE_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (2, 2), (3, 3), (5, 5), (7, 7), (2, 7), (6, 3), (1, 17), (17, 1), (9, 9), (13, 13)),
-    "channels": WIDE_CHANNELS, "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 2), (2, 1), 3),
+    "channels": WIDE_CHANNELS, "padding": PADDINGS, "padding_mode": BORDERS,
+    "epilogue": WITH_RESIDUAL, "stride": (1, 2, (1, 2), (2, 1), 3),
     "dilation": (1, 2, (2, 1)), "dtype": DTYPES, "columns": (1, 2, 4, 8), "vector": (1, 2, 4, 8),
     "store_vector": (1, 8),
     "span": (("strips", 32), ("packed", 4), ("packed", 7), ("packed", 14), ("packed", 32)),
-    "gaps": ("zero_lanes", "select"), "edges": ("interior", "guarded"), "sub_block_rows": (1, 3, 7, 16, 56),
+    "gaps": ("zero_lanes", "select", "none"), "edges": ("interior", "guarded"), "sub_block_rows": (1, 3, 7, 16, 56),
     "ahead": ((1, 1), (2, 1), (2, 2), (3, 1), (4, 2)), "weights": ("registers", "shared", "constant"),
     "loads": ("registers", "async", "cached"), "pipeline": ("paired", "copied"), "tap_rows": ("all", "needed"),
-    "warps": ((1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 4), (2, 2, 2))}
+    "warps": ((1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 4), (2, 2, 2)), "separable": (False, True),
+    "padding_mode": BORDERS}
 
 
 def wide_values(row: Row) -> dict[str, Any]:
@@ -32,9 +34,10 @@ def wide_values(row: Row) -> dict[str, Any]:
 def wide_layer(choose: Choose) -> dict[str, Any]:
     """Planes and depthwise layers; some with two and three channels a group."""
     groups, channels = choose((1, 1, 2, 3, 5, 8)), choose((1, 1, 1, 1, 2, 3))
+    r, s = choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 11)), choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 12))
     return {"c": groups * channels, "k": groups * choose((1, 1, 1, 2, 3)), "groups": groups, "layout": "NCHW",
-            "r": choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 11)), "s": choose((1, 2, 3, 3, 4, 5, 5, 7, 9, 12)),
-            "dtype": choose(DTYPES)}
+            "r": r, "s": s, "dtype": choose(DTYPES),
+            "separable": channels == 1 and min(r, s) > 1 and choose((False, False, True))}
 
 
 def wide_draw(choose: Choose, layer: Row) -> dict[str, Any]:
@@ -54,10 +57,10 @@ def wide_variants() -> Iterable[Row]:
     for i, (loads, weights, (span, gaps, columns)) in enumerate(kinds):
         yield dict(filter=((3, 3), (5, 4), (2, 7))[i % 3], padding=("same", ((2, 0), (1, 3)), "large")[i // 2 % 3],
                    channels=(1, 1, 1) if weights == "constant" else ((3, 3, 3), (2, 6, 2))[i % 2],
-                   epilogue=EPILOGUES[i % 5], stride=(1, 1, 2, (2, 1))[i % 4], dilation=(1, (2, 1), 1)[i // 3 % 3],
+                   epilogue=WITH_RESIDUAL[i % 9], stride=(1, 1, 2, (2, 1))[i % 4], dilation=(1, (2, 1), 1)[i // 3 % 3],
                    dtype="float32" if weights == "constant" else DTYPES[i % 3], columns=columns, vector=2,
                    store_vector=1, span=span, gaps=gaps, edges=("interior", "guarded")[i // 3 % 2],
-                   sub_block_rows=(1, 7, 16)[i % 3],
+                   sub_block_rows=(1, 7, 16)[i % 3], padding_mode=BORDERS[i % 6],
                    ahead=(2, 1 if loads == "registers" else 1 + i % 2), weights=weights, loads=loads,
                    pipeline=("paired", "copied")[i % 2], tap_rows="all", warps=WIDE_AXES["warps"][i % 5])
     for i, dtype in enumerate(DTYPES):
@@ -69,6 +72,33 @@ def wide_variants() -> Iterable[Row]:
                    columns=4, vector=4, store_vector=2, span=("strips", 32), gaps="zero_lanes", edges="interior",
                    sub_block_rows=7, ahead=(2, 1), weights="registers", loads=WIDE_AXES["loads"][i], pipeline="paired",
                    tap_rows="needed", warps=(1, 2, 1))
+    for i, (weights, loads) in enumerate(itertools.product(WIDE_AXES["weights"], WIDE_AXES["loads"])):
+        yield dict(filter=((5, 4), (11, 5), (3, 9))[i % 3], padding=("same", "large", ((2, 0), (1, 3)))[i // 3],
+                   channels=(1, 1, 1) if weights == "constant" else ((3, 3, 3), (2, 6, 2))[i % 2],
+                   epilogue=WITH_RESIDUAL[i % 9], stride=(1, 1, (2, 1))[i // 2 % 3], dilation=(1, 1, (2, 1))[i // 3],
+                   dtype=DTYPES[(i + i // 3) % 3], columns=4, vector=2, store_vector=1, span=spans[i % 3][0],
+                   gaps=spans[i % 3][1], edges=("interior", "guarded")[i % 2], sub_block_rows=(7, 16)[i % 2],
+                   ahead=(2, 1), weights=weights, loads=loads, pipeline=("paired", "copied")[i % 2],
+                   tap_rows="needed" if i == 3 else "all", warps=WIDE_AXES["warps"][i % 5], separable=True)
+    yield from wide_borders()
+
+
+def wide_borders() -> Iterable[Row]:
+    """Each border x way of loading x how rows lie on the lanes, and several channels."""
+    spans = ((("strips", 32), "zero_lanes", 4), (("packed", 14), "select", 2), (("packed", 14), "zero_lanes", 4))
+    kinds = itertools.product(BORDERS[1:], WIDE_AXES["loads"], spans)
+    for i, (border, loads, (span, gaps, columns)) in enumerate(kinds):
+        channels = (2, 2, 1) if loads == "registers" and i % 4 == 0 else ((1, 1, 1), (3, 3, 3))[i % 2]
+        whole = loads == "registers" and span[0] == "packed" and border != "constant" and i % 2
+        padding = "same" if whole else ("same", ((2, 0), (1, 3)), "large")[i % 3]
+        yield dict(filter=((3, 3), (5, 4), (2, 7), (4, 3))[i % 4], padding=padding, padding_mode=border,
+                   channels=channels, epilogue=(), stride=1 if whole else (1, 1, 2, (2, 1))[i // 3 % 4],
+                   dilation=(1, (2, 1), 1)[i // 5 % 3], dtype=DTYPES[i % 3], columns=columns, vector=2, store_vector=1,
+                   span=span, gaps="none" if whole else gaps, edges=("interior", "guarded")[i // 2 % 2],
+                   sub_block_rows=(1, 7, 16)[i % 3], ahead=(2, 1 if loads == "registers" else 1 + i % 2),
+                   weights="shared" if channels == (2, 2, 1) else "registers", loads=loads,
+                   pipeline=("paired", "copied")[i % 2], tap_rows="all", warps=WIDE_AXES["warps"][i % 5],
+                   separable=bool(i % 6 == 4 and channels != (2, 2, 1)))
 
 
 WIDE_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 56, 70),

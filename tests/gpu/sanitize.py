@@ -34,9 +34,9 @@ def main(arguments: list[str]) -> int:
             kernel = support.kernel_of(plan, shape)
             layer = support.Layer(shape, seed=case.number, epilogue=case.epilogue, numerics=case.numerics)
             x, w = gpuarray.to_gpu(layer.x), gpuarray.to_gpu(layer.w)
-            bias = None if layer.bias is None else gpuarray.to_gpu(layer.bias)
+            bias, residual = (None if a is None else gpuarray.to_gpu(a) for a in (layer.bias, layer.residual))
             out = gpuarray.to_gpu(reference.poisoned(shape))
-            kernel(x, w, bias, out=out)
+            kernel(x, w, bias, residual=residual, out=out)
             layer.check(out, case.id)
     print(f"{len(chosen)} variants ran; left out: {support.no_cublas()}")
     return 0

@@ -84,8 +84,9 @@ class Layer:
         self.shape = shape
         self.x, self.w, bias = reference.operands(shape, settings.generator(seed))
         self.bias = bias if Epilogue.BIAS in epilogue else None
-        self.expected = reference.expected(self.x, self.w, shape, bias=self.bias, epilogue=epilogue,
-                                           numerics=numerics)
+        self.residual = reference.residual(shape, settings.generator(seed + 1)) if Epilogue.RESIDUAL in epilogue else None
+        self.expected = reference.expected(self.x, self.w, shape, bias=self.bias, residual=self.residual,
+                                           epilogue=epilogue, numerics=numerics)
 
     def check(self, got: Any, what: str = "") -> None:
         self.expected.check(to_host(got), what)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -95,6 +97,30 @@ def test_numpy_arrays(layer):
     layer.check(y, "numpy")
     layer.check(conv(layer.x, layer.w), "numpy, device auto")
     layer.check(conv(layer.x, layer.w, device="cuda:0"), "numpy, cuda:0")
+
+
+PIXELS = [dict(dtype="uint8"), dict(dtype="uint8", weight_dtype="int8"), dict(dtype="uint8", out_dtype="float16"),
+          dict(dtype="uint8", weight_dtype="int8", out_dtype="int32"), dict(dtype="int8"), dict(dtype="uint16"),
+          dict(dtype="int16", weight_dtype="int16"), dict(dtype="float32", out_dtype="uint8")]
+
+
+@pytest.mark.parametrize("border", ["zeros", "reflect"])
+@pytest.mark.parametrize("types", PIXELS, ids=lambda types: "-".join(types.values()))
+def test_pixels(torch, cupy, types, border, monkeypatch):
+    """Integers and mixed types of both libraries, in and out, with a border: the same kind and the wanted type."""
+    layer = support.Layer(replace(SHAPE, padding_mode=border, **types), seed=7)
+    element = layer.shape.y_dtype.value
+    options = {"padding_mode": border, "out_dtype": types.get("out_dtype")}
+    for library, kind, put in ((torch, torch.Tensor, lambda array: torch.from_numpy(array).cuda()),
+                               (cupy, cupy.ndarray, cupy.asarray)):
+        x, w = put(layer.x), put(layer.w)
+        out = put(support.reference.poisoned(layer.shape))
+        with support.no_host_copies(monkeypatch):
+            y = conv(x, w, **options)
+            assert conv(x, w, out=out, **options) is out
+        assert isinstance(y, kind) and y.dtype == getattr(library, element)
+        layer.check(y, f"{library.__name__}, {types}, {border}")
+        layer.check(out, f"{library.__name__}, {types}, {border}, out")
 
 
 class Exported:

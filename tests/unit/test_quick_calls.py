@@ -218,6 +218,25 @@ def test_the_output_overlaps_nothing(cuda, torch, operand, side):
     assert len(cuda.launched) == 2
 
 
+def test_a_residual_is_remembered_beside_the_output_and_in_its_place(cuda, torch, checked):
+    cuda.stack.append(PRIMARY + ORDINAL)
+    kernel = load(cuda, plan_layer(SHAPE, algorithm="direct", epilogue=(Epilogue.RESIDUAL,)))
+    operands = Operands(torch)
+    tensor = lambda at: torch.Tensor(SHAPE.output_shape, strides=dense(SHAPE.output_shape), pointer=at)     # noqa: E731
+    size = 4 * int(np.prod(SHAPE.output_shape))
+    at = operands.y.data_ptr()
+    for pointer in (1 << 20, 1 << 21, at, at + size, at - size):        # the first is checked; in place; side by side
+        kernel(operands.x, operands.w, residual=tensor(pointer), out=operands.y)
+        assert cuda.arguments[-1][:4] == [*operands.pointers[:2], pointer, at]
+    assert len(checked) == 1
+    for pointer in (at + 4, at - 4, at + size - 4, at - size + 4):
+        with pytest.raises(ArgumentError, match="out shares memory with residual"):
+            kernel(operands.x, operands.w, residual=tensor(pointer), out=operands.y)
+    with pytest.raises(ArgumentError, match="adds a residual and none is given"):
+        kernel(operands.x, operands.w, out=operands.y)
+    assert len(cuda.launched) == 5
+
+
 def test_arrays_of_two_libraries_are_ordered_each_time(cuda, torch, cupy, kernel, checked):
     operands = Operands(torch)
     w = cupy.ndarray(SHAPE.weight_shape, strides=tuple(4 * s for s in dense(SHAPE.weight_shape)))

@@ -1,0 +1,127 @@
+"""The calls in SciPy's terms on a GPU: arrays of each library, their streams, weights on either side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import warpconv
+from tests import settings
+from tests.unit.test_ndimage import MODES, check, drawn_image, drawn_weights
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
+
+pytestmark = pytest.mark.gpu
+
+TAPS = [[1, -2, 3], [4, 5, -6]]
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def cupy():
+    return pytest.importorskip("cupy")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "float32", "float16"])
+@pytest.mark.parametrize("mode", MODES)
+def test_planes(cupy, mode, dtype):
+    rng = settings.generator(MODES.index(mode))
+    for whole, size, shape in ((True, (3, 3), (3, 70, 131)), (False, (2, 5), (257, 300)), (True, (9, 4), (2, 3))):
+        kind = "float32" if dtype == "float16" else dtype
+        x, taps = drawn_image(rng, shape, kind).astype(dtype), drawn_weights(rng, size, whole)
+        origins = tuple(-(n // 2) for n in size)
+        made = warpconv.correlate(cupy.asarray(x), taps, mode=mode, cval=3, origin=origins)
+        assert isinstance(made, cupy.ndarray)
+        check(cupy.asnumpy(made), x, taps, origins, mode, 3.0, whole and x.dtype.kind in "iu")
+
+
+@pytest.mark.parametrize("name", ["gaussian_filter", "sobel", "laplace", "uniform_filter", "prewitt"])
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32"])
+def test_named_filters_are_those_of_the_cpu_device(cupy, name, dtype):
+    x = drawn_image(settings.generator(21), (2, 65, 90), dtype)
+    for options in ({"mode": "wrap"}, {"mode": "constant", "cval": 2.0}, {"output": "float32"}):
+        positional = (1.3,) if name == "gaussian_filter" else ()
+        made = cupy.asnumpy(getattr(warpconv, name)(cupy.asarray(x), *positional, **options))
+        expected = getattr(warpconv, name)(x, *positional, device="cpu", **options)
+        if made.dtype.kind in "iu" and name != "gaussian_filter":
+            assert np.array_equal(made, expected)
+        elif made.dtype.kind in "iu":       # sums of another order may round to the other side of a whole number
+            apart = np.abs(made.astype(int) - expected)
+            assert np.minimum(apart, 2 ** (8 * made.itemsize) - apart).max() <= 2
+        else:
+            assert np.allclose(made, expected, rtol=0, atol=1e-5 * np.abs(x.astype(float)).max())
+
+
+def test_torch_tensors_stay_where_they_are(torch):
+    x = drawn_image(settings.generator(22), (2, 40, 51), "uint8")
+    tensor, exact = torch.from_numpy(x).cuda(), warpconv.correlate(x, TAPS, device="cpu")
+    made = warpconv.correlate(tensor, TAPS)
+    assert made.device == tensor.device and np.array_equal(made.cpu().numpy(), exact)
+    out = torch.zeros_like(tensor)
+    assert warpconv.correlate(tensor, TAPS, out) is out and np.array_equal(out.cpu().numpy(), exact)
+    same = tensor.clone()
+    assert warpconv.correlate(same, TAPS, same) is same and np.array_equal(same.cpu().numpy(), exact)
+    assert warpconv.correlate(tensor, TAPS, torch.float32).dtype == torch.float32
+    assert np.array_equal(warpconv.correlate(tensor.transpose(1, 2), TAPS).cpu().numpy(),
+                          warpconv.correlate(x.transpose(0, 2, 1), TAPS, device="cpu"))
+    with pytest.raises(ArgumentError, match="gaps"):
+        warpconv.correlate(tensor, TAPS, torch.zeros(2, 51, 40, dtype=torch.uint8, device="cuda").transpose(1, 2))
+    with pytest.raises(ArgumentTypeError):
+        warpconv.correlate(tensor, TAPS, np.zeros_like(x))
+
+
+def test_weights_on_the_gpu(torch, cupy):
+    x = drawn_image(settings.generator(23), (40, 51), "float32")
+    for call in (warpconv.correlate, warpconv.convolve):
+        expected = call(x, TAPS, origin=(-1, 1), device="cpu")
+        for library in (torch.asarray, cupy.asarray):
+            array, taps = library(x), library(np.array(TAPS, np.float32))
+            if library is torch.asarray:
+                array, taps = array.cuda(), taps.cuda()
+            made = call(array, taps, origin=(-1, 1))
+            assert np.allclose(made.get() if library is cupy.asarray else made.cpu().numpy(), expected, atol=1e-4)
+    with pytest.raises(ArgumentTypeError, match="not in one place"):
+        warpconv.correlate(x, torch.ones(3, 3, device="cuda"), device="cpu")
+
+
+def test_the_callers_stream(torch):
+    """Work queued before on the stream is waited for; a filter copied once serves every stream."""
+    x = drawn_image(settings.generator(24), (512, 700), "float32")
+    expected = warpconv.gaussian_filter(x, 3.0, device="cpu")
+    tensor = torch.zeros(512, 700, device="cuda")
+    source = torch.from_numpy(x).cuda()
+    torch.cuda.synchronize()
+    for stream in (torch.cuda.Stream(), torch.cuda.Stream()):
+        tensor.zero_()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(50_000_000)
+            tensor.copy_(source)
+            made = warpconv.gaussian_filter(tensor, 3.0)
+        stream.synchronize()
+        assert np.allclose(made.cpu().numpy(), expected, atol=1e-5)
+    made = warpconv.laplace(source, mode=("wrap", "mirror"), stream=stream)
+    stream.synchronize()
+    assert np.allclose(made.cpu().numpy(), warpconv.laplace(x, mode=("wrap", "mirror"), device="cpu"), atol=1e-5)
+
+
+def test_arrays_by_their_interface_alone(cupy):
+    class Interface:
+        def __init__(self, array):
+            self.array, self.__cuda_array_interface__ = array, array.__cuda_array_interface__
+
+    x = drawn_image(settings.generator(25), (2, 20, 31), "float32")
+    exact = warpconv.sobel(x, device="cpu")
+    given, out = cupy.asarray(x), cupy.zeros((2, 20, 31), cupy.float32)
+    made = warpconv.sobel(Interface(given))
+    assert np.allclose(made.get(), exact, atol=1e-5)
+    target = Interface(out)
+    assert warpconv.sobel(Interface(given), output=target) is target and np.allclose(out.get(), exact, atol=1e-5)
+
+
+def test_numpy_arrays_go_to_the_gpu_and_back():
+    x = drawn_image(settings.generator(26), (33, 47), "uint8")
+    assert np.array_equal(warpconv.correlate(x, TAPS, device="cuda"), warpconv.correlate(x, TAPS, device="cpu"))
