@@ -34,9 +34,10 @@ __device__ __forceinline__ float finish(float value, float bias) {
 
 // The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
 __device__ __forceinline__ int at_border(int i, int size) {
-    if ((unsigned)i < (unsigned)size) return i;
-    const unsigned period = max(2u * (unsigned)size - 2u, 1u), at = (unsigned)abs(i) % period;
-    return (int)min(at, period - at);
+    if (size == 1) return 0;
+#pragma unroll 1
+    while ((unsigned)i >= (unsigned)size) i = i < 0 ? -i : size - 2 - (i - size);
+    return i;
 }
 
 // Where in its row the pixel is that stands at `column`, outside of the row too; and its bits.
