@@ -23,6 +23,8 @@ from .pixels_numbers import (LANES, WORD_BYTES, PixelsNumbers, PixelsOptions, Su
 REGISTER_LIMIT = 255 - 30     # registers of a thread, less what addresses and the loop take
 REGISTER_MARGIN = 10          # beyond the planned registers, which nvcc 13.0 was seen to take without a spill;
 FEW_WEIGHTS = 9               # none up to 3x3, where 24 warps of a multiprocessor are 10 % quicker than 16 (H200)
+BANK_WEIGHTS = 30             # of a single filter that are quicker in constant memory: 5x5 takes 93 us with them, 97 with
+                              # a register each; 7x7 180 and 187, but registers of other kernels spill (8192^2, H200)
 ROOM_FOR_ROWS = 125           # planned registers from which more rows ahead leave too few warps (7x7, H200)
 TALLEST_FILTER = 31
 LARGEST_TEXT = 8192           # products of a step: more takes the compiler many seconds
@@ -80,6 +82,9 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
     if _words_in_rows(spec, columns):
         options = replace(options, vector=_vector(spec, shape, columns))
         options = replace(options, store_vector=_store_vector(spec, shape, options))
+    bank = spec.k == 1 and sums is Sums.FLOAT and FEW_WEIGHTS < spec.r * spec.s <= BANK_WEIGHTS
+    if bank and options.vector > 1:
+        options = replace(options, weights=Weights.CONSTANT, rows_ahead=max(1, 4 // vertical(spec)[0]))
     while options.rows_ahead > 1 and _registers(spec, options, make_numbers(spec, options)) > ROOM_FOR_ROWS:
         options = replace(options, rows_ahead=options.rows_ahead // 2)
     halo = vertical(spec)[1] - 1
@@ -123,6 +128,8 @@ def _store_vector(spec: KernelSpec, shape: ConvShape | None, options: PixelsOpti
 
 def _rows_ahead(spec: KernelSpec, columns: int, sums: Sums) -> int:
     """Several where a step is short: each is text and registers, and tall filters compute long enough per row."""
+    if sums is Sums.DP4A and spec.r > 5:      # 7x7: 100 us instead of 105, with a warp more
+        return 1
     work = weight_registers(spec, sums) * columns // side_by_side(spec)
     ahead = 4 if work <= 160 else 2 if work <= 420 else 1
     return max(1, ahead // vertical(spec)[0])
