@@ -15,16 +15,16 @@ from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import PIXELS, ConvShape
 from ..spec import KernelSpec, Numerics
-from .base import (BANK_COPY, BORDERS, DERIVED, Algorithm, common_refusal, integer_border, layer_arguments, resident_blocks,
-                   step_registers)
+from .base import (BANK_COPY, BORDERS, DERIVED, Algorithm, common_refusal, integer_border, layer_arguments,
+                   resident_blocks, step_registers)
 from .pixels_numbers import (LANES, WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, Weights, make_numbers, row_words,
                              side_by_side, vertical, weight_registers, window_registers)
 
 REGISTER_LIMIT = 255 - 30     # registers of a thread, less what addresses and the loop take
 REGISTER_MARGIN = 10          # beyond the planned registers, which nvcc 13.0 was seen to take without a spill;
 FEW_WEIGHTS = 9               # none up to 3x3, where 24 warps of a multiprocessor are 10 % quicker than 16 (H200)
-BANK_WEIGHTS = 30             # of a single filter that are quicker in constant memory: 5x5 takes 93 us with them, 97 with
-                              # a register each; 7x7 180 and 187, but registers of other kernels spill (8192^2, H200)
+BANK_WEIGHTS = 30             # of a single filter that are quicker in constant memory: 5x5 takes 93 us so, 97 with a
+                              # register each; 7x7 180 and 187, but others like it spill (8192^2, H200)
 ROOM_FOR_ROWS = 125           # planned registers from which more rows ahead leave too few warps (7x7, H200)
 TALLEST_FILTER = 31
 LARGEST_TEXT = 8192           # products of a step: more takes the compiler many seconds

@@ -13,7 +13,7 @@ PIXELS_AXES: Mapping[str, tuple] = {
     "channels": PIXELS_CHANNELS, "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 2), (2, 1), 3),
     "dilation": (1, 2, (2, 1), (1, 3)), "dtype": PIXELS, "weight_dtype": WEIGHTS, "out_dtype": OUTPUTS,
     "cast": CASTS, "padding_mode": BORDERS, "layout": LAYOUTS, "columns": (4, 8, 12, 16), "vector": (1, 2, 4, 8, 16),
-    "store_vector": (1, 2, 4, 16), "sums": ("float", "dp4a", "mad"), "weights": ("registers", "shared"),
+    "store_vector": (1, 2, 4, 16), "sums": ("float", "dp4a", "mad"), "weights": ("registers", "shared", "constant"),
     "sub_block_rows": (1, 3, 7, 16, 56), "rows_ahead": (1, 2, 3, 4), "warps": ((1, 1), (2, 1), (1, 3), (4, 2))}
 
 
@@ -44,17 +44,24 @@ def pixels_variants() -> Iterable[Row]:
     kinds = itertools.product(PIXELS, WEIGHTS, ("registers", "shared"), (1, 4))
     for i, (dtype, weight, weights, vector) in enumerate(kinds):
         sums = "float" if weight is None else "dp4a" if dtype.endswith("t8") and weight == "int8" else "mad"
-        yield dict(filter=((3, 3), (5, 4), (2, 7), (4, 6))[i % 4], channels=((1, 1, 1), (1, 3, 1), (3, 3, 3), (2, 6, 2))[i % 4], dtype=dtype,
+        yield dict(filter=((3, 3), (5, 4), (2, 7), (4, 6))[i % 4], dtype=dtype,
+                   channels=((1, 1, 1), (1, 3, 1), (3, 3, 3), (2, 6, 2))[i % 4],
                    padding=("same", ((2, 0), (1, 3)), "large", "valid")[i // 2 % 4], epilogue=EPILOGUES[i % 5],
                    stride=(1, 1, 2, (2, 1))[i % 4], dilation=1 if sums == "dp4a" else (1, (2, 1), (1, 3))[i // 3 % 3],
                    weight_dtype=weight, out_dtype=OUTPUTS[i % len(OUTPUTS)], cast=CASTS[i // 4 % 2],
                    padding_mode=BORDERS[i % 6], columns=(4, 8)[i // 2 % 2], vector=vector,
-                   store_vector=(1, 4, 2)[i % 3] if i // 2 % 4 == 0 else 1, sums=sums, weights=weights, sub_block_rows=(1, 7, 16)[i % 3],
+                   store_vector=(1, 4, 2)[i % 3] if i // 2 % 4 == 0 else 1, sums=sums, weights=weights,
+                   sub_block_rows=(1, 7, 16)[i % 3],
                    rows_ahead=1 + i % 3, warps=PIXELS_AXES["warps"][i % 4], layout="NCHW")
+    for i, dtype in enumerate(PIXELS):
+        yield dict(filter=((5, 5), (4, 7))[i % 2], channels=(1, 1, 1), dtype=dtype, padding="same",
+                   epilogue=EPILOGUES[i], stride=1, dilation=1, weight_dtype=None, out_dtype=None, cast=CASTS[i % 2], padding_mode=BORDERS[i],
+                   columns=8, vector=(1, 4)[i % 2], store_vector=1, sums="float", weights="constant", sub_block_rows=16,
+                   rows_ahead=2, warps=(1, 3), layout="NCHW")
     for i, (dtype, c, mode) in enumerate(itertools.product(("uint8", "int16"), (3, 4), BORDERS)):
         weight, out = (None, "int8")[i // 2 % 2], (None, "float16", "float32")[i % 3]
-        yield dict(filter=((3, 3), (2, 5))[i % 2], channels=(c, c, c), dtype=dtype, padding=("same", "large")[i // 3 % 2],
-                   epilogue=EPILOGUES[i % 5], stride=(1, (1, 2))[i // 6 % 2], dilation=(1, (2, 2))[i // 4 % 2],
+        yield dict(filter=((3, 3), (2, 5))[i % 2], channels=(c, c, c), dtype=dtype,
+                   padding=("same", "large")[i // 3 % 2], epilogue=EPILOGUES[i % 5], stride=(1, (1, 2))[i // 6 % 2], dilation=(1, (2, 2))[i // 4 % 2],
                    weight_dtype=weight, out_dtype=out, cast="nearest", padding_mode=mode, columns=12 if c == 3 else 8,
                    vector=(1, 4)[i // 2 % 2], store_vector=1, sums="mad" if weight else "float",
                    weights=("registers", "shared")[i % 2], sub_block_rows=(1, 7, 16)[i % 3], rows_ahead=1 + i % 3,

@@ -75,8 +75,11 @@ def test_layers_that_are_refused(shape, epilogue, says):
     (plane(weight_dtype="int16"), dict(sums="dp4a"), "not uint8 and int16"),
     (plane(dtype="int16", weight_dtype="int8"), dict(sums="dp4a"), "not int16 and int8"),
     (plane(weight_dtype="int8", dilation=(1, 2)), dict(sums="dp4a"), "the filter's lie apart"),
-    (plane(29), dict(columns=8), "232 accumulators"), (plane(r=15, s=99, padding=50), dict(columns=8), "11880 products"),
-    (plane(), dict(rows_ahead=9), "rows_ahead = 9"), (plane(), dict(warp_rows=17), "1024 threads"),
+    (plane(29), dict(columns=8), "232 accumulators"),
+    (plane(r=15, s=99, padding=50), dict(columns=8), "11880 products"),
+    (plane(c=3, k=3, groups=3), dict(weights="constant"), "a single float32 filter"),
+    (plane(weight_dtype="int8"), dict(weights="constant"), "a single float32 filter"),
+    (plane(), dict(rows_ahead=9), "rows_ahead = 9"), (plane(), dict(warp_rows=33), "1024 threads"),
     (plane(), dict(min_blocks=99), "min_blocks = 99"), (plane(), dict(sub_block_rows=5000), "sub_block_rows = 5000")])
 def test_plan_values_that_do_not_go_together(shape, values, says):
     with pytest.raises(UnsupportedSpec, match=re.escape(says)):
@@ -139,7 +142,9 @@ def test_windows_of_neighbouring_outputs_are_the_same_words():
 
 
 def test_weights_are_where_there_is_room():
-    assert planned(plane(9)).options.weights is Weights.REGISTERS
+    assert planned(plane(3)).options.weights is planned(plane(9)).options.weights is Weights.REGISTERS
+    assert planned(plane(5)).options.weights is Weights.CONSTANT       # one filter: operands of the FMA
+    assert planned(plane(5, c=3, k=3, groups=3)).options.weights is Weights.REGISTERS
     assert planned(plane(11)).options.weights is Weights.SHARED
     assert planned(plane(11, weight_dtype="int8")).options.weights is Weights.REGISTERS      # four in each
 
@@ -158,7 +163,8 @@ def test_no_pixel_is_converted_by_a_conversion():
 
 
 @on_cpu_device
-@pytest.mark.parametrize("shape", [plane(), plane(5, weight_dtype="int8"), plane(dtype="uint16", padding_mode="reflect")])
+@pytest.mark.parametrize("shape", [plane(), plane(5, weight_dtype="int8"),
+                                   plane(dtype="uint16", padding_mode="reflect")])
 def test_a_sub_block_loads_as_planned(shape):
     """One in the interior: what a fourth strip and a fourth band of sub-blocks add to three of each."""
     usual = planned(shape)      # whole turns of the loop
@@ -168,8 +174,9 @@ def test_a_sub_block_loads_as_planned(shape):
     launch, = made.program.steps
     grid = tuple(replace(blocks, fill=None) for blocks in launch.grid)      # as in a layer that fills a GPU
     made = replace(made, program=replace(made.program, steps=(replace(launch, grid=grid),)))
-    loads = {(tall, wide): measure(made, replace(shape, h=tall * rows, w=wide * made.numbers.strip)).buffers["x"].load_requests
-             for tall in (3, 4) for wide in (3, 4)}
+    images = {(tall, wide): replace(shape, h=tall * rows, w=wide * made.numbers.strip)
+              for tall in (3, 4) for wide in (3, 4)}
+    loads = {size: measure(made, image).buffers["x"].load_requests for size, image in images.items()}
     assert loads[4, 4] - loads[4, 3] - loads[3, 4] + loads[3, 3] == made.cost.warp_loads
 
 
@@ -198,7 +205,8 @@ def test_every_pixel_value_is_itself(dtype, weight, vector):
     """A filter of one tap, 1: through each way to a number, back to the type itself and to float32."""
     x = every_value(dtype, 776)
     for out in (None, ("float32", "int32", "float32", "int32")[PIXELS.index(DType.parse(dtype))]):
-        shape = ConvShape(c=1, h=x.shape[2], w=x.shape[3], k=1, r=1, s=1, dtype=dtype, weight_dtype=weight, out_dtype=out)
+        shape = ConvShape(c=1, h=x.shape[2], w=x.shape[3], k=1, r=1, s=1, dtype=dtype, weight_dtype=weight,
+                          out_dtype=out)
         got = run(shape, x, 1, "pixels", vector=vector, store_vector=min(vector, 4))
         assert np.array_equal(got.astype(np.int64), x.astype(np.int64))
 
