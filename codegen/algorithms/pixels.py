@@ -136,8 +136,8 @@ def _rows_ahead(spec: KernelSpec, columns: int, sums: Sums) -> int:
 
 
 def _sub_block_rows(spec: KernelSpec) -> int:
-    """Rows of a sub-block in a large layer: its R - 1 halo rows are loaded, and their products made, twice; but all warps
-    end together where it is short (H200, 8192^2: 24 to 40 for 3x3 and 5x5, 40 for 7x7)."""
+    """Rows of a sub-block in a large layer: its R - 1 halo rows are loaded, and their products made, twice; but all
+    warps end together where it is short (H200, 8192^2: 24 to 40 for 3x3 and 5x5, 40 for 7x7)."""
     return min(128, max(30, 6 * spec.r))
 
 
@@ -150,8 +150,8 @@ def plan(spec: KernelSpec, options: PixelsOptions) -> KernelPlan:
     registers = _registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
         few = numbers.weight_count <= FEW_WEIGHTS and not any(step.calls_functions for step in spec.epilogue)
-        options = replace(options, min_blocks=resident_blocks(spec.arch, min(255, registers + (0 if few else REGISTER_MARGIN)),
-                                                              numbers.threads))
+        taken = min(255, registers + (0 if few else REGISTER_MARGIN))
+        options = replace(options, min_blocks=resident_blocks(spec.arch, taken, numbers.threads))
     refusal = _block_refusal(spec, options, numbers, registers)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
@@ -172,8 +172,8 @@ def _refusal(spec: KernelSpec, options: PixelsOptions) -> str | None:
         return f"columns = {options.columns}: {', '.join(map(str, _columns(spec)))}"
     if options.vector != 1 and (options.vector % per_word or options.vector * spec.dtype.itemsize > VECTOR_BYTES
                                 or chunk % options.vector or options.vector & options.vector - 1):
-        return (f"vector = {options.vector}: 1, or pixels of 4, 8 or 16 bytes that divide the {chunk} input columns of a "
-                "lane")
+        return (f"vector = {options.vector}: 1, or pixels of 4, 8 or 16 bytes that divide the {chunk} input columns of "
+                "a lane")
     if options.store_vector not in (1, 2, 4, 8, 16) or options.columns % options.store_vector:
         return f"store_vector = {options.store_vector}: a power of 2 that divides columns = {options.columns}"
     if min(options.store_vector, options.vector) * spec.y_dtype.itemsize > VECTOR_BYTES:

@@ -179,13 +179,15 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
     out_words = _out_words(spec, options, "value" if spec.epilogue else "out")
     return PixelsNumbers(
         side_by_side=channels, planes=spec.k // channels,
-        biases=tuple(f"bias_c{c}" for c in range(channels)) if channels > 1 else ("bias_k",), chunk=chunk, strip=LANES * options.columns, step_rows=step_rows, slots=slots, classes=classes, loads=loads,
+        biases=tuple(f"bias_c{c}" for c in range(channels)) if channels > 1 else ("bias_k",), chunk=chunk,
+        strip=LANES * options.columns, step_rows=step_rows, slots=slots, classes=classes, loads=loads,
         shifted=shifted, words=tuple(_word(i, loads, per_word, shifted, made) for i in words),
         gathers={load.name: made[load.name] for load in loads if load.own},
         beside=tuple(pixel[:2] for load in loads if not load.own for gather in made[load.name]
                      for pixel in gather.pixels),
         reach_left=max(0, -min(load.at for load in loads) + (per_word - 1 if shifted else 0)),
-        reach_right=max(0, max(load.end for load in loads) - chunk), inputs=_inputs(spec, options, needed, words), row_names=names,
+        reach_right=max(0, max(load.end for load in loads) - chunk),
+        inputs=_inputs(spec, options, needed, words), row_names=names,
         weight_rows=weights, weight_type="float" if options.sums is Sums.FLOAT else "int",
         weight_count=sum(map(len, weights)),
         chains=tuple(_chain(spec, options, number, names) for number in range(slots)),
@@ -211,8 +213,8 @@ def side_by_side(spec: KernelSpec) -> int:
 
 
 def column_of(spec: KernelSpec, output: int, tap: int) -> int:
-    """The input column, from a lane's own first one, that meets an output column, with ``tap`` pixels between it and the
-    window's first."""
+    """The input column, from a lane's own first one, that meets an output column, with ``tap`` pixels between it and
+    the window's first."""
     pixel, channel = divmod(output, side_by_side(spec))
     return (pixel * spec.stride[1] + tap - spec.padding[1][0]) * side_by_side(spec) + channel
 

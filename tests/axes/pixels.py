@@ -55,13 +55,15 @@ def pixels_variants() -> Iterable[Row]:
                    rows_ahead=1 + i % 3, warps=PIXELS_AXES["warps"][i % 4], layout="NCHW")
     for i, dtype in enumerate(PIXELS):
         yield dict(filter=((5, 5), (4, 7))[i % 2], channels=(1, 1, 1), dtype=dtype, padding="same",
-                   epilogue=EPILOGUES[i], stride=1, dilation=1, weight_dtype=None, out_dtype=None, cast=CASTS[i % 2], padding_mode=BORDERS[i],
+                   epilogue=EPILOGUES[i], stride=1, dilation=1, weight_dtype=None, out_dtype=None, cast=CASTS[i % 2],
+                   padding_mode=BORDERS[i],
                    columns=8, vector=(1, 4)[i % 2], store_vector=1, sums="float", weights="constant", sub_block_rows=16,
                    rows_ahead=2, warps=(1, 3), layout="NCHW")
     for i, (dtype, c, mode) in enumerate(itertools.product(("uint8", "int16"), (3, 4), BORDERS)):
         weight, out = (None, "int8")[i // 2 % 2], (None, "float16", "float32")[i % 3]
         yield dict(filter=((3, 3), (2, 5))[i % 2], channels=(c, c, c), dtype=dtype,
-                   padding=("same", "large")[i // 3 % 2], epilogue=EPILOGUES[i % 5], stride=(1, (1, 2))[i // 6 % 2], dilation=(1, (2, 2))[i // 4 % 2],
+                   padding=("same", "large")[i // 3 % 2], epilogue=EPILOGUES[i % 5],
+                   stride=(1, (1, 2))[i // 6 % 2], dilation=(1, (2, 2))[i // 4 % 2],
                    weight_dtype=weight, out_dtype=out, cast="nearest", padding_mode=mode, columns=12 if c == 3 else 8,
                    vector=(1, 4)[i // 2 % 2], store_vector=1, sums="mad" if weight else "float",
                    weights=("registers", "shared")[i % 2], sub_block_rows=(1, 7, 16)[i % 3], rows_ahead=1 + i % 3,
