@@ -32,6 +32,7 @@ DEPTHWISE = ConvShape(c=4, h=14, w=14, k=8, r=3, s=3, padding=1, groups=4)
 # a layer that the algorithm serves, where it does not serve SHAPE
 LAYERS = {"staged": DEPTHWISE, "patch": DEPTHWISE,
           "channels": dataclasses.replace(DEPTHWISE, layout="NHWC"),
+          "pixels": dataclasses.replace(DEPTHWISE, dtype="uint8"),
           "toeplitz": dataclasses.replace(DEPTHWISE, dtype="float16"),
           "toeplitz_nhwc": dataclasses.replace(DEPTHWISE, c=8, groups=8, dtype="float16", layout="NHWC")}
 
