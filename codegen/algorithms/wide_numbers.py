@@ -88,7 +88,6 @@ class WideNumbers:
     row_names: tuple[str, ...]
     rows_fragment: str
     filter_fragment: str
-    turns_fragment: str
     per_line: int            # statements of a line
     row_sums: tuple[tuple[Tap, ...], ...]    # of a separable filter: for each row of a step the products of its sums
     chains: tuple[Chain, ...]
@@ -182,7 +181,6 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         window=tuple(read_columns(spec, pieces, needed) if in_shared else _columns(spec, options, reach, needed)),
         row_names=names, rows_fragment=f"wide_rows_{'async' if in_shared else 'registers'}.cuh.jinja",
         filter_fragment=f"wide_{'separable' if spec.separable else 'weights'}.cuh.jinja",
-        turns_fragment=f"wide_{'edges' if options.tap_rows is TapRows.EDGES else 'turns'}.cuh.jinja",
         per_line=4 if step_rows == 1 and not spec.separable else 2,
         row_sums=row_sums(spec, options, names) if spec.separable else (), pieces=pieces, line=line,
         turns_ahead=options.rows_ahead // options.turn_steps,

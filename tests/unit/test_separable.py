@@ -182,9 +182,8 @@ def test_weights_are_registers_or_constants_of_one_filter():
 
 
 def test_filters_of_one_image_lie_in_a_block():
-    for k in (2, 3, 4):
-        made = planned(layer(3, h=512, w=512, k=k))
-        assert made.options.warp_planes == k and made.numbers.threads >= 32 * k
+    for k, planes in ((2, 2), (3, 3), (4, 4), (6, 3), (8, 4), (5, 1)):
+        assert planned(layer(3, h=512, w=512, k=k)).options.warp_planes == planes
     assert planned(layer(3, h=512, w=512, c=4, k=4, groups=4)).options.warp_planes == 1
 
 
@@ -219,7 +218,8 @@ def test_defaults_do_not_spill():
     (layer(11, 7, c=3, k=3, groups=3, stride=(2, 1), separable=True), {"weights": "shared"}),
     (layer(9, 7, c=3, k=3, groups=3, separable=True), {"weights": "shared", "loads": "registers", "rows_ahead": 1,
                                                        "turn_steps": 1}),
-    (layer(17, separable=True), {"tap_rows": "needed"})], ids=str)
+    (layer(17, separable=True), {"tap_rows": "needed"}), (layer(9, separable=True), {"sub_block_rows": 7}),
+    (layer(17, 9, c=3, k=3, groups=3, padding_mode="reflect", separable=True), {"weights": "shared"})], ids=str)
 def test_results_with_every_access_checked(shape, values):
     checks.check_checked(planned(shape, **values), shape)
 
