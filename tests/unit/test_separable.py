@@ -23,8 +23,8 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime import compilers, env
-from warpconv.runtime.separable import TOLERANCE, factorise, whole
+from warpconv.runtime import arrays, compilers, env
+from warpconv.runtime.separable import TOLERANCE, factorise, recognised, whole
 
 EPS = 2.0**-23
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
@@ -295,6 +295,22 @@ def test_conv2d_of_16_bits_has_factors_of_32():
     got = warpconv.conv2d(x, w, padding=2, device="cpu", separable=True)
     shape = layer(5, h=40, w=40, dtype="bfloat16", separable=True)
     reference.expected(x, factorise(w.astype(np.float32)).weight, shape).check(got)
+
+
+def test_a_filter_on_a_gpu_is_never_read():
+    w = gaussian(9, 1.5)
+    view = replace(arrays.view(w, "weight"), device=0)      # what is not given cannot be read
+    assert recognised(layer(9), None, view, None) is None is recognised(layer(9), None, view, False)
+    with pytest.raises(ArgumentTypeError, match="on a GPU is not read"):
+        recognised(layer(9), None, view, True)
+
+
+def test_nothing_is_recognised_where_nothing_may_be_compiled():
+    w = gaussian(9, 1.5)
+    view = arrays.view(w, "weight")
+    assert recognised(layer(9), w, view, None) is not None
+    with env.scope(disable_jit=True):
+        assert recognised(layer(9), w, view, None) is None and recognised(layer(9), w, view, True) is not None
 
 
 @on_cpu_device
