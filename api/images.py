@@ -175,11 +175,13 @@ def finish(values: np.ndarray, dtype: np.dtype | type, *, scale: float = 1.0,
     if values.dtype.kind in "iu":
         beyond = int(np.count_nonzero(values.view(f"u{values.itemsize}") > largest))     # negative ones are large there
         return (np.clip(values, 0, largest) if beyond else values).astype(dtype), beyond / max(1, values.size)
-    if (scale, offset) != (1, 0):
-        values = values * np.float32(scale) + np.float32(offset)
-    values = np.rint(values)
-    clipped = float(np.mean((values < 0) | (values > largest)))
-    return np.clip(np.nan_to_num(values), 0, largest).astype(dtype), clipped
+    made = np.multiply(values, np.float32(scale))       # then in place: new arrays of this size cost page faults
+    if offset != 0:
+        made += np.float32(offset)
+    np.rint(made, out=made)
+    beyond = int(np.count_nonzero(made < 0)) + int(np.count_nonzero(made > largest))
+    np.nan_to_num(made, copy=False)
+    return np.clip(made, 0, largest, out=made).astype(dtype), beyond / max(1, made.size)
 
 
 def preview(picture: Picture, like: Picture | None = None) -> Picture:

@@ -24,9 +24,10 @@ CVAL = 3.0
 EPSILON = float(np.finfo(np.float32).eps)
 
 ABOUT = """
-Every call beside scipy.ndimage's of the same name, on the same drawn images (37x70, a stack 2x9x5, and 2x3, 1x1: the
-last ones smaller than most filters) of the whole range of their type. Origins are the least, 0 and the greatest one in
-turn, so that each filter meets them all with every type and with every mode. Weights have no symmetry; "whole" ones are whole numbers. cval is 3. Outputs have the input's type.
+Every call beside scipy.ndimage's of the same name, on the same drawn images (37x70, a stack 2x9x5, and 2x3 and 1x1,
+which are smaller than most filters) of the whole range of their type. Origins are the least, 0 and the greatest one
+in turn, so that each filter meets them all with every type and with every mode. Weights have no symmetry; "whole"
+ones are whole numbers. cval is 3. Outputs have the input's type.
 
 A figure is the largest difference from SciPy's result among all pixels of all those cases (integers modulo 2^bits, as
 both wrap); "of the bound" is the largest share of the bound (taps + 2) eps sum|w x| that a float32 result is away from
@@ -201,12 +202,11 @@ def tables(rows: Rows) -> list[Table]:
         mine = {mode: done[f"{each.key}/{dtype}/{mode}"] for mode in MODES if f"{each.key}/{dtype}/{mode}" in done}
         if mine:
             lines.append((each.call, each.name, dtype, sum(row["cases"] for row in mine.values()),
-                          *(_figure(mine.get(mode), dtype) for mode in MODES),
-                          _percent(mine.values()),
+                          *(_figure(mine.get(mode), dtype) for mode in MODES), _percent(mine.values()),
                           max(row["of_bound"] for row in mine.values()) if dtype == "float32" else None))
     equal = sum(not row["worst"] for row in done.values())
-    text = (f"{sum(row['cases'] for row in done.values())} cases. Of {len(done)} combinations of filter, type and mode, "
-            f"{equal} are SciPy's in every pixel.")
+    text = (f"{sum(row['cases'] for row in done.values())} cases. Of {len(done)} combinations of filter, type and "
+            f"mode, {equal} are SciPy's in every pixel.")
     columns = ("call", "filter", "type", "cases", *MODES, "% of pixels that differ", "of the bound")
     return [Table("The largest difference from SciPy", columns, tuple(lines), text)]
 

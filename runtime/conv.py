@@ -27,6 +27,7 @@ from .kernel import Filter, Kernel
 _kernels: dict[tuple, Kernel] = {}                          # by layer without its batch, and device
 _quick: dict[tuple, tuple[Kernel, ...]] = {}                # by the call's arguments as they were given
 _by_plan: dict[tuple[str, int | None], Kernel] = {}         # by plan, and device
+_by_factors: dict[tuple, Kernel | None] = {}                # by layer of whole filters, and device
 _lock = threading.RLock()
 
 MOST_KERNELS = 4        # that one call's arguments may need, by what lies at odd addresses or tells no order of axes
@@ -215,10 +216,16 @@ def _factored(shape: ConvShape, want: _Wanted, order: Layout) -> Kernel | None:
 
 
 def factored(shape: ConvShape, x: ArrayView, device: str = "auto") -> Kernel | None:
-    """The kernel of a layer (of whole filters) for callers who have its filters' factors: it takes them as (K, 1, 1, R +
-    S). None where the whole filter is quicker, or the layer has no such kernel. Raises as conv2d does."""
-    want = _Wanted(resolve_device(device, x, shape, depth=6), "auto", (), Numerics.FLOAT32, limit=call_limit(None))
-    return _factored(shape, want, shape.layout)
+    """The kernel of a layer (of whole filters) for callers who have its factors: it takes them, (K, 1, 1, R + S). None
+    where the whole filter is quicker, or the layer has no such kernel. Raises as conv2d does."""
+    key = shape, x.device, device
+    if key not in _by_factors:      # looked for once: to plan both kernels takes longer than a launch
+        target = resolve_device(device, x, shape, depth=6)
+        want = _Wanted(target, "auto", (), Numerics.FLOAT32, limit=call_limit(None))
+        if len(_by_factors) > MOST_LAYERS:
+            _by_factors.clear()
+        _by_factors[key] = _factored(shape, want, shape.layout)
+    return _by_factors[key]
 
 
 def _check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more: Any) -> None:
@@ -277,6 +284,7 @@ def clear() -> None:
     with _lock:
         _kernels.clear()
         _quick.clear()
+        _by_factors.clear()
         _by_plan.clear()
 
 

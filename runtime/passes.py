@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import math
 from collections.abc import Sequence
@@ -118,7 +117,8 @@ def of_lines(lines: Sequence[Line], image: Image, dtype: DType) -> list[Pass]:
     but for a constant border its value, not filtered.
     """
     if dtype.is_float:
-        lines = [replace(line, taps=line.taps / line.divisor, divisor=1) for line in lines]
+        lines = [line if line.divisor == 1 else replace(line, taps=line.taps / line.divisor, divisor=1)
+                 for line in lines]
     if (len(lines) == 2 and {line.axis for line in lines} == set(image.axes)
             and max(len(line.taps) for line in lines) <= MOST_FACTORED):
         first, second = lines
@@ -157,7 +157,7 @@ def add(image: Image, passes: Sequence[Pass], target: Target, extras: Extras) ->
         _apply(image, each, target.dtype, parts[i], extras)
     shape = (1, len(passes), math.prod(image.shape[:-1]), image.shape[-1])
     weight = _weight(IDENTITY, arrays.view(parts, "input"), len(passes)).reshape(1, len(passes), 1, 1)
-    out = planes.reshaped(target.array, target.view, (1, 1, *shape[2:]), "output") if target.takes_results else None
+    out = _seen(target.array, (1, 1, *shape[2:])) if target.takes_results else None
     made = conv2d(parts.reshape(shape), weight, out=out, out_dtype=target.dtype.value, cast="truncate",
                   **extras._asdict())
     return target.finished(made.reshape(image.shape) if out is None else out)
@@ -186,7 +186,7 @@ def _parts(image: Image, each: Pass, dtype: DType, extras: Extras) -> list[Pass]
     """
     kernel = _factored(image, each, dtype, extras)
     if not each.lines or each.taps.size <= MOST_AT_ONCE or kernel is not None:
-        return [replace(each, kernel=kernel)]
+        return [each if kernel is None else replace(each, kernel=kernel)]
     return [Pass.along(line, image) for line in each.lines]
 
 
@@ -222,26 +222,43 @@ def _check_between(dtype: DType) -> None:
 
 def _apply(image: Image, each: Pass, dtype: DType, out: Any, extras: Extras) -> Any:
     """One pass; the result is ``out``, or a new array of the input's shape."""
+    if each.kernel is not None:
+        try:
+            return _by_factors(image, each, out, extras)
+        except Misaligned:      # these addresses are for other kernels
+            first, second = (Pass.along(line, image) for line in each.lines)
+            return _apply(_stored(image, first, dtype, extras), second, dtype, out, extras)
     each, epilogue = _divided(each, image.view.dtype, dtype)
     order = image.layout
-    if each.kernel is not None:
-        shape, channels = image.planes_of()
-    elif each.axis is not None:
+    if each.axis is not None:
         order, shape, channels = Layout.NCHW, image.lines_of(each.axis), 1
     elif out is None and _channels_last(image):
         shape, channels = image.shape, image.shape[1]       # filtered as it lies in memory
     else:
         shape, channels = image.planes_of()
-    x = planes.reshaped(image.array, image.view, shape)
-    y = None if out is None else planes.reshaped(out, arrays.view(out, "output"), shape, "output")
-    if each.kernel is not None:
-        with contextlib.suppress(Misaligned):       # then the whole filter, which conv2d has for any address
-            made = each.kernel(x, _factors(each, image.view, channels), out=y, stream=extras.stream)
-            return made.reshape(image.shape) if out is None else out
-    made = conv2d(x, _weight(each, image.view, channels), groups=channels, padding=each.padding,
-                  padding_mode=each.border.value, padding_value=each.cval, layout=order.value, out=y,
-                  epilogue=epilogue, out_dtype=dtype.value, cast="truncate", **extras._asdict())
+    made = conv2d(planes.reshaped(image.array, image.view, shape), _weight(each, image.view, channels), groups=channels,
+                  padding=each.padding, padding_mode=each.border.value, padding_value=each.cval, layout=order.value,
+                  epilogue=epilogue, out=_seen(out, shape), out_dtype=dtype.value, cast="truncate", **extras._asdict())
     return made.reshape(image.shape) if out is None else out
+
+
+def _by_factors(image: Image, each: Pass, out: Any, extras: Extras) -> Any:
+    """A pass by its kernel for factors. Raises Misaligned before anything is launched."""
+    shape, channels = image.planes_of()
+    made = each.kernel(planes.reshaped(image.array, image.view, shape), _factors(each, image.view, channels),
+                       out=_seen(out, shape), stream=extras.stream)
+    return made.reshape(image.shape) if out is None else out
+
+
+def _seen(out: Any, shape: tuple[int, ...]) -> Any:
+    """A contiguous output in the shape of the layer's, or None."""
+    return None if out is None else planes.reshaped(out, arrays.view(out, "output"), shape, "output")
+
+
+def _channels_last(image: Image) -> bool:
+    """Whether axes (N, C, H, W) show memory in NHWC order."""
+    return (image.layout is Layout.NCHW and image.rank == 4 and not image.view.contiguous
+            and axes.memory_order(Layout.NCHW, image.view) is Layout.NHWC)
 
 
 def _divided(each: Pass, dtype: DType, stored: DType) -> tuple[Pass, tuple[str, ...]]:
@@ -259,12 +276,6 @@ def _divided(each: Pass, dtype: DType, stored: DType) -> tuple[Pass, tuple[str, 
         raise ArgumentError("sums of so many integers are not exact in float32", argument="size", value=each.divisor,
                             hint="output='float32', or a smaller size")
     return whole, (f"expr(v / {each.divisor})",)
-
-
-def _channels_last(image: Image) -> bool:
-    """Whether axes (N, C, H, W) show memory in NHWC order."""
-    return (image.layout is Layout.NCHW and image.rank == 4 and not image.view.contiguous
-            and axes.memory_order(Layout.NCHW, image.view) is Layout.NHWC)
 
 
 def _weight(each: Pass, view: ArrayView, channels: int) -> Any:

@@ -153,13 +153,18 @@ def _stays_inside(bank: np.ndarray, absolute: bool, scale: float, bias: float, l
 
 
 def _combined(picture: Picture, done: Sequence[tuple[np.ndarray, _Ran]], how: Filtering, keep_float: bool) -> Filtered:
-    squares = sum(np.einsum("pkhw,pkhw->phw", values, values) for values, _ in done)
+    squares = np.zeros(picture.planes.shape, np.float32)
+    for values, _ in done:
+        np.multiply(values, values, out=values)     # in place, as below: they are this call's own
+        for index in range(values.shape[1]):
+            squares += values[:, index]
     ran = _Ran(layer="; ".join(ran.layer for _, ran in done), kernel=done[0][1].kernel,
                seconds=sum(ran.seconds for _, ran in done))
-    values = np.sqrt(squares)
+    np.sqrt(squares, out=squares)
     if (how.scale, how.offset) != (1, 0):
-        values = values * np.float32(how.scale) + np.float32(how.offset)
-    return _finished(picture, values, ran, keep_float)
+        squares *= np.float32(how.scale)
+        squares += np.float32(how.offset)
+    return _finished(picture, squares, ran, keep_float)
 
 
 def _finished(picture: Picture, values: np.ndarray, ran: _Ran, keep_float: bool) -> Filtered:

@@ -24,7 +24,7 @@ needs_scipy = pytest.mark.skipif(ndimage is None, reason="scipy is not installed
 DTYPES = ("uint8", "int8", "uint16", "int16", "float32")
 MODES = ("reflect", "constant", "nearest", "mirror", "wrap")
 FILTERS = ((3, 3), (2, 4), (1, 5), (4, 1))
-DRAWN = options(max_examples=60, deadline=None, derandomize=False, suppress_health_check=list(HealthCheck))
+DRAWN = options(max_examples=100 if settings.whole else 20, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def drawn_image(rng, shape, dtype):
@@ -127,7 +127,7 @@ def test_drawn_filters(name, case):
 
 @needs_cpu
 @pytest.mark.parametrize("name", ["correlate1d", "convolve1d"])
-@options(DRAWN, max_examples=40)
+@DRAWN
 @given(case=cases(), axis=st.integers(-3, 2), taps=st.sampled_from((1, 2, 5, 129)))
 def test_drawn_lines(name, case, axis, taps):
     rng = settings.generator(case["seed"], 1)
