@@ -20,6 +20,7 @@ from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
 
+from . import cover
 from .axes import AXES, ROWS, SIZES, layer_of
 
 ATTEMPTS = 24                    # random completions of an uncovered pair, of which the best is kept
@@ -158,7 +159,12 @@ def size_table(algorithm: str = "") -> tuple[tuple[int, int, int], ...]:
 
 @functools.lru_cache(maxsize=None)
 def covering_rows(algorithm: str) -> tuple[Mapping[str, Any], ...]:
-    """The covering array of one algorithm, as values of its AXES."""
+    """The covering array of one algorithm, as values of its AXES: the kept one, while axes and planners are its."""
+    return cover.rows(algorithm) or search(algorithm)
+
+
+def search(algorithm: str) -> tuple[Mapping[str, Any], ...]:
+    """The covering array of one algorithm, searched."""
     return tuple(_cover(AXES[algorithm], lambda row: accepted(algorithm, row), seed=len(AXES[algorithm])))
 
 
