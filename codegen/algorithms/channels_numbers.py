@@ -168,7 +168,8 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
     guarded_left = tuple(c for c in offsets if c < left)
     guarded_right = tuple(c for c in offsets if not whole or c > offsets[-1] - right)
     sets = 1 if lines else options.rows_ahead + (0 if converted else 1)
-    if lines:
+    pixels = spec.padding_mode.reads_image
+    if lines or pixels:
         guarded_left = guarded_right = ()
     vectors = spec.k // options.vector
     (top, bottom), reach = spec.padding[0], spec.dilation[0] * (spec.r - 1)
@@ -188,7 +189,8 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
                               for s in range(0, spec.s, TAPS_A_STATEMENT)),
         channel_vectors=vectors, channel_blocks=-(-vectors // options.block_channels), row_stride=row_stride,
         channel_stride=channel_stride, shared_units=options.block_channels * units * channel_stride,
-        zeros_above=top > reach, zeros_below=bottom > reach or spec.dilation[0] > 1, filters=spec.filters,
+        zeros_above=top > reach and not pixels,
+        zeros_below=(bottom > reach or spec.dilation[0] > 1) and not pixels, filters=spec.filters,
         line=_line(spec, options, offsets[-1] + 1))
 
 
