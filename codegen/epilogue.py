@@ -143,8 +143,8 @@ class Epilogue:
 
     @property
     def calls_functions(self) -> bool:
-        """Whether the step is more than a few comparisons, sums and products."""
-        return self.name in ("gelu", "gelu_tanh", "expr")
+        """Whether the step may take registers of its own: a user's expression, whatever it calls."""
+        return self.name == "expr"
 
     @property
     def helpers(self) -> tuple[str, ...]:
