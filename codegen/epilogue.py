@@ -78,8 +78,8 @@ class Epilogue:
 
     @classmethod
     def quantize(cls, scale: float, zero_point: int = 0, *, argument: str = "epilogue") -> Epilogue:
-        """v / scale + zero_point, as torch.quantize_per_tensor before it rounds and saturates; by the float32 nearest to
-        1 / scale."""
+        """v / scale + zero_point, as torch.quantize_per_tensor before it rounds and saturates; by the float32 nearest
+        to 1 / scale."""
         step = float32(scale, argument, "scale")
         if not SCALES[0] <= step <= SCALES[1]:
             raise ArgumentError("the scale of quantize is out of range", argument=argument, value=scale,
@@ -143,15 +143,16 @@ class Epilogue:
 
     @property
     def calls_functions(self) -> bool:
-        """Whether the step is more than a few comparisons, sums and products."""
-        return self.name in ("gelu", "gelu_tanh", "expr")
+        """Whether the step may take registers of its own: a user's expression, whatever it calls."""
+        return self.name == "expr"
 
     @property
     def helpers(self) -> tuple[str, ...]:
         """The functions that the step's C text calls and that the emitted text has to define."""
         if self.tree is not None:
             return expression.helpers(self.tree)
-        return {"silu": expression.SIGMOID, "gelu_tanh": expression.SIGMOID, "gelu": ("wc_exp2", "gelu")}.get(self.name, ())
+        return {"silu": expression.SIGMOID, "gelu_tanh": expression.SIGMOID,
+                "gelu": ("wc_exp2", "gelu")}.get(self.name, ())
 
     @property
     def tail_literals(self) -> tuple[str, ...]:

@@ -26,8 +26,8 @@ def finish(output: np.ndarray, bound: np.ndarray, steps: Iterable[Epilogue], *, 
 
     ``bias`` and ``residual`` in float64, of a shape that broadcasts to the output's. Every step is bounded by
     ``ranges`` along the formula that is emitted: roundings of each operation included, constants that are no float32
-    (log2(e)) rounded. For steps that are monotone (clamp, relu) the ends are exact; for a product of two factors that depend on
-    the value (silu, gelu, hardswish) they are at most the sum of both factors' contributions apart.
+    (log2(e)) rounded. For steps that are monotone (clamp, relu) the ends are exact; for a product of two factors that
+    depend on the value (silu, gelu, hardswish) they are at most the sum of both factors' contributions apart.
     """
     operands = {"bias": bias, "residual": residual}
     with np.errstate(all="ignore"):
@@ -43,7 +43,7 @@ def _silu(a: Range, step: Epilogue) -> Range:
 
 
 def _gelu(a: Range, step: Epilogue) -> Range:
-    """The formula that is emitted, 2 to a polynomial for the tail of Phi, is off by GELU_ERROR besides its roundings."""
+    """The formula that is emitted, 2 to a polynomial for the tail of Phi, is off by GELU_ERROR beside its roundings."""
     x = absolute(a)
     power = number(GELU_TAIL[-1])
     for coefficient in reversed(GELU_TAIL[:-1]):

@@ -26,7 +26,8 @@ SMALLEST_NORMAL = 2.0**-126
 
 # Largest errors in units in the last place; the guide's.
 # ex2 and rcp: of ex2.approx and rcp.approx in the PTX manual, whose subnormal results are 0.
-UNITS = {"exp": 2, "log": 1, "log2": 1, "rsqrt": 2, "tanh": 2, "erf": 2, "sin": 2, "cos": 2, "pow": 4, "ex2": 2, "rcp": 1}
+UNITS = {"exp": 2, "log": 1, "log2": 1, "rsqrt": 2, "tanh": 2, "erf": 2, "sin": 2, "cos": 2, "pow": 4,
+         "ex2": 2, "rcp": 1}
 
 
 @dataclass(frozen=True)
@@ -174,8 +175,8 @@ def sigmoid(a: Range) -> Range:
 
 
 def power(a: Range, b: Range) -> Range:
-    """Monotone in each operand where the base is positive; whole exponents take any base. NaN to the power 0 is 1, and so
-    is 1 to the power NaN, which leaves open what only nearly has such an operand."""
+    """Monotone in each operand where the base is positive; whole exponents take any base. NaN to the power 0 is 1, and
+    so is 1 to the power NaN, which leaves open what only nearly has such an operand."""
     whole = (b.low == b.high) & (np.floor(b.low) == b.low)
     ends = [np.power(p, q) for p in (a.low, a.high) for q in (b.low, b.high)]
     zero_inside = (a.low <= 0) & (a.high >= 0)

@@ -23,8 +23,8 @@ OPEN = np.inf       # the radius where nothing is known
 
 
 class Near:
-    """Values, each to within its radius; where the radius is infinite anything is right, NaN too, also of what is made of
-    it (``of``)."""
+    """Values, each to within its radius; where the radius is infinite anything is right, NaN too, also of what is made
+    of it (``of``)."""
 
     def __init__(self, value: Any, radius: Any = 0.0, units: float = 0.0, of: tuple[Near, ...] = ()):
         self.value = np.asarray(value, np.float64)

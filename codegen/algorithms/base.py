@@ -106,7 +106,7 @@ def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
     return tuple(arguments) + sizes
 
 
-CALLED = 8          # registers of the functions that a step computes, beside its value: erf, exp, pow
+CALLED = 8          # registers of what an expression calls, beside its value: erf, exp, pow
 
 
 def step_registers(spec: KernelSpec, outputs: int) -> int:

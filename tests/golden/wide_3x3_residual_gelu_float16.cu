@@ -9,7 +9,7 @@
 // layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1, float16, then bias, residual, gelu
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
 // plan   8 columns per lane, strips of 256 columns, sub-blocks of 14 rows, 4 warps per block; 8 elements a load, 2 steps ahead
-// cost   sub-block of 14 rows x 256 columns: 32 warp loads, 32 shuffles, 1152 FMA a lane, about 104 registers (direct: 1008 loads)
+// cost   sub-block of 14 rows x 256 columns: 32 warp loads, 32 shuffles, 1152 FMA a lane, about 96 registers (direct: 1008 loads)
 //
 // A lane makes 8 neighbouring output columns and walks down the rows. It loads 8 input columns of each row, the others come from its neighbours by shuffle.
 // An input row is loaded once and added to the 3 output rows in work: acc_p0 is the oldest, and every chain of
