@@ -52,7 +52,7 @@ STEP_OVERHEAD = 10             # instructions of a step besides loads, conversio
 
 def supports(spec: KernelSpec) -> str | None:
     refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NHWC,), numerics=tuple(Numerics),
-                             borders=SERVED_BORDERS)
+                             borders=SERVED_BORDERS, residual=True)
     if refusal is None and spec.channels != 1:
         refusal = f"{spec.channels} channels a group (a thread sums over one: depthwise only)"
     if refusal is None and max(spec.r, spec.s) > WIDEST_FILTER:
@@ -217,11 +217,11 @@ def plan(spec: KernelSpec, options: ChannelsOptions) -> KernelPlan:
 
 
 def _aligned(argument: Argument, spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers) -> Argument:
-    """x and y begin where their words may; with whole tiles Q is a multiple of theirs."""
+    """x, y and the residual begin where their words may; with whole tiles Q is a multiple of theirs."""
     if argument.name == "Q" and options.width is Width.WHOLE:
         return replace(argument, multiple_of=options.columns)
     lines = options.body is Body.LINES
-    elements = {"x": numbers.line.piece if lines else numbers.inputs, "y": options.vector,
+    elements = {"x": numbers.line.piece if lines else numbers.inputs, "y": options.vector, "residual": options.vector,
                 "w": numbers.line.filter_piece if lines else 1}.get(argument.name, 1)
     return replace(argument, multiple_of=elements * spec.dtype.itemsize) if elements > 1 else argument
 

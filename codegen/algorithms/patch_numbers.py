@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ..border import Border
 from ..spec import KernelSpec
 from .base import DERIVED, step_registers
-from .wide_numbers import Vector, vector_of
+from .wide_lines import Vector, vector_of
 
 LANES = 32
 CELL = 4                      # floats of a wide read of shared memory: 16 bytes

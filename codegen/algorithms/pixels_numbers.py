@@ -6,13 +6,12 @@ import enum
 import math
 from dataclasses import dataclass
 
-from ..dtypes import Cast, DType
-from ..spec import Epilogue, KernelSpec, Numerics
+from ..dtypes import Cast, DType, Layout
+from ..spec import KernelSpec, Numerics
 from .base import DERIVED
 
 LANES = 32
 WORD_BYTES = 4
-EXPONENT = 0x4B000000         # of a float from 2^23 on, whose last bit is 1: below it stands a whole number
 SATURATING_PACK = (7, 2)      # architecture from which several values become limited integers in one instruction
 
 
@@ -27,6 +26,7 @@ class Sums(enum.Enum):
 class Weights(enum.Enum):
     REGISTERS = "registers"  # a register per weight (dp4a: per four)
     SHARED = "shared"        # staged in shared memory, read again for every row
+    CONSTANT = "constant"    # constant memory: operands of the FMA; a single float32 filter only
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class PixelsOptions:
     store_vector: int = 8
     sums: Sums = Sums.FLOAT
     weights: Weights = Weights.REGISTERS
-    sub_block_rows: int = 40
+    sub_block_rows: int = 30
     rows_ahead: int = 4
-    warp_columns: int = 4
-    warp_rows: int = 1
+    warp_columns: int = 1
+    warp_rows: int = 4
     min_blocks: int = DERIVED
 
 
@@ -94,8 +94,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Product:
-    weight: str
-    inputs: tuple[str, ...]      # of each output column
+    """One for each output column."""
+
+    weights: tuple[str, ...]
+    inputs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,9 @@ class Store:
 class PixelsNumbers:
     """What the template writes besides the spec."""
 
+    side_by_side: int        # channels; columns are counted over all of them
+    planes: int              # output planes of an image
+    biases: tuple[str, ...]  # of the channels side by side
     chunk: int               # input columns of a lane
     strip: int               # output columns of a warp
     step_rows: int           # input rows of a step
@@ -136,7 +141,7 @@ class PixelsNumbers:
     reach_right: int         # and after the first of the next strip
     inputs: tuple[Input, ...]
     row_names: tuple[str, ...]
-    weight_names: tuple[tuple[str, ...], ...]    # of each filter row
+    weight_rows: tuple[tuple[tuple[str, int], ...], ...]     # of each filter row: names, and where in the filter
     weight_type: str
     weight_count: int
     chains: tuple[Chain, ...]
@@ -154,12 +159,12 @@ class PixelsNumbers:
 
 
 def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
-    stride, dilation, left = spec.stride[1], spec.dilation[1], spec.padding[1][0]
+    channels = side_by_side(spec)
     step_rows, slots, classes = vertical(spec)
     per_word = WORD_BYTES // spec.dtype.itemsize
     itemsize, bits = spec.dtype.itemsize, 8 * spec.dtype.itemsize
-    chunk = options.columns * stride
-    needed = sorted({v * stride + s * dilation - left for v in range(options.columns) for s in range(spec.s)})
+    chunk = options.columns * spec.stride[1]
+    needed = needed_columns(spec, options.columns)
     words = sorted({column // per_word for column in needed})
     shifted = options.vector == 1
     loads = (_shifted_loads(words, per_word) if shifted
@@ -169,20 +174,23 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
     names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
     warps = options.warp_columns * options.warp_rows
     signed = not spec.dtype.value.startswith("u")
-    weights = _weight_names(spec, options)
+    weights = _weight_rows(spec, options)
     result_type = "int" if spec.numerics is Numerics.INT32 and not spec.epilogue else "float"
     out_words = _out_words(spec, options, "value" if spec.epilogue else "out")
     return PixelsNumbers(
-        chunk=chunk, strip=LANES * options.columns, step_rows=step_rows, slots=slots, classes=classes, loads=loads,
+        side_by_side=channels, planes=spec.k // channels,
+        biases=tuple(f"bias_c{c}" for c in range(channels)) if channels > 1 else ("bias_k",), chunk=chunk,
+        strip=LANES * options.columns, step_rows=step_rows, slots=slots, classes=classes, loads=loads,
         shifted=shifted, words=tuple(_word(i, loads, per_word, shifted, made) for i in words),
         gathers={load.name: made[load.name] for load in loads if load.own},
         beside=tuple(pixel[:2] for load in loads if not load.own for gather in made[load.name]
                      for pixel in gather.pixels),
         reach_left=max(0, -min(load.at for load in loads) + (per_word - 1 if shifted else 0)),
-        reach_right=max(0, max(load.end for load in loads) - chunk), inputs=_inputs(spec, options, needed, words), row_names=names,
-        weight_names=weights, weight_type="float" if options.sums is Sums.FLOAT else "int",
+        reach_right=max(0, max(load.end for load in loads) - chunk),
+        inputs=_inputs(spec, options, needed, words), row_names=names,
+        weight_rows=weights, weight_type="float" if options.sums is Sums.FLOAT else "int",
         weight_count=sum(map(len, weights)),
-        chains=tuple(_chain(spec, options, weights, number, names) for number in range(slots)),
+        chains=tuple(_chain(spec, options, number, names) for number in range(slots)),
         results=out_words, result_type=result_type, stores=_stores(spec, options),
         sums_fragment=f"pixels_{options.sums.value}.cuh.jinja", pack=_pack(spec),
         to_word=f"wc_to_{spec.y_dtype.value}s" if _pack(spec) == "limited" else "to_word",
@@ -199,22 +207,39 @@ def vertical(spec: KernelSpec) -> tuple[int, int, int]:
     return step_rows, -(-spec.r // step_rows), spec.dilation[0] // common
 
 
+def side_by_side(spec: KernelSpec) -> int:
+    """Channels that lie side by side in a row; a row of them is taken for one of so many times the columns."""
+    return spec.c if spec.layout is Layout.NHWC else 1
+
+
+def column_of(spec: KernelSpec, output: int, tap: int) -> int:
+    """The input column, from a lane's own first one, that meets an output column, with ``tap`` pixels between it and
+    the window's first."""
+    pixel, channel = divmod(output, side_by_side(spec))
+    return (pixel * spec.stride[1] + tap - spec.padding[1][0]) * side_by_side(spec) + channel
+
+
+def needed_columns(spec: KernelSpec, columns: int) -> list[int]:
+    """All input columns of a lane."""
+    return sorted({column_of(spec, v, s * spec.dilation[1]) for v in range(columns) for s in range(spec.s)})
+
+
 def weight_registers(spec: KernelSpec, sums: Sums) -> int:
-    """Registers that hold a whole filter."""
-    return spec.r * (-(-spec.s // 4) if sums is Sums.DP4A else spec.s)
+    """Registers that hold the filters of all channels side by side."""
+    return side_by_side(spec) * spec.r * (-(-spec.s // 4) if sums is Sums.DP4A else spec.s)
 
 
 def window_registers(spec: KernelSpec, columns: int, sums: Sums) -> int:
     """Registers of an input row as products take it."""
     if sums is Sums.DP4A:
         return (columns - 1) * spec.stride[1] + max(1, spec.s - 3)
-    return (columns - 1) * spec.stride[1] + (spec.s - 1) * spec.dilation[1] + 1
+    return len(needed_columns(spec, columns))
 
 
 def row_words(spec: KernelSpec, columns: int) -> int:
     """Words of an input row as it is loaded, about."""
-    pixels = (columns - 1) * spec.stride[1] + (spec.s - 1) * spec.dilation[1] + 1
-    return -(-pixels * spec.dtype.itemsize // WORD_BYTES) + 1
+    needed = needed_columns(spec, columns)
+    return -(-(needed[-1] - needed[0] + 1) * spec.dtype.itemsize // WORD_BYTES) + 1
 
 
 def _loads(spec: KernelSpec, words: list[int], vector: int, chunk: int) -> tuple[Load, ...]:
@@ -262,7 +287,7 @@ def _gathers(spec: KernelSpec, words: list[int], loads: tuple[Load, ...], per_wo
     """The words of each load with those of their pixels that are needed. Own columns that are outside of a row begin at
     its end or beyond, and no more of them are needed than there is padding."""
     bits, wanted = 8 * spec.dtype.itemsize, {column for column in needed if column // per_word in words}
-    padding = spec.padding[1][1]
+    padding = spec.padding[1][1] * side_by_side(spec)
     return {load.name: tuple(
         Gather(_member(i, loads, per_word), tuple((f"pixel_{_signed(c)}", c, c % per_word * bits)
                                                   for c in range(i * per_word, (i + 1) * per_word)
@@ -279,8 +304,7 @@ def group_starts(spec: KernelSpec) -> tuple[int, ...]:
 def _inputs(spec: KernelSpec, options: PixelsOptions, needed: list[int], words: list[int]) -> tuple[Input, ...]:
     itemsize, per_word = spec.dtype.itemsize, WORD_BYTES // spec.dtype.itemsize
     if options.sums is Sums.DP4A:
-        starts = sorted({v * spec.stride[1] + start - spec.padding[1][0] for v in range(options.columns)
-                         for start in group_starts(spec)})
+        starts = sorted({column_of(spec, v, start) for v in range(options.columns) for start in group_starts(spec)})
         return tuple(_four(start, words) for start in starts)
     found = []
     for column in needed:
@@ -300,23 +324,42 @@ def _four(start: int, words: list[int]) -> Input:
     return Input(f"in_{_signed(start)}", low, high, f"0x{selector}u" if place else "", 8 * place)
 
 
-def _weight_names(spec: KernelSpec, options: PixelsOptions) -> tuple[tuple[str, ...], ...]:
+def _weight_rows(spec: KernelSpec, options: PixelsOptions) -> tuple[tuple[tuple[str, int], ...], ...]:
     if options.sums is Sums.DP4A:
-        return tuple(tuple(f"w_r{r}_g{g}" for g in range(len(group_starts(spec)))) for r in range(spec.r))
-    return tuple(tuple(f"w_r{r}_s{s}" for s in range(spec.s)) for r in range(spec.r))
+        groups = len(group_starts(spec))
+        return tuple(tuple((f"w_r{r}_g{g}", r * groups + g) for g in range(groups)) for r in range(spec.r))
+    channels = side_by_side(spec)
+    return tuple(tuple((_weight_name(spec, options, c, r, s), (c * spec.r + r) * spec.s + s)
+                       for c in range(channels) for s in range(spec.s)) for r in range(spec.r))
 
 
-def _chain(spec: KernelSpec, options: PixelsOptions, weights: tuple[tuple[str, ...], ...], number: int,
-           names: tuple[str, ...]) -> Chain:
+def _weight_name(spec: KernelSpec, options: PixelsOptions, channel: int, r: int, s: int) -> str:
+    if options.weights is Weights.CONSTANT:
+        return f"filter_bank[{r * spec.s + s}]"
+    return f"w_c{channel}_r{r}_s{s}" if side_by_side(spec) > 1 else f"w_r{r}_s{s}"
+
+
+def _chain(spec: KernelSpec, options: PixelsOptions, number: int, names: tuple[str, ...]) -> Chain:
     step_rows, slots, _ = vertical(spec)
     first = step_rows * (slots - 1 - number)
     rows = [first + u for u in range(step_rows) if first + u < spec.r]
-    offsets = group_starts(spec) if options.sums is Sums.DP4A else [s * spec.dilation[1] for s in range(spec.s)]
-    products = tuple(Product(weights[r][i], tuple(
-        f"in_{_signed(v * spec.stride[1] + offset - spec.padding[1][0])}{names[r - first]}"
-        for v in range(options.columns))) for r in rows for i, offset in enumerate(offsets))
+    products = tuple(product for r in rows for product in _products(spec, options, r, names[r - first]))
     return Chain(number, f"acc_p{number}" if number < slots - 1 else "", f"acc_p{number - 1}" if number else "out",
                  tuple(rows), products)
+
+
+def _products(spec: KernelSpec, options: PixelsOptions, r: int, name: str) -> list[Product]:
+    """Of filter row ``r``; ``name`` is what the names of its input columns end with."""
+    columns, channels = range(options.columns), side_by_side(spec)
+    if options.sums is Sums.DP4A:
+        return [Product((f"w_r{r}_g{g}",) * options.columns, _input_names(spec, options, start, name))
+                for g, start in enumerate(group_starts(spec))]
+    return [Product(tuple(_weight_name(spec, options, v % channels, r, s) for v in columns),
+                    _input_names(spec, options, s * spec.dilation[1], name)) for s in range(spec.s)]
+
+
+def _input_names(spec: KernelSpec, options: PixelsOptions, tap: int, name: str) -> tuple[str, ...]:
+    return tuple(f"in_{_signed(column_of(spec, v, tap))}{name}" for v in range(options.columns))
 
 
 def _out_words(spec: KernelSpec, options: PixelsOptions, value: str) -> tuple[tuple[str, ...], ...]:
@@ -348,10 +391,6 @@ def _pack(spec: KernelSpec) -> str:
         return dtype.value
     quick = (spec.arch.major, spec.arch.minor) >= SATURATING_PACK and spec.cast is Cast.NEAREST
     return "limited" if quick else f"elements_{8 * dtype.itemsize}"
-
-
-def has_bias(spec: KernelSpec) -> bool:
-    return Epilogue.BIAS in spec.epilogue
 
 
 def _signed(position: int) -> str:

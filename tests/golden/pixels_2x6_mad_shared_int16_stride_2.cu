@@ -7,7 +7,7 @@
 // layer  x[N, 1, H, W] * w[1, 1, 2, 6] -> y[N, 1, P, Q], stride 2, padding 0,2 (constant -7), int16 with int16 filters (truncated)
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 2); all else is in the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 4 pixels a load, 1 step ahead; sums by mad
-// cost   sub-block of 32 rows x 128 columns: 256 warp loads, 0 shuffles, 1536 FMA a lane, about 88 registers (direct: 1536 loads)
+// cost   sub-block of 32 rows x 128 columns: 256 warp loads, 0 shuffles, 1536 FMA a lane, about 84 registers (direct: 1536 loads)
 //
 // A lane makes 4 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Each pixel becomes an int once, for all rows and columns of the filter.

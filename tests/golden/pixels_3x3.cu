@@ -7,7 +7,7 @@
 // layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1, uint8
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
 // plan   8 columns per lane, strips of 256 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 8 pixels a load, 4 steps ahead; sums by float
-// cost   sub-block of 32 rows x 256 columns: 102 warp loads, 0 shuffles, 2448 FMA a lane, about 81 registers (direct: 2304 loads)
+// cost   sub-block of 32 rows x 256 columns: 102 warp loads, 0 shuffles, 2448 FMA a lane, about 77 registers (direct: 2304 loads)
 //
 // A lane makes 8 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Each pixel becomes a float once, for all rows and columns of the filter.

@@ -7,7 +7,7 @@
 // layer  x[N, 3, H, W] * w[3, 1, 3, 3] -> y[N, 3, P, Q], stride 1, padding 1, groups 3, uint16 to float16, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is in the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; words at any address, 4 steps ahead; sums by float
-// cost   sub-block of 32 rows x 128 columns: 170 warp loads, 0 shuffles, 1224 FMA a lane, about 77 registers (direct: 1152 loads)
+// cost   sub-block of 32 rows x 128 columns: 170 warp loads, 0 shuffles, 1224 FMA a lane, about 73 registers (direct: 1152 loads)
 //
 // A lane makes 4 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Each pixel becomes a float once, for all rows and columns of the filter.

@@ -7,7 +7,7 @@
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (reflect), uint8 with int8 filters
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
 // plan   8 columns per lane, strips of 256 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 8 pixels a load, 2 steps ahead; sums by dp4a
-// cost   sub-block of 32 rows x 256 columns: 108 warp loads, 0 shuffles, 2880 FMA a lane, about 95 registers (direct: 6400 loads)
+// cost   sub-block of 32 rows x 256 columns: 108 warp loads, 0 shuffles, 2880 FMA a lane, about 91 registers (direct: 6400 loads)
 //
 // A lane makes 8 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Four neighbouring pixels meet four weights in one instruction (dp4a).

@@ -195,6 +195,11 @@ def plans() -> dict[str, KernelPlan]:
         "pixels_3x3_any_address_uint16_to_float16": _pixels(
             _plane(3, c=3, k=3, groups=3, dtype="uint16", out_dtype="float16"), BIAS, RELU, vector=1,
             store_vector=1, columns=4),
+        "pixels_3x3_nhwc_reflect": _pixels(
+            _plane(3, c=3, k=3, groups=3, dtype="uint8", layout="NHWC", padding_mode="reflect"), BIAS, columns=12,
+            vector=4, store_vector=4),
+        "pixels_4x4_constant_int8": _pixels(_plane(4, dtype="int8"), weights="constant", columns=4, vector=4,
+                                            store_vector=4, rows_ahead=1),
         "pixels_2x6_mad_shared_int16_stride_2": _pixels(
             _plane(2, s=6, padding=(0, 2), stride=2, dtype="int16", weight_dtype="int16", cast="truncate",
                    padding_mode="constant", padding_value=-7), sums="mad", weights="shared",

@@ -44,7 +44,10 @@ def planned(shape: ConvShape, arch: str = "sm_90", epilogue: tuple[Epilogue, ...
 # ---- what is served
 
 @pytest.mark.parametrize("shape, epilogue, says", [
-    (plane(dtype="float32"), (), "element type float32"), (plane(layout="NHWC"), (), "layout NHWC"),
+    (plane(dtype="float32"), (), "element type float32"),
+    (plane(layout="NHWC", c=2, k=2, groups=2), (), "2 channels side by side"),
+    (plane(layout="NHWC", c=3, k=6, groups=3), (), "3 channels side by side, 6 filters"),
+    (plane(13, layout="NHWC", c=3, k=3, groups=3), (), "accumulators"),
     (plane(c=2, k=2), (), "2 channels a group"), (plane(r=32, s=1), (), "32 rows tall"),
     (plane(r=31, s=99, padding=60), (), "3069 taps"),
     (plane(padding_mode="constant", padding_value=0.5), (), "a border of 0.5 is no uint8"),
@@ -59,7 +62,10 @@ def test_layers_that_are_refused(shape, epilogue, says):
 
 
 @pytest.mark.parametrize("shape, values, says", [
-    (plane(), dict(columns=6), "columns = 6"), (plane(), dict(vector=2), "vector = 2"),
+    (plane(), dict(columns=6), "columns = 6"),
+    (plane(c=3, k=3, groups=3, layout="NHWC"), dict(columns=8), "columns = 8: 12"),
+    (plane(c=4, k=4, groups=4, layout="NHWC", weight_dtype="int8"), dict(sums="dp4a"), "those of a channel lie apart"),
+    (plane(), dict(vector=2), "vector = 2"),
     (plane(), dict(vector=12), "vector = 12"), (plane(), dict(vector=32), "vector = 32"),
     (plane(), dict(columns=4, vector=8), "vector = 8"), (plane(), dict(store_vector=16), "store_vector = 16"),
     (plane(), dict(store_vector=3), "store_vector = 3"),
@@ -69,8 +75,11 @@ def test_layers_that_are_refused(shape, epilogue, says):
     (plane(weight_dtype="int16"), dict(sums="dp4a"), "not uint8 and int16"),
     (plane(dtype="int16", weight_dtype="int8"), dict(sums="dp4a"), "not int16 and int8"),
     (plane(weight_dtype="int8", dilation=(1, 2)), dict(sums="dp4a"), "the filter's lie apart"),
-    (plane(29), dict(columns=8), "232 accumulators"), (plane(r=15, s=99, padding=50), dict(columns=8), "11880 products"),
-    (plane(), dict(rows_ahead=9), "rows_ahead = 9"), (plane(), dict(warp_rows=17), "1024 threads"),
+    (plane(29), dict(columns=8), "232 accumulators"),
+    (plane(r=15, s=99, padding=50), dict(columns=8), "11880 products"),
+    (plane(c=3, k=3, groups=3), dict(weights="constant"), "a single float32 filter"),
+    (plane(weight_dtype="int8"), dict(weights="constant"), "a single float32 filter"),
+    (plane(), dict(rows_ahead=9), "rows_ahead = 9"), (plane(), dict(warp_rows=33), "1024 threads"),
     (plane(), dict(min_blocks=99), "min_blocks = 99"), (plane(), dict(sub_block_rows=5000), "sub_block_rows = 5000")])
 def test_plan_values_that_do_not_go_together(shape, values, says):
     with pytest.raises(UnsupportedSpec, match=re.escape(says)):
@@ -78,13 +87,15 @@ def test_plan_values_that_do_not_go_together(shape, values, says):
 
 
 @pytest.mark.parametrize("shape", [plane(), plane(5, weight_dtype="int8"), plane(7, c=3, k=3, groups=3, dtype="int16"),
-                                   plane(11, out_dtype="float32"), plane(3, 63), plane(padding_mode="reflect")])
+                                   plane(11, out_dtype="float32"), plane(3, 63), plane(padding_mode="reflect"),
+                                   plane(5, c=3, k=3, groups=3, layout="NHWC"),
+                                   plane(c=4, k=4, groups=4, layout="NHWC", weight_dtype="int8")])
 def test_layers_of_integers_are_served_by_it(shape):
     assert plan_layer(shape).spec.algorithm == "pixels"
 
 
 def test_layers_that_only_direct_serves():
-    for shape in (plane(layout="NHWC", c=3, k=3, groups=3), plane(c=3, k=8)):
+    for shape in (plane(layout="NHWC", c=5, k=5, groups=5), plane(c=3, k=8)):
         assert plan_layer(shape).spec.algorithm == "direct"
 
 
@@ -109,6 +120,15 @@ def test_sizes_and_addresses_that_loads_ask_for(dtype, itemsize):
     assert planned(plane(dtype=dtype), vector=1).program.demands == ""
 
 
+def test_rows_of_channels_side_by_side_are_rows_of_so_many_times_the_columns():
+    made = planned(plane(c=3, k=3, groups=3, layout="NHWC"))
+    assert (made.numbers.chunk, made.numbers.planes, made.numbers.weight_count) == (12, 1, 27)
+    assert [name for name, _ in made.numbers.beside] == ["pixel_m3", "pixel_m2", "pixel_m1", "pixel_12", "pixel_13",
+                                                        "pixel_14"]
+    assert made.program.demands.startswith("x a multiple of 4 bytes; y a multiple of 4 bytes; W a multiple of 4")
+    assert planned(plane(c=4, k=4, groups=4, layout="NHWC")).program.argument("W").multiple_of == 2
+
+
 @pytest.mark.parametrize("s, starts", [(1, (0,)), (3, (0,)), (4, (0,)), (5, (0, 1)), (7, (0, 3)), (8, (0, 4)),
                                        (9, (0, 4, 5))])
 def test_fours_of_a_filter_row_end_with_it(s, starts):
@@ -122,7 +142,9 @@ def test_windows_of_neighbouring_outputs_are_the_same_words():
 
 
 def test_weights_are_where_there_is_room():
-    assert planned(plane(9)).options.weights is Weights.REGISTERS
+    assert planned(plane(3)).options.weights is planned(plane(9)).options.weights is Weights.REGISTERS
+    assert planned(plane(5)).options.weights is Weights.CONSTANT       # one filter: operands of the FMA
+    assert planned(plane(5, c=3, k=3, groups=3)).options.weights is Weights.REGISTERS
     assert planned(plane(11)).options.weights is Weights.SHARED
     assert planned(plane(11, weight_dtype="int8")).options.weights is Weights.REGISTERS      # four in each
 
@@ -141,7 +163,8 @@ def test_no_pixel_is_converted_by_a_conversion():
 
 
 @on_cpu_device
-@pytest.mark.parametrize("shape", [plane(), plane(5, weight_dtype="int8"), plane(dtype="uint16", padding_mode="reflect")])
+@pytest.mark.parametrize("shape", [plane(), plane(5, weight_dtype="int8"),
+                                   plane(dtype="uint16", padding_mode="reflect")])
 def test_a_sub_block_loads_as_planned(shape):
     """One in the interior: what a fourth strip and a fourth band of sub-blocks add to three of each."""
     usual = planned(shape)      # whole turns of the loop
@@ -151,8 +174,9 @@ def test_a_sub_block_loads_as_planned(shape):
     launch, = made.program.steps
     grid = tuple(replace(blocks, fill=None) for blocks in launch.grid)      # as in a layer that fills a GPU
     made = replace(made, program=replace(made.program, steps=(replace(launch, grid=grid),)))
-    loads = {(tall, wide): measure(made, replace(shape, h=tall * rows, w=wide * made.numbers.strip)).buffers["x"].load_requests
-             for tall in (3, 4) for wide in (3, 4)}
+    images = {(tall, wide): replace(shape, h=tall * rows, w=wide * made.numbers.strip)
+              for tall in (3, 4) for wide in (3, 4)}
+    loads = {size: measure(made, image).buffers["x"].load_requests for size, image in images.items()}
     assert loads[4, 4] - loads[4, 3] - loads[3, 4] + loads[3, 3] == made.cost.warp_loads
 
 
@@ -181,7 +205,8 @@ def test_every_pixel_value_is_itself(dtype, weight, vector):
     """A filter of one tap, 1: through each way to a number, back to the type itself and to float32."""
     x = every_value(dtype, 776)
     for out in (None, ("float32", "int32", "float32", "int32")[PIXELS.index(DType.parse(dtype))]):
-        shape = ConvShape(c=1, h=x.shape[2], w=x.shape[3], k=1, r=1, s=1, dtype=dtype, weight_dtype=weight, out_dtype=out)
+        shape = ConvShape(c=1, h=x.shape[2], w=x.shape[3], k=1, r=1, s=1, dtype=dtype, weight_dtype=weight,
+                          out_dtype=out)
         got = run(shape, x, 1, "pixels", vector=vector, store_vector=min(vector, 4))
         assert np.array_equal(got.astype(np.int64), x.astype(np.int64))
 
