@@ -83,7 +83,8 @@ channels_3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
     const float w_v0_r2_s0 = filter[6], w_v0_r2_s1 = filter[7], w_v0_r2_s2 = filter[8];
     const float bias_0 = bias[k];
     // where the border has this thread's columns, from the first of a row
-    const index_t at_c0 = (index_t)at_border(column, W) * C, at_c1 = (index_t)at_border(column + 1, W) * C, at_c2 = (index_t)at_border(column + 2, W) * C, at_c3 = (index_t)at_border(column + 3, W) * C;
+    const index_t at_c0 = (index_t)at_border(column, W) * C, at_c1 = (index_t)at_border(column + 1, W) * C;
+    const index_t at_c2 = (index_t)at_border(column + 2, W) * C, at_c3 = (index_t)at_border(column + 3, W) * C;
     const long long row_x = (long long)W * C, pitch_y = (long long)Q * (CLASSES * K);
     const int row_jobs = CLASSES * ((P + CLASSES * ROWS - 1) / (CLASSES * ROWS));
 
