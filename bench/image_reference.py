@@ -17,13 +17,13 @@ from .study import Missing
 
 SAMPLED_ROWS = 61       # of a layer with an epilogue one row of so many, and the first and last eight, are checked
 EDGE_ROWS = 8
-PEER_STEPS = 1.0        # another library may cut off where we round
+PEER_STEPS = 1.0        # of integers: another library may cut off where we round
 
 
 @dataclass(frozen=True)
 class Limits:
     """Least and largest value of each output of ``images`` (or of ``rows`` of them), and the exact one before it became
-    an element, in float64."""
+    an element, in float64. ``slack``: the most that one may be off by before that."""
 
     low: Any
     high: Any
@@ -31,6 +31,7 @@ class Limits:
     images: tuple[int, ...]
     rows: tuple[int, ...] | None
     dtype: DType
+    slack: float
 
     def check(self, device: Any, result: Any) -> float:
         """The largest error of our result against the exact sums, after checking that every output is within its limits
@@ -47,7 +48,7 @@ class Limits:
     def check_peer(self, device: Any, result: Any, inside: tuple[int, int] = (0, 0), *,
                    saturates: bool = True) -> float:
         """The same of a library, which may sum and round in its own way: its relative error in norm, of integers the
-        largest difference, which may be one. ``inside``: rows and columns left out at each border. ``saturates``: else
+        largest difference, which may be one and the slack. ``inside``: rows and columns left out at each border. ``saturates``: else
         integers out of range are left out. Raises WrongResult."""
         rows, columns = inside
         crop = np.s_[..., rows:self.exact.shape[-2] - rows, columns:self.exact.shape[-1] - columns]
@@ -59,7 +60,7 @@ class Limits:
             if not saturates:
                 difference = difference * (self.exact[crop] == exact)
             error = float(difference.max())
-            if error > PEER_STEPS + 1e-3:
+            if error > PEER_STEPS + self.slack:
                 raise WrongResult(f"off by {error:.3g}")
             return error
         error = float(((got - exact) ** 2).sum() ** 0.5 / ((exact ** 2).sum() ** 0.5 + 1e-300))
@@ -113,7 +114,7 @@ def of_type(exact: Any, bound: Any, images: tuple[int, ...], rows: tuple[int, ..
         low, high = low - abs(low) * form.roundoff - form.half_step, high + abs(high) * form.roundoff + form.half_step
     else:
         low, high = low - 1e-30, high + 1e-30
-    return Limits(low, high, exact, images, rows, dtype)
+    return Limits(low, high, exact, images, rows, dtype, float(bound.max()))
 
 
 def on_host(array: Any) -> np.ndarray:

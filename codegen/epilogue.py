@@ -7,7 +7,7 @@ have equal text. ``v`` is the value in float32; what PyTorch has is computed as 
     relu                    v < 0 ? 0 : v
     relu6                   clamp(0, 6)
     silu                    v / (1 + exp(-v))
-    gelu                    0.5 v (1 + erf(v / sqrt(2)))
+    gelu                    v Phi(v) = 0.5 v (1 + erf(v / sqrt(2)))
     gelu_tanh               0.5 v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3)))
     hardswish               v clamp(v + 3, 0, 6) / 6
     clamp(LOW,HIGH)         v < LOW ? LOW : v > HIGH ? HIGH : v
@@ -30,6 +30,12 @@ from .expression import Node, c_number, c_text, float32, number_text
 PLAIN = ("bias", "relu", "relu6", "silu", "gelu", "gelu_tanh", "hardswish", "residual")
 FORMS = (*PLAIN, "clamp(LOW,HIGH)", "quantize(SCALE,ZERO_POINT)", "expr(EXPRESSION)")
 OPERANDS = ("bias", "residual")        # steps that read an array, at most once each
+# log2 of Phi(-x), the normal distribution's tail, as a polynomial of x >= 0, the constant first: fitted so that the
+# largest |2^p(x) - Phi(-x)| max(1, 5e-4 / Phi(-x)) on 0 <= x <= 5.5 is as small as it can be (by linear programming
+# over 2000 Chebyshev points, then rounded to float32). It falls for ever; beyond 5.5 both are below 2e-8.
+GELU_TAIL = (-0.9999998807907104, -1.15111243724823, -0.45914167165756226, -0.052716124802827835, 0.007401624694466591,
+             -0.00040516172884963453, -7.392986299237236e-05, 1.5997329683159478e-05, -9.344556701762485e-07)
+SCALES = (2.0**-126, 2.0**126)          # whose reciprocals have all their bits
 ZERO_POINTS = (-2**15, 2**16 - 1)       # of 8- and 16-bit pixels, signed and not
 _HINT = f"one of {', '.join(FORMS)}"
 
@@ -72,11 +78,12 @@ class Epilogue:
 
     @classmethod
     def quantize(cls, scale: float, zero_point: int = 0, *, argument: str = "epilogue") -> Epilogue:
-        """v / scale + zero_point, as torch.quantize_per_tensor before it rounds and saturates."""
+        """v / scale + zero_point, as torch.quantize_per_tensor before it rounds and saturates; by the float32 nearest to
+        1 / scale."""
         step = float32(scale, argument, "scale")
-        if step <= 0:
-            raise ArgumentError("the scale of quantize must be above 0", argument=argument, value=scale,
-                                hint="quantize(SCALE,ZERO_POINT), e.g. quantize(0.05,3)")
+        if not SCALES[0] <= step <= SCALES[1]:
+            raise ArgumentError("the scale of quantize is out of range", argument=argument, value=scale,
+                                hint="above 0, from 1.2e-38 to 8.5e37; e.g. quantize(0.05,3)")
         if isinstance(zero_point, bool) or not float(zero_point).is_integer():
             raise ArgumentError("the zero point of quantize must be a whole number", argument=argument,
                                 value=zero_point, hint="an integer of the stored type")
@@ -124,7 +131,9 @@ class Epilogue:
 
     @property
     def literals(self) -> tuple[str, ...]:
-        """The numbers as C literals."""
+        """The numbers as C literals, the scale of quantize as what is multiplied with."""
+        if self.name == "quantize":
+            return c_number(float32(1.0 / self.numbers[0], "scale")), c_number(self.numbers[1])
         return tuple(map(c_number, self.numbers))
 
     @property
@@ -139,8 +148,15 @@ class Epilogue:
 
     @property
     def helpers(self) -> tuple[str, ...]:
-        """The functions that the expression's C text calls and that the emitted text has to define."""
-        return () if self.tree is None else expression.helpers(self.tree)
+        """The functions that the step's C text calls and that the emitted text has to define."""
+        if self.tree is not None:
+            return expression.helpers(self.tree)
+        return {"silu": expression.SIGMOID, "gelu_tanh": expression.SIGMOID, "gelu": ("wc_exp2", "gelu")}.get(self.name, ())
+
+    @property
+    def tail_literals(self) -> tuple[str, ...]:
+        """GELU_TAIL as C literals, the highest power first."""
+        return tuple(map(c_number, reversed(GELU_TAIL)))
 
 
 for _name in PLAIN:

@@ -29,6 +29,7 @@ FUNCTIONS: Mapping[str, tuple[int, str]] = {
     "sin": (1, "sinf"), "cos": (1, "cosf"), "floor": (1, "floorf"), "ceil": (1, "ceilf"), "sigmoid": (1, "sigmoid"),
     "relu": (1, "relu"), "pow": (2, "powf"), "where": (3, "")}
 WRITTEN_OUT = ("minimum", "maximum", "sigmoid", "relu")
+SIGMOID = ("wc_exp2", "wc_reciprocal", "sigmoid")      # what sigmoid is written with, and itself
 
 NEGATE = "negate"
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
@@ -111,10 +112,10 @@ def evaluate(node: Node, value: Any, operations: Mapping[str, Callable[..., Any]
 
 
 def helpers(node: Node) -> tuple[str, ...]:
-    """Those of WRITTEN_OUT that the expression's C text calls, in that order."""
+    """Those of WRITTEN_OUT that the expression's C text calls, in that order, and what they call."""
     used = _operations(node)
     called = {FUNCTIONS[name][1] for name in used if name in FUNCTIONS}
-    return tuple(name for name in WRITTEN_OUT if name in called)
+    return tuple(part for name in WRITTEN_OUT if name in called for part in (SIGMOID if name == "sigmoid" else (name,)))
 
 
 def float32(value: Any, argument: str, what: str = "number") -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import functools
 import threading
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Iterable, NamedTuple
@@ -13,7 +12,7 @@ from typing import Any, Iterable, NamedTuple
 from warpconv.codegen.arch import Arch, DEFAULT_ARCH
 from warpconv.codegen.algorithms.base import FLOATS
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, UnsupportedSpec
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import check_limit, plan_layer
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
@@ -23,6 +22,7 @@ from . import arrays, axes, env, separable as factors_of, signatures
 from .arrays import ArrayView
 from .call import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
 from .kernel import Filter, Kernel
+from .place import resolve_device
 
 _kernels: dict[tuple, Kernel] = {}                          # by layer without its batch, and device
 _quick: dict[tuple, tuple[Kernel, ...]] = {}                # by the call's arguments as they were given
@@ -31,9 +31,6 @@ _by_factors: dict[tuple, Kernel | None] = {}                # by layer of whole 
 _lock = threading.RLock()
 
 MOST_KERNELS = 4        # that one call's arguments may need, by what lies at odd addresses or tells no order of axes
-
-# Outputs per second of a 5x5 filter on the CPU device with two cores; only for the estimate in the warning.
-CPU_RATE = 2.0e7
 
 
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -247,38 +244,6 @@ def _check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *mor
                             hint="specialize(shape) finds one")
 
 
-def resolve_device(device: str, x: ArrayView | None, shape: ConvShape, *, depth: int = 3) -> int | None:
-    """The GPU's ordinal, or None for the CPU device; ``depth`` frames up is the code that a warning is about.
-
-    Raises ArgumentError, ArgumentTypeError or DeviceError.
-    """
-    ordinal = x.device if x is not None else None
-    kind, _, number = str(device).partition(":")
-    if kind not in ("auto", "cpu", "cuda") or (number and (kind != "cuda" or not number.isdecimal())):
-        raise ArgumentError("unknown device", argument="device", value=device, hint="auto, cpu, cuda or cuda:1")
-    if kind == "cpu":
-        if ordinal is not None:
-            raise ArgumentTypeError(f"the arrays are on GPU {ordinal}", argument="device", value=device,
-                                    hint="copy them to host memory, or leave device='auto'")
-        return None
-    if ordinal is not None:
-        if number and int(number) != ordinal:
-            raise ArgumentTypeError(f"the arrays are on GPU {ordinal}", argument="device", value=device,
-                                    hint="move them, or leave device='auto'")
-        return ordinal
-    from .cuda import contexts
-    reason = contexts.usable()
-    if reason is None:
-        chosen = int(number) if number else contexts.default_device()
-        contexts.arch(chosen)
-        return chosen
-    if kind == "cuda":
-        raise DeviceError(f"no GPU can be used: {reason}", argument="device", value=device,
-                          hint="device='cpu' executes the same kernel without one")
-    _warn_once(reason, shape.n * shape.k * shape.p * shape.q * shape.reduction / 25 / CPU_RATE, depth + 1)
-    return None
-
-
 def clear() -> None:
     """Forget the kernels kept in memory (the disk cache stays)."""
     with _lock:
@@ -434,15 +399,3 @@ def _arch(target: int | None) -> Arch:
         return DEFAULT_ARCH
     from .cuda import contexts
     return Arch.parse(contexts.arch(target))
-
-
-@functools.lru_cache(maxsize=1)
-def _warned() -> list[bool]:
-    return []
-
-
-def _warn_once(reason: str, seconds: float, depth: int) -> None:
-    if not _warned():
-        _warned().append(True)
-        warnings.warn(f"warpconv runs on the CPU device ({reason}); this layer takes about {seconds:.2g} s there. "
-                      "device='cpu' asks for it without this warning.", RuntimeWarning, stacklevel=depth)

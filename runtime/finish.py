@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from warpconv.codegen.epilogue import Epilogue
+from warpconv.codegen.epilogue import GELU_TAIL, Epilogue
 from warpconv.codegen.expression import evaluate
 
-from .ranges import (OPERATIONS, Range, add, clamp, divide, maximum, multiply, number, rounded,
-                     sigmoid)
+from .ranges import (OPERATIONS, Range, absolute, add, clamp, error_function, exp2, maximum, multiply, number, rounded,
+                     sigmoid, subtract, where)
 
 # What ends before these keeps the bound of a sum (reference.py), to which a bias is one more term.
 LINEAR = (Epilogue.BIAS, Epilogue.RELU)
+# The largest |2^p(x) - Phi(-x)| of GELU_TAIL over x >= 0; a test looks.
+GELU_ERROR = 5e-8
 
 
 def finish(output: np.ndarray, bound: np.ndarray, steps: Iterable[Epilogue], *, bias: np.ndarray | None = None,
@@ -24,7 +26,7 @@ def finish(output: np.ndarray, bound: np.ndarray, steps: Iterable[Epilogue], *, 
 
     ``bias`` and ``residual`` in float64, of a shape that broadcasts to the output's. Every step is bounded by
     ``ranges`` along the formula that is emitted: roundings of each operation included, constants that are no float32
-    (1 / sqrt(2)) rounded. For steps that are monotone (clamp, relu) the ends are exact; for a product of two factors that depend on
+    (log2(e)) rounded. For steps that are monotone (clamp, relu) the ends are exact; for a product of two factors that depend on
     the value (silu, gelu, hardswish) they are at most the sum of both factors' contributions apart.
     """
     operands = {"bias": bias, "residual": residual}
@@ -41,23 +43,30 @@ def _silu(a: Range, step: Epilogue) -> Range:
 
 
 def _gelu(a: Range, step: Epilogue) -> Range:
-    inner = OPERATIONS["erf"](multiply(a, rounded(math.sqrt(0.5))))
-    return multiply(multiply(a, number(0.5)), add(number(1.0), inner))
+    """The formula that is emitted, 2 to a polynomial for the tail of Phi, is off by GELU_ERROR besides its roundings."""
+    x = absolute(a)
+    power = number(GELU_TAIL[-1])
+    for coefficient in reversed(GELU_TAIL[:-1]):
+        power = add(multiply(power, x), number(coefficient))
+    tail, exact = exp2(power), (1.0 - error_function(np.abs(a.value) / math.sqrt(2.0))) / 2
+    tail = Range(exact, np.maximum(tail.low - GELU_ERROR, 0.0), tail.high + GELU_ERROR, tail.unsure)
+    made = multiply(a, where(OPERATIONS["<"](a, number(0.0)), tail, subtract(number(1.0), tail)))
+    return Range(0.5 * a.value * (1.0 + error_function(a.value / math.sqrt(2.0))), made.low, made.high, made.unsure)
 
 
 def _gelu_tanh(a: Range, step: Epilogue) -> Range:
-    cube = multiply(multiply(multiply(rounded(0.044715), a), a), a)
-    inner = OPERATIONS["tanh"](multiply(rounded(math.sqrt(2.0 / math.pi)), add(a, cube)))
-    return multiply(multiply(a, number(0.5)), add(number(1.0), inner))
+    twice = rounded(2.0 * math.sqrt(2.0 / math.pi))
+    cubic = rounded(2.0 * math.sqrt(2.0 / math.pi) * 0.044715)
+    return multiply(a, sigmoid(multiply(a, add(multiply(cubic, multiply(a, a)), twice))))
 
 
 def _hardswish(a: Range, step: Epilogue) -> Range:
-    return multiply(multiply(a, clamp(add(a, number(3.0)), 0.0, 6.0)), rounded(1.0 / 6.0))
+    return multiply(a, clamp(add(multiply(a, rounded(1.0 / 6.0)), number(0.5)), 0.0, 1.0))
 
 
 def _quantize(a: Range, step: Epilogue) -> Range:
     scale, zero_point = step.numbers
-    return add(divide(a, number(scale)), number(zero_point))
+    return add(multiply(a, rounded(1.0 / scale)), number(zero_point))
 
 
 _STEPS: Mapping[str, Callable[[Range, Epilogue], Range]] = {

@@ -16,20 +16,25 @@ from hypothesis import assume
 from warpconv.codegen.errors import ShapeError, UnsupportedSpec
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue
 
 from .axes import ROWS
 from .axes.common import (BIAS, BORDER_VALUE, BORDERS, CASTS, CLAMP, DTYPES, EXPRESSION, OUTPUTS, PIXELS, RELU, RESIDUAL,
-                          WEIGHTS, Choose, Row)
+                          WEIGHTS, Choose)
 from .cases import Case, Numerics
 
 LARGEST_SIDE = 130
 SQUARES = (7, 14, 28, 56)           # planes of networks, smaller than what a warp spans
 HALF = ("float16", "bfloat16")
 EPILOGUES = ((), (), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS), (BIAS, CLAMP), (EXPRESSION,), (BIAS, RESIDUAL, RELU))
+STEPS = tuple(Epilogue.parse(text) for text in ("relu6", "silu", "gelu", "gelu_tanh", "hardswish", "quantize(0.25,3)"))
+MORE_EPILOGUES = ((BIAS, CLAMP), (EXPRESSION,), *((step,) for step in STEPS), *((BIAS, step) for step in STEPS))
+RESIDUALS = ((RESIDUAL,), (BIAS, RESIDUAL, RELU), (RESIDUAL, CLAMP))
 # about half of what is drawn is float32 in NCHW
 KINDS = (("float32", "NCHW"),) * 5 + tuple((dtype, layout) for dtype in ("float32", "float16", "bfloat16")
                                            for layout in ("NCHW", "NHWC") if (dtype, layout) != ("float32", "NCHW"))
-# what is drawn over a third of them: the types that an algorithm serves besides; and over half, its borders
+# what is drawn over a third of them: the types that an algorithm serves besides; and over half, its borders. Of layers
+# of images over all of them
 PIXEL_KINDS = tuple({"dtype": dtype, "weight_dtype": weight, "out_dtype": out, "cast": cast}
                     for dtype in PIXELS for weight in (None, None, *WEIGHTS) for out in ((None,) * 4 + OUTPUTS)
                     for cast in CASTS)
@@ -40,25 +45,30 @@ USUAL: Mapping[str, tuple] = {"dtype": ("float32",), "weight_dtype": (None,), "o
 LAYER_TRIES = 20
 
 
-def draw_algorithm(choose: Choose) -> str:
-    """One of the registry, or whichever select() takes."""
-    return choose((*ALGORITHMS, "auto", "auto"))
+def draw_algorithm(choose: Choose, images: bool = False) -> str:
+    """One of the registry, or whichever select() takes; ``images``: one of those with more borders than zeros."""
+    of_images = tuple(name for name, rows in ROWS.items() if "padding_mode" in rows.axes)
+    return choose((*(of_images if images else ALGORITHMS), "auto", "auto"))
 
 
-def draw_case(choose: Choose, algorithm: str | None = None) -> Case:
-    """A kernel, of an algorithm of the registry or of the one that select() takes; its plan may still be refused."""
-    algorithm = algorithm or draw_algorithm(choose)
+def draw_case(choose: Choose, algorithm: str | None = None, images: bool = False) -> Case:
+    """A kernel, of an algorithm of the registry or of the one that select() takes; its plan may still be refused.
+    ``images``: with types, a border and an epilogue of those that are for images."""
+    algorithm = algorithm or draw_algorithm(choose, images)
     rows = ROWS.get(algorithm)
+    axes = None if rows is None else rows.axes
     layer = draw_layer(choose)
     if rows is not None:
         layer.update(rows.draw_layer(choose))
     if layer["padding"] == "half":
         layer["padding"] = (layer["r"] // 2, layer["s"] // 2)
-    layer.update(draw_types(choose, rows.axes if rows is not None else None))
-    layer.update(draw_border(choose, rows.axes if rows is not None else None))
+    if images or choose((False, False, True)):
+        layer.update(draw_types(choose, axes))
+    if images or choose((False, True)):
+        layer.update(draw_border(choose, axes))
     values = rows.draw(choose, layer) if rows is not None else {}
     half = layer["dtype"] in HALF and choose((False,) * 5 + (True,))
-    return Case(algorithm, tuple(layer.items()), tuple(values.items()), choose(EPILOGUES),
+    return Case(algorithm, tuple(layer.items()), tuple(values.items()), draw_epilogue(choose, axes, images),
                 numerics=Numerics.FLOAT16 if half else Numerics.FLOAT32)
 
 
@@ -76,11 +86,17 @@ def draw_layer(choose: Choose) -> dict[str, Any]:
             "dilation": choose((1, 1, 1, 1, 2, (1, 3))), "padding": padding, "dtype": dtype, "layout": layout}
 
 
+def draw_epilogue(choose: Choose, axes: Mapping[str, tuple] | None, images: bool) -> tuple[Epilogue, ...]:
+    """Of half of the layers of images any step, with a residual where the axes have one; of all others of EPILOGUES."""
+    if not images or choose((False, True)):
+        return choose(EPILOGUES)
+    residual = axes is not None and any(RESIDUAL in steps for steps in axes.get("epilogue", ()))
+    return choose(MORE_EPILOGUES + (RESIDUALS if residual else ()))
+
+
 def draw_types(choose: Choose, axes: Mapping[str, tuple] | None) -> dict[str, Any]:
-    """For a third of the layers types of pixels, of filters and of outputs: those that an algorithm's axes name, any
-    where there are none; nothing for the others, and where the axes name none."""
-    if not choose((False, False, True)):
-        return {}
+    """Types of pixels, of filters and of outputs: those that an algorithm's axes name, any where there are none; nothing
+    where the axes name none."""
     of_pixels = axes is None or any(dtype in PIXELS for dtype in axes.get("dtype", ()))
     kinds = PIXEL_KINDS if of_pixels and choose((True, True, False)) else FLOAT_KINDS
     if axes is not None:
@@ -90,9 +106,8 @@ def draw_types(choose: Choose, axes: Mapping[str, tuple] | None) -> dict[str, An
 
 
 def draw_border(choose: Choose, axes: Mapping[str, tuple] | None) -> dict[str, Any]:
-    """For half of the layers one of the borders that an algorithm's axes name."""
-    modes = BORDERS if axes is None else axes.get("padding_mode", USUAL["padding_mode"])
-    mode = choose(modes) if choose((False, True)) else BORDERS[0]
+    """One of the borders that an algorithm's axes name."""
+    mode = choose(BORDERS if axes is None else axes.get("padding_mode", USUAL["padding_mode"]))
     return {"padding_mode": mode, "padding_value": BORDER_VALUE if mode == "constant" else 0.0}
 
 
@@ -147,12 +162,13 @@ def draw_shape(choose: Choose, case: Case, tries: int = 20, arch: str = "sm_90")
     return None
 
 
-def draw_layer_and_case(choose: Choose, algorithm: str | None = None) -> tuple[Case, ConvShape] | None:
+def draw_layer_and_case(choose: Choose, algorithm: str | None = None,
+                        images: bool = False) -> tuple[Case, ConvShape] | None:
     """A kernel and an image size that its planner takes; of each algorithm as often as it is drawn, if it takes any of
-    LAYER_TRIES layers."""
-    algorithm = algorithm or draw_algorithm(choose)
+    LAYER_TRIES layers. ``images`` as for draw_case."""
+    algorithm = algorithm or draw_algorithm(choose, images)
     for _ in range(LAYER_TRIES):
-        case = draw_case(choose, algorithm)
+        case = draw_case(choose, algorithm, images)
         shape = draw_shape(choose, case, tries=3)
         if shape is not None:
             return case, shape
@@ -160,9 +176,9 @@ def draw_layer_and_case(choose: Choose, algorithm: str | None = None) -> tuple[C
 
 
 @st.composite
-def layers(draw: Callable[[Any], Any], algorithm: str | None = None) -> tuple[Case, ConvShape]:
+def layers(draw: Callable[[Any], Any], algorithm: str | None = None, images: bool = False) -> tuple[Case, ConvShape]:
     """Hypothesis strategy: a kernel and an image size that its planner accepts."""
-    found = draw_layer_and_case(lambda sequence: draw(st.sampled_from(sequence)), algorithm)
+    found = draw_layer_and_case(lambda sequence: draw(st.sampled_from(sequence)), algorithm, images)
     assume(found is not None)
     return found
 

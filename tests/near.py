@@ -14,7 +14,11 @@ from typing import Any, Callable
 
 import numpy as np
 
+from warpconv.codegen.epilogue import GELU_TAIL
+from warpconv.runtime.finish import GELU_ERROR
+
 UNIT = 2.0**-23
+TWICE = 2 * math.sqrt(2 / math.pi)
 OPEN = np.inf       # the radius where nothing is known
 
 
@@ -160,14 +164,33 @@ def _pow(a: Any, b: Any) -> Near:
     return Near(value, np.where(certain, spread, OPEN), 4, (a, b))
 
 
-_erf = np.vectorize(math.erf, otypes=[np.float64])
-_sigmoid_ends = _by_ends(lambda x: 1.0 / (1.0 + np.exp(-x)), 4)
+_erf, _erfc = (np.vectorize(function, otypes=[np.float64]) for function in (math.erf, math.erfc))
+FLUSHED = 2.0**-126      # below, the quick exponential and inverse give 0
+_exp2 = _by_ends(np.exp2, 2)
+_inverse = _by_ends(lambda x: 1.0 / x, 1, lambda x: x > 0)
+
+
+def _quick(function: Callable[[Any], Near], a: Near) -> Near:
+    made = function(a)
+    return Near(made.value, made.radius + FLUSHED, 0, (made,))
 
 
 def _sigmoid(a: Any) -> Near:
-    """exp overflows in float32 before the result is 0 in truth."""
-    made = _sigmoid_ends(a)
-    return Near(made.value, made.radius + 2.0**-125, 0, (made,))
+    """Where the exponential overflows, the result is 0, and so nearly is the exact one."""
+    a = _near(a)
+    made = _quick(_inverse, 1.0 + _quick(_exp2, a * near_number(-math.log2(math.e))))
+    far = a.value + a.radius < -87.0
+    return Near(made.value, np.where(far, 2 * FLUSHED, made.radius))
+
+
+def _gelu(v: Near) -> Near:
+    """The polynomial for the tail of the normal distribution has an error of its own."""
+    x, power = FUNCTIONS["abs"](v), Near(GELU_TAIL[-1])
+    for coefficient in reversed(GELU_TAIL[:-1]):
+        power = power * x + Near(coefficient)
+    tail = _quick(_exp2, power)
+    tail = Near(0.5 * _erfc(x.value / math.sqrt(2)), tail.radius + GELU_ERROR, 0, (tail,))
+    return v * _where(v < 0.0, tail, 1.0 - tail)
 
 
 FUNCTIONS = {
@@ -196,8 +219,7 @@ def after(name: str, text: str, v: Near) -> Near:
     numbers = [float(np.float32(part)) for part in text.split(",")] if text else []
     return {
         "relu": lambda: clamp(v, 0.0, np.inf), "relu6": lambda: clamp(v, 0.0, 6.0), "silu": lambda: v * _sigmoid(v),
-        "gelu": lambda: v * 0.5 * (1.0 + FUNCTIONS["erf"](v * near_number(math.sqrt(0.5)))),
-        "gelu_tanh": lambda: v * 0.5 * (1.0 + FUNCTIONS["tanh"](
-            near_number(math.sqrt(2 / math.pi)) * (v + near_number(0.044715) * v * v * v))),
-        "hardswish": lambda: v * clamp(v + 3.0, 0.0, 6.0) * near_number(1 / 6),
-        "clamp": lambda: clamp(v, *numbers), "quantize": lambda: v / numbers[0] + numbers[1]}[name]()
+        "gelu": lambda: _gelu(v), "gelu_tanh": lambda: v * _sigmoid(
+            v * (near_number(TWICE * 0.044715) * (v * v) + near_number(TWICE))),
+        "hardswish": lambda: v * clamp(v * near_number(1 / 6) + 0.5, 0.0, 1.0), "clamp": lambda: clamp(v, *numbers),
+        "quantize": lambda: v * near_number(1 / numbers[0]) + numbers[1]}[name]()

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Iterable, Iterator
 
 from ..arch import REGISTER_FILE
+from ..border import Border
 from ..dtypes import DType, Layout
 from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
@@ -44,12 +45,14 @@ ASSUMED_BATCH = 32             # the batch is never looked at, so that all batch
 ROW_CLASSES = (56, 28, 14, 7)  # rows of a sub-block: few values, so that most image sizes share a kernel
 COLUMNS = (1, 2, 3, 4, 5, 6, 7, 8)
 TILE_ROWS = (8, 7, 6, 5, 4, 3, 2, 1)
+SERVED_BORDERS = tuple(mode for mode in Border if mode is not Border.CONSTANT)
 USUAL_ROW = 56                 # output columns of a layer whose size is not known
 STEP_OVERHEAD = 10             # instructions of a step besides loads, conversions, products and stores
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NHWC,), numerics=tuple(Numerics))
+    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NHWC,), numerics=tuple(Numerics),
+                             borders=SERVED_BORDERS, residual=True)
     if refusal is None and spec.channels != 1:
         refusal = f"{spec.channels} channels a group (a thread sums over one: depthwise only)"
     if refusal is None and max(spec.r, spec.s) > WIDEST_FILTER:
@@ -214,11 +217,11 @@ def plan(spec: KernelSpec, options: ChannelsOptions) -> KernelPlan:
 
 
 def _aligned(argument: Argument, spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers) -> Argument:
-    """x and y begin where their words may; with whole tiles Q is a multiple of theirs."""
+    """x, y and the residual begin where their words may; with whole tiles Q is a multiple of theirs."""
     if argument.name == "Q" and options.width is Width.WHOLE:
         return replace(argument, multiple_of=options.columns)
     lines = options.body is Body.LINES
-    elements = {"x": numbers.line.piece if lines else numbers.inputs, "y": options.vector,
+    elements = {"x": numbers.line.piece if lines else numbers.inputs, "y": options.vector, "residual": options.vector,
                 "w": numbers.line.filter_piece if lines else 1}.get(argument.name, 1)
     return replace(argument, multiple_of=elements * spec.dtype.itemsize) if elements > 1 else argument
 

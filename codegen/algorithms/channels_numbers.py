@@ -9,7 +9,8 @@ from math import gcd
 
 from ..dtypes import DType
 from ..spec import KernelSpec, Numerics
-from .base import DERIVED
+from .base import DERIVED, step_registers
+from .wide_numbers import Vector, vector_of
 
 SEVERAL_ROWS = 24       # registers more for each, where a step has several input rows, with pointers and guards
 TAPS_A_STATEMENT = 4    # products that one line of the text chains, and one wide read of weights brings
@@ -111,6 +112,7 @@ class ChannelsNumbers:
     store_type: str
     store_parts: tuple[str, ...]
     part_type: str                       # C type of each
+    store: Vector                        # the same word as a residual is loaded
     loads: tuple[int, ...]               # input columns, from the thread's first
     guarded_left: tuple[int, ...]        # of them those that may lie before the image,
     guarded_right: tuple[int, ...]       # and beyond it
@@ -166,7 +168,8 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
     guarded_left = tuple(c for c in offsets if c < left)
     guarded_right = tuple(c for c in offsets if not whole or c > offsets[-1] - right)
     sets = 1 if lines else options.rows_ahead + (0 if converted else 1)
-    if lines:
+    pixels = spec.padding_mode.reads_image
+    if lines or pixels:
         guarded_left = guarded_right = ()
     vectors = spec.k // options.vector
     (top, bottom), reach = spec.padding[0], spec.dilation[0] * (spec.r - 1)
@@ -176,6 +179,7 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
         unit_inputs=tuple(unit * input_units // units for unit in range(units)), word_type=word_type,
         word_parts=word_parts, input_units=input_units, store_type=store_type, store_parts=store_parts,
         part_type=_word(spec.dtype, max(1, options.vector // len(store_parts)))[0],
+        store=vector_of(spec.y_dtype, options.vector),
         loads=tuple(offsets), guarded_left=guarded_left, guarded_right=guarded_right,
         first_guarded_store=1 if options.width is Width.ANY else options.columns,
         column_of=columns, classes=spec.dilation[0] // common, step_rows=step_rows,
@@ -185,7 +189,8 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
                               for s in range(0, spec.s, TAPS_A_STATEMENT)),
         channel_vectors=vectors, channel_blocks=-(-vectors // options.block_channels), row_stride=row_stride,
         channel_stride=channel_stride, shared_units=options.block_channels * units * channel_stride,
-        zeros_above=top > reach, zeros_below=bottom > reach or spec.dilation[0] > 1, filters=spec.filters,
+        zeros_above=top > reach and not pixels,
+        zeros_below=(bottom > reach or spec.dilation[0] > 1) and not pixels, filters=spec.filters,
         line=_line(spec, options, offsets[-1] + 1))
 
 
@@ -219,7 +224,8 @@ def registers_of(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNu
         ahead = 0 if options.body is Body.LINES else words * len(numbers.sets) - (0 if numbers.converted else values)
         held = numbers.units * (spec.r * spec.s + numbers.ring_rows * options.columns)
         held += SEVERAL_ROWS * rows if rows > 1 else 0
-    return held + values + ahead + (16 if options.body is Body.LINES else 26)
+    steps = step_registers(spec, options.columns * options.vector)
+    return held + values + ahead + (16 if options.body is Body.LINES else 26) + steps
 
 
 def _word(dtype: DType, elements: int) -> tuple[str, tuple[str, ...]]:

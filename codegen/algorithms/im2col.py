@@ -22,7 +22,7 @@ from ..plan import (Argument, Blocks, Cost, Dimension, Extent, GRID_LIMIT, Kerne
                     Repeat, Role, Step, Workspace)
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import Algorithm, common_refusal, layer_arguments, named
+from .base import BORDERS, Algorithm, common_refusal, layer_arguments, named
 
 THREADS = 256
 TAPS_EACH = 16          # elements of a column that a thread of the lowering makes at least, where there are as many
@@ -81,7 +81,7 @@ class Im2colNumbers:
 
 
 def supports(spec: KernelSpec) -> str | None:
-    return common_refusal(spec)
+    return common_refusal(spec, borders=BORDERS)
 
 
 def is_matrix(spec: KernelSpec) -> bool:
@@ -117,7 +117,7 @@ def plan(spec: KernelSpec, options: Im2colOptions) -> KernelPlan:
     numbers = Im2colNumbers(
         threads=THREADS, channels_each=max(1, min(spec.c, TAPS_EACH // (spec.r * spec.s))),
         tap_columns=tuple(tuple(range(s, min(s + TAPS_EACH, spec.s))) for s in range(0, spec.s, TAPS_EACH)),
-        whole=whole, guarded=any(map(any, spec.padding)),
+        whole=whole, guarded=any(map(any, spec.padding)) and not spec.padding_mode.reads_image,
         lower_arguments=lower if lowered else (), finish_arguments=named(arguments, "bias", "y", "N", "P", "Q"))
     program = Program(arguments=arguments, steps=_steps(spec, numbers, lowered, whole),
                       workspaces=_workspaces(spec, lowered, whole))

@@ -14,7 +14,7 @@ from ..plan import Argument, KernelPlan, Program
 from ..shape import ConvShape
 from ..spec import Epilogue, KernelSpec
 from . import gemm_choice, gemm_tiles, im2win_tensor
-from .base import DERIVED, Algorithm, common_refusal, named
+from .base import BORDERS, DERIVED, Algorithm, common_refusal, named
 from .gemm_tiles import FILTER, SUMS, GemmNumbers, Order, Switch
 from .im2win_tensor import TENSOR, Im2winNumbers
 
@@ -55,7 +55,7 @@ class Im2winFastNumbers:
 
 
 def supports(spec: KernelSpec) -> str | None:
-    return common_refusal(spec)
+    return common_refusal(spec, borders=BORDERS)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> Im2winOptions:

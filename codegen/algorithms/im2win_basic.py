@@ -17,8 +17,9 @@ from ..plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, La
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from . import im2win_tensor
-from .base import FLOATS, Algorithm, common_refusal, named
+from .base import BORDERS, FLOATS, Algorithm, common_refusal, named
 from .im2win_tensor import FILTER, TENSOR, Im2winNumbers
+from .wide_borders import border_refusal
 
 SIDE = 32               # of the document's block of threads
 UNROLLED_TAPS = 64      # taps of a channel up to which the walk over a window is unrolled
@@ -54,7 +55,7 @@ class Im2winBasicNumbers:
 
 
 def supports(spec: KernelSpec) -> str | None:
-    return common_refusal(spec, dtypes=FLOATS)
+    return common_refusal(spec, dtypes=FLOATS, borders=BORDERS) or border_refusal(spec)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> Im2winBasicOptions:

@@ -23,6 +23,7 @@ from ..plan import Argument, Blocks, Dimension, Extent, GRID_LIMIT, Launch, Prep
 from ..shape import ConvShape, LARGEST_SIZE
 from ..spec import KernelSpec
 from .base import layer_arguments
+from .wide_borders import border_element
 
 ENTRY, FILTER_ENTRY = "im2win_transform", "im2win_filter"
 TENSOR, FILTER = "windows", "filter"      # the program's names for T and for F'
@@ -41,7 +42,8 @@ class Im2winNumbers:
     window_step: int
     tap_step: int
     window: int             # from the first to the last tap of a window, both included
-    guarded: bool           # whether any element of T is padding
+    guarded: bool           # whether any element of T is padding of one value,
+    outside: str            # this one
     threads_x: int = THREADS_X
     threads_y: int = THREADS_Y
     planes: int = PLANES
@@ -66,7 +68,8 @@ def numbers(spec: KernelSpec) -> Im2winNumbers:
     step, columns = spec.stride[1], (spec.s - 1) * spec.dilation[1] + 1     # from window to window; that a window spans
     return Im2winNumbers(row_each=step * spec.r, row_add=(columns - step) * spec.r, window_step=step * spec.r,
                          tap_step=spec.dilation[1] * spec.r, window=columns * spec.r,
-                         guarded=any(map(any, spec.padding)))
+                         guarded=any(map(any, spec.padding)) and not spec.padding_mode.reads_image,
+                        outside=border_element(spec))
 
 
 def arguments(spec: KernelSpec) -> tuple[Argument, ...]:

@@ -135,18 +135,18 @@ def _slots(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, h: in
     passes = numbers.window * numbers.conflicts + numbers.filter_reads * CELL
     issue, memory = products + reads + STEP_INSTRUCTIONS, SLOTS_OF_A_PASS * passes
     row = max(issue, memory) + NOT_HIDDEN * min(issue, memory)
-    loads = options.planes * (numbers.patch_rows + (not numbers.bordered)) * numbers.row_vectors / CELL + options.planes * spec.r * spec.s
+    loads = options.planes * numbers.lines * numbers.row_vectors / CELL + options.planes * spec.r * spec.s
     tile = loads / LANES * STAGE_SLOTS + numbers.warps * (2 * options.columns + 60)
-    steps = sum(_steps(spec, options, numbers, first, h) for first in range(0, p, options.rows))
+    steps = sum(_steps(spec, options, first, h) for first in range(0, p, options.rows))
     return -(-q // numbers.tile_columns) * (-(-p // options.rows) * tile + steps * row)
 
 
-def _steps(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, p_first: int, h: int) -> int:
+def _steps(spec: KernelSpec, options: PatchOptions, p_first: int, h: int) -> int:
     """Filter rows that the warps of a tile go through in all: those inside the image for any lane of a warp."""
     lanes = options.row_lanes * options.planes
     top = p_first * spec.stride[0] - spec.padding[0][0]
     bottom = top + (options.rows - 1) * spec.stride[0] + (spec.r - 1) * spec.dilation[0]
-    if numbers.bordered or (top >= 0 and bottom < h):
+    if spec.padding_mode is not Border.ZEROS or (top >= 0 and bottom < h):
         return -(-lanes * options.rows // LANES) * spec.r       # as most tiles are: all of them for every warp
     found = 0
     for first in range(0, lanes * options.rows, LANES):
@@ -233,7 +233,7 @@ def _grid(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> tup
 
 
 def _cost(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, registers: int) -> Cost:
-    loads = options.planes * (numbers.patch_rows + (not numbers.bordered)) * numbers.row_vectors
+    loads = options.planes * numbers.lines * numbers.row_vectors
     return Cost(unit=f"tile of {options.rows} rows x {numbers.tile_columns} columns of {options.planes} "
                      f"plane{'s' if options.planes > 1 else ''}",
                 warp_loads=-(-loads // numbers.threads), shuffles=0,

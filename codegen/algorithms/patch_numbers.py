@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ..border import Border
 from ..spec import KernelSpec
 from .base import DERIVED, step_registers
-from .wide_numbers import Vector, vector_of
+from .wide_lines import Vector, vector_of
 
 LANES = 32
 CELL = 4                      # floats of a wide read of shared memory: 16 bytes
@@ -86,6 +86,11 @@ class PatchNumbers:
     store: Vector            # what a lane stores, and of a residual loads, at once
 
     @property
+    def lines(self) -> int:
+        """Rows of a plane in shared memory, that of zeros with them."""
+        return self.patch_rows + (not self.bordered)
+
+    @property
     def reads(self) -> tuple[Read, ...]:
         """A lane's window of an input row."""
         return tuple(Read(f"in_{at}", self.window_at + at) for at in range(0, self.window, self.cell))
@@ -134,7 +139,8 @@ def make_numbers(spec: KernelSpec, options: PatchOptions) -> PatchNumbers:
         filter_plane += CELL
     threads = -(-options.row_lanes * options.planes * options.rows // LANES) * LANES
     return PatchNumbers(
-        threads=threads, tile_columns=options.row_lanes * options.columns, span=span, patch_rows=patch_rows, bordered=bordered, right=spec.padding[1][1],
+        threads=threads, tile_columns=options.row_lanes * options.columns, span=span, patch_rows=patch_rows,
+        bordered=bordered, right=spec.padding[1][1],
         margin=margin, offset=offset, row_vectors=pitch // options.vector, pitch=pitch, plane=plane,
         filter_pitch=filter_pitch, filter_plane=filter_plane,
         shared_floats=options.planes * (plane + filter_plane), window=window, cell=cell, first=offset - begin,

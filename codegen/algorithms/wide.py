@@ -18,8 +18,8 @@ from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import (BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks,
-                   step_registers)
+from .base import (BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, largest_divisor, layer_arguments,
+                   resident_blocks, step_registers)
 from .wide_borders import border_refusal
 from .wide_estimate import estimate
 from .wide_numbers import REGISTER_LIMIT, WideNumbers, accumulators, filter_registers, make_numbers, row_registers
@@ -37,7 +37,7 @@ MOST_TAPS = 300               # from which a step of four columns is more text t
 MANY_TAPS = 150               # from which wider lanes pay, since each reads the weights again for every row
 TALL_RING = 60                # accumulators beside which a separable filter's loop body does not stand twice: 33x7 spills
 MOST_FACTORS = 20             # of a separable filter that stay in registers: 9x9 on 4096^2 takes 40.3 us, as constants 41.6
-MOST_TOGETHER = 4             # filters of one image in a block: 3x3 on 4096^2, two take 56 us, one after the other 69
+MOST_TOGETHER = 4             # filters of one image in a block: two of 3x3 on 4096^2 take 56 us, in different ones 69
 WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight
@@ -162,7 +162,7 @@ def _weights(spec: KernelSpec, options: WideOptions) -> Weights:
 def _most_sums(spec: KernelSpec) -> int:
     """Accumulators of a lane with several columns. A separable filter has little else: 33 rows of four columns take 61 us
     on 4096^2, two columns 73 (H200)."""
-    return 132 if spec.separable and spec.k == 1 else 130
+    return 132 if spec.separable else 130
 
 
 def _most_columns(spec: KernelSpec) -> int:
@@ -201,8 +201,8 @@ def _rows_held(spec: KernelSpec, options: WideOptions) -> int:
 def _tallest_sub_block(spec: KernelSpec) -> int:
     """Rows of a sub-block in a large layer: few where memory bounds, so that halo rows are still in the cache; many
     where the products do, since each sub-block computes its halo rows again."""
-    if spec.separable:
-        return 14 if spec.r <= 7 else 114
+    if spec.separable or spec.r > TALLEST_FILTER:
+        return 14 if spec.r <= 7 else max(114, 4 * spec.r)
     return {1: 16, 2: 12, 3: 8, 4: 14, 5: 20}.get(spec.r, 114)
 
 
@@ -214,9 +214,10 @@ def _fewest_rows(spec: KernelSpec) -> int:
 def _warp_arrangement(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> dict:
     """Four warps a block: side by side in strips, whose halo columns then meet in the cache; else on other planes, or
     stacked where there is one plane only."""
-    if options.span is Span.STRIPS and spec.channels == 1 and 1 < spec.filters <= MOST_TOGETHER:
+    planes = largest_divisor(spec.filters, MOST_TOGETHER)
+    if options.span is Span.STRIPS and spec.channels == 1 and planes > 1:
         # an image's filters side by side in a block: its rows come from memory once
-        together = {"warp_columns": max(1, 4 // spec.filters), "warp_rows": 1, "warp_planes": spec.filters}
+        together = {"warp_columns": max(1, 4 // planes), "warp_rows": 1, "warp_planes": planes}
         if _shared_bytes(spec, make_numbers(spec, replace(options, **together))) <= SHARED_LIMIT:
             return together
     if options.span is Span.STRIPS:
@@ -278,10 +279,8 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
                 f"{options.rows_ahead}")
     if options.weights is Weights.CONSTANT and (spec.k > 1 or spec.w_dtype is not DType.FLOAT32):
         return "weights = constant takes a single float32 filter"
-    if options.tap_rows is not TapRows.ALL and not (spec.channels == 1 and _steps_of_one_row(spec)):
-        return f"tap_rows = {options.tap_rows.value} takes one channel and steps of one input row"
-    if options.tap_rows is TapRows.EDGES and options.loads is Loads.REGISTERS:
-        return "tap_rows = edges takes asynchronous loads"
+    if options.tap_rows is TapRows.NEEDED and not (spec.channels == 1 and _steps_of_one_row(spec)):
+        return "tap_rows = needed takes one channel and steps of one input row"
     if accumulators(spec, options.columns) > REGISTER_LIMIT:
         return (f"{accumulators(spec, options.columns)} accumulators would not stay in registers (at most "
                 f"{REGISTER_LIMIT})")

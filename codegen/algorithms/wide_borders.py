@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..border import Border
 from ..dtypes import DType
 from ..spec import KernelSpec
+from .wide_options import LANES
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class WideBorder:
     beside: int          # those and the ones to the right, of all lanes or of the image
     rounds: int          # of them that each lane of a row copies
     right: int           # columns right of the image
+    rows: str            # how rows outside are found: worked out, by a shuffle, or where there are too many by a search
     constant: str        # the value, as registers have it: a float, or a word of two elements
     element: str         # the value, as shared memory has it, 0 where pixels stand
     quad: str            # 16 bytes of it
@@ -35,11 +37,17 @@ def make_border(spec: KernelSpec, left: int, right: int, across: int) -> WideBor
     value = ("0.0f" if single else "0u") if reads else "BORDER"
     quad = "float4" if single else "uint4"
     return WideBorder(reads=reads, left=left, beside=beside, rounds=-(-beside // across) if reads else 0,
-                      right=spec.padding[1][1],
+                      right=spec.padding[1][1], rows=_rows(spec),
                       constant=spec.border_literal if single else _pair(spec.dtype, spec.padding_value),
                       element=value if single else f"(unsigned short){value}",
                       quad=f"make_{quad}({', '.join([value] * 4)})", quad_type=quad,
                       quad_elements=16 // spec.dtype.itemsize)
+
+
+def _rows(spec: KernelSpec) -> str:
+    if spec.padding_mode is Border.REPLICATE:
+        return "direct"
+    return "shuffled" if sum(spec.padding[0]) <= LANES else "searched"
 
 
 def border_refusal(spec: KernelSpec) -> str | None:
@@ -59,6 +67,13 @@ def element_bits(dtype: DType, value: float) -> int | None:
     except OverflowError:
         return None
     return struct.unpack("<H", packed)[0] if struct.unpack("<e", packed)[0] == value else None
+
+
+def border_element(spec: KernelSpec) -> str:
+    """The value outside of the image as the input's elements have it in C."""
+    if spec.dtype is DType.FLOAT32:
+        return spec.border_literal
+    return f"0x{element_bits(spec.dtype, spec.padding_value) or 0:04x}"
 
 
 def _pair(dtype: DType, value: float) -> str:

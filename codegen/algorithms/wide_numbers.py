@@ -9,23 +9,13 @@ from ..border import Border
 from ..dtypes import DType
 from ..spec import KernelSpec
 from .wide_borders import WideBorder, make_border
+from .wide_lines import Column, Line, Piece, Vector, beside_chunk, line_of, pieces_of, read_columns, vector_of
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 from .wide_taps import Chain, Tap, chain, row_sums, signed as _signed, taps_of
 
 BRANCHES = 8                  # of a step that leaves out filter rows: each costs its latency, fewer leave out less
 REGISTERS_IN_A_STEP = 15      # of a step beside accumulators, columns and weights
 REGISTER_LIMIT = 255 - 30     # registers of a thread, less what addresses and the loop take
-
-
-@dataclass(frozen=True)
-class Vector:
-    """A load or store of several elements: its C types in registers and in memory, its zero, its cells (registers)."""
-
-    type: str
-    memory: str
-    zero: str
-    cells: int
-    per_cell: int        # elements of a register
 
 
 @dataclass(frozen=True)
@@ -48,44 +38,6 @@ class Take:
     own: str             # the neighbour's member of Row
     edge: str            # what an outermost lane gives instead
     select: str
-
-
-@dataclass(frozen=True)
-class Column:
-    """An input column as a float: from which register, and which part of it."""
-
-    name: str
-    cell: str
-    part: str            # whole, low, high
-    own: bool            # a member of Row, or a register taken from a neighbour or read from shared memory
-    member: str = ""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Columns that a lane reads from shared memory at once, ``at`` elements from its own first column."""
-
-    name: str
-    at: int
-    vector: Vector
-
-
-@dataclass(frozen=True)
-class Line:
-    """An input row of a warp in shared memory, in elements: zeros or neighbours' columns stand on both sides."""
-
-    margin: int          # before the first own column
-    length: int          # of one plane's row
-    row: int             # of all planes side by side
-    step: int            # of the rows of a step
-    warp: int            # of all steps of a warp
-    elements: int        # of a block
-    left_copies: int     # vectors that are copied beside a strip
-    right_copies: int
-    way: str             # of a copy: past the first-level cache (cg) or through it (ca)
-    copy: str            # bytes of a copy, as in the primitives' names
-    zeros_left: int      # columns that stay zero beside a packed row
-    zeros_right: int
 
 
 @dataclass(frozen=True)
@@ -136,7 +88,6 @@ class WideNumbers:
     row_names: tuple[str, ...]
     rows_fragment: str
     filter_fragment: str
-    turns_fragment: str
     per_line: int            # statements of a line
     row_sums: tuple[tuple[Tap, ...], ...]    # of a separable filter: for each row of a step the products of its sums
     chains: tuple[Chain, ...]
@@ -203,9 +154,9 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     chains = tuple(chain(spec, options, slots, step_rows, number, names) for number in range(slots))
     select = "edge" if pixels or not packed else "" if options.gaps is Gaps.ZERO_LANES else "zero"
     most_columns, most_outputs = _packed_sizes(spec, options, chunk)
-    pieces = _pieces(spec.dtype, needed, options.vector)
-    line = _line(spec, options, pieces, chunk, planes, step_rows, warps)
-    border = make_border(spec, *_beside_chunk(pieces, chunk), across)
+    pieces = pieces_of(spec.dtype, needed, options.vector)
+    line = line_of(spec, options, pieces, chunk, planes, step_rows, warps)
+    border = make_border(spec, *beside_chunk(pieces, chunk), across)
     interior = options.edges is Edges.INTERIOR and not packed and spec.channels == 1
     together = options.turn_steps if in_shared else options.rows_ahead
     return WideNumbers(
@@ -214,7 +165,8 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         held_columns=in_shared and bool(border and border.rounds) and spec.dtype.itemsize == 2,
         element_copies=bool(border and border.rounds) and spec.dtype is DType.FLOAT32 and options.vector > 1,
         most_columns=most_columns, most_outputs=most_outputs, step_rows=step_rows, slots=slots,
-        carried=slots if spec.channels > 1 else slots - 1, classes=classes, pad_top=zeros and spec.padding[0][0] > 0, pad_bottom=zeros and spec.padding[0][1] > 0,
+        carried=slots if spec.channels > 1 else slots - 1, classes=classes,
+        pad_top=zeros and spec.padding[0][0] > 0, pad_bottom=zeros and spec.padding[0][1] > 0,
         taps=taps, own=own, own_loads=chunk // options.vector, edge=_vector(spec, edge_vector),
         edge_loads=edge // edge_vector, edge_vector=edge_vector,
         edge_left=line.left_copies * options.vector if in_shared else _beside(edge, reach.left, chunk),
@@ -226,10 +178,9 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         cell_zero=_outside(spec),
         distances=() if in_shared else tuple(_distance(d, select, packed) for d in reach.distances),
         takes=() if in_shared else tuple(_take(spec, options, reach, cell, edge, select) for cell in reach.takes),
-        window=tuple(_read_columns(spec, pieces, needed) if in_shared else _columns(spec, options, reach, needed)),
+        window=tuple(read_columns(spec, pieces, needed) if in_shared else _columns(spec, options, reach, needed)),
         row_names=names, rows_fragment=f"wide_rows_{'async' if in_shared else 'registers'}.cuh.jinja",
         filter_fragment=f"wide_{'separable' if spec.separable else 'weights'}.cuh.jinja",
-        turns_fragment=f"wide_{'edges' if options.tap_rows is TapRows.EDGES else 'turns'}.cuh.jinja",
         per_line=4 if step_rows == 1 and not spec.separable else 2,
         row_sums=row_sums(spec, options, names) if spec.separable else (), pieces=pieces, line=line,
         turns_ahead=options.rows_ahead // options.turn_steps,
@@ -242,8 +193,9 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         limited_rows=spec.channels == 1 and zeros,
         together=together,
         paired=options.pipeline is Pipeline.PAIRED, skip_rows=options.tap_rows is TapRows.NEEDED,
-        weights_ahead=not spec.separable and (accumulators(spec, options.columns) + row_registers(spec, options) + 2 * spec.s
-                       <= REGISTER_LIMIT - REGISTERS_IN_A_STEP),
+        weights_ahead=not spec.separable and (
+            accumulators(spec, options.columns) + row_registers(spec, options) + 2 * spec.s
+            <= REGISTER_LIMIT - REGISTERS_IN_A_STEP),
         reread_weights=options.weights is Weights.SHARED and spec.channels == 1, threads=LANES * warps,
         block_rows=classes * options.sub_block_rows * options.warp_rows, block_planes=block_planes,
         tap_stride=tap_stride,
@@ -263,21 +215,6 @@ def _vector(spec: KernelSpec, elements: int) -> Vector:
     return vector_of(spec.dtype, elements, _outside(spec))
 
 
-def vector_of(dtype: DType, elements: int, outside: str = "") -> Vector:
-    """The C types of a vector of ``elements``; ``outside``: what it holds in place of zeros."""
-    if dtype is DType.FLOAT32:
-        name, outside = "float" if elements == 1 else f"float{elements}", outside or "0.0f"
-        zero = outside if elements == 1 else f"make_{name}({', '.join([outside] * elements)})"
-        return Vector(name, name, zero, elements, 1)
-    if elements == 1:
-        return Vector("unsigned", "unsigned short", outside or "0u", 1, 1)
-    outside = outside or "0u"
-    cells = elements // 2
-    name = "unsigned" if cells == 1 else f"uint{cells}"
-    zero = outside if cells == 1 else f"make_{name}({', '.join([outside] * cells)})"
-    return Vector(name, name, zero, cells, 2)
-
-
 class _Reach:
     """Which registers of which neighbours the needed columns lie in; positions count from a lane's own first column."""
 
@@ -290,56 +227,6 @@ class _Reach:
         self.right = max([0, *self.distances])
         first, last = needed[0], needed[-1]
         self.beside = max(-first, last - chunk + 1)      # columns beyond the strip, on the longer side
-
-
-def _pieces(dtype: DType, needed: list[int], vector: int) -> tuple[Piece, ...]:
-    """Aligned vectors, at most ``vector`` wide, that hold the needed columns: the narrowest of each place."""
-    least = 1 if dtype is DType.FLOAT32 or vector == 1 else 2
-    found = []
-    for place in sorted({column // vector for column in needed}):
-        inside = [column - place * vector for column in needed if column // vector == place]
-        first, width = 0, vector
-        while width // 2 >= least and (inside[-1] < first + width // 2 or inside[0] >= first + width // 2):
-            first += width // 2 if inside[0] >= first + width // 2 else 0
-            width //= 2
-        at = place * vector + first
-        found.append(Piece(f"line_{_signed(at)}", at, vector_of(dtype, width)))
-    return tuple(found)
-
-
-def _beside_chunk(pieces: tuple[Piece, ...], chunk: int) -> tuple[int, int]:
-    """Columns that a lane reads left and right of its own."""
-    return (max(0, -min(piece.at for piece in pieces)),
-            max(0, max(piece.at + piece.vector.cells * piece.vector.per_cell for piece in pieces) - chunk))
-
-
-def _line(spec: KernelSpec, options: WideOptions, pieces: tuple[Piece, ...], chunk: int, planes: int, step_rows: int,
-          warps: int) -> Line:
-    widest = 16 // spec.dtype.itemsize
-    vector = options.vector
-    left, right = _beside_chunk(pieces, chunk)
-    packed = options.span is Span.PACKED
-    lanes = options.row_lanes if packed else LANES
-    margin, after = -(-left // widest) * widest, -(-right // widest) * widest
-    length = -(-(margin + lanes * chunk + after) // widest) * widest
-    step = length * planes * step_rows
-    warp = step * (options.rows_ahead + options.turn_steps)
-    return Line(margin=margin, length=length, row=length * planes, step=step, warp=warp,
-                elements=warp * warps if options.loads is not Loads.REGISTERS else 0,
-                way="ca" if options.loads is Loads.CACHED else "cg",
-                left_copies=0 if packed else -(-left // vector), right_copies=0 if packed else -(-right // vector),
-                copy=str(vector * spec.dtype.itemsize), zeros_left=margin, zeros_right=length - margin - lanes * chunk)
-
-
-def _read_columns(spec: KernelSpec, pieces: tuple[Piece, ...], needed: list[int]) -> list[Column]:
-    found = []
-    for column in needed:
-        piece = max((p for p in pieces if p.at <= column), key=lambda p: p.at)
-        cell, low = divmod(column - piece.at, piece.vector.per_cell)
-        part = "whole" if piece.vector.per_cell == 1 else ("low", "high")[low]
-        found.append(Column(f"in_{_signed(column)}", piece.name, part, False,
-                            f".{'xyzw'[cell]}" if piece.vector.cells > 1 else ""))
-    return found
 
 
 def _vertical(spec: KernelSpec) -> tuple[int, int]:
@@ -362,7 +249,7 @@ def _packed_sizes(spec: KernelSpec, options: WideOptions, chunk: int) -> tuple[i
     room = options.row_lanes * chunk
     if options.gaps is Gaps.SELECT or spec.padding_mode.reads_image:
         return room, options.row_lanes * options.columns
-    # the last output's window must end before the next row begins, and zeros at least as wide as the padding lie before it
+    # the last output's window must end before the next row begins, and zeros as wide as the padding lie before it
     reach = (spec.s - 1) * spec.dilation[1] - spec.padding[1][0]
     outputs = (room - 1 - reach) // spec.stride[1] + 1
     return room - spec.padding[1][0], min(outputs, options.row_lanes * options.columns)

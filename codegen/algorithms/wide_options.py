@@ -54,7 +54,6 @@ class Pipeline(enum.Enum):
 class TapRows(enum.Enum):
     ALL = "all"          # every step is added to all output rows in work
     NEEDED = "needed"    # a branch per filter row leaves out those of other sub-blocks and of rows outside the image
-    EDGES = "edges"      # such branches in a sub-block's first and last steps only, which have their own copy of the code
 
 
 @dataclass(frozen=True)

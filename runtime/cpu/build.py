@@ -20,7 +20,7 @@ from .toolchain import Toolchain, find_toolchain
 DEVICE = Path(__file__).parent / "device"
 # The names that device/device_primitives.h defines in place of the emitted text's one-line definitions.
 PRIMITIVES = ("wc_half_to_float", "wc_float_to_half", "wc_bfloat16_to_float", "wc_float_to_bfloat16", "wc_read_again",
-              "wc_settled", "wc_settled_address",
+              "wc_settled", "wc_settled_address", "wc_exp2", "wc_reciprocal",
               "wc_half_low_to_float", "wc_half_high_to_float", "wc_floats_to_halves", "wc_floats_to_bfloat16s",
               "wc_to_uint8s", "wc_to_int8s", "wc_to_uint16s", "wc_to_int16s", "wc_dot_mixed",
               "wc_fma_halves", "wc_fma_bfloat16s", "wc_copy_async_4", "wc_copy_async_8", "wc_copy_async_16",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import Any, Iterable, Mapping
 
-from .common import DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
+from .common import BORDERS, DTYPES, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
 DEPTHWISE = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (6, 6, 6), (8, 8, 8), (4, 8, 4), (3, 12, 3), (32, 32, 32),
              (130, 130, 130))
+SERVED = tuple(border for border in BORDERS if border != "constant")
 CHANNELS_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (5, 5), (2, 4), (7, 1), (1, 6), (7, 7), (9, 11)), "channels": DEPTHWISE,
-    "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 3), (4, 1), (6, 2)),
+    "padding": PADDINGS, "padding_mode": SERVED, "epilogue": WITH_RESIDUAL, "stride": (1, 2, (1, 3), (4, 1), (6, 2)),
     "dilation": (1, 2, (3, 1), (4, 3)), "dtype": DTYPES, "layout": ("NHWC",), "numerics": ("float32", "float16"),
     "body": ("ring", "tile"), "vector": (1, 2, 4, 8), "columns": (1, 2, 4, 7), "width": ("any", "whole"),
     "sub_block_rows": (1, 3, 7, 14), "rows_ahead": (1, 2, 3), "block": ((32, 2, 1), (3, 4, 2), (16, 1, 4))}
@@ -45,11 +46,17 @@ def channels_variants() -> Iterable[Row]:
     kinds = [(dtype, "float32") for dtype in DTYPES] + [(dtype, "float16") for dtype in DTYPES[1:]]
     for i, ((dtype, numerics), body) in enumerate(itertools.product(kinds, ("ring", "tile"))):
         yield dict(filter=((3, 3), (2, 5))[i % 2], channels=((8, 8, 8), (6, 6, 6))[i // 2 % 2], padding="large",
-                   epilogue=EPILOGUES[i % 5], stride=(1, 2, (3, 1))[i % 3], dilation=(1, (2, 1), 1, (1, 2))[i % 4],
+                   epilogue=WITH_RESIDUAL[i % 9], stride=(1, 2, (3, 1))[i % 3], dilation=(1, (2, 1), 1, (1, 2))[i % 4],
                    dtype=dtype, layout="NHWC", numerics=numerics, body=body,
                    vector=2 if body == "ring" or numerics == "float16" else 1, columns=3,
                    width=("any", "whole")[i // 4 % 2],
                    sub_block_rows=5, rows_ahead=1 + i // 2 % 2 if body == "ring" else 1, block=(3, 4, 2))
+    for i, (border, body) in enumerate(itertools.product(SERVED[1:], ("ring", "tile"))):
+        yield dict(filter=((3, 3), (2, 5), (5, 4))[i % 3], channels=((8, 8, 8), (3, 12, 3))[i // 2 % 2],
+                   padding=("large", "same")[i // 3 % 2], padding_mode=border, epilogue=(),
+                   stride=(1, 2, (3, 1))[i % 3], dilation=(1, (2, 1), 1, (1, 2))[i % 4], dtype=DTYPES[i % 3],
+                   layout="NHWC", numerics="float32", body=body, vector=1, columns=3, width="any", sub_block_rows=5,
+                   rows_ahead=1 + i // 4 % 2 if body == "ring" else 1, block=(3, 4, 2))
 
 
 ROWS = Rows(CHANNELS_AXES, channels_values, channels_draw, channels_layer, variants=channels_variants, sizes={"n": (1,

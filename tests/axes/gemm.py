@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-from .common import EPILOGUES, PADDINGS, Choose, Row, Rows
+from .common import BORDERS, EPILOGUES, PADDINGS, Choose, Row, Rows
 
 # (C, K, groups): fewer and more filters than a tile has; channels that fill tiles of the reduction, and that do not
 GEMM_CHANNELS = ((1, 1, 1), (3, 5, 1), (8, 20, 1), (16, 70, 2), (5, 130, 1), (6, 6, 6), (24, 96, 1), (15, 33, 1))
@@ -17,7 +17,7 @@ GEMM_AXES: Mapping[str, tuple] = {
     "epilogue": EPILOGUES, "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "block_k": (8, 16),
     "order": ("taps", "table"), "splits": (1, 2, 3), "stages": (2, 3), "without": WITHOUT}
 IMPLICIT_AXES = {**GEMM_AXES, "form": ("tiled", "tiled as planned", "document")}
-IM2WIN_AXES = {**GEMM_AXES, "order": ("taps", "table", "window")}
+IM2WIN_AXES = {**GEMM_AXES, "padding_mode": BORDERS, "order": ("taps", "table", "window")}
 # images: fewer pixels than a tile has, tiles that end in the middle of an image, and that hold several
 GEMM_SIZES: Mapping[str, tuple] = {"n": (1, 2, 5, 70), "h": (1, 5, 9, 16, 31), "w": (1, 7, 12, 33)}
 

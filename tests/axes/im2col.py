@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-from .common import CHANNELS, EPILOGUES, PADDINGS, Choose, Row, Rows
+from .common import BORDERS, CHANNELS, EPILOGUES, PADDINGS, Choose, Row, Rows
 
 # 1x1 without padding at stride 1 is not lowered; a filter with more columns than are loaded together
 IM2COL_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (2, 3), (3, 3), (5, 5), (1, 7), (7, 1), (3, 18)), "channels": (*CHANNELS, (40, 3, 1)),
-    "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 3), (4, 1)), "dilation": (1, 2, (3, 1)),
+    "padding": PADDINGS, "padding_mode": BORDERS, "epilogue": EPILOGUES,
+    "stride": (1, 2, (1, 3), (4, 1)), "dilation": (1, 2, (3, 1)),
     "batch": ("image", "whole")}
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-from .common import CHANNELS, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
+from .common import BORDERS, CHANNELS, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
 
 # a filter with more taps than are unrolled; one row, one column; more filters than a block's side
 IM2WIN_BASIC_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (2, 3), (3, 3), (5, 5), (1, 7), (7, 1), (9, 8)), "channels": (*CHANNELS, (2, 35, 1), (4, 66, 2)),
-    "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 3), (4, 1)), "dilation": (1, 2, (3, 1)),
+    "padding": PADDINGS, "padding_mode": BORDERS, "epilogue": EPILOGUES,
+    "stride": (1, 2, (1, 3), (4, 1)), "dilation": (1, 2, (3, 1)),
     "dtype": DTYPES, "mapping": ("coalesced", "document")}
 
 

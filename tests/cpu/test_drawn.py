@@ -18,15 +18,16 @@ from warpconv.runtime.cpu import Mode
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 
 
-def check_drawn(count: int, check: Callable[[Case, ConvShape], None]) -> Counter:
-    """Check ``count`` drawn layers; how many of each algorithm there were. AssertionError where most were refused."""
+def check_drawn(count: int, check: Callable[[Case, ConvShape], None], images: bool = False) -> Counter:
+    """Check ``count`` drawn layers (``images``: of images); how many of each algorithm there were. AssertionError where
+    most were refused."""
     done: Counter = Counter()
 
     @seed(settings.seed)
     @hypothesis_settings(max_examples=count, deadline=None, database=None,
                          suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much,
                                                 HealthCheck.data_too_large])
-    @given(drawn.layers())
+    @given(drawn.layers(images=images))
     def one(layer: tuple[Case, ConvShape]) -> None:
         case, shape = layer
         check(case, shape)
@@ -47,8 +48,16 @@ def test_values():
         assert len(done) > len(ALGORITHMS) // 2
 
 
-def test_checked():
+def test_images():
+    """Half as many: borders, pixels and other types, longer epilogues."""
+    count = max(1, settings.drawn_on_cpu() // 2)
+    check_drawn(count, lambda case, shape: checks.check_kernel(
+        checks.cpu_kernel(case.plan(shape=shape)), shape), images=True)
+
+
+@pytest.mark.parametrize("images", [False, True])
+def test_checked(images):
     """A tenth as many again, and ten at least, every access checked."""
     count = settings.drawn_on_cpu()
     check_drawn(max(min(10, count), count // 10), lambda case, shape: checks.check_kernel(
-        checks.cpu_kernel(case.plan(shape=shape), Mode.CHECK), shape))
+        checks.cpu_kernel(case.plan(shape=shape), Mode.CHECK), shape), images)

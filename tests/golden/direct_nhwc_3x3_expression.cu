@@ -27,10 +27,12 @@ using index_t = int;                            // element offsets: of tensors b
 __device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
 __device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 
-// what the expression calls
+// what the steps below call
 __device__ __forceinline__ float minimum(float a, float b) { return a < b || a != a ? a : b; }      // NaN if either is
 __device__ __forceinline__ float maximum(float a, float b) { return a > b || a != a ? a : b; }      // NaN if either is
-__device__ __forceinline__ float sigmoid(float a) { return 1.0f / (1.0f + expf(-a)); }
+__device__ __forceinline__ float wc_exp2(float value) { float power; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(value)); return power; }
+__device__ __forceinline__ float wc_reciprocal(float value) { float inverse; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(value)); return inverse; }
+__device__ __forceinline__ float sigmoid(float a) { return wc_reciprocal(1.0f + wc_exp2(-1.442695f * a)); }      // log2(e)
 __device__ __forceinline__ float relu(float a) { return a < 0.0f ? 0.0f : a; }
 
 // What happens to an output value before it is stored: bias, then expr(where(v < 1.0, v * sigmoid(v), max(1.0, min(v, 4.0)) / 3.0) + relu(-v)).

@@ -123,6 +123,13 @@ def plans() -> dict[str, KernelPlan]:
         "wide_3x3_packed_select_stride_2": _wide(
             _depthwise(3, layout="NCHW", stride=2), columns=2, vector=4, store_vector=2, row_lanes=16, gaps="select",
             **WIDE_PACKED),
+        "wide_3x3_reflect": _wide(_plane(3, padding_mode="reflect"), loads="cached", rows_ahead=4, turn_steps=2),
+        "wide_5x5_circular_packed": _wide(
+            _depthwise(5, layout="NCHW", padding_mode="circular"), RELU, **WIDE_PACKED, row_lanes=14, gaps="none"),
+        "wide_5x5_symmetric_float16": _wide(
+            _plane(5, dtype="float16", padding_mode="symmetric"), loads="async", rows_ahead=2, columns=8, vector=8,
+            store_vector=8),
+        "wide_7x7_border_of_one_value": _wide(_plane(7, padding_mode="constant", padding_value=0.5), loads="cached"),
         "wide_9x9_constant": _wide(_plane(9), weights="constant", loads="cached", rows_ahead=2),
         "wide_separable_5x5_registers": _wide(_plane(5, separable=True), rows_ahead=1),
         "wide_separable_17x17_constant": _wide(_plane(17, separable=True), weights="constant", loads="cached",
@@ -134,6 +141,7 @@ def plans() -> dict[str, KernelPlan]:
                                           pipeline="copied"),
         "wide_3x3_channels_stride_2": _wide(_plane(3, c=3, k=8, stride=2, padding=1), BIAS, RELU, weights="shared",
                                             rows_ahead=1, warp_columns=1, warp_planes=4),
+        "patch_5x5_replicate": _patch(_depthwise(5, layout="NCHW", padding_mode="replicate")),
         "patch_13x13": _patch(_depthwise(13, layout="NCHW")),
         "patch_9x9_two_planes_float16": _patch(_depthwise(9, layout="NCHW", dtype="float16"), BIAS, RELU, columns=6,
                                                row_lanes=10, planes=2, store_vector=2),
@@ -162,6 +170,7 @@ def plans() -> dict[str, KernelPlan]:
         "channels_3x3_stride_2_half_arithmetic": _channels(
             _depthwise(3, dtype="float16", stride=2), BIAS, numerics="float16", vector=4, columns=1, width="any",
             rows_ahead=2),
+        "channels_3x3_reflect": _channels(_depthwise(3, padding_mode="reflect"), BIAS),
         "channels_5x5_tile_multiplier": _channels(_depthwise(5, k=32, dtype="bfloat16"), BIAS, RELU, body="tile",
                                                   columns=4, sub_block_rows=2),
         "staged_3x3": _staged(settings={}),

@@ -15,15 +15,16 @@ pytestmark = pytest.mark.gpu
 
 SIZES_EACH = 20
 PARTS = 10
+IMAGE_PARTS = 4         # as large: borders, pixels and other types, longer epilogues
 
 
 def draw(part: int) -> list[tuple[Case, tuple[ConvShape, ...]]]:
-    """A part's kernels, each with image sizes that its planner takes."""
+    """A part's kernels, each with image sizes that its planner takes; the last parts are of images."""
     choose = drawn.numpy_choose(settings.generator(part))
     wanted = max(1, -(-settings.drawn_on_gpu() // (SIZES_EACH * PARTS)))
     found: list = []
     while len(found) < wanted:
-        one = drawn.draw_layer_and_case(choose)
+        one = drawn.draw_layer_and_case(choose, images=part >= PARTS)
         if one is not None and support.runs(one[0]):
             case, shape = one
             more = (drawn.draw_shape(choose, case, arch=support.arch()) for _ in range(SIZES_EACH - 1))
@@ -31,7 +32,7 @@ def draw(part: int) -> list[tuple[Case, tuple[ConvShape, ...]]]:
     return found
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(PARTS + IMAGE_PARTS))
 def test_values(part, record_property):
     layers = draw(part)
     support.build_ahead([case for case, _ in layers], dict(layers))

@@ -202,6 +202,16 @@ def test_libraries_may_cut_off_but_not_more():
     assert found.check_peer(HOST, edge.astype(np.uint8), inside=(1, 1)) <= 1
 
 
+def test_libraries_may_sum_in_float32_before_they_cut_off():
+    shape = ConvShape(c=1, k=1, h=2, w=2, r=1, s=1, dtype="uint16")
+    x = np.full(shape.input_shape, 65535, np.uint16)
+    found = image_reference.limits(HOST, x, np.full((1, 1, 1, 1), 0.5, np.float32), shape)
+    assert 0 < found.slack < 0.05
+    assert found.check_peer(HOST, np.full(x.shape, 32766.5 - found.slack / 2)) > 1
+    with pytest.raises(harness.WrongResult, match="off by"):
+        found.check_peer(HOST, np.full(x.shape, 32766.5 - 2 * found.slack))
+
+
 def test_two_passes_are_the_gaussian():
     ndimage = pytest.importorskip("scipy.ndimage", reason="scipy is not installed")
     x = np.random.default_rng(1).random((19, 19))

@@ -8,7 +8,7 @@ import pytest
 import warpconv
 from tests import checks, reference, settings
 from warpconv import ArgumentError, ArgumentTypeError, ConvShape, DeviceError, ShapeError, UnsupportedSpec
-from warpconv.runtime import conv
+from warpconv.runtime import conv, place
 from warpconv.runtime.cuda import contexts
 
 SHAPE = ConvShape(n=2, c=2, h=9, w=11, k=4, r=3, s=3, padding=1)
@@ -228,7 +228,7 @@ def test_a_broadcast_input_is_read_as_it_is():
 @needs_compiler
 def test_the_warning_of_the_cpu_device_comes_once_and_names_the_size(monkeypatch):
     monkeypatch.setattr(contexts, "usable", lambda: "planted reason")
-    conv._warned.cache_clear()
+    place._warned.cache_clear()
     x, w, _ = arrays()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -10,13 +10,14 @@ import struct
 from pathlib import Path
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from tests.axes.common import EXPRESSION
 from warpconv.codegen import expression
 from warpconv.codegen.banner import emit_command
-from warpconv.codegen.epilogue import FORMS, PLAIN, Epilogue, parse_epilogue, split_steps
+from warpconv.codegen.epilogue import FORMS, GELU_TAIL, PLAIN, Epilogue, parse_epilogue, split_steps
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.codegen.expression import Apply, Number, Value, c_text, evaluate, number_text, parse, text_of
 from warpconv.codegen.render import render
@@ -24,6 +25,7 @@ from warpconv.codegen.select import plan_layer
 from warpconv.codegen.serialise import canonical, decode, encode, plan_digest
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+from warpconv.runtime.finish import GELU_ERROR
 from warpconv.runtime.layers import NamedLayer, default_name
 
 SHAPE = ConvShape(c=2, h=20, w=20, k=4, r=3, s=3)
@@ -115,6 +117,20 @@ def test_evaluation_is_by_the_functions_that_are_given():
              "negate": lambda a: -a, "<": lambda a, b: a < b, "where": lambda c, a, b: a if c else b}
     assert evaluate(parse("where(v < 1, -v, exp(v)) * 2 + v"), 3.0, table) == math.exp(3.0) * 2 + 3.0
     assert evaluate(parse("where(v < 1, -v, exp(v)) * 2 + v"), 0.5, table) == -0.5
+
+
+def test_the_tail_of_gelu_is_as_near_to_phi_as_the_bound_says():
+    """2^p(x) beside the C library's erfc, on a grid that is far finer than the polynomial can turn."""
+    for x in np.linspace(0.0, 14.0, 200_001):
+        power = 0.0
+        for coefficient in reversed(GELU_TAIL):
+            assert coefficient == float(np.float32(coefficient))
+            power = power * x + coefficient
+        tail = 0.5 * math.erfc(x / math.sqrt(2))
+        assert abs(2.0**power - tail) <= GELU_ERROR * (tail / max(tail, 5e-4) if x <= 5.5 else 1.0), x
+    powers = np.polyval(GELU_TAIL[::-1], np.geomspace(5.5, 1e4, 10_000))
+    assert (np.diff(powers) < 0).all(), "it falls for ever"
+    assert GELU_TAIL[-1] < 0
 
 
 # ---- what is refused

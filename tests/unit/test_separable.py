@@ -23,8 +23,8 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime import compilers, env
-from warpconv.runtime.separable import TOLERANCE, factorise, whole
+from warpconv.runtime import arrays, compilers, env
+from warpconv.runtime.separable import TOLERANCE, factorise, recognised, whole
 
 EPS = 2.0**-23
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
@@ -182,9 +182,8 @@ def test_weights_are_registers_or_constants_of_one_filter():
 
 
 def test_filters_of_one_image_lie_in_a_block():
-    for k in (2, 3, 4):
-        made = planned(layer(3, h=512, w=512, k=k))
-        assert made.options.warp_planes == k and made.numbers.threads >= 32 * k
+    for k, planes in ((2, 2), (3, 3), (4, 4), (6, 3), (8, 4), (5, 1)):
+        assert planned(layer(3, h=512, w=512, k=k)).options.warp_planes == planes
     assert planned(layer(3, h=512, w=512, c=4, k=4, groups=4)).options.warp_planes == 1
 
 
@@ -219,7 +218,8 @@ def test_defaults_do_not_spill():
     (layer(11, 7, c=3, k=3, groups=3, stride=(2, 1), separable=True), {"weights": "shared"}),
     (layer(9, 7, c=3, k=3, groups=3, separable=True), {"weights": "shared", "loads": "registers", "rows_ahead": 1,
                                                        "turn_steps": 1}),
-    (layer(17, separable=True), {"tap_rows": "needed"})], ids=str)
+    (layer(17, separable=True), {"tap_rows": "needed"}), (layer(9, separable=True), {"sub_block_rows": 7}),
+    (layer(17, 9, c=3, k=3, groups=3, padding_mode="reflect", separable=True), {"weights": "shared"})], ids=str)
 def test_results_with_every_access_checked(shape, values):
     checks.check_checked(planned(shape, **values), shape)
 
@@ -295,6 +295,22 @@ def test_conv2d_of_16_bits_has_factors_of_32():
     got = warpconv.conv2d(x, w, padding=2, device="cpu", separable=True)
     shape = layer(5, h=40, w=40, dtype="bfloat16", separable=True)
     reference.expected(x, factorise(w.astype(np.float32)).weight, shape).check(got)
+
+
+def test_a_filter_on_a_gpu_is_never_read():
+    w = gaussian(9, 1.5)
+    view = replace(arrays.view(w, "weight"), device=0)      # what is not given cannot be read
+    assert recognised(layer(9), None, view, None) is None is recognised(layer(9), None, view, False)
+    with pytest.raises(ArgumentTypeError, match="on a GPU is not read"):
+        recognised(layer(9), None, view, True)
+
+
+def test_nothing_is_recognised_where_nothing_may_be_compiled():
+    w = gaussian(9, 1.5)
+    view = arrays.view(w, "weight")
+    assert recognised(layer(9), w, view, None) is not None
+    with env.scope(disable_jit=True):
+        assert recognised(layer(9), w, view, None) is None and recognised(layer(9), w, view, True) is not None
 
 
 @on_cpu_device

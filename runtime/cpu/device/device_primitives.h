@@ -7,6 +7,8 @@
 //   wc_float_to_half          float -> IEEE binary16 bits              to nearest even, overflow to inf
 //   wc_bfloat16_to_float      bfloat16 bits -> float                   exact
 //   wc_float_to_bfloat16      float -> bfloat16 bits                   to nearest even, overflow to inf
+//   wc_exp2                   2^value                                  to a unit or so, as wc_reciprocal does, the
+//                                                                      inverse; a GPU to 2 units and to 1
 //   wc_read_again             memory is read anew after it             -
 //   wc_settled                the value, worked out before it          -
 //                             (wc_settled_address too)
@@ -55,6 +57,9 @@ __forceinline__ unsigned short wc_float_to_bfloat16(float value) {
     if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
     return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
 }
+
+__forceinline__ float wc_exp2(float value) { return exp2f(value); }
+__forceinline__ float wc_reciprocal(float value) { return 1.0f / value; }
 
 __forceinline__ void wc_read_again() { __asm__ volatile("" ::: "memory"); }
 __forceinline__ int wc_settled(int value) { return value; }

@@ -1,0 +1,124 @@
+"""An input row of `wide` in shared memory, and the vectors that it is moved by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..dtypes import DType
+from ..spec import KernelSpec
+from .wide_options import LANES, Loads, Span, WideOptions
+from .wide_taps import signed
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A load or store of several elements: its C types in registers and in memory, its zero, its cells (registers)."""
+
+    type: str
+    memory: str
+    zero: str
+    cells: int
+    per_cell: int        # elements of a register
+
+
+@dataclass(frozen=True)
+class Column:
+    """An input column as a float: from which register, and which part of it."""
+
+    name: str
+    cell: str
+    part: str            # whole, low, high
+    own: bool            # a member of Row, or a register taken from a neighbour or read from shared memory
+    member: str = ""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Columns that a lane reads from shared memory at once, ``at`` elements from its own first column."""
+
+    name: str
+    at: int
+    vector: Vector
+
+
+@dataclass(frozen=True)
+class Line:
+    """An input row of a warp in shared memory, in elements: zeros or neighbours' columns stand on both sides."""
+
+    margin: int          # before the first own column
+    length: int          # of one plane's row
+    row: int             # of all planes side by side
+    step: int            # of the rows of a step
+    warp: int            # of all steps of a warp
+    elements: int        # of a block
+    left_copies: int     # vectors that are copied beside a strip
+    right_copies: int
+    way: str             # of a copy: past the first-level cache (cg) or through it (ca)
+    copy: str            # bytes of a copy, as in the primitives' names
+    zeros_left: int      # columns that stay zero beside a packed row
+    zeros_right: int
+
+
+def vector_of(dtype: DType, elements: int, outside: str = "") -> Vector:
+    """The C types of a vector of ``elements``; ``outside``: what it holds in place of zeros."""
+    if dtype is DType.FLOAT32:
+        name, outside = "float" if elements == 1 else f"float{elements}", outside or "0.0f"
+        zero = outside if elements == 1 else f"make_{name}({', '.join([outside] * elements)})"
+        return Vector(name, name, zero, elements, 1)
+    if elements == 1:
+        return Vector("unsigned", "unsigned short", outside or "0u", 1, 1)
+    outside = outside or "0u"
+    cells = elements // 2
+    name = "unsigned" if cells == 1 else f"uint{cells}"
+    zero = outside if cells == 1 else f"make_{name}({', '.join([outside] * cells)})"
+    return Vector(name, name, zero, cells, 2)
+
+
+def pieces_of(dtype: DType, needed: list[int], vector: int) -> tuple[Piece, ...]:
+    """Aligned vectors, at most ``vector`` wide, that hold the needed columns: the narrowest of each place."""
+    least = 1 if dtype is DType.FLOAT32 or vector == 1 else 2
+    found = []
+    for place in sorted({column // vector for column in needed}):
+        inside = [column - place * vector for column in needed if column // vector == place]
+        first, width = 0, vector
+        while width // 2 >= least and (inside[-1] < first + width // 2 or inside[0] >= first + width // 2):
+            first += width // 2 if inside[0] >= first + width // 2 else 0
+            width //= 2
+        at = place * vector + first
+        found.append(Piece(f"line_{signed(at)}", at, vector_of(dtype, width)))
+    return tuple(found)
+
+
+def beside_chunk(pieces: tuple[Piece, ...], chunk: int) -> tuple[int, int]:
+    """Columns that a lane reads left and right of its own."""
+    return (max(0, -min(piece.at for piece in pieces)),
+            max(0, max(piece.at + piece.vector.cells * piece.vector.per_cell for piece in pieces) - chunk))
+
+
+def line_of(spec: KernelSpec, options: WideOptions, pieces: tuple[Piece, ...], chunk: int, planes: int, step_rows: int,
+          warps: int) -> Line:
+    widest = 16 // spec.dtype.itemsize
+    vector = options.vector
+    left, right = beside_chunk(pieces, chunk)
+    packed = options.span is Span.PACKED
+    lanes = options.row_lanes if packed else LANES
+    margin, after = -(-left // widest) * widest, -(-right // widest) * widest
+    length = -(-(margin + lanes * chunk + after) // widest) * widest
+    step = length * planes * step_rows
+    warp = step * (options.rows_ahead + options.turn_steps)
+    return Line(margin=margin, length=length, row=length * planes, step=step, warp=warp,
+                elements=warp * warps if options.loads is not Loads.REGISTERS else 0,
+                way="ca" if options.loads is Loads.CACHED else "cg",
+                left_copies=0 if packed else -(-left // vector), right_copies=0 if packed else -(-right // vector),
+                copy=str(vector * spec.dtype.itemsize), zeros_left=margin, zeros_right=length - margin - lanes * chunk)
+
+
+def read_columns(spec: KernelSpec, pieces: tuple[Piece, ...], needed: list[int]) -> list[Column]:
+    found = []
+    for column in needed:
+        piece = max((p for p in pieces if p.at <= column), key=lambda p: p.at)
+        cell, low = divmod(column - piece.at, piece.vector.per_cell)
+        part = "whole" if piece.vector.per_cell == 1 else ("low", "high")[low]
+        found.append(Column(f"in_{signed(column)}", piece.name, part, False,
+                            f".{'xyzw'[cell]}" if piece.vector.cells > 1 else ""))
+    return found
