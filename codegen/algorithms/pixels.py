@@ -128,8 +128,6 @@ def _store_vector(spec: KernelSpec, shape: ConvShape | None, options: PixelsOpti
 
 def _rows_ahead(spec: KernelSpec, columns: int, sums: Sums) -> int:
     """Several where a step is short: each is text and registers, and tall filters compute long enough per row."""
-    if sums is Sums.DP4A and spec.r > 5:      # 7x7: 100 us instead of 105, with a warp more
-        return 1
     work = weight_registers(spec, sums) * columns // side_by_side(spec)
     ahead = 4 if work <= 160 else 2 if work <= 420 else 1
     return max(1, ahead // vertical(spec)[0])

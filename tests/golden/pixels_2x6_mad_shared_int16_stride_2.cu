@@ -73,7 +73,8 @@ template <> struct Row<true> {
     }
 
     __device__ __forceinline__ Words words() const {
-        return {word_m1, word_0.x, word_0.y, word_2.x, word_2.y, word_4};
+        return {word_m1, word_0.x, word_0.y, word_2.x,
+               word_2.y, word_4};
     }
 };
 
@@ -95,7 +96,8 @@ template <> struct Row<false> {
     }
 
     __device__ __forceinline__ Words words() const {
-        return {pixel_m2 | pixel_m1 << 16, word_0.x, word_0.y, word_2.x, word_2.y, pixel_8 | pixel_9 << 16};
+        return {pixel_m2 | pixel_m1 << 16, word_0.x, word_0.y,
+               word_2.x, word_2.y, pixel_8 | pixel_9 << 16};
     }
 };
 

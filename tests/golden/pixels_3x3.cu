@@ -85,7 +85,8 @@ template <> struct Row<false> {
     }
 
     __device__ __forceinline__ Words words() const {
-        return {pixel_m1 << 24, word_0.x, word_0.y, pixel_8};
+        return {pixel_m1 << 24, word_0.x, word_0.y,
+               pixel_8};
     }
 };
 

@@ -106,7 +106,8 @@ template <> struct Row<false> {
     }
 
     __device__ __forceinline__ Words words() const {
-        return {pixel_m1 << 16, pixel_0 | pixel_1 << 16, pixel_2 | pixel_3 << 16, pixel_4};
+        return {pixel_m1 << 16, pixel_0 | pixel_1 << 16, pixel_2 | pixel_3 << 16,
+               pixel_4};
     }
 };
 

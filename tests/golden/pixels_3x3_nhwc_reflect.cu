@@ -89,7 +89,8 @@ template <> struct Row<true> {
     }
 
     __device__ __forceinline__ Words words() const {
-        return {word_m1, word_0, word_1, word_2, word_3};
+        return {word_m1, word_0, word_1, word_2,
+               word_3};
     }
 };
 
@@ -130,7 +131,8 @@ template <> struct Row<false> {
     }
 
     __device__ __forceinline__ Words words() const {
-        return {pixel_m3 << 8 | pixel_m2 << 16 | pixel_m1 << 24, word_0, word_1, word_2, pixel_12 | pixel_13 << 8 | pixel_14 << 16};
+        return {pixel_m3 << 8 | pixel_m2 << 16 | pixel_m1 << 24, word_0, word_1,
+               word_2, pixel_12 | pixel_13 << 8 | pixel_14 << 16};
     }
 };
 

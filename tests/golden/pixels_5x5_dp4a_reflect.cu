@@ -98,7 +98,8 @@ template <> struct Row<false> {
     }
 
     __device__ __forceinline__ Words words() const {
-        return {pixel_m2 << 16 | pixel_m1 << 24, word_0.x, word_0.y, pixel_8 | pixel_9 << 8};
+        return {pixel_m2 << 16 | pixel_m1 << 24, word_0.x, word_0.y,
+               pixel_8 | pixel_9 << 8};
     }
 };
 
