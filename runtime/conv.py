@@ -60,7 +60,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     by ``cast``: 'nearest' (to even, limited to the type's range) or 'truncate' (to zero, modulo 2^bits).
     ``device``: 'auto' (where the arrays are; NumPy goes to a GPU if one is usable, else to the CPU device), 'cpu',
     'cuda', 'cuda:1'. ``workspace_limit``: bytes of workspace that the call may take at most, beside the reordered
-    copy of a filter that some kernels make; WARPCONV_WORKSPACE_LIMIT if None, as it stands when a layer is called first.
+    copy of a filter that some kernels make; WARPCONV_WORKSPACE_LIMIT if None, as it stands when a layer is called
+    first.
     ``separable`` None: a filter of one channel in host memory that is a column times a row, to a few float32 roundings,
     is computed as that where it is quicker and no algorithm is named; False: never; True: demanded.
 

@@ -3,7 +3,8 @@
 Only the host's arrays are looked at: to read a filter that lies on a GPU would wait for the GPU's work, so a caller who
 knows that such a filter is separable gives its factors (``ConvShape(separable=True)``). A filter passes where every
 element is within TOLERANCE times the filter's largest one of the product of its factors, as float32 has them: filters
-that were products before they were rounded to float32 pass, others do not. docs/separable.md has the error that follows.
+that were products before they were rounded to float32 pass, others do not. docs/separable.md has the error that
+follows.
 """
 
 from __future__ import annotations
@@ -129,8 +130,8 @@ def recognised(shape: ConvShape, weight: Any, view: ArrayView, separable: bool |
     """The factors of a call's filter, or None for the whole filter.
 
     ``separable`` None: where the filter is in host memory, WARPCONV_SEPARABLE and WARPCONV_DISABLE_JIT do not forbid it
-    and the filter is a product within TOLERANCE. True: demanded. Raises ArgumentError where a demanded filter is no product, or its
-    layer has none, ArgumentTypeError for one on a GPU.
+    and the filter is a product within TOLERANCE. True: demanded. Raises ArgumentError where a demanded filter is no
+    product, or its layer has none, ArgumentTypeError for one on a GPU.
     """
     _check_flag(separable)
     if separable is False or shape.separable:

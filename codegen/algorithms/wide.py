@@ -35,8 +35,8 @@ LARGEST_TEXT = 8192           # FMAs of a step: more takes the compiler many sec
 MOST_CHANNELS = 16            # of a group: more is a matrix product, not this algorithm
 MOST_TAPS = 300               # from which a step of four columns is more text than the instruction cache holds
 MANY_TAPS = 150               # from which wider lanes pay, since each reads the weights again for every row
-TALL_RING = 60                # accumulators beside which a separable filter's loop body does not stand twice: 33x7 spills
-MOST_FACTORS = 20             # of a separable filter that stay in registers: 9x9 on 4096^2 takes 40.3 us, as constants 41.6
+TALL_RING = 60                # accumulators beside which a separable filter's loop stands once: 33x7 spills with two
+MOST_FACTORS = 20             # of a separable filter, in registers: 9x9 on 4096^2 takes 40.3 us, as constants 41.6
 MOST_TOGETHER = 4             # filters of one image in a block: two of 3x3 on 4096^2 take 56 us, in different ones 69
 WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
@@ -160,8 +160,8 @@ def _weights(spec: KernelSpec, options: WideOptions) -> Weights:
 
 
 def _most_sums(spec: KernelSpec) -> int:
-    """Accumulators of a lane with several columns. A separable filter has little else: 33 rows of four columns take 61 us
-    on 4096^2, two columns 73 (H200)."""
+    """Accumulators of a lane with several columns. A separable filter has little else: 33 rows of four columns take
+    61 us on 4096^2, of two 73 (H200)."""
     return 132 if spec.separable else 130
 
 
