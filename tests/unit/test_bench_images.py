@@ -150,7 +150,7 @@ TYPES = [dict(), dict(out_dtype="float16"), dict(dtype="uint8"), dict(dtype="uin
 
 
 @pytest.mark.parametrize("types, steps", list(itertools.product(
-    TYPES, ((), ("silu",), ("bias", "residual", "relu")))), ids=str)
+    TYPES, ((), ("hardswish",), ("bias", "residual", "relu")))), ids=str)
 def test_limits_hold_what_is_right_and_nothing_else(types, steps):
     """Between the limits lies what the tests' own reference allows, and they are as narrow."""
     shape = ConvShape(c=1, k=1, h=24, w=9, r=3, s=3, padding=1, padding_mode="reflect", **types)
