@@ -26,7 +26,9 @@ def banner_lines(plan: KernelPlan) -> list[str]:
     template = " and ".join(f"templates/kernels/{name}" for name in plan.templates)
     lines = [f"warpconv {VERSION}: {spec.algorithm}, {spec.dtype.value}. Generated from {template}; do not edit.",
              "Emit it again with", *_folded(emit_command(plan))]
-    lines += ["", f"layer  {spec.layer}", f"       N, H, W (and so P, Q) are arguments{_demands(plan)}; all else is in the text",
+    layer = textwrap.wrap(f"layer  {spec.layer}", LONGEST_LAYER, subsequent_indent=" " * 7, break_long_words=False,
+                          break_on_hyphens=False)
+    lines += ["", *layer, f"       N, H, W (and so P, Q) are arguments{_demands(plan)}; all else is in the text",
               f"plan   {plan.phrase}", f"cost   {plan.cost}"]
     return lines + [f"note   {note}" for note in plan.notes]
 

@@ -17,13 +17,15 @@ from .axes import AXES
 HERE = Path(__file__).parent
 FILE = HERE / "covering.json"
 SOURCES = (HERE.parent / "codegen", HERE / "axes")
+WRITERS = ("banner.py", "render.py", "serialise.py", "version.py")      # of codegen: what they do is nothing to planners
 
 
 @functools.lru_cache(maxsize=1)
 def state() -> str:
     """Digest of all that the search depends on: the planners' code and the axes, with the search itself."""
     digest = hashlib.blake2b(digest_size=16)
-    for path in sorted([*(path for root in SOURCES for path in root.rglob("*.py")), HERE / "cases.py"]):
+    read = [path for root in SOURCES for path in root.rglob("*.py") if path.name not in WRITERS]
+    for path in sorted([*read, HERE / "cases.py"]):
         digest.update(f"{path.relative_to(HERE.parent)}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 
