@@ -26,16 +26,17 @@ class Entry:
     """What is remembered of a checked call; ``alignment`` and ``nbytes`` are of input, weight, bias, residual and
     output."""
 
-    __slots__ = ("launch", "ordinal", "alignment", "nbytes", "shape", "strides")
+    __slots__ = ("launch", "ordinal", "alignment", "nbytes", "shape", "strides", "dtype")
 
     def __init__(self, launch: Callable, ordinal: int, alignment: tuple[int, ...], nbytes: tuple[int, ...], shape: Any,
-                 strides: Any):
+                 strides: Any, dtype: Any):
         self.launch = launch
         self.ordinal = ordinal
         self.alignment = alignment
         self.nbytes = nbytes
         self.shape = shape          # of the output, as its library has them
         self.strides = strides
+        self.dtype = dtype
 
 
 class QuickCalls:
@@ -94,7 +95,7 @@ class QuickCalls:
         if launch is None:
             return None
         if out is None:
-            out = library.empty(x, entry.shape, entry.strides)
+            out = library.empty(x, entry.shape, entry.strides, entry.dtype)
             if out is None:
                 return None
             y_at = library.pointer(out)
@@ -135,7 +136,7 @@ class QuickCalls:
         signed = library.sign(result)
         if len(self._entries) >= MOST_LAYERS:
             self._entries.clear()
-        self._entries[key] = Entry(launch, key[0][4], alignment, nbytes, signed[1], signed[2])
+        self._entries[key] = Entry(launch, key[0][4], alignment, nbytes, signed[1], signed[2], signed[3])
 
 
 def _multiple(program: Program, name: str | None) -> int:

@@ -27,8 +27,9 @@ class Library(Protocol):
     def stream(self, ordinal: int) -> int:
         """Handle of the library's current stream on a GPU."""
 
-    def empty(self, like: Any, shape: Any, strides: Any) -> Any:
-        """A new array of these strides beside ``like``, whose GPU is the library's current one; None if it is not."""
+    def empty(self, like: Any, shape: Any, strides: Any, dtype: Any) -> Any:
+        """A new array of these strides and the library's ``dtype`` beside ``like``, whose GPU is the library's current
+        one; None if it is not."""
 
 
 class _Torch:
@@ -50,8 +51,8 @@ class _Torch:
     def pointer(self, tensor: Any) -> int:
         return tensor.data_ptr()
 
-    def empty(self, like: Any, shape: Any, strides: Any) -> Any:
-        return like.new_empty_strided(shape, strides)
+    def empty(self, like: Any, shape: Any, strides: Any, dtype: Any) -> Any:
+        return like.new_empty_strided(shape, strides, dtype=dtype)
 
 
 class _Cupy:
@@ -68,13 +69,13 @@ class _Cupy:
     def pointer(self, array: Any) -> int:
         return array.data.ptr
 
-    def empty(self, like: Any, shape: Any, strides: Any) -> Any:
+    def empty(self, like: Any, shape: Any, strides: Any, dtype: Any) -> Any:
         if self._current() != like.data.device_id:
             return None
-        nbytes = like.dtype.itemsize
+        nbytes = dtype.itemsize
         for extent in shape:
             nbytes *= extent
-        return self._ndarray(shape, like.dtype, self._allocate(nbytes), strides)
+        return self._ndarray(shape, dtype, self._allocate(nbytes), strides)
 
     @staticmethod
     def _allocate(nbytes: int) -> Any:

@@ -14,7 +14,7 @@ PATCH_AXES: Mapping[str, tuple] = {
     "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL,
     "stride": (1, 2, (1, 2), (2, 1), 3), "dilation": (1, 2, (2, 1)), "dtype": DTYPES, "columns": (1, 3, 4, 6, 12),
     "row_lanes": (1, 2, 3, 8), "rows": (1, 5, 16, 33), "planes": (1, 2, 3), "height": (14, 33, 4096), "vector": (1, 4),
-    "store_vector": (1, 2, 4), "padding_mode": BORDERS}
+    "store_vector": (1, 2, 4)}
 
 
 def patch_values(row: Row) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def patch_variants() -> Iterable[Row]:
 
 
 PATCH_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 33, 56, 70),
-                                    "w": (1, 7, 8, 28, 33, 56, 96, 99, 136)}
+                                    "w": (1, 7, 8, 28, 33, 54, 56, 96, 99, 136)}
 
 
 ROWS = Rows(PATCH_AXES, patch_values, patch_draw, patch_layer, sizes=PATCH_SIZES, variants=patch_variants)

@@ -65,9 +65,9 @@ def torch(monkeypatch):
         def get_device(self):
             return -1 if self.device.type == "cpu" else self.device.index or 0
 
-        def new_empty_strided(self, shape, strides):
+        def new_empty_strided(self, shape, strides, dtype=None):
             module.pointer += 1 << 20
-            return Tensor(shape, str.lower(self.dtype).removeprefix("torch."), (self.device.type, self.device.index),
+            return Tensor(shape, str.lower(dtype or self.dtype).removeprefix("torch."), (self.device.type, self.device.index),
                           tuple(strides), pointer=module.pointer)
 
         def is_neg(self):

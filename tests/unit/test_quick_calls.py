@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -90,6 +91,18 @@ def test_an_output_is_made_like_the_first(cuda, torch, kernel, checked):
     assert len(checked) == 1
     assert made.shape == SHAPE.output_shape and made.stride() == dense(SHAPE.output_shape)
     assert cuda.arguments[1][:3] == [*second.pointers[:2], made.data_ptr()]
+
+
+def test_an_output_of_another_type_is_made_like_the_first(cuda, torch, checked):
+    """Memory for the input's type would be too small for what is stored."""
+    cuda.stack.append(PRIMARY + ORDINAL)
+    shape = replace(SHAPE, out_dtype="float16")
+    kernel = load(cuda, plan_layer(shape, algorithm="direct"))
+    torch.empty = lambda sizes, dtype, device: torch.Tensor(sizes, "float16", (device.type, device.index), dense(sizes),
+                                                            pointer=1 << 29)
+    first, second = Operands(torch), Operands(torch, start=1 << 28)
+    made = [kernel(operands.x, operands.w) for operands in (first, second)]
+    assert len(checked) == 1 and made[0].dtype == made[1].dtype == torch.float16
 
 
 def test_prepared_filters(cuda, torch, kernel, checked):
