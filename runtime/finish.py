@@ -34,8 +34,14 @@ def finish(output: np.ndarray, bound: np.ndarray, steps: Iterable[Epilogue], *, 
         made = Range.around(output, bound)
         for step in steps:
             operand = operands.get(step.name)
-            made = add(made, Range.around(operand)) if operand is not None else _STEPS[step.name](made, step)
+            made = add(made, _as_float32(operand)) if operand is not None else _STEPS[step.name](made, step)
     return made.of_shape(np.shape(output))
+
+
+def _as_float32(operand: np.ndarray) -> Range:
+    """An operand as the kernel adds it: residuals of int32 are rounded to float32, all others are float32 already."""
+    operand = np.asarray(operand, np.float64)
+    return Range.around(operand, np.abs(operand.astype(np.float32) - operand))
 
 
 def _silu(a: Range, step: Epilogue) -> Range:

@@ -127,7 +127,11 @@ def _finished(output: np.ndarray, tolerance: np.ndarray, steps: list[Epilogue],
     made = near.Near(output, tolerance)
     for step in steps:
         name, _, inside = step.value.partition("(")
-        made = made + near.Near(operands[name]) if name in operands else near.after(name, inside[:-1], made)
+        if name in operands:        # an int32 residual is rounded to float32 where it is added
+            operand = np.asarray(operands[name], np.float64)
+            made = made + near.Near(operand, np.abs(operand.astype(np.float32) - operand))
+        else:
+            made = near.after(name, inside[:-1], made)
     return tuple(np.broadcast_to(part, output.shape) for part in (made.value, made.radius))
 
 
