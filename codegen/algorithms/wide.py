@@ -28,6 +28,7 @@ from .wide_taps import taps_of
 
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
+BYTES_OF_A_WORD = 4           # outputs of 8 bits that are stored together
 VECTOR_BYTES = 16             # of the widest load
 TALLEST_FILTER = 63
 TALLEST_NARROW = 129          # of one column, or separable and no wider than a strip of one column a lane has lanes
@@ -46,8 +47,13 @@ MOST_SCALAR_LOADS = 8         # of a row: sixteen leave no registers for 7x7 in 
 ROWS_HELD = 64                # registers of the rows ahead, from which a lane has no room for its sums
 
 
+def _to_bytes(spec: KernelSpec) -> bool:
+    """Whether outputs are of 8 bits: four of them are packed to a word (quantised layers)."""
+    return spec.y_dtype in (DType.UINT8, DType.INT8)
+
+
 def supports(spec: KernelSpec) -> str | None:
-    refusal = (common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=True, separable=True)
+    refusal = (common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=spec.out_dtype is None, mixed=_to_bytes(spec), separable=True)
                or border_refusal(spec))
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
@@ -108,7 +114,7 @@ def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> W
         return options
     chunk = options.columns * spec.stride[1]
     vector = math.gcd(math.gcd(shape.w, chunk), VECTOR_BYTES // spec.dtype.itemsize)
-    store = math.gcd(math.gcd(shape.q, options.columns), vector)
+    store = math.gcd(math.gcd(shape.q, options.columns), min(vector, BYTES_OF_A_WORD) if _to_bytes(spec) else vector)
     options = replace(options, vector=vector, store_vector=store)
     lanes = max(-(-shape.q // options.columns), -(-shape.w // chunk))
     if lanes > LANES:
@@ -235,7 +241,8 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
     refusal = supports(spec) or _refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    options = replace(options, store_vector=min(options.store_vector, options.vector))
+    most = min(options.vector, BYTES_OF_A_WORD) if _to_bytes(spec) else options.vector
+    options = replace(options, store_vector=min(options.store_vector, most))
     if options.span is Span.PACKED:
         options = replace(options, edges=Edges.GUARDED, warp_columns=1)
     numbers = make_numbers(spec, options)
@@ -327,7 +334,7 @@ def _arguments(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> 
                      "exactly": numbers.most_columns if numbers.whole_rows else None},
                "Q": {"multiple_of": options.store_vector, "at_most": numbers.most_outputs if packed else None},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize},
-               **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.dtype.itemsize})}
+               **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.y_dtype.itemsize})}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
 

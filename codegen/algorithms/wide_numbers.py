@@ -185,7 +185,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         row_sums=row_sums(spec, options, names) if spec.separable else (), pieces=pieces, line=line,
         turns_ahead=options.rows_ahead // options.turn_steps,
         chains=chains, groups=tuple(chains[at:at + together_left_out] for at in range(0, slots, together_left_out)),
-        store=vector_of(spec.dtype, options.store_vector),
+        store=vector_of(spec.y_dtype, options.store_vector),
         stores=tuple(StorePart(at, tuple(range(at, at + options.store_vector)))
                      for at in range(0, options.columns, options.store_vector)),
         interior=interior, beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, Iterable, Mapping
 
-from .common import BIAS, BORDERS, DTYPES, PADDINGS, WITH_RESIDUAL, RELU, Choose, Row, Rows
+from .common import BIAS, BORDERS, CASTS, DTYPES, EPILOGUES, PADDINGS, WITH_RESIDUAL, RELU, Choose, Row, Rows
 
 WIDE_CHANNELS = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (5, 5, 5), (2, 6, 2), (4, 4, 2), (6, 4, 2))
 WIDE_AXES: Mapping[str, tuple] = {
@@ -19,7 +19,7 @@ WIDE_AXES: Mapping[str, tuple] = {
     "ahead": ((1, 1), (2, 1), (2, 2), (3, 1), (4, 2)), "weights": ("registers", "shared", "constant"),
     "loads": ("registers", "async", "cached"), "pipeline": ("paired", "copied"), "tap_rows": ("all", "needed"),
     "warps": ((1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 4), (2, 2, 2)), "separable": (False, True),
-    "padding_mode": BORDERS}
+    "out_dtype": (None, "uint8", "int8"), "cast": CASTS}
 
 
 def wide_values(row: Row) -> dict[str, Any]:
@@ -53,6 +53,11 @@ def wide_draw(choose: Choose, layer: Row) -> dict[str, Any]:
 def wide_variants() -> Iterable[Row]:
     """Way of loading x where the weights are x how rows lie on the lanes, in every type; several channels."""
     spans = ((("strips", 32), "zero_lanes", 4), (("packed", 16), "zero_lanes", 4), (("packed", 16), "select", 2))
+    for i, (dtype, out, (span, gaps, columns)) in enumerate(itertools.product(DTYPES, ("uint8", "int8"), spans)):
+        yield dict(filter=((3, 3), (5, 4))[i % 2], padding="same", channels=(3, 3, 3), epilogue=EPILOGUES[i % 7], stride=1,
+                   dilation=1, dtype=dtype, out_dtype=out, cast=CASTS[i % 2], columns=columns, vector=1,
+                   store_vector=(1, 4)[i % 2], span=span, gaps=gaps, edges="interior", sub_block_rows=7, ahead=(1, 1),
+                   weights="registers", loads="registers", pipeline="paired", tap_rows="all", warps=(1, 1, 1))
     kinds = itertools.product(WIDE_AXES["loads"], WIDE_AXES["weights"], spans)
     for i, (loads, weights, (span, gaps, columns)) in enumerate(kinds):
         yield dict(filter=((3, 3), (5, 4), (2, 7))[i % 3], padding=("same", ((2, 0), (1, 3)), "large")[i // 2 % 3],

@@ -123,6 +123,8 @@ def plans() -> dict[str, KernelPlan]:
         "wide_3x3_packed_select_stride_2": _wide(
             _depthwise(3, layout="NCHW", stride=2), columns=2, vector=4, store_vector=2, row_lanes=16, gaps="select",
             **WIDE_PACKED),
+        "wide_3x3_quantised_uint8": _wide(_plane(3, out_dtype="uint8"), Epilogue.parse("quantize(0.1,3)"), loads="cached",
+                                          rows_ahead=4, turn_steps=2),
         "wide_3x3_reflect": _wide(_plane(3, padding_mode="reflect"), loads="cached", rows_ahead=4, turn_steps=2),
         "wide_5x5_circular_packed": _wide(
             _depthwise(5, layout="NCHW", padding_mode="circular"), RELU, **WIDE_PACKED, row_lanes=14, gaps="none"),
