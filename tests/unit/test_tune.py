@@ -457,6 +457,8 @@ def test_mistakes_are_one_message(arguments, says, path):
 
 
 INTERRUPTED = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)      # a shell's background job has it ignored
 import sys
 from pathlib import Path
 from warpconv.cli import main
