@@ -160,8 +160,10 @@ def _flushed(a: Range) -> Range:
 
 
 def exp2(a: Range) -> Range:
-    """ex2.approx of the value."""
-    return _flushed(_made(np.exp2(a.value), [np.exp2(a.low), np.exp2(a.high)], a.unsure, UNITS["ex2"]))
+    """ex2.approx of the value. Beyond float32 it is infinite and its reciprocal 0, as that of 2^1000 is; float64 has
+    that number, and an infinite one would leave no bound."""
+    value, *ends = (np.exp2(np.minimum(part, 1000.0)) for part in (a.value, a.low, a.high))
+    return _flushed(_made(value, ends, a.unsure, UNITS["ex2"]))
 
 
 def reciprocal(a: Range) -> Range:

@@ -269,3 +269,12 @@ def test_the_page_on_epilogues_has_every_step_and_function_and_shows_emitted_tex
     excerpt = page.split("```cuda\n")[1].split("```")[0]
     steps = parse_epilogue(("bias", "expr(where(v < 1, v * sigmoid(v), v))"), takes_bias=True)
     assert excerpt in render(plan_layer(SHAPE, algorithm="direct", epilogue=steps)).text
+
+
+@pytest.mark.parametrize("step", ["silu", "gelu", "gelu_tanh", "expr(sigmoid(v))"])
+def test_the_bound_far_to_the_left_is_small(step):
+    """Where e^-v leaves float64 a bound of infinity would let everything pass."""
+    from warpconv.runtime.finish import finish
+    values = np.array([-1e4, -3e4, -1e6])
+    made = finish(values, np.zeros(3), (Epilogue.parse(step),))
+    assert (made.high - made.low <= 1e-7 * np.abs(values)).all() and (made.low <= made.value).all()
