@@ -65,8 +65,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     ``separable`` None: a filter of one channel in host memory that is a column times a row, to a few float32 roundings,
     is computed as that where it is quicker and no algorithm is named; False: never; True: demanded.
 
-    Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', of the input's library and type (or ``out_dtype``), in ``out`` if given, which has
-    the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError
+    Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', of the input's library and type (or ``out_dtype``), in ``out`` if
+    given, which has the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError
     before anything is launched or written.
     """
     signed = signatures.sign(input), signatures.sign(weight)
@@ -74,8 +74,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     if signed[0] is not None and signed[1] is not None:
         key = (*signed, bias is None, residual is None, _token(stride), _token(padding), _token(dilation),
                _token(groups), activation, _token(epilogue), algorithm, layout, accum_dtype, device,
-               _token(workspace_limit), padding_mode,
-               _token(padding_value), out_dtype, cast, separable)
+               _token(workspace_limit), padding_mode, _token(padding_value), out_dtype, cast, separable)
         try:
             known = _quick.get(key, ())
         except TypeError:       # lists and other unhashable arguments

@@ -19,11 +19,12 @@ from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPl
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from .base import (BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, largest_divisor, layer_arguments,
-                   resident_blocks, step_registers)
+                   resident_blocks)
 from .wide_borders import border_refusal
 from .wide_estimate import estimate
-from .wide_numbers import REGISTER_LIMIT, WideNumbers, accumulators, filter_registers, make_numbers, row_registers
+from .wide_numbers import REGISTER_LIMIT, WideNumbers, accumulators, make_numbers, row_registers
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
+from .wide_registers import WEIGHTS_HELD, planned_registers, register_margin
 from .wide_taps import taps_of
 
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
@@ -39,10 +40,7 @@ MANY_TAPS = 150               # from which wider lanes pay, since each reads the
 TALL_RING = 60                # accumulators beside which a separable filter's loop stands once: 33x7 spills with two
 MOST_FACTORS = 20             # of a separable filter, in registers: 9x9 on 4096^2 takes 40.3 us, as constants 41.6
 MOST_TOGETHER = 4             # filters of one image in a block: two of 3x3 on 4096^2 take 56 us, in different ones 69
-WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
-REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight
-SCALAR_LOAD = 3               # registers of a load without a vector: its address and its guard (nvcc 13.0, odd widths)
 MOST_SCALAR_LOADS = 8         # of a row: sixteen leave no registers for 7x7 in 16 bits
 ROWS_HELD = 64                # registers of the rows ahead, from which a lane has no room for its sums
 
@@ -246,9 +244,9 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
     if options.span is Span.PACKED:
         options = replace(options, edges=Edges.GUARDED, warp_columns=1)
     numbers = make_numbers(spec, options)
-    registers = _registers(spec, options, numbers)
+    registers = planned_registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
-        margin = _margin(spec, options, numbers)
+        margin = register_margin(spec, options, numbers)
         fitting = resident_blocks(spec.arch, min(255, registers + margin), numbers.threads)
         shared = _shared_bytes(spec, numbers)
         options = replace(options, min_blocks=max(1, min(fitting, SHARED_OF_A_MULTIPROCESSOR // max(1, shared))))
@@ -347,26 +345,6 @@ def _grid(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple
                       limit=GRID_LIMIT[1] // numbers.classes * numbers.classes, fill=fill),
             Blocks(of=Dimension.N, each=spec.k, add=numbers.block_planes - 1, per=numbers.block_planes,
                    limit=GRID_LIMIT[2]))
-
-
-def _registers(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> int:
-    carried = (numbers.carried + 1) * options.columns
-    rows = 2 * options.rows_ahead * numbers.step_rows * numbers.row_cells if spec.channels == 1 else numbers.row_cells
-    words = len(numbers.window) // 2 if numbers.own.per_cell == 2 else 0      # before they are floats
-    window = numbers.step_rows * len(numbers.window) + words
-    return carried + rows + window + filter_registers(spec, options) + 24 + step_registers(spec, options.columns)
-
-
-def _margin(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> int:
-    """Registers beyond the planned ones that nvcc 12.0 to 13.5 were seen to take without a spill."""
-    if options.tap_rows is TapRows.NEEDED and spec.arch.major >= 10:      # 23x23 spills on sm_100 without
-        return 3 * REGISTER_MARGIN
-    margin = REGISTER_MARGIN * (2 if options.weights is Weights.SHARED else 1)
-    if options.vector == 1 and numbers.own_loads > 2:      # odd widths
-        many = 2 if numbers.taps > WEIGHTS_HELD // 2 else 1
-        return margin + many * (SCALAR_LOAD * numbers.own_loads * numbers.step_rows + 2 * len(numbers.window))
-    stacked = not numbers.packed and options.warp_rows > 1
-    return margin + 8 if stacked and options.weights is Weights.REGISTERS and numbers.taps > 20 else margin
 
 
 def _cost(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registers: int) -> Cost:

@@ -102,9 +102,6 @@ template <> struct Row<false> {
 };
 
 // A value as the int16 to store: rounded to zero, modulo 2^16
-__device__ __forceinline__ short to_element(float value) {
-    return (short)__float2int_rz(value);
-}
 __device__ __forceinline__ short to_element(int value) {
     return (short)value;
 }

@@ -33,9 +33,6 @@ using index_t = int;                            // element offsets: of tensors b
 __device__ __forceinline__ unsigned char to_element(float value) {
     return (unsigned char)min(max(__float2int_rn(value), 0), 255);
 }
-__device__ __forceinline__ unsigned char to_element(int value) {
-    return (unsigned char)min(max(value, 0), 255);
-}
 
 // Output values as the bytes of a word, the first one lowest.
 __device__ __forceinline__ unsigned to_bytes(float a, float b) { return __byte_perm(to_element(a), to_element(b), 0x0040u); }

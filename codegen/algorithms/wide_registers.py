@@ -1,0 +1,33 @@
+"""How many registers a thread of ``wide`` needs: what is planned, and what compilers take beyond it."""
+
+from __future__ import annotations
+
+from ..spec import KernelSpec
+from .base import step_registers
+from .wide_numbers import WideNumbers, filter_registers
+from .wide_options import TapRows, Weights, WideOptions
+
+WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
+REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight
+SCALAR_LOAD = 3               # registers of a load without a vector: its address and its guard (nvcc 13.0, odd widths)
+
+
+def planned_registers(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> int:
+    """Sums, rows ahead, the columns of a step, weights, and what addresses and the loop take."""
+    carried = (numbers.carried + 1) * options.columns
+    rows = 2 * options.rows_ahead * numbers.step_rows * numbers.row_cells if spec.channels == 1 else numbers.row_cells
+    words = len(numbers.window) // 2 if numbers.own.per_cell == 2 else 0      # before they are floats
+    window = numbers.step_rows * len(numbers.window) + words
+    return carried + rows + window + filter_registers(spec, options) + 24 + step_registers(spec, options.columns)
+
+
+def register_margin(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> int:
+    """Registers beyond the planned ones, without which CUDA 13.0 or 13.5 was seen to spill."""
+    if options.tap_rows is TapRows.NEEDED and spec.arch.major >= 10:      # 23x23 spills on sm_100 without
+        return 3 * REGISTER_MARGIN
+    margin = REGISTER_MARGIN * (2 if options.weights is Weights.SHARED else 1)
+    if options.vector == 1 and numbers.own_loads > 2:      # odd widths
+        many = 2 if numbers.taps > WEIGHTS_HELD // 2 else 1
+        return margin + many * (SCALAR_LOAD * numbers.own_loads * numbers.step_rows + 2 * len(numbers.window))
+    stacked = not numbers.packed and options.warp_rows > 1
+    return margin + 8 if stacked and options.weights is Weights.REGISTERS and numbers.taps > 20 else margin
