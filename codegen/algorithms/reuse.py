@@ -3,7 +3,8 @@
 A warp makes a sub-block of 32 output columns and ``sub_block_rows`` rows. Each input row is loaded once; neighbouring
 lanes exchange columns (codegen.columns); the row is added to the R outputs that need it, whose accumulators form a
 ring. Outputs whose window touches padding, and the columns left over beside the last whole sub-block, are made
-directly, or everything takes the fast path with predicated loads.
+directly, or everything takes the fast path: with predicated loads, or, where the border has pixels of the image, with
+loads of those (a lane's columns are looked up once for a sub-block, rows as they come).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from ..errors import UnsupportedSpec
 from ..plan import Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import DERIVED, Algorithm, common_refusal, largest_divisor, layer_arguments, resident_blocks, step_registers
+from .base import (BORDERS, DERIVED, Algorithm, common_refusal, largest_divisor, layer_arguments, resident_blocks,
+                   step_registers)
 
 LANES = 32
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
@@ -43,6 +45,7 @@ SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips o
 FEW_ROWS, FEW_ROWS_TALL = 7, 14   # rows of a sub-block in small layers; for filters over 5 rows, whose halo costs more
 SEVERAL_FILTERS = 1.25        # slots of an instruction where a warp stores several filters' rows (paper_layers, H200)
 STATEMENT_COLUMNS = 5         # columns that one FMA statement of the text spans
+FOUND_ROWS = 4                # registers of what finds the rows of a border, beside a column's each
 
 
 class Exchange(enum.Enum):
@@ -76,7 +79,7 @@ class Weights(enum.Enum):
 
 class Edges(enum.Enum):
     DIRECT = "direct"          # outputs at the border and beside the last whole sub-block are made directly
-    PREDICATED = "predicated"  # all outputs take the fast path, loads outside the image give zero
+    PREDICATED = "predicated"  # all outputs take the fast path, loads outside the image give what the border has there
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,10 @@ class ReuseNumbers:
     uses_channel_stride: bool
     uses_plane_x: bool                        # the text steps from channel to channel
     array_of_columns: bool                    # columns in a local array (the dynamic variants) or in named registers
-    guard_columns: bool                       # loads outside the image's columns give zero
+    guard_stores: bool                        # lanes may lie beside the last column
+    guard_loads: bool                         # loads outside the image give zero, or the border's value
+    find_columns: bool                        # columns outside are loaded from where the border has them
+    find_rows: bool                           # and so are rows
     frame_rows: bool                          # some output rows touch padding
     input_rows: int
     exchange_fragment: str
@@ -128,7 +134,7 @@ class ReuseNumbers:
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, residual=True)
+    refusal = common_refusal(spec, borders=BORDERS, residual=True)
     if refusal is None and spec.stride != (1, 1):
         refusal = f"stride {spec.stride} (neighbouring lanes share columns only at stride 1)"
     if refusal is None and spec.dilation != (1, 1):
@@ -233,6 +239,7 @@ def _numbers(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> Re
                        for first in range(0, spec.s, STATEMENT_COLUMNS))
     groups = tuple(tuple(range(first, min(first + options.rows_ahead, spec.r)))
                    for first in range(0, spec.r, options.rows_ahead))
+    predicated, pixels = options.edges is Edges.PREDICATED, spec.padding_mode.reads_image
     return ReuseNumbers(
         columns=columns, statements=statements, row_groups=groups,
         swap_steps=tuple(sorted({swap.step for swap in columns.swaps})),
@@ -244,7 +251,8 @@ def _numbers(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> Re
         uses_channel_stride=not in_registers or options.edges is Edges.DIRECT,
         uses_plane_x=spec.channels > 1 or options.rows is Rows.RELOAD,
         array_of_columns=options.exchange in (Exchange.DYNAMIC, Exchange.DYNAMIC_LOCAL),
-        guard_columns=options.edges is Edges.PREDICATED,
+        guard_stores=predicated, guard_loads=predicated and not pixels, find_columns=predicated and pixels,
+        find_rows=predicated and pixels and sum(spec.padding[0]) > 0,
         frame_rows=sum(spec.padding[0]) > 0, input_rows=options.sub_block_rows + spec.r - 1,
         exchange_fragment=f"exchange_{options.exchange.value}.cuh.jinja",
         sub_block_fragment="rows_reload.cuh.jinja" if options.rows is Rows.RELOAD else _RING_FRAGMENTS[options.ring],
@@ -286,6 +294,7 @@ def _cost(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers) -> Cos
     held = numbers.taps * options.k_tile
     weights = held if spec.channels == 1 and not numbers.reread_weights else min(WEIGHTS_IN_FLIGHT, held)
     registers = accumulators + spec.s + ahead + weights + 20 + step_registers(spec, options.k_tile)
+    registers += len(numbers.columns.loads) + FOUND_ROWS if numbers.find_columns else 0
     return Cost(unit=f"sub-block of {options.sub_block_rows} rows x {LANES} columns, {options.k_tile} filter"
                      f"{'s' if options.k_tile > 1 else ''}, all channels",
                 warp_loads=row_loads * len(numbers.columns.loads) * spec.channels,
