@@ -218,12 +218,13 @@ def _registers_to_allow(spec: KernelSpec, options: ReuseOptions, columns: Column
     Tried with NVRTC 13.5 over filters 1..13 and channels 1..512 for sm_75 to sm_120: the short loops of one channel and
     small filters need just the planned registers, others what is added here.
     """
-    planned = _cost(spec, options, _numbers(spec, options, columns)).registers
+    numbers = _numbers(spec, options, columns)
+    planned = _cost(spec, options, numbers).registers
     if spec.channels > 1:
         return planned + 24 + max(0, planned - 90) // 4
     plain_loop = (options.exchange is Exchange.SELECT and options.edges is Edges.PREDICATED
                   and options.rows is Rows.REUSE and options.k_tile == 1)
-    if plain_loop and planned <= 64:
+    if plain_loop and planned - _found(numbers) <= 64:
         return planned
     if options.rows is Rows.REUSE and planned <= 110:
         return planned + 16
@@ -293,8 +294,7 @@ def _cost(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers) -> Cos
     ahead = (min(rows_ahead, spec.r) - 1) * len(numbers.columns.loads)
     held = numbers.taps * options.k_tile
     weights = held if spec.channels == 1 and not numbers.reread_weights else min(WEIGHTS_IN_FLIGHT, held)
-    registers = accumulators + spec.s + ahead + weights + 20 + step_registers(spec, options.k_tile)
-    registers += len(numbers.columns.loads) + FOUND_ROWS if numbers.find_columns else 0
+    registers = accumulators + spec.s + ahead + weights + 20 + step_registers(spec, options.k_tile) + _found(numbers)
     return Cost(unit=f"sub-block of {options.sub_block_rows} rows x {LANES} columns, {options.k_tile} filter"
                      f"{'s' if options.k_tile > 1 else ''}, all channels",
                 warp_loads=row_loads * len(numbers.columns.loads) * spec.channels,
@@ -304,6 +304,11 @@ def _cost(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers) -> Cos
                 direct_loads=options.sub_block_rows * numbers.taps * spec.channels,
                 no_spills=options.exchange not in (Exchange.DYNAMIC, Exchange.DYNAMIC_LOCAL)
                 and registers <= REGISTER_LIMIT)
+
+
+def _found(numbers: ReuseNumbers) -> int:
+    """Registers of what finds the rows and columns of a border."""
+    return len(numbers.columns.loads) + FOUND_ROWS if numbers.find_columns else 0
 
 
 def _check(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers, cost: Cost) -> None:
