@@ -16,6 +16,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..border import Border
 from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, Extent, Launch, Preparation, Role, Workspace
 from ..spec import KernelSpec
@@ -98,7 +99,9 @@ class GemmNumbers:
     async_copies: bool
     registers_ahead: bool
     guard_filters: bool     # whether the last tile has fewer filters than others
-    guard_taps: bool        # whether a tap may lie in the padding
+    guard_taps: bool        # whether a tap may lie in the padding, which has one value: zero,
+    one_value: bool         # or the border's
+    find_taps: bool         # whether one may, and is then copied from where the border has it
     guard_channels: bool    # taps first: whether the last channels of a tap are filling
     guard_products: bool    # channels first: whether the last products are
     table: bool
@@ -113,8 +116,14 @@ class GemmNumbers:
 
     @property
     def zero_copies(self) -> bool:
-        """Whether some copies of pixels are of zeros."""
+        """Whether some copies of pixels are of zeros (in a border's value: of that, too where they are filling, whose
+        weights are zeros)."""
         return self.guard_taps or self.guard_channels or self.guard_products
+
+    @property
+    def asks_taps(self) -> bool:
+        """Whether a thread asks where in the image a tap lies."""
+        return self.guard_taps or self.find_taps
 
 
 def k_order(spec: KernelSpec, block_k: int) -> Order:
@@ -226,16 +235,16 @@ def _lanes(options: Any) -> tuple[int, int]:
     return 4, 8
 
 
-def numbers(spec: KernelSpec, options: Any, *, by_columns: bool, guard_taps: bool) -> GemmNumbers:
+def numbers(spec: KernelSpec, options: Any, *, by_columns: bool, padded: bool) -> GemmNumbers:
     """All numbers of a plan whose values are resolved. ``by_columns``: taps count filter rows inside filter columns, as
-    the im2win tensor stores them. Raises UnsupportedSpec."""
+    the im2win tensor stores them; ``padded``: taps may lie outside of what is copied from. Raises UnsupportedSpec."""
     said = refusal(spec, options)
     if said is not None:
         raise UnsupportedSpec(spec, said)
-    return _numbers(spec, options, by_columns, guard_taps)
+    return _numbers(spec, options, by_columns, padded)
 
 
-def _numbers(spec: KernelSpec, options: Any, by_columns: bool = False, guard_taps: bool = False) -> GemmNumbers:
+def _numbers(spec: KernelSpec, options: Any, by_columns: bool = False, padded: bool = False) -> GemmNumbers:
     m, n, k = options.block_m, options.block_n, options.block_k
     threads = m * n // (options.thread_m * options.thread_n)
     lanes_m, lanes_n = _lanes(options)
@@ -246,7 +255,7 @@ def _numbers(spec: KernelSpec, options: Any, by_columns: bool = False, guard_tap
     products = channels * taps
     tiles = -(-products // k)
     offset_bytes = 8 if by_columns or spec.index_bits == 64 else 4
-    listed = tiles * k * (offset_bytes + (4 if guard_taps else 0)) if table else 0
+    listed = tiles * k * (offset_bytes + (4 if padded else 0)) if table else 0
     vectors = k * m // 4
     return GemmNumbers(
         threads=threads, lanes_m=lanes_m, lanes_n=lanes_n, warps_m=m // (lanes_m * options.thread_m), vector=vector,
@@ -256,7 +265,9 @@ def _numbers(spec: KernelSpec, options: Any, by_columns: bool = False, guard_tap
         stages=options.stages, window_lanes=WINDOW_PRODUCTS,
         pixels=n * WINDOW_PRODUCTS // threads if options.order is Order.WINDOW else 0, pixel_row=pixel_row,
         stage=k * (m + pixel_row), async_copies=spec.arch.major >= 8, registers_ahead=options.prefetch is Switch.ON,
-        guard_filters=spec.filters % m != 0, guard_taps=guard_taps,
+        guard_filters=spec.filters % m != 0,
+        guard_taps=padded and not spec.padding_mode.reads_image,
+        one_value=padded and spec.padding_mode is Border.CONSTANT, find_taps=padded and spec.padding_mode.reads_image,
         guard_channels=not table and channels != spec.channels, guard_products=table and products % k != 0, table=table,
         shared_bytes=4 * options.stages * k * (m + pixel_row) + listed,
         fragments=(options.thread_m + options.thread_n) // vector, registers=_registers(options))
