@@ -9,7 +9,6 @@ loads of those (a lane's columns are looked up once for a sub-block, rows as the
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, replace
 from typing import Iterable
 
@@ -20,6 +19,7 @@ from ..shape import ConvShape
 from ..spec import KernelSpec
 from .base import (BORDERS, DERIVED, Algorithm, common_refusal, largest_divisor, layer_arguments, resident_blocks,
                    step_registers)
+from .reuse_options import Edges, Exchange, ReuseOptions, Ring, Rows, Weights
 
 LANES = 32
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
@@ -44,62 +44,9 @@ WARPS_TO_HIDE = 16            # working warps of a multiprocessor that hide the 
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
 FEW_ROWS, FEW_ROWS_TALL = 7, 14   # rows of a sub-block in small layers; for filters over 5 rows, whose halo costs more
 SEVERAL_FILTERS = 1.25        # slots of an instruction where a warp stores several filters' rows (paper_layers, H200)
+MOST_TAPS_AHEAD = 49          # of a direct output in a border of pixels, whose loads are in flight together
 STATEMENT_COLUMNS = 5         # columns that one FMA statement of the text spans
 FOUND_ROWS = 4                # registers of what finds the rows of a border, beside a column's each
-
-
-class Exchange(enum.Enum):
-    """How a lane gets the columns that it does not load."""
-
-    PACKED = "packed"                # pack two, shift by 0 or 32, unpack, shuffle (Algorithms 1 and 2)
-    SELECT = "select"                # a select, then the shuffle
-    DYNAMIC = "dynamic"              # a register array indexed per lane, as the compiler takes it
-    DYNAMIC_LOCAL = "dynamic_local"  # the same, forced into local memory
-    NONE = "none"                    # no exchange: every column loaded
-
-
-class Rows(enum.Enum):
-    REUSE = "reuse"      # each input row loaded once (Algorithm 3, corrected)
-    RELOAD = "reload"    # each output row loads its R input rows
-
-
-class Ring(enum.Enum):
-    """How the accumulators of row reuse take turns."""
-
-    DERIVED = "derived"    # turning while its text stays small, else shifted
-    TURNING = "turning"    # the loop body is written R times, each naming the ring's registers one further on
-    SHIFTED = "shifted"    # one loop body; the registers' values move on
-
-
-class Weights(enum.Enum):
-    SHARED = "shared"      # a k-tile's weights staged in shared memory
-    CONSTANT = "constant"  # the filter in constant memory
-    CACHED = "cached"      # read from global memory through the cache
-
-
-class Edges(enum.Enum):
-    DIRECT = "direct"          # outputs at the border and beside the last whole sub-block are made directly
-    PREDICATED = "predicated"  # all outputs take the fast path, loads outside the image give what the border has there
-
-
-@dataclass(frozen=True)
-class ReuseOptions:
-    """Plan values. A block has ``warp_columns`` x ``warp_rows`` warps; a thread works on ``k_tile`` filters at a time;
-    with one channel ``rows_ahead`` input rows are loaded together (row reuse only); the compiler is told to leave
-    registers for ``min_blocks`` blocks on a multiprocessor. The last two follow from the others where not given."""
-
-    exchange: Exchange = Exchange.SELECT
-    rows: Rows = Rows.REUSE
-    decomposition: Decomposition = Decomposition.PAPER
-    weights: Weights = Weights.SHARED
-    edges: Edges = Edges.PREDICATED
-    sub_block_rows: int = 56
-    warp_columns: int = 1
-    warp_rows: int = 4
-    k_tile: int = 1
-    ring: Ring = Ring.DERIVED
-    rows_ahead: int = DERIVED
-    min_blocks: int = DERIVED
 
 
 @dataclass(frozen=True)
@@ -126,6 +73,7 @@ class ReuseNumbers:
     guard_loads: bool                         # loads outside the image give zero, or the border's value
     find_columns: bool                        # columns outside are loaded from where the border has them
     find_rows: bool                           # and so are rows
+    unroll_direct: bool                       # direct outputs look up their rows, too, before all loads
     frame_rows: bool                          # some output rows touch padding
     input_rows: int
     exchange_fragment: str
@@ -254,6 +202,7 @@ def _numbers(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> Re
         array_of_columns=options.exchange in (Exchange.DYNAMIC, Exchange.DYNAMIC_LOCAL),
         guard_stores=predicated, guard_loads=predicated and not pixels, find_columns=predicated and pixels,
         find_rows=predicated and pixels and sum(spec.padding[0]) > 0,
+        unroll_direct=pixels and not predicated and taps <= MOST_TAPS_AHEAD,
         frame_rows=sum(spec.padding[0]) > 0, input_rows=options.sub_block_rows + spec.r - 1,
         exchange_fragment=f"exchange_{options.exchange.value}.cuh.jinja",
         sub_block_fragment="rows_reload.cuh.jinja" if options.rows is Rows.RELOAD else _RING_FRAGMENTS[options.ring],

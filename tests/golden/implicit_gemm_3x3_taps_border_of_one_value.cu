@@ -35,19 +35,13 @@ constexpr int INNER_STEP = DILATION_W;          // elements from one filter colu
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using offset_t = index_t;                       // from a window's first element
-constexpr float BORDER = 0.5f;                  // what stands outside of the image
+__device__ const float border_pixel = 0.5f;     // what stands outside of the image, in memory: it is copied as pixels are
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_if_4(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_4(void* to, const void* from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
-
-// A float of a pixel; outside of the image what stands there, which no asynchronous copy can write.
-__device__ __forceinline__ void copy_or_border_4(float* to, const float* from, bool inside) {
-    wc_copy_async_if_4(inside, to, from);
-    if (!inside) *to = BORDER;
-}
 
 // worked out once, not anew in every round of a loop
 __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
@@ -68,10 +62,11 @@ __device__ __forceinline__ bool tap_inside(const Source& source) {
 }
 
 __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
+    const float* from = source.inside ? source.from : &border_pixel;
+    const offset_t plane = source.inside ? source.plane : 0;
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
-        const bool inside = source.inside;
-        copy_or_border_4(to + i * PIXEL_ROW, source.from + i * source.plane, inside);
+        wc_copy_async_4(to + i * PIXEL_ROW, from + i * plane);
     }
     // on to further channels, or to the next tap
     source.from += BLOCK_K * source.plane;

@@ -7,7 +7,7 @@
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3 (circular), float32
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 64 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 64 threads a block, 17664 bytes of shared memory
+// plan   tiles of 64 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 64 threads a block, 21248 bytes of shared memory
 // cost   a warp's 32 filters x 64 pixels: 200 warp loads, 0 shuffles, 10240 FMA a lane, about 128 registers (direct: 9408 loads)
 //
 // A product of matrices, filters times pixels, whose right one is never stored: each thread copies one pixel's products
@@ -57,31 +57,27 @@ __device__ __forceinline__ const float* wc_settled_address(const float* value) {
 
 // What a thread copies next: a pixel's products, whose places in its window are listed.
 struct Source {
-    const float* window;            // the pixel's window: its first tap of the group's first channel
+    const float* planes;            // the pixel's image, in the group's first channel
+    const offset_t* rows;           // the pixel's rows and columns there, one for each tap, BLOCK_N apart
+    const int* columns;
     const offset_t* offsets;        // the next product's place from there
     int left;                       // products from it on; what else there is in the last tile is filling
-    const int* taps;                // and its tap: input rows << 16 | columns
-    int h, w, H, W;                 // the window's input row and column (it may begin outside), and the image
-    bool within;                    // whether the whole window lies in the image
+    const int* taps;                // and its tap: places of its row << 16 and its column
 };
-
-// From a tap to the pixel that stands there, in elements: nothing in the image, outside to where the border has it.
-__device__ __forceinline__ offset_t tap_moved(const Source& source, int tap) {
-    const int row = source.h + (tap >> 16), column = source.w + (tap & 0xffff);
-    return (at_border(row, source.H) - row) * (offset_t)source.W + at_border(column, source.W) - column;
-}
 
 __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
     offset_t offset[ROWS];
+    int tap[ROWS];
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         offset[i] = source.offsets[i];
+        tap[i] = source.taps[i];
     }
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const bool inside = i < source.left;
-        const offset_t beside = source.within ? 0 : tap_moved(source, source.taps[i]);
-        wc_copy_async_or_zero_4(true, to + i * PIXEL_ROW, source.window + offset[i] + beside, inside);
+        const offset_t place = source.rows[tap[i] >> 16] + source.columns[tap[i] & 0xffff];
+        wc_copy_async_or_zero_4(true, to + i * PIXEL_ROW, source.planes + (offset[i] + place), inside);
     }
     source.offsets += BLOCK_K;
     source.left -= BLOCK_K;
@@ -173,25 +169,29 @@ implicit_gemm_7x7(const float* __restrict__ x, float* __restrict__ filter, float
     const index_t image = pixel / pixels_y;
     const int p = (int)(pixel % pixels_y / Q), q = (int)(pixel % Q);
     const index_t plane = (index_t)H * W;
-    const index_t outer_step = DILATION_H * (index_t)W;
     const int h = p * STRIDE_H - PAD_TOP, w = q * STRIDE_W - PAD_LEFT;
-    const float* window = x + (image * C + group * C_GROUP) * plane + h * (index_t)W + w;
-    // the places of a window's products, counted from its first tap
+    const float* planes = x + (image * C + group * C_GROUP) * plane;
+    // the places of a window's products: their channels, and their taps in the lists of each pixel's rows and columns
     offset_t* const offsets = (offset_t*)(shared + STAGES * STAGE);
-    int* const taps = (int*)(offsets + K_TILES * BLOCK_K);
+    offset_t* const rows = offsets + K_TILES * BLOCK_K;
+    int* const taps = (int*)(rows + OUTER * BLOCK_N);
+    int* const columns = taps + K_TILES * BLOCK_K;
     for (int i = threadIdx.x; i < K_TILES * BLOCK_K; i += THREADS) {
-        const int channel = i / (OUTER * INNER), outer = i / INNER % OUTER, inner = i % INNER;
-        offsets[i] = channel * plane + outer * outer_step + inner * INNER_STEP;
-        taps[i] = outer * DILATION_H << 16 | inner * DILATION_W;
+        offsets[i] = i / (OUTER * INNER) * plane;
+        taps[i] = i / INNER % OUTER * BLOCK_N << 16 | i % INNER * BLOCK_N;
     }
+    // this thread's part of its pixel's rows and columns, outside of the image where the border has them
+    for (int outer = threadIdx.x / BLOCK_N; outer < OUTER; outer += THREADS / BLOCK_N)
+        rows[outer * BLOCK_N + column] = at_border(h + outer * DILATION_H, H) * (offset_t)W;
+    for (int inner = threadIdx.x / BLOCK_N; inner < INNER; inner += THREADS / BLOCK_N)
+        columns[inner * BLOCK_N + column] = at_border(w + inner * DILATION_W, W);
     __syncthreads();
     // the first tile's products
     Source source;
-    source.window = wc_settled_address(window), source.offsets = offsets + first_tile * BLOCK_K + first_row;
+    source.planes = wc_settled_address(planes), source.rows = rows + column, source.columns = columns + column;
+    source.offsets = offsets + first_tile * BLOCK_K + first_row;
     source.left = PRODUCTS - first_tile * BLOCK_K - first_row;
     source.taps = taps + first_tile * BLOCK_K + first_row;
-    source.h = h, source.w = w, source.H = H, source.W = W;
-    source.within = h >= 0 && w >= 0 && h + (OUTER - 1) * DILATION_H < H && w + (INNER - 1) * DILATION_W < W;
 
     // this thread's first pixels in a tile, and the first four filters that it copies
     const int pixels_first = wc_settled(BLOCK_K * BLOCK_M + n_warp + n_lane * VECTOR);

@@ -164,13 +164,16 @@ __device__ __forceinline__ void direct_output(const float* __restrict__ x, const
     int columns[S];                            // of the image, for all rows and channels
 #pragma unroll
     for (int s = 0; s < S; ++s) columns[s] = at_border(q - PAD_LEFT + s, W);
+    int rows[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) rows[r] = at_border(p - PAD_TOP + r, H);
     for (int k = 0; k < K_TILE; ++k) {
         float sum = 0.0f;
         for (int c = 0; c < C; ++c) {
             const float* w_c = tile + (k * (index_t)C + c) * CHANNEL_STRIDE;
-#pragma unroll 1
+#pragma unroll
             for (int r = 0; r < R; ++r) {
-                const int h = at_border(p - PAD_TOP + r, H);
+                const int h = rows[r];
                 const float* row = x + (c * (index_t)H + h) * W;
 #pragma unroll
                 for (int s = 0; s < S; ++s) {
