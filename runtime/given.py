@@ -12,8 +12,8 @@ from warpconv.codegen.spec import KernelSpec
 
 
 def check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more: Any) -> None:
-    """A given plan is taken as it is: nothing else (``more``: epilogue, bias, activation, arithmetic, limit) may ask for
-    something different, and it must serve the shape. Raises ArgumentTypeError for what is no plan, ArgumentError."""
+    """A given plan is taken as it is: nothing else (``more``: epilogue, bias, activation, arithmetic, limit) may ask
+    for something different, and it must serve the shape. Raises ArgumentTypeError (no plan) or ArgumentError."""
     if not isinstance(plan, KernelPlan):
         raise ArgumentTypeError("plan must be a KernelPlan", argument="plan", value=type(plan).__name__,
                                 hint="warpconv.plan(spec, settings) makes one")

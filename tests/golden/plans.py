@@ -131,8 +131,8 @@ def plans() -> dict[str, KernelPlan]:
         "wide_3x3_packed_select_stride_2": _wide(
             _depthwise(3, layout="NCHW", stride=2), columns=2, vector=4, store_vector=2, row_lanes=16, gaps="select",
             **WIDE_PACKED),
-        "wide_3x3_quantised_uint8": _wide(_plane(3, out_dtype="uint8"), Epilogue.parse("quantize(0.1,3)"), loads="cached",
-                                          rows_ahead=4, turn_steps=2),
+        "wide_3x3_quantised_uint8": _wide(_plane(3, out_dtype="uint8"), Epilogue.parse("quantize(0.1,3)"),
+                                          loads="cached", rows_ahead=4, turn_steps=2),
         "wide_3x3_reflect": _wide(_plane(3, padding_mode="reflect"), loads="cached", rows_ahead=4, turn_steps=2),
         "wide_5x5_circular_packed": _wide(
             _depthwise(5, layout="NCHW", padding_mode="circular"), RELU, **WIDE_PACKED, row_lanes=14, gaps="none"),
@@ -198,7 +198,8 @@ def plans() -> dict[str, KernelPlan]:
         "toeplitz_nhwc_5x5_sparse_float16": _toeplitz_nhwc(_depthwise(5, dtype="float16"), BIAS, chunks=2),
         "toeplitz_nhwc_3x7_dense_bfloat16": _toeplitz_nhwc(
             ConvShape(n=8, c=24, h=14, w=14, k=24, groups=24, r=3, s=7, padding=(1, 3), dtype="bfloat16",
-                      layout="NHWC"), RELU, pairs=1, chunks=2, columns=16, across=2, turn=2, weights="shared", matrix="dense"),
+                      layout="NHWC"), RELU, pairs=1, chunks=2, columns=16, across=2, turn=2, weights="shared",
+            matrix="dense"),
         "pixels_3x3": _pixels(_plane(3, dtype="uint8")),
         "pixels_5x5_dp4a_reflect": _pixels(_plane(5, dtype="uint8", weight_dtype="int8", padding_mode="reflect"),
                                            sums="dp4a", rows_ahead=2),
