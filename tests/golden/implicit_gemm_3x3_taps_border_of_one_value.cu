@@ -35,7 +35,7 @@ constexpr int INNER_STEP = DILATION_W;          // elements from one filter colu
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using offset_t = index_t;                       // from a window's first element
-__device__ const float border_pixel = 0.5f;     // what stands outside of the image, in memory: it is copied as pixels are
+constexpr float BORDER = 0.5f;                  // what stands outside of the image
 
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_4(void* to, const void* from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
@@ -62,11 +62,12 @@ __device__ __forceinline__ bool tap_inside(const Source& source) {
 }
 
 __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
-    const float* from = source.inside ? source.from : &border_pixel;
-    const offset_t plane = source.inside ? source.plane : 0;
+    if (source.inside) {
 #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-        wc_copy_async_4(to + i * PIXEL_ROW, from + i * plane);
+        for (int i = 0; i < ROWS; ++i) wc_copy_async_4(to + i * PIXEL_ROW, source.from + i * source.plane);
+    } else {
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) to[i * PIXEL_ROW] = BORDER;
     }
     // on to further channels, or to the next tap
     source.from += BLOCK_K * source.plane;

@@ -74,10 +74,11 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
         tap[i] = source.taps[i];
     }
 #pragma unroll
+    for (int i = 0; i < ROWS; ++i) offset[i] += source.rows[tap[i] >> 16] + source.columns[tap[i] & 0xffff];
+#pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const bool inside = i < source.left;
-        const offset_t place = source.rows[tap[i] >> 16] + source.columns[tap[i] & 0xffff];
-        wc_copy_async_or_zero_4(true, to + i * PIXEL_ROW, source.planes + (offset[i] + place), inside);
+        wc_copy_async_or_zero_4(true, to + i * PIXEL_ROW, source.planes + offset[i], inside);
     }
     source.offsets += BLOCK_K;
     source.left -= BLOCK_K;
