@@ -261,6 +261,10 @@ def plans() -> dict[str, KernelPlan]:
         "implicit_gemm_7x7_table_circular": _gemm(
             "implicit_gemm", ConvShape(n=8, c=3, h=56, w=56, k=64, r=7, s=7, stride=2, padding=3,
                                        padding_mode="circular"), order="table", block_m=64, min_blocks=1),
+        "implicit_gemm_7x7_table_border_of_one_value_sm_75": _gemm(
+            "implicit_gemm", ConvShape(n=8, c=3, h=56, w=56, k=64, r=7, s=7, stride=2, padding=3,
+                                       padding_mode="constant", padding_value=0.5), arch="sm_75", order="table",
+            block_m=64, min_blocks=1),
         "im2win_3x3_window": _gemm("im2win", ConvShape(n=8, c=64, h=28, w=28, k=128, r=3, s=3), BIAS, order="window"),
         "im2win_7x7_window_padded_scalar_loads": _gemm(
             "im2win", ConvShape(n=8, c=3, h=56, w=56, k=64, r=7, s=7, stride=2, padding=3), order="window",
