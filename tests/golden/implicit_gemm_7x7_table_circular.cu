@@ -31,7 +31,6 @@ constexpr int ROWS = 16;                        // products of a pixel that a th
 constexpr int STAGES = 2;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 64;                   // floats from one product's pixels to the next's
 constexpr int STAGE = 2048;                     // floats of a stage: BLOCK_K rows of filters, then of pixels
-constexpr int INNER_STEP = DILATION_W;          // elements from one filter column to the next
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using offset_t = index_t;                       // from a window's first element
