@@ -59,7 +59,7 @@ struct Source {
     const float* planes;            // the pixel's image, in the group's first channel
     const offset_t* rows;           // the pixel's rows and columns there, one for each tap, BLOCK_N apart
     const int* columns;
-    const offset_t* offsets;        // the next product's place from there
+    const offset_t* offsets;        // the next product's channel from there
     int left;                       // products from it on; what else there is in the last tile is filling
     const int* taps;                // and its tap: places of its row << 16 and its column
 };
