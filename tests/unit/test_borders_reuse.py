@@ -79,11 +79,12 @@ def test_zeros_pay_nothing_and_a_border_has_one_search_for_rows_that_are_loaded_
 
 
 @pytest.mark.parametrize("mode", MODES, **by_name)
-def test_a_tap_is_looked_up_once_and_a_value_is_copied(mode):
+def test_a_tap_is_looked_up_once_and_a_value_is_stored_or_read(mode):
     taps = render(planned(layer(mode, c=16, k=16), "implicit_gemm", order="taps")).text
     table = render(planned(layer(mode, c=3, k=16), "implicit_gemm", order="table")).text
-    for text in (taps, table):
-        assert ("border_pixel = 0.5f" in text) == (mode is Border.CONSTANT)
+    filled = render(planned(layer(mode, c=15, k=16), "implicit_gemm", order="taps")).text
+    assert ("= BORDER;" in taps) == ("&border_pixel" in table) == ("&border_pixel" in filled) == (mode is Border.CONSTANT)
+    for text in (taps, table, filled):
         assert ("at_border(" in text) == mode.reads_image
     if mode.reads_image:
         copies = re.compile(r"void copy_pixel_tile.*?\n}\n", re.DOTALL)
