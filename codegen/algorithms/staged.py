@@ -2,8 +2,9 @@
 
 Planes lie one after another in memory, so a group of them is one stretch that is copied in and out in wide accesses,
 whatever the width of a row. A thread makes a strip of ``rows`` output rows of one plane, all columns of them. Height
-and width are in the text: taps in the padding are not emitted, and every offset is a constant. Outputs take the place
-of the consumed inputs and leave as one stretch, too. The text's numbers are made in codegen.algorithms.staged_numbers.
+and width are in the text: taps in the padding are not emitted, or meet the element that the border has there, and every
+offset is a constant. Outputs take the place of the consumed inputs and leave as one stretch, too. The text's numbers are
+made in codegen.algorithms.staged_numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program, Role
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments
+from .base import BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments
 from .staged_numbers import (Parts, Stage, StagedNumbers, StagedOptions, StripCost, Weights, multiprocessors,
                              numbers_of, output_size, shared_of, strip_cost)
 from .staged_quarters import quarter_cost, quarter_numbers, quarters_refusal
@@ -46,7 +47,7 @@ PLANES = (64, 32, 16, 8)      # of a group
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NCHW,))
+    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NCHW,), borders=BORDERS)
     if refusal is None and spec.channels != 1:
         refusal = f"{spec.channels} channels in a group (planes are staged for depthwise layers: C = groups)"
     return refusal
