@@ -83,7 +83,7 @@ channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
     const int copy_channel = threadIdx.x % (PIXEL / PIECE) * PIECE, copy_column = threadIdx.x / (PIXEL / PIECE);
     const int copy_to = copy_column * PIXEL + copy_channel;
     const bool copies_0 = copy_column < STRIP - 0 * COPY_COLUMNS;
-    // where the border has their columns, from the first of a row
+    // where the border has their columns: the first from the beginning of a row, the others from there
     const index_t from_0 = (index_t)at_border(strip_column + copy_column, W) * C;
     // what it computes: its channels and columns; threads without do what others do and store nothing
     const int channels = threadIdx.x % BLOCK_CHANNELS, column_job = threadIdx.x / BLOCK_CHANNELS;
@@ -101,15 +101,24 @@ channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
     int ahead_h;                                                            // and the image row that it is
     float* out;                                                     // where output row `row` begins
     auto copy = [&](int slot, int ahead_row) __attribute__((always_inline)) {
-    #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
-            float* to = lines + copy_to + slot + i * LINE;
-            const float* from = ahead;                                     // outside of the image the row that the border has there
-            if ((unsigned)ahead_h >= (unsigned)H) from += (at_border(ahead_h, H) - ahead_h) * row_x;
-            wc_copy_async_or_zero_16(copies_0, to, from + from_0, ahead_row + i <= last_row);
-            ahead_h += DILATION_H;
-            ahead += pitch_x;
+        if (ahead_h >= 0 && ahead_h + (TURN - 1) * DILATION_H < H) {
+        #pragma unroll
+            for (int i = 0; i < TURN; ++i) {
+                float* to = lines + copy_to + slot + i * LINE;
+                wc_copy_async_or_zero_16(copies_0, to, ahead, ahead_row + i <= last_row);
+                ahead += pitch_x;
+            }
+        } else {
+        #pragma unroll 1
+            for (int i = 0; i < TURN; ++i) {
+                float* to = lines + copy_to + slot + i * LINE;
+                const int h = ahead_h + i * DILATION_H;
+                const float* from = ahead + ((unsigned)h < (unsigned)H ? 0 : (at_border(h, H) - h) * row_x);
+                wc_copy_async_or_zero_16(copies_0, to, from, ahead_row + i <= last_row);
+                ahead += pitch_x;
+            }
         }
+        ahead_h += TURN * DILATION_H;
     };
     auto start = [&]() __attribute__((always_inline)) {
         // input row i of the class is image row i * DILATION_H + top
@@ -121,7 +130,7 @@ channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
         last_row = height - 1;
         ahead_h = top + first * DILATION_H;
         out = y + ((n * P + row_class) * Q + q) * K + k + first_output * pitch_y;
-        ahead = x + ((long long)(n * H + top) * W) * C + first_channel + copy_channel + first * pitch_x;
+        ahead = x + ((long long)(n * H + top) * W) * C + first_channel + copy_channel + from_0 + first * pitch_x;
     #pragma unroll
         for (int i = 0; i < TURNS_AHEAD; ++i) {
             if (row + i * TURN <= last_row) copy(i * TURN * LINE, row + i * TURN);

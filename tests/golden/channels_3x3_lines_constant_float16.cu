@@ -96,17 +96,27 @@ channels_3x3(const unsigned short* __restrict__ x, const unsigned short* __restr
     int ahead_h;                                                            // and the image row that it is
     unsigned short* out;                                                     // where output row `row` begins
     auto copy = [&](int slot, int ahead_row) __attribute__((always_inline)) {
-    #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
-            unsigned short* to = lines + copy_to + slot + i * LINE;
-            if ((unsigned)ahead_h < (unsigned)H) {
+        if (ahead_h >= 0 && ahead_h + (TURN - 1) * DILATION_H < H) {
+        #pragma unroll
+            for (int i = 0; i < TURN; ++i) {
+                unsigned short* to = lines + copy_to + slot + i * LINE;
                 wc_copy_async_or_zero_16(copies_0, to, ahead, ahead_row + i <= last_row);
-            } else {
-                if (copies_0) *(uint4*)(to) = make_uint4(BORDER, BORDER, BORDER, BORDER);
+                ahead += pitch_x;
             }
-            ahead_h += DILATION_H;
-            ahead += pitch_x;
+        } else {
+        #pragma unroll 1
+            for (int i = 0; i < TURN; ++i) {
+                unsigned short* to = lines + copy_to + slot + i * LINE;
+                const int h = ahead_h + i * DILATION_H;
+                if ((unsigned)h < (unsigned)H) {
+                    wc_copy_async_or_zero_16(copies_0, to, ahead, ahead_row + i <= last_row);
+                } else {
+                    if (copies_0) *(uint4*)(to) = make_uint4(BORDER, BORDER, BORDER, BORDER);
+                }
+                ahead += pitch_x;
+            }
         }
+        ahead_h += TURN * DILATION_H;
     };
     auto start = [&]() __attribute__((always_inline)) {
         // input row i of the class is image row i * DILATION_H + top
