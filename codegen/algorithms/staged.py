@@ -2,9 +2,9 @@
 
 Planes lie one after another in memory, so a group of them is one stretch that is copied in and out in wide accesses,
 whatever the width of a row. A thread makes a strip of ``rows`` output rows of one plane, all columns of them. Height
-and width are in the text: taps in the padding are not emitted, or meet the element that the border has there, and every
-offset is a constant. Outputs take the place of the consumed inputs and leave as one stretch, too. The text's numbers are
-made in codegen.algorithms.staged_numbers.
+and width are in the text: taps in the padding are not emitted, or meet the element that the border has there, and
+every offset is a constant. Outputs take the place of the consumed inputs and leave as one stretch, too. The text's
+numbers are made in codegen.algorithms.staged_numbers.
 """
 
 from __future__ import annotations

@@ -274,7 +274,8 @@ def strip_cost(spec: KernelSpec, options: StagedOptions) -> StripCost:
     shares = [_inside(row, strips, spec) for row in rows]
     typical = fixed + sum(of_row(row) * share + one_value(row) * (1 - share) for row, share in zip(rows, shares))
     weights = spec.s * (spec.r if held else min(spec.r, options.rows + 1))    # read again, and ahead of their use, too
-    border = looked_up + (spec.r if any(row.outside for row in rows) else 0)  # places of rows; sums of filter rows, kept
+    # places of rows, sums of filter rows: kept for all groups
+    border = looked_up + (spec.r if any(row.outside for row in rows) else 0)
     held_values = options.rows * q + weights + min(columns, COLUMNS_ALIVE) + border
     registers = max(COPY_REGISTERS, held_values + (SPARE_STATIC if strips.count == 1 else SPARE))
     return StripCost(instructions=fixed + sum(map(of_row, rows)), typical=typical, text=text, registers=registers)

@@ -136,7 +136,8 @@ def _input_row(spec: KernelSpec, strips: Strips, offset: int, columns: list[int]
     row = spec.padding_mode.index(offset, height) if pixels and strips.count == 1 else offset
     pieces: tuple[Piece, ...] = ()
     if columns:
-        aligned = aligned_to(spec, strips.stride, strips.rows * spec.stride[0] * strips.width if strips.count > 1 else 0)
+        step = strips.rows * spec.stride[0] * strips.width
+        aligned = aligned_to(spec, strips.stride, step if strips.count > 1 else 0)
         pieces = pieces_of(row * strips.width + columns[0], columns[-1] + 1 - columns[0], 0, columns[0], strips.width,
                            aligned)
     guarded = not pixels

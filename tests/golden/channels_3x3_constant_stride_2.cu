@@ -79,7 +79,7 @@ channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
             const int end = min(begin + ROWS, (P - row_class + CLASSES - 1) / CLASSES);
             if (begin >= end) continue;
             const int top = row_class * STRIDE_H - PAD_TOP;
-            const int first_unit = begin * STEP;                                                         // rows outside the image are walked, too
+            const int first_unit = begin * STEP;
             const float* x_class = x + ((long long)(n * H + top) * W + column) * C + k;
             float* y_class = y + ((n * P + row_class) * Q + q) * K + k;
             // steps first .. last load rows; step i finishes output row i - 1
