@@ -89,7 +89,7 @@ channels_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __
                 float word_c3 = BORDER;
                 float word_c4 = BORDER;
                 float word_c5 = BORDER;
-                if ((unsigned)(top + (first_unit) * DILATION_H) < (unsigned)H) {
+                if ((unsigned)(top + first_unit * DILATION_H) < (unsigned)H) {
                     if (0 >= first_inside) word_c0 = load_pixel(row);
                     if (1 >= first_inside) word_c1 = load_pixel(row + C);
                     word_c2 = load_pixel(row + 2 * C);
