@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Iterable
 
 from ..arch import REGISTER_FILE
+from ..border import Border
 from ..dtypes import Layout
 from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program, Role
@@ -94,10 +95,13 @@ def _as_quarters(spec: KernelSpec, options: StagedOptions) -> StagedOptions:
 def _default_parts(spec: KernelSpec, options: StagedOptions) -> Parts:
     """Quarters for filters large enough that strips, of which the first and last do less, wait for one another. H200,
     November 2026, 128 x 384 x 14 x 14, us, quarters and strips, float32: 7x7 25.4, 25.4, 5x5 23.2,
-    23.8, 3x3 22.4, 22.5; float16: 22.5, 24.1, 15.2, 16.6, 12.7, 12.6. A copy takes 21.3 and 12.1."""
+    23.8, 3x3 22.4, 22.5; float16: 22.5, 24.1, 15.2, 16.6, 12.7, 12.6. A copy takes 21.3 and 12.1.
+    Not with "circular", for which a quarter reads whole rows (32 x 256 x 14 x 14, 5x5: float32 6.06, 6.12, float16
+    5.36, 5.12; 7x7 spills)."""
     quarters = _as_quarters(spec, options)
     whole = quarters.rows * (output_size(spec, options)[1] // 2) <= MOST_QUARTER
-    fits = whole and spec.r * spec.s >= MANY_WEIGHTS and _refusal(spec, quarters) is None
+    worth = spec.r * spec.s >= MANY_WEIGHTS and spec.padding_mode is not Border.CIRCULAR
+    fits = whole and worth and _refusal(spec, quarters) is None
     return Parts.QUARTERS if fits else Parts.STRIPS
 
 

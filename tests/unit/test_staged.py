@@ -266,6 +266,8 @@ def test_declines_with_the_reason(shape, values, reason):
 @pytest.mark.parametrize("shape, parts, rows, planes, buffers", [
     (depthwise(384, 14, 3), "strips", 2, 16, 2), (depthwise(384, 14, 5), "quarters", 7, 16, 2),
     (depthwise(384, 14, 7), "quarters", 7, 16, 2),
+    (depthwise(384, 14, 7, padding_mode="reflect"), "quarters", 7, 16, 2),
+    (depthwise(384, 14, 5, padding_mode="circular"), "strips", 2, 16, 2),
     (depthwise(384, 14, 7, padding=((2, 4), (3, 3))), "strips", 2, 16, 2),
     (depthwise(20, 14, 7), "strips", 2, 16, 1), (depthwise(768, 7, 7), "strips", 2, 32, 2),
     (depthwise(192, 28, 3), "strips", 1, 8, 1), (depthwise(192, 28, 7), "strips", 1, 8, 2)], ids=str)
