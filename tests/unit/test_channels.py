@@ -314,6 +314,8 @@ def defaults_table() -> list[KernelPlan]:
                                                                ("float32", "bfloat16"))]
     plans += [planned(depthwise(size, c=64, dtype=dtype), "float16") for size in (3, 5, 7, 13)
               for dtype in ("float16", "bfloat16")]
+    plans += [planned(depthwise(size, n=32, c=128, dtype=dtype, **border))
+              for size, dtype, border in itertools.product((3, 5), ("float32", "float16"), (BORDERS[1], BORDERS[-1]))]
     return list({render(plan).digest: plan for plan in plans}.values())
 
 
