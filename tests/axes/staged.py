@@ -51,8 +51,7 @@ def staged_variants() -> Iterable[Row]:
     for i, border in enumerate(BORDERS):
         yield dict(filter=((3, 3), (5, 5))[i // 2 % 2], channels=STAGED_CHANNELS[2], padding="same",
                    padding_mode=border, epilogue=(), stride=1, dilation=1, dtype=DTYPES[i % 3], planes=16,
-                   stage=("async", 2),
-                   weights="registers", vector=8, parts="quarters")
+                   stage=("async", 2), weights="registers", vector=8, parts="quarters")
 
 
 STAGED_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (3, 5, 7, 14, 20, 28), "w": (4, 7, 12, 14, 17)}
