@@ -20,7 +20,7 @@ from ..shape import ConvShape
 from ..spec import KernelSpec
 from .base import (BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, largest_divisor, layer_arguments,
                    resident_blocks)
-from .wide_borders import border_refusal
+from .wide_borders import border_refusal, least_rows
 from .wide_estimate import estimate
 from .wide_numbers import REGISTER_LIMIT, WideNumbers, accumulators, make_numbers, row_registers
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
@@ -120,8 +120,9 @@ def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> W
     if spec.padding_mode.reads_image:       # the outermost lanes of a row load what lies beside it
         numbers = make_numbers(spec, options)
         lanes = min(LANES, max(lanes, numbers.left_lanes + numbers.right_lanes))
+        whole = lanes * chunk == shape.w and shape.h >= least_rows(spec)
         return replace(options, span=Span.PACKED, row_lanes=lanes, edges=Edges.GUARDED,
-                       gaps=Gaps.NONE if lanes * chunk == shape.w else Gaps.SELECT)
+                       gaps=Gaps.NONE if whole else Gaps.SELECT)
     reach_left, reach_right = spec.padding[1][0], _reach(spec, shape.q)
     with_gap = max(-(-(shape.w + reach_left) // chunk), -(-(reach_right + 1) // chunk), lanes)
     if with_gap <= LANES and LANES // with_gap == LANES // lanes:
@@ -301,8 +302,7 @@ def _steps_of_one_row(spec: KernelSpec) -> bool:
 def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None:
     refusal = None
     line = numbers.line
-    beside = not numbers.packed or spec.padding_mode.reads_image
-    if beside and options.loads is Loads.REGISTERS and numbers.left_lanes + numbers.right_lanes > numbers.across:
+    if numbers.edge_loads and numbers.left_lanes + numbers.right_lanes > numbers.across:
         refusal = (f"a window reaches {numbers.left_lanes} lanes to the left and {numbers.right_lanes} to the right of "
                    f"{numbers.across}")
     if options.loads is not Loads.REGISTERS and line.left_copies + line.right_copies > LANES:
@@ -330,6 +330,7 @@ def _arguments(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> 
     packed = options.span is Span.PACKED
     demands = {"W": {"multiple_of": options.vector, "at_most": numbers.most_columns if packed else None,
                      "exactly": numbers.most_columns if numbers.whole_rows else None},
+               "H": {"at_least": numbers.border.least_rows if numbers.border else 1},
                "Q": {"multiple_of": options.store_vector, "at_most": numbers.most_outputs if packed else None},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize},
                **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.y_dtype.itemsize})}

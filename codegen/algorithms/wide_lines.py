@@ -34,11 +34,13 @@ class Column:
 
 @dataclass(frozen=True)
 class Piece:
-    """Columns that a lane reads from shared memory at once, ``at`` elements from its own first column."""
+    """Columns that a lane reads from shared memory at once, ``at`` elements from its own first column; ``start``: where
+    that lies, in the template's words, or where it would for the columns beside."""
 
     name: str
     at: int
     vector: Vector
+    start: str
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,9 @@ def vector_of(dtype: DType, elements: int, outside: str = "") -> Vector:
     return Vector(name, name, zero, cells, 2)
 
 
-def pieces_of(dtype: DType, needed: list[int], vector: int) -> tuple[Piece, ...]:
-    """Aligned vectors, at most ``vector`` wide, that hold the needed columns: the narrowest of each place."""
+def pieces_of(dtype: DType, needed: list[int], vector: int, closed: int) -> tuple[Piece, ...]:
+    """Aligned vectors, at most ``vector`` wide, that hold the needed columns: the narrowest of each place. Where a row
+    is ``closed``, the number of a lane's columns, else 0."""
     least = 1 if dtype is DType.FLOAT32 or vector == 1 else 2
     found = []
     for place in sorted({column // vector for column in needed}):
@@ -88,7 +91,8 @@ def pieces_of(dtype: DType, needed: list[int], vector: int) -> tuple[Piece, ...]
             first += width // 2 if inside[0] >= first + width // 2 else 0
             width //= 2
         at = place * vector + first
-        found.append(Piece(f"line_{signed(at)}", at, vector_of(dtype, width)))
+        start = "own" if not closed or 0 <= at < closed else "own_left" if at < 0 else "own_right"
+        found.append(Piece(f"line_{signed(at)}", at, vector_of(dtype, width), start))
     return tuple(found)
 
 
@@ -99,10 +103,11 @@ def beside_chunk(pieces: tuple[Piece, ...], chunk: int) -> tuple[int, int]:
 
 
 def line_of(spec: KernelSpec, options: WideOptions, pieces: tuple[Piece, ...], chunk: int, planes: int, step_rows: int,
-          warps: int) -> Line:
+          warps: int, closed: bool) -> Line:
+    """``closed``: what stands beside a row is read at its other end."""
     widest = 16 // spec.dtype.itemsize
     vector = options.vector
-    left, right = beside_chunk(pieces, chunk)
+    left, right = (0, 0) if closed else beside_chunk(pieces, chunk)
     packed = options.span is Span.PACKED
     lanes = options.row_lanes if packed else LANES
     margin, after = -(-left // widest) * widest, -(-right // widest) * widest
