@@ -49,8 +49,8 @@ class Argument:
     """One argument: the C parameter, the launch signature and the run-time check all come from here.
 
     A plan may ask more of it than the spec does: a size to be a multiple of something (so that rows can be loaded as
-    vectors), at least, at most or exactly something; a pointer to be a multiple of so many bytes. ``alone``: no other argument
-    that is written lies in the same memory, so loads and stores may change places.
+    vectors), at least, at most or exactly something; a pointer to be a multiple of so many bytes. ``alone``: no other
+    argument that is written lies in the same memory, so loads and stores may change places.
     """
 
     name: str

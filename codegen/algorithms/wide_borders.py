@@ -40,16 +40,17 @@ class RowEnd:
 
 
 def row_ends(spec: KernelSpec, needed: list[int], chunk: int) -> tuple[RowEnd, ...] | None:
-    """Where rows fill their lanes, W = lanes x ``chunk``: which columns beside a row are replaced by own ones of the lane
-    at its end, out of the ``needed`` ones, which count from a lane's first. Those of a circular border are no lane's own:
-    they are the columns at the row's other end, so neighbours go round in circles and nothing is replaced. None where a
-    window reaches further than the lane at the end has columns, or needs one that the lane does not read."""
+    """Where rows fill their lanes, W = lanes x ``chunk``: which columns beside a row the lane at its end replaces by its
+    own, of the ``needed`` ones (counted from a lane's first). None where a window reaches further than that lane has
+    columns, or needs one that the lane does not read. A circular border has the columns at the row's other end there:
+    neighbours go round in circles, and nothing is replaced."""
     if needed[0] < -chunk or needed[-1] >= 2 * chunk:
         return None
     if spec.padding_mode is Border.CIRCULAR:
         return ()
-    left = [(column, spec.padding_mode.index(column, 2 * chunk)) for column in needed if column < 0]
-    right = [(column, spec.padding_mode.index(column + chunk, 2 * chunk) - chunk) for column in needed if column >= chunk]
+    mode, size = spec.padding_mode, 2 * chunk       # of a row that has the lane at one end and another at the other
+    left = [(column, mode.index(column, size)) for column in needed if column < 0]
+    right = [(column, mode.index(column + chunk, size) - chunk) for column in needed if column >= chunk]
     if any(own not in needed or not 0 <= own < chunk for _, own in (*left, *right)):
         return None
     return tuple(RowEnd(lane, tuple((f"in_{signed(column)}", f"in_{own}") for column, own in found))
@@ -64,8 +65,8 @@ def least_rows(spec: KernelSpec) -> int:
 
 
 def make_border(spec: KernelSpec, left: int, right: int, across: int, closed: bool) -> WideBorder | None:
-    """None for zeros. ``left``, ``right``: columns that a window reaches beside a row's lanes, ``across`` of them, which
-    are in the row's own lanes where it is ``closed``."""
+    """None for zeros. ``left``, ``right``: columns that a window reaches beside a row's lanes, ``across`` of them;
+    where it is ``closed``, these lanes have what stands there."""
     if spec.padding_mode is Border.ZEROS:
         return None
     reads, single = spec.padding_mode.reads_image, spec.dtype is DType.FLOAT32
