@@ -19,6 +19,7 @@ from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.measure import measure
 
 MODES = [mode for mode in Border if mode is not Border.ZEROS]
 PIXELS = [mode for mode in MODES if mode.reads_image]
@@ -189,6 +190,23 @@ def test_whole_rows(mode, values):
         made = planned(shape, **{**values, **more})
         assert made.numbers.closed_rows, shape
         checks.check_checked(made, shape, seed=i)
+
+
+@on_cpu_device
+@pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
+@pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
+def test_whole_rows_take_a_load_a_row_and_the_exchange_of_their_window(mode, values):
+    """Counted: a load or a copy for a warp's row, and with registers a shuffle for each column of another lane; rows
+    outside, above and below, take no more."""
+    for size in (3, 5):
+        shape = layer(size, 24, 56, 2, mode, n=1)
+        made = planned(shape, sub_block_rows=24, warp_rows=1, warp_planes=1, **values)
+        bands = made.program.steps[0].grid_of(shape)[1]
+        assert 24 % bands == 0 and (24 // bands + size - 1) % made.numbers.together == 0     # whole sub-blocks
+        found = measure(made, shape)
+        assert found.buffers["x"].load_requests == bands * (24 // bands + size - 1)
+        assert found.shuffles == found.buffers["x"].load_requests * len(made.numbers.takes)
+        assert len(made.numbers.takes) == (size - 1 if values["loads"] == "registers" else 0)
 
 
 @on_cpu_device
