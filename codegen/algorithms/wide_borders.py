@@ -33,17 +33,17 @@ class WideBorder:
 
 @dataclass(frozen=True)
 class RowEnd:
-    """The lane at an end of a row, whose own columns stand beside the row too."""
+    """The lane at an end of a row, in whose window are the columns that stand beside the row too."""
 
     lane: str                              # first, last
-    columns: tuple[tuple[str, str], ...]   # the column outside of the image, the lane's own that stands there
+    columns: tuple[tuple[str, str], ...]   # the column outside of the image, the one that stands there
 
 
-def row_ends(spec: KernelSpec, needed: list[int], chunk: int) -> tuple[RowEnd, ...] | None:
-    """Where rows fill their lanes, W = lanes x ``chunk``: which columns beside a row the lane at its end replaces by its
-    own, of the ``needed`` ones (counted from a lane's first). None where a window reaches further than that lane has
-    columns, or needs one that the lane does not read. A circular border has the columns at the row's other end there:
-    neighbours go round in circles, and nothing is replaced."""
+def row_ends(spec: KernelSpec, needed: list[int], chunk: int, lanes: int) -> tuple[RowEnd, ...] | None:
+    """Where rows fill their lanes, W = ``lanes`` x ``chunk``: which columns beside a row the lane at its end replaces by
+    others of its window, the ``needed`` ones (counted from a lane's first). None where a window reaches further than one
+    lane has columns, or has no such column. A circular border has the columns at the row's other end there: neighbours
+    go round in circles, and nothing is replaced."""
     if needed[0] < -chunk or needed[-1] >= 2 * chunk:
         return None
     if spec.padding_mode is Border.CIRCULAR:
@@ -51,9 +51,10 @@ def row_ends(spec: KernelSpec, needed: list[int], chunk: int) -> tuple[RowEnd, .
     mode, size = spec.padding_mode, 2 * chunk       # of a row that has the lane at one end and another at the other
     left = [(column, mode.index(column, size)) for column in needed if column < 0]
     right = [(column, mode.index(column + chunk, size) - chunk) for column in needed if column >= chunk]
-    if any(own not in needed or not 0 <= own < chunk for _, own in (*left, *right)):
+    inside = [column for column in needed if lanes > 1 or 0 <= column < chunk]
+    if any(taken not in inside for _, taken in (*left, *right)):
         return None
-    return tuple(RowEnd(lane, tuple((f"in_{signed(column)}", f"in_{own}") for column, own in found))
+    return tuple(RowEnd(lane, tuple((f"in_{signed(column)}", f"in_{signed(taken)}") for column, taken in found))
                  for lane, found in (("first", left), ("last", right)) if found)
 
 

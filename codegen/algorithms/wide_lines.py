@@ -34,13 +34,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Piece:
-    """Columns that a lane reads from shared memory at once, ``at`` elements from its own first column; ``start``: where
-    that lies, in the template's words, or where it would for the columns beside."""
+    """Columns that a lane reads from shared memory at once, ``at`` elements from its own first column."""
 
     name: str
     at: int
     vector: Vector
-    start: str
 
 
 @dataclass(frozen=True)
@@ -79,9 +77,8 @@ def vector_of(dtype: DType, elements: int, outside: str = "") -> Vector:
     return Vector(name, name, zero, cells, 2)
 
 
-def pieces_of(dtype: DType, needed: list[int], vector: int, closed: int) -> tuple[Piece, ...]:
-    """Aligned vectors, at most ``vector`` wide, that hold the needed columns: the narrowest of each place. Where a row
-    is ``closed``, the number of a lane's columns, else 0."""
+def pieces_of(dtype: DType, needed: list[int], vector: int) -> tuple[Piece, ...]:
+    """Aligned vectors, at most ``vector`` wide, that hold the needed columns: the narrowest of each place."""
     least = 1 if dtype is DType.FLOAT32 or vector == 1 else 2
     found = []
     for place in sorted({column // vector for column in needed}):
@@ -91,8 +88,7 @@ def pieces_of(dtype: DType, needed: list[int], vector: int, closed: int) -> tupl
             first += width // 2 if inside[0] >= first + width // 2 else 0
             width //= 2
         at = place * vector + first
-        start = "own" if not closed or 0 <= at < closed else "own_left" if at < 0 else "own_right"
-        found.append(Piece(f"line_{signed(at)}", at, vector_of(dtype, width), start))
+        found.append(Piece(f"line_{signed(at)}", at, vector_of(dtype, width)))
     return tuple(found)
 
 
@@ -103,11 +99,10 @@ def beside_chunk(pieces: tuple[Piece, ...], chunk: int) -> tuple[int, int]:
 
 
 def line_of(spec: KernelSpec, options: WideOptions, pieces: tuple[Piece, ...], chunk: int, planes: int, step_rows: int,
-          warps: int, closed: bool) -> Line:
-    """``closed``: what stands beside a row is read at its other end."""
+          warps: int) -> Line:
     widest = 16 // spec.dtype.itemsize
     vector = options.vector
-    left, right = (0, 0) if closed else beside_chunk(pieces, chunk)
+    left, right = beside_chunk(pieces, chunk)
     packed = options.span is Span.PACKED
     lanes = options.row_lanes if packed else LANES
     margin, after = -(-left // widest) * widest, -(-right // widest) * widest
@@ -124,9 +119,14 @@ def line_of(spec: KernelSpec, options: WideOptions, pieces: tuple[Piece, ...], c
 def read_columns(spec: KernelSpec, pieces: tuple[Piece, ...], needed: list[int]) -> list[Column]:
     found = []
     for column in needed:
-        piece = max((p for p in pieces if p.at <= column), key=lambda p: p.at)
-        cell, low = divmod(column - piece.at, piece.vector.per_cell)
-        part = "whole" if piece.vector.per_cell == 1 else ("low", "high")[low]
-        found.append(Column(f"in_{signed(column)}", piece.name, part, False,
-                            f".{'xyzw'[cell]}" if piece.vector.cells > 1 else ""))
+        name, member, low = read_cell(pieces, column)
+        part = "whole" if pieces[0].vector.per_cell == 1 else ("low", "high")[low]
+        found.append(Column(f"in_{signed(column)}", name, part, False, member))
     return found
+
+
+def read_cell(pieces: tuple[Piece, ...], column: int) -> tuple[str, str, int]:
+    """The piece that holds a column, its member, and the column's place in that."""
+    piece = max((p for p in pieces if p.at <= column), key=lambda p: p.at)
+    cell, low = divmod(column - piece.at, piece.vector.per_cell)
+    return piece.name, f".{'xyzw'[cell]}" if piece.vector.cells > 1 else "", low
