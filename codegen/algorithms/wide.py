@@ -42,8 +42,8 @@ MOST_FACTORS = 20             # of a separable filter, in registers: 9x9 on 4096
 MOST_TOGETHER = 4             # filters of one image in a block: two of 3x3 on 4096^2 take 56 us, in different ones 69
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 MOST_SCALAR_LOADS = 8         # of a row: sixteen leave no registers for 7x7 in 16 bits
-GATHERED = 1.5                # of its time for a packed row whose ends lanes load, against one that has them in its lanes:
-                              # 28^2 in float16 and 14^2 take 1.2 to 1.9 (reflect, 3x3 and 5x5, H200, 2026-11-21)
+GATHERED = 1.7                # of its time for a row of pixels whose ends lanes load, against one that has them in its
+                              # lanes: 28^2 in float16, 14^2 and 7^2 (3x3 and 5x5, H200, 2026-11-21) take 1.4 to 1.9
 ROWS_HELD = 64                # registers of the rows ahead, from which a lane has no room for its sums
 
 
@@ -152,7 +152,7 @@ def _waste(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> f
     halo = max(0, (spec.s - 1) * spec.dilation[1] + 1 - spec.stride[1])
     loads = options.columns * spec.stride[1] / options.vector
     row = taps / spec.stride[0] * options.columns + 2.5 * halo + 4 * loads + 8
-    if spec.padding_mode.reads_image and options.span is Span.PACKED and not make_numbers(spec, options).closed_rows:
+    if spec.padding_mode.reads_image and not make_numbers(spec, options).closed_rows:
         row *= GATHERED
     return row / options.columns / busy
 
