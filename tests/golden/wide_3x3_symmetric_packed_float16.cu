@@ -9,9 +9,9 @@
 // layer  x[N, 16, H, W] * w[16, 1, 3, 3] -> y[N, 16, P, Q], stride 1, padding 1 (symmetric), groups 16, float16
 //        N, H, W (and so P, Q) are arguments (W = 56; Q a multiple of 8 and at most 56); all else is in the text
 // plan   8 columns per lane, 4 rows of 7 lanes side by side, sub-blocks of 14 rows, 4 warps per block; 8 elements a load, 4 steps ahead
-// cost   sub-block of 14 rows x 256 columns: 16 warp loads, 0 shuffles, 1152 FMA a lane, about 72 registers (direct: 1008 loads)
+// cost   sub-block of 14 rows x 256 columns: 16 warp loads, 32 shuffles, 1152 FMA a lane, about 72 registers (direct: 1008 loads)
 //
-// A lane makes 8 neighbouring output columns and walks down the rows. It loads 8 input columns of each row by asynchronous copies to shared memory, where all lanes find the others.
+// A lane makes 8 neighbouring output columns and walks down the rows. It loads 8 input columns of each row by asynchronous copies to shared memory, the others come from its neighbours by shuffle.
 // An input row is loaded once and added to the 3 output rows in work: acc_p0 is the oldest, and every chain of
 // products ends in the register of the next older row, so the accumulators move on without a move.
 constexpr int R = 3, S = 3;                     // filter rows and columns
@@ -60,8 +60,6 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     const int column = q * STRIDE_W;                                       // this lane's first input column
     const int own = min(lane / ROW_LANES, PLANES - 1) * LINE + MARGIN + position * CHUNK;      // where this lane's columns lie in a row
     const bool takes_part = lane < PLANES * ROW_LANES;      // in copies; lanes without a plane copy rows of the first
-    // what lies left of a row's first columns is read at its end, what lies right of the last ones at its beginning
-    const int own_left = position > 0 ? own : own + ROW_LANES * CHUNK, own_right = position < ROW_LANES - 1 ? own : own - ROW_LANES * CHUNK;
     // beside a row stand columns of the lanes at its ends
     const bool first_of_row = position == 0, last_of_row = position == ROW_LANES - 1;
     const bool out_inside_0 = INTERIOR || (active && q < Q);
@@ -91,10 +89,9 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     };
     auto step = [&](int at) __attribute__((always_inline)) {
         float out_c0, out_c1, out_c2, out_c3, out_c4, out_c5, out_c6, out_c7;
-        const unsigned line_m2 = *(const unsigned*)(ring + at + own_left - 2);
         const uint4 line_0 = *(const uint4*)(ring + at + own);
-        const unsigned line_8 = *(const unsigned*)(ring + at + own_right + 8);
-        float in_m1 = wc_half_high_to_float(line_m2);
+        const unsigned word_m1 = __shfl_up_sync(ALL_LANES, line_0.w, 1);
+        const unsigned word_4 = __shfl_down_sync(ALL_LANES, line_0.x, 1);
         const float in_0 = wc_half_low_to_float(line_0.x);
         const float in_1 = wc_half_high_to_float(line_0.x);
         const float in_2 = wc_half_low_to_float(line_0.y);
@@ -103,7 +100,8 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         const float in_5 = wc_half_high_to_float(line_0.z);
         const float in_6 = wc_half_low_to_float(line_0.w);
         const float in_7 = wc_half_high_to_float(line_0.w);
-        float in_8 = wc_half_low_to_float(line_8);
+        float in_m1 = wc_half_high_to_float(word_m1);
+        float in_8 = wc_half_low_to_float(word_4);
         if (first_of_row) { in_m1 = in_0; }
         if (last_of_row) { in_8 = in_7; }
         // filter row 2

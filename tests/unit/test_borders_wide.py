@@ -106,6 +106,16 @@ def test_rows_outside_are_worked_out_in_images_taller_than_their_border(mode, le
 
 @pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_widths_of_networks_fill_their_lanes(dtype, mode):
+    """Narrower lanes than with zeros where these would leave a row's last lane partly outside."""
+    for size, width in itertools.product((3, 5), (14, 28, 56, 112)):
+        made = planned(layer(size, width, width, 8, mode, dtype=dtype))
+        assert made.numbers.closed_rows and made.options.row_lanes * made.options.columns == width, (size, width)
+    assert planned(layer(3, 7, 7, 8, mode, dtype=dtype)).numbers.closed_rows
+
+
+@pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("loads", ["registers", "cached"])
 def test_columns_beside_a_row_are_those_of_its_lanes(loads, dtype, mode):
     """Each column that a lane at an end replaces, by its own number: what the border has there in rows of any width."""
