@@ -40,10 +40,10 @@ class RowEnd:
 
 
 def row_ends(spec: KernelSpec, needed: list[int], chunk: int, lanes: int) -> tuple[RowEnd, ...] | None:
-    """Where rows fill their lanes, W = ``lanes`` x ``chunk``: which columns beside a row the lane at its end replaces by
-    others of its window, the ``needed`` ones (counted from a lane's first). None where a window reaches further than one
-    lane has columns, or has no such column. A circular border has the columns at the row's other end there: neighbours
-    go round in circles, and nothing is replaced."""
+    """Where rows fill their lanes, W = ``lanes`` x ``chunk``: which columns beside a row the lane at its end replaces
+    by others of its window, the ``needed`` ones (counted from a lane's first). None where a window reaches further
+    than one lane has columns, or has no such column. A circular border has the columns at the row's other end there:
+    neighbours go round in circles, and nothing is replaced."""
     if needed[0] < -chunk or needed[-1] >= 2 * chunk:
         return None
     if spec.padding_mode is Border.CIRCULAR:

@@ -311,8 +311,8 @@ def _take(spec: KernelSpec, options: WideOptions, reach: _Reach, cell: int, edge
 
 def _window(spec: KernelSpec, options: WideOptions, reach: _Reach, needed: list[int], pieces: tuple[Piece, ...],
             closed: bool) -> tuple[Column, ...]:
-    """The columns of an input row that are made floats. ``pieces``: what lanes read of shared memory, if rows are there,
-    but for what stands beside ``closed`` ones."""
+    """The columns of an input row that are made floats. ``pieces``: what lanes read of shared memory, if rows are
+    there; what stands beside ``closed`` ones is in registers all the same."""
     if not pieces:
         return tuple(_columns(spec, options, reach, needed))
     if not closed:

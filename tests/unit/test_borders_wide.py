@@ -207,8 +207,8 @@ def test_whole_rows(mode, values):
 @pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
 @pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
 def test_whole_rows_take_a_load_a_row_and_the_exchange_of_their_window(mode, values):
-    """Counted: a load or a copy for a warp's row, and a shuffle for each column of another lane; rows outside, above and
-    below, take no more."""
+    """Counted: a load or a copy for a warp's row, and a shuffle for each column of another lane; rows outside, above
+    and below, take no more."""
     for size in (3, 5):
         shape = layer(size, 24, 56, 2, mode, n=1)
         made = planned(shape, sub_block_rows=24, warp_rows=1, warp_planes=1, **values)
