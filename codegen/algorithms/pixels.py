@@ -12,11 +12,12 @@ from typing import Iterable
 
 from ..dtypes import DType, Layout
 from ..errors import UnsupportedSpec
+from ..pitch import together
 from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import PIXELS, ConvShape
 from ..spec import KernelSpec, Numerics
-from .base import (BANK_COPY, BORDERS, DERIVED, Algorithm, common_refusal, integer_border, layer_arguments,
-                   resident_blocks, step_registers)
+from .base import (BANK_COPY, BORDERS, DERIVED, Algorithm, common_refusal, distance_demands, integer_border,
+                   layer_arguments, resident_blocks, step_registers)
 from .pixels_numbers import (LANES, WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, Weights, make_numbers, row_words,
                              side_by_side, vertical, weight_registers, window_registers)
 
@@ -39,7 +40,8 @@ VECTOR_BYTES = 16             # of the widest load
 
 def supports(spec: KernelSpec) -> str | None:
     refusal = common_refusal(spec, dtypes=PIXELS, borders=BORDERS, numerics=(Numerics.FLOAT32, Numerics.INT32),
-                             layouts=(Layout.NCHW, Layout.NHWC), mixed=True) or integer_border(spec)
+                             layouts=(Layout.NCHW, Layout.NHWC), mixed=True,
+                             pitched=True) or integer_border(spec)
     least, most = spec.dtype.limits if spec.dtype.is_integer else (0, 0)
     value = spec.padding_value
     if refusal is None and not (value == int(value) and least <= value <= most):
@@ -117,13 +119,16 @@ def _vector(spec: KernelSpec, shape: ConvShape | None, columns: int) -> int:
     """The widest load that divides rows and the lanes' own columns; 1 where that is less than a word."""
     chunk, widest = columns * spec.stride[1], VECTOR_BYTES // spec.dtype.itemsize
     row = chunk if shape is None else shape.w * side_by_side(spec)
-    vector = math.gcd(math.gcd(row, chunk), widest)
+    apart = 0 if shape is None else together(shape.x_pitch, spec.dtype, spec.layout)
+    vector = math.gcd(row, chunk, widest, apart)
     return vector if vector * spec.dtype.itemsize >= WORD_BYTES else 1
 
 
 def _store_vector(spec: KernelSpec, shape: ConvShape | None, options: PixelsOptions) -> int:
     store = math.gcd(options.columns, VECTOR_BYTES // spec.y_dtype.itemsize)
-    return min(math.gcd(store, store if shape is None else shape.q * side_by_side(spec)), options.vector)
+    if shape is not None:
+        store = math.gcd(store, shape.q * side_by_side(spec), together(shape.y_pitch, spec.y_dtype, spec.layout))
+    return min(store, options.vector)
 
 
 def _rows_ahead(spec: KernelSpec, columns: int, sums: Sums) -> int:
@@ -208,7 +213,8 @@ def _arguments(spec: KernelSpec, options: PixelsOptions) -> tuple[Argument, ...]
     demands = {"W": {"multiple_of": options.vector // math.gcd(options.vector, channels)},
                "Q": {"multiple_of": options.store_vector // math.gcd(options.store_vector, channels)},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize if options.vector > 1 else 1},
-               "y": {"multiple_of": options.store_vector * spec.y_dtype.itemsize if options.store_vector > 1 else 1}}
+               "y": {"multiple_of": options.store_vector * spec.y_dtype.itemsize if options.store_vector > 1 else 1},
+               **distance_demands(spec, options.vector, options.store_vector)}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
 
