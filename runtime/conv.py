@@ -18,7 +18,7 @@ from warpconv.codegen.select import check_limit, plan_layer
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, index_bits, parse_epilogue
 
-from . import arrays, axes, env, separable as factors_of, signatures
+from . import arrays, axes, env, pitch, separable as factors_of, signatures
 from .arrays import ArrayView
 from .call import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
 from .kernel import Filter, Kernel
@@ -111,14 +111,20 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activa
     made = x.dtype if geometry["out_dtype"] is None else DType.parse(geometry["out_dtype"], "out_dtype")
     y = None if out is None else arrays.view(out, "out", dtypes=(made,), ndim=4, writable=True)
     memory = axes.memory_order(order, x, y)
+    gaps = pitch.gaps_of(order, memory, x, y, None if residual is None else arrays.view(residual, "residual", ndim=4))
     shape = _layer(axes.stored(x, order, memory), w, memory, geometry)
+    apart = None if gaps is None else gaps.on(_layer(axes.stored(x, order, gaps.memory), w, gaps.memory, geometry))
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation, residual=residual is not None)
     want = _Wanted(resolve_device(device, x, shape, depth=4), algorithm, steps, _numerics(accum_dtype),
                    limit=call_limit(workspace_limit))
     factors = _factors(shape, want, weight, w, separable)
     if factors is not None:
         weight, shape = factors.weight, replace(shape, separable=True)
+        apart = None if apart is None else replace(apart, separable=True)
         w = arrays.view(weight, "weight")
+    if apart is not None and (x.device is None) is (want.target is None) and pitch.quicker(
+            _key(apart, want), apart, shape, lambda layer: _plan(layer, want)):
+        shape = apart
     kernel = _known(shape, want)
     if kernel is None:      # a mistake in what the kernel itself would check shall not cost a compilation
         views = {"input": x, "weight": w}
@@ -246,6 +252,7 @@ def _check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *mor
 
 def clear() -> None:
     """Forget the kernels kept in memory (the disk cache stays)."""
+    pitch.clear()
     with _lock:
         _kernels.clear()
         _quick.clear()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 from typing import Any, Iterable, Mapping
 
-from .common import BORDERS, CASTS, EPILOGUES, LAYOUTS, OUTPUTS, PADDINGS, PIXELS, WEIGHTS, Choose, Row, Rows
+from .common import BORDERS, CASTS, EPILOGUES, LAYOUTS, OUTPUTS, PADDINGS, PITCHES, PIXELS, WEIGHTS, Choose, Row, Rows
 
 PIXELS_CHANNELS = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (4, 4, 4), (2, 6, 2))
 PIXELS_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (2, 2), (3, 3), (5, 5), (7, 7), (2, 7), (6, 3), (1, 17), (17, 1), (4, 4), (11, 11), (3, 6)),
     "channels": PIXELS_CHANNELS, "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 2), (2, 1), 3),
     "dilation": (1, 2, (2, 1), (1, 3)), "dtype": PIXELS, "weight_dtype": WEIGHTS, "out_dtype": OUTPUTS,
-    "cast": CASTS, "padding_mode": BORDERS, "layout": LAYOUTS, "columns": (4, 8, 12, 16), "vector": (1, 2, 4, 8, 16),
-    "store_vector": (1, 2, 4, 16), "sums": ("float", "dp4a", "mad"), "weights": ("registers", "shared", "constant"),
+    "cast": CASTS, "padding_mode": BORDERS, "layout": LAYOUTS, "pitch": PITCHES, "columns": (4, 8, 12, 16),
+    "vector": (1, 2, 4, 8, 16), "store_vector": (1, 2, 4, 16), "sums": ("float", "dp4a", "mad"), "weights": ("registers", "shared", "constant"),
     "sub_block_rows": (1, 3, 7, 16, 56), "rows_ahead": (1, 2, 3, 4), "warps": ((1, 1), (2, 1), (1, 3), (4, 2))}
 
 
@@ -68,6 +68,15 @@ def pixels_variants() -> Iterable[Row]:
                    vector=(1, 4)[i // 2 % 2], store_vector=1, sums="mad" if weight else "float",
                    weights=("registers", "shared")[i % 2], sub_block_rows=(1, 7, 16)[i % 3], rows_ahead=1 + i % 3,
                    warps=PIXELS_AXES["warps"][i % 4], layout="NHWC")
+    for i, (layout, pitch, vector) in enumerate(itertools.product(LAYOUTS, PITCHES[1:], (1, 4))):
+        if pitch == "odd" and vector > 1:
+            continue
+        yield dict(filter=((3, 3), (2, 5))[i % 2], channels=(3, 3, 3) if layout == "NHWC" else (2, 6, 2),
+                   dtype=PIXELS[i % 4], padding="same", epilogue=EPILOGUES[i % 5],
+                   stride=(1, 1, (1, 2))[i % 3], dilation=1, weight_dtype=None, out_dtype=(None, "float32")[i // 3 % 2],
+                   cast="nearest", padding_mode=BORDERS[i % 6], columns=12 if layout == "NHWC" else 8, vector=vector,
+                   store_vector=1 if pitch == "odd" else min(2, vector), sums="float", weights="registers",
+                   sub_block_rows=7, rows_ahead=2, warps=(1, 3), layout=layout, pitch=pitch)
 
 
 PIXELS_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 56, 70),
