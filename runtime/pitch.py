@@ -46,7 +46,7 @@ def gaps_of(order: Layout, dense: Layout, x: ArrayView, y: ArrayView | None,
             residual: ArrayView | None) -> Gaps | None:
     """The gaps of arrays with axes in ``order``; None where there are none, or where nothing but a copy helps.
     ``dense``: the order in memory that the call has without them, taken where the arrays tell no other."""
-    if all(view is None or axes.stored(view, order, dense).contiguous for view in (x, y)):
+    if len(x.shape) != 4 or all(view is None or axes.stored(view, order, dense).contiguous for view in (x, y)):
         return None
     for memory in (dense, Layout.NCHW if dense is Layout.NHWC else Layout.NHWC):
         found = _in_memory(order, memory, x, y, residual)

@@ -78,7 +78,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
     weights = Weights.REGISTERS if weight_registers(spec, sums) <= WEIGHTS_HELD else Weights.SHARED
     options = PixelsOptions(columns=columns, vector=1, store_vector=1, sums=sums, weights=weights,
                             rows_ahead=_rows_ahead(spec, columns, sums))
-    if shape is not None and spec.dtype.itemsize * shape.w * channels % WORD_BYTES:      # pixel by pixel at the edge
+    if spec.dtype.itemsize * _row(spec, shape) % WORD_BYTES:      # pixel by pixel at the edge
         pixels = window_registers(spec, columns, Sums.FLOAT) * vertical(spec)[0]
         options = replace(options, rows_ahead=max(1, min(options.rows_ahead, PIXELS_AHEAD // pixels)))
     if _words_in_rows(spec, columns):
@@ -118,10 +118,16 @@ def _words_in_rows(spec: KernelSpec, columns: int) -> bool:
 def _vector(spec: KernelSpec, shape: ConvShape | None, columns: int) -> int:
     """The widest load that divides rows and the lanes' own columns; 1 where that is less than a word."""
     chunk, widest = columns * spec.stride[1], VECTOR_BYTES // spec.dtype.itemsize
-    row = chunk if shape is None else shape.w * side_by_side(spec)
-    apart = 0 if shape is None else together(shape.x_pitch, spec.dtype, spec.layout)
-    vector = math.gcd(row, chunk, widest, apart)
+    vector = math.gcd(_row(spec, shape), chunk, widest)
     return vector if vector * spec.dtype.itemsize >= WORD_BYTES else 1
+
+
+def _row(spec: KernelSpec, shape: ConvShape | None) -> int:
+    """What loads must divide so that they lie in a row, and all rows begin with one; 0, which everything divides, where
+    no shape tells."""
+    if shape is None:
+        return 0
+    return math.gcd(shape.w * side_by_side(spec), together(shape.x_pitch, spec.dtype, spec.layout))
 
 
 def _store_vector(spec: KernelSpec, shape: ConvShape | None, options: PixelsOptions) -> int:

@@ -143,6 +143,8 @@ def plans() -> dict[str, KernelPlan]:
                                           pipeline="copied"),
         "wide_3x3_channels_stride_2": _wide(_plane(3, c=3, k=8, stride=2, padding=1), BIAS, RELU, weights="shared",
                                             rows_ahead=1, warp_columns=1, warp_planes=4),
+        "wide_3x3_reflect_pitched": _wide(_plane(3, c=2, k=2, groups=2, padding_mode="reflect").with_distances(), BIAS,
+                                          loads="cached", rows_ahead=4, turn_steps=2),
         "patch_5x5_replicate": _patch(_depthwise(5, layout="NCHW", padding_mode="replicate")),
         "patch_13x13": _patch(_depthwise(13, layout="NCHW")),
         "patch_9x9_two_planes_float16": _patch(_depthwise(9, layout="NCHW", dtype="float16"), BIAS, RELU, columns=6,
@@ -157,6 +159,9 @@ def plans() -> dict[str, KernelPlan]:
                                                                dtype="float16", layout="NHWC"), BIAS),
         "direct_nhwc_2x5_tile": _direct(ConvShape(c=8, h=64, w=64, k=12, r=2, s=5, stride=(1, 2), groups=2,
                                                   layout="NHWC"), block_size_x=6, block_size_y=32, k_tile=2),
+        "direct_nhwc_3x3_pitched_uint8": _direct(
+            ConvShape(c=3, h=64, w=64, k=3, r=3, s=3, padding=1, groups=3, dtype="uint8", layout="NHWC").with_distances(),
+            block_size_x=3, block_size_y=64),
         "direct_3x3_residual_clamp": _direct(ConvShape(c=3, h=64, w=64, k=4, r=3, s=3, padding=1), BIAS,
                                              Epilogue.RESIDUAL, Epilogue.clamp(0, 6), k_tile=2),
         "direct_nhwc_3x3_expression": _direct(
