@@ -8,7 +8,7 @@ from typing import Any
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.pitch import Pitch
-from warpconv.codegen.plan import Argument, Program, Role
+from warpconv.codegen.plan import Argument, KernelPlan, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, index_bits
 
@@ -179,6 +179,25 @@ def same_memory(view: ArrayView, other: ArrayView, argument: str, whose: str = "
 
 def place(device: int | None) -> str:
     return "in host memory" if device is None else f"on GPU {device}"
+
+
+def check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more: Any) -> None:
+    """A given plan is taken as it is: nothing else may ask for something different, and it must serve the shape."""
+    if not isinstance(plan, KernelPlan):
+        raise ArgumentTypeError("plan must be a KernelPlan", argument="plan", value=type(plan).__name__,
+                                hint="warpconv.plan(spec, settings) makes one")
+    if algorithm != "auto" or settings or any(more):
+        raise ArgumentError("a plan has its algorithm, settings, epilogue and arithmetic already", argument="plan",
+                            value=plan.spec.name, hint="give the plan alone, or no plan")
+    needed = KernelSpec.of(shape, algorithm=plan.spec.algorithm, arch=plan.spec.arch, epilogue=plan.spec.epilogue,
+                           numerics=plan.spec.numerics)
+    if plan.spec not in (needed, replace(needed, index_bits=64)):
+        raise ArgumentError("this plan is for other layers", argument="plan", value=str(plan.spec),
+                            hint=f"the shape needs {needed}")
+    refusal = plan.program.refusal(shape)
+    if refusal is not None:
+        raise ArgumentError(f"the shape does not suit this plan: {refusal}", argument="plan", value=str(plan.spec),
+                            hint="specialize(shape) finds one")
 
 
 def name_of(program: Program, role: Role) -> str | None:

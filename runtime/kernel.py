@@ -63,8 +63,8 @@ class Kernel:
     ``kernel(input, weight, bias=None, *, residual=None, out=None, stream=None)`` computes it: input with its axes in
     the order ``axes``, (N, C, H, W) or (N, H, W, C), weight (K, C/groups, R, S) or a Filter, bias (K,), residual of the
     output's shape, of the spec's element types. In memory input, residual and output have the order of the spec's
-    layout; others, and arrays with gaps, are copied (by a kernel whose spec is ``pitched`` only what has other gaps than
-    between rows, planes and images). ``out`` may be the residual itself, to add in place. The
+    layout; others, and arrays with gaps, are copied (by a kernel whose spec is ``pitched`` only what has other gaps
+    than between rows, planes and images). ``out`` may be the residual itself, to add in place. The
     result is ``out`` or a new array of the input's library, its axes in the same order. On a GPU the work is queued on
     ``stream`` (default: the stream that the input's library is on); for NumPy arrays the call returns when the result
     is there.

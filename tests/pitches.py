@@ -1,4 +1,4 @@
-"""Arrays with gaps between rows, planes and images, as layers of the tests have them: all memory between is poisoned."""
+"""Arrays with gaps between rows, planes and images, as layers of the tests have them: what lies between is poisoned."""
 
 from __future__ import annotations
 

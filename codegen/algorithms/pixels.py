@@ -17,7 +17,7 @@ from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPl
 from ..shape import PIXELS, ConvShape
 from ..spec import KernelSpec, Numerics
 from .base import (BANK_COPY, BORDERS, DERIVED, Algorithm, common_refusal, distance_demands, integer_border,
-                   layer_arguments, resident_blocks, step_registers)
+                   largest_divisor, layer_arguments, resident_blocks, step_registers)
 from .pixels_numbers import (LANES, WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, Weights, make_numbers, row_words,
                              side_by_side, vertical, weight_registers, window_registers)
 
@@ -33,6 +33,7 @@ MOST_ACCUMULATORS = 136       # registers of the output rows in work, from which
 WEIGHTS_HELD = 90             # that stay in registers beside them
 PIXELS_AHEAD = 24             # registers of rows ahead that are loaded pixel by pixel
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
+MOST_TOGETHER = 4             # filters of one image in a block
 SIDE_BY_SIDE = (1, 3, 4)      # channels of an image whose pixels lie together
 DP4A_PIXELS = (DType.UINT8, DType.INT8)
 VECTOR_BYTES = 16             # of the widest load
@@ -89,9 +90,17 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
         options = replace(options, weights=Weights.CONSTANT, rows_ahead=max(1, 4 // vertical(spec)[0]))
     while options.rows_ahead > 1 and _registers(spec, options, make_numbers(spec, options)) > ROOM_FOR_ROWS:
         options = replace(options, rows_ahead=options.rows_ahead // 2)
+    planes = 1 if options.weights is Weights.SHARED else largest_divisor(_sharing(spec), MOST_TOGETHER)
+    if planes > 1:      # an image's filters side by side in a block: its rows come from memory once
+        options = replace(options, warp_planes=planes, warp_rows=max(1, options.warp_rows // planes))
     halo = vertical(spec)[1] - 1
     turns = -(-(_sub_block_rows(spec) + halo) // options.rows_ahead)
     return replace(options, sub_block_rows=turns * options.rows_ahead - halo)
+
+
+def _sharing(spec: KernelSpec) -> int:
+    """Filters over the same pixels."""
+    return spec.filters if side_by_side(spec) == 1 else 1
 
 
 def _sums(spec: KernelSpec) -> Sums:
@@ -193,6 +202,9 @@ def _refusal(spec: KernelSpec, options: PixelsOptions) -> str | None:
         return _dp4a_refusal(spec)
     if options.weights is Weights.CONSTANT and (spec.k > 1 or options.sums is not Sums.FLOAT):
         return "weights = constant takes a single float32 filter"
+    if _sharing(spec) % options.warp_planes or (options.warp_planes > 1 and options.weights is Weights.SHARED):
+        return (f"warp_planes = {options.warp_planes}: a divisor of the {_sharing(spec)} filters over the same pixels, "
+                "1 with weights = shared")
     accumulators = vertical(spec)[1] * options.columns
     if accumulators > MOST_ACCUMULATORS:
         return f"{accumulators} accumulators would not stay in registers (at most {MOST_ACCUMULATORS})"
@@ -231,7 +243,7 @@ def _grid(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> t
     return (Blocks(of=Dimension.Q, each=numbers.side_by_side, add=wide - 1, per=wide, limit=GRID_LIMIT[0]),
             Blocks(of=Dimension.P, add=numbers.block_rows - 1, per=numbers.block_rows, times=numbers.classes,
                    limit=GRID_LIMIT[1] // numbers.classes * numbers.classes, fill=fill),
-            Blocks(of=Dimension.N, times=numbers.planes, limit=GRID_LIMIT[2]))
+            Blocks(of=Dimension.N, times=numbers.planes // options.warp_planes, limit=GRID_LIMIT[2]))
 
 
 def _registers(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> int:
@@ -262,7 +274,8 @@ def _cost(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers, regi
 def _phrase(spec: KernelSpec, options: PixelsOptions) -> str:
     loads = "words at any address" if options.vector == 1 else f"{options.vector} pixels a load"
     return (f"{options.columns} columns per lane, strips of {LANES * options.columns} columns, sub-blocks of about "
-            f"{options.sub_block_rows} rows, {options.warp_columns} x {options.warp_rows} warps per block; {loads}, "
+            f"{options.sub_block_rows} rows, {options.warp_columns} x {options.warp_rows}"
+            f"{f' x {options.warp_planes}' if options.warp_planes > 1 else ''} warps per block; {loads}, "
             f"{options.rows_ahead} step{'s' if options.rows_ahead > 1 else ''} ahead; sums by {options.sums.value}")
 
 
@@ -271,7 +284,7 @@ def space(spec: KernelSpec) -> Iterable[PixelsOptions]:
     base = defaults(spec)
     return [replace(base, columns=columns, vector=min(base.vector, columns * spec.stride[1]),
                     store_vector=min(base.store_vector, columns), rows_ahead=ahead, sub_block_rows=rows,
-                    warp_columns=across, warp_rows=4 // across)
+                    warp_columns=across, warp_rows=4 // across, warp_planes=1)
             for columns in _columns(spec)[:2] for ahead in (1, 2, 4) for rows in (16, 32, 64, 128) for across in (1, 4)
             if columns * spec.stride[1] % min(base.vector, columns * spec.stride[1]) == 0
             and vertical(spec)[1] * columns <= MOST_ACCUMULATORS]

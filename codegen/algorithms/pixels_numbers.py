@@ -33,9 +33,9 @@ class Weights(enum.Enum):
 class PixelsOptions:
     """Plan values. A lane makes ``columns`` outputs of a row from loads of ``vector`` pixels (1: rows begin at any
     address, whole words are loaded and shifted) and stores ``store_vector`` outputs at once. A block has
-    ``warp_columns`` x ``warp_rows`` warps; ``rows_ahead`` steps are in flight; a sub-block has about
-    ``sub_block_rows`` rows; the compiler leaves registers for ``min_blocks`` blocks (follows from the others if not
-    given)."""
+    ``warp_columns`` x ``warp_rows`` x ``warp_planes`` warps, the last of other filters over the same rows;
+    ``rows_ahead`` steps are in flight; a sub-block has about ``sub_block_rows`` rows; the compiler leaves registers for
+    ``min_blocks`` blocks (follows from the others if not given)."""
 
     columns: int = 8
     vector: int = 8
@@ -46,6 +46,7 @@ class PixelsOptions:
     rows_ahead: int = 4
     warp_columns: int = 1
     warp_rows: int = 4
+    warp_planes: int = 1
     min_blocks: int = DERIVED
 
 
@@ -172,7 +173,7 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
     made = _gathers(spec, words, loads, per_word, needed)
     border_pixel = int(spec.padding_value) % (1 << bits)
     names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
-    warps = options.warp_columns * options.warp_rows
+    warps = options.warp_columns * options.warp_rows * options.warp_planes
     signed = not spec.dtype.value.startswith("u")
     weights = _weight_rows(spec, options)
     result_type = "int" if spec.numerics is Numerics.INT32 and not spec.epilogue else "float"

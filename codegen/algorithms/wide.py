@@ -52,8 +52,8 @@ def _to_bytes(spec: KernelSpec) -> bool:
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = (common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=spec.out_dtype is None, mixed=_to_bytes(spec), separable=True,
-                              pitched=True)
+    refusal = (common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=spec.out_dtype is None,
+                              mixed=_to_bytes(spec), separable=True, pitched=True)
                or border_refusal(spec))
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"

@@ -1,4 +1,4 @@
-"""Arrays with gaps between rows, planes and images: read and written where they lie, or copied where that is quicker."""
+"""Arrays with gaps between rows, planes and images: read and written where they lie, copied where that is quicker."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def copies(monkeypatch):
 
 
 def crop(shape, offset, more, seed=0):
-    """An image of the shape's sizes inside of a larger one, ``offset`` = (row, column), with NaN or other numbers around
-    it that no result may have; and the filter."""
+    """An image of the shape's sizes inside of a larger one, at ``offset`` = (row, column), with NaN or other numbers
+    around it that no result may have; and the filter."""
     x, w, _ = reference.operands(shape, settings.generator(seed))
     rows, columns = ((1, 2) if shape.layout is Layout.NHWC else (2, 3))
     sizes = [extent + (more[axis - rows] if axis in (rows, columns) else 0) for axis, extent in enumerate(x.shape)]
