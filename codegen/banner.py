@@ -28,15 +28,18 @@ def banner_lines(plan: KernelPlan) -> list[str]:
              "Emit it again with", *_folded(emit_command(plan))]
     layer = textwrap.wrap(f"layer  {spec.layer}", LONGEST_LAYER, subsequent_indent=" " * 7, break_long_words=False,
                           break_on_hyphens=False)
-    lines += ["", *layer, f"       {_sizes(spec)} are arguments{_demands(plan)}; all else is in the text",
-              f"plan   {plan.phrase}", f"cost   {plan.cost}"]
+    lines += ["", *layer, *_sizes(plan), f"plan   {plan.phrase}", f"cost   {plan.cost}"]
     return lines + [f"note   {note}" for note in plan.notes]
 
 
-def _sizes(spec: KernelSpec) -> str:
+def _sizes(plan: KernelPlan) -> list[str]:
     """The arguments that a kernel has besides arrays."""
-    apart = "rows, planes and images" if spec.layout is Layout.NCHW else "rows and images"
-    return f"N, H, W (and so P, Q){f' and how far {apart} lie apart' if spec.pitched else ''}"
+    text = f"       N, H, W (and so P, Q) are arguments{_demands(plan)}; all else is in the text"
+    if not plan.spec.pitched:
+        return [text]
+    apart = "rows, planes and images" if plan.spec.layout is Layout.NCHW else "rows and images"
+    text = text.replace("are arguments", f"and how far {apart} lie apart are arguments", 1)
+    return textwrap.wrap(text, LONGEST_LAYER, subsequent_indent=" " * 7)
 
 
 def _demands(plan: KernelPlan) -> str:

@@ -230,8 +230,8 @@ def _factored(shape: ConvShape, want: _Wanted, order: Layout) -> Kernel | None:
 
 def factored(shape: ConvShape, x: ArrayView, device: str = "auto") -> Kernel | None:
     """The kernel of a layer (of whole filters) for callers who have its factors: it takes them, (K, 1, 1, R + S), and
-    an input with the gaps of ``x`` where that is quicker than a copy. None where the whole filter is quicker, or the layer
-    has no such kernel. Raises as conv2d does."""
+    an input with the gaps of ``x`` where that is quicker than a copy. None where the whole filter is quicker, or the
+    layer has no such kernel. Raises as conv2d does."""
     gaps = pitch.gaps_of(shape.layout, shape.layout, x, None, None)
     key = shape, gaps, x.device, device
     if key not in _by_factors:      # looked for once: to plan both kernels takes longer than a launch

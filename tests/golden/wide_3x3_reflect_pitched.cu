@@ -7,7 +7,8 @@
 //     --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 2, H, W] * w[2, 1, 3, 3] -> y[N, 2, P, Q], stride 1, padding 1 (reflect), groups 2, float32, rows any distance apart, then bias
-//        N, H, W (and so P, Q) and how far rows, planes and images lie apart are arguments (W a multiple of 4; Q a multiple of 4; X_ROW, X_PLANE, X_IMAGE, Y_ROW, Y_PLANE, Y_IMAGE multiples of 4); all else is in the text
+//        N, H, W (and so P, Q) and how far rows, planes and images lie apart are arguments (W a multiple of 4; Q a multiple of 4; X_ROW, X_PLANE, X_IMAGE, Y_ROW, Y_PLANE, Y_IMAGE multiples of 4); all
+//        else is in the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 4 steps ahead
 // cost   sub-block of 14 rows x 128 columns: 32 warp loads, 0 shuffles, 576 FMA a lane, about 51 registers (direct: 504 loads)
 //
