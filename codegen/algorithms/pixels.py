@@ -90,8 +90,9 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
         options = replace(options, weights=Weights.CONSTANT, rows_ahead=max(1, 4 // vertical(spec)[0]))
     while options.rows_ahead > 1 and _registers(spec, options, make_numbers(spec, options)) > ROOM_FOR_ROWS:
         options = replace(options, rows_ahead=options.rows_ahead // 2)
-    planes = 1 if options.weights is Weights.SHARED else largest_divisor(_sharing(spec), MOST_TOGETHER)
-    if planes > 1:      # an image's filters side by side in a block: its rows come from memory once
+    options = replace(options, filters=_filters(spec, options))
+    planes = largest_divisor(_sharing(spec) // options.filters, MOST_TOGETHER // options.filters)
+    if planes > 1 and options.weights is Weights.REGISTERS:      # its rows come from memory once for all filters
         options = replace(options, warp_planes=planes, warp_rows=max(1, options.warp_rows // planes))
     halo = vertical(spec)[1] - 1
     turns = -(-(_sub_block_rows(spec) + halo) // options.rows_ahead)
@@ -101,6 +102,14 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
 def _sharing(spec: KernelSpec) -> int:
     """Filters over the same pixels."""
     return spec.filters if side_by_side(spec) == 1 else 1
+
+
+def _filters(spec: KernelSpec, options: PixelsOptions) -> int:
+    """Filters of a lane: of few taps each, so that making numbers of pixels counts beside the products, and registers
+    for all."""
+    most = MOST_TOGETHER if spec.r * spec.s <= FEW_WEIGHTS else 1
+    most = min(most, MOST_ACCUMULATORS // (vertical(spec)[1] * options.columns))
+    return largest_divisor(_sharing(spec), most) if options.weights is Weights.REGISTERS else 1
 
 
 def _sums(spec: KernelSpec) -> Sums:
@@ -160,6 +169,8 @@ def _sub_block_rows(spec: KernelSpec) -> int:
 
 
 def plan(spec: KernelSpec, options: PixelsOptions) -> KernelPlan:
+    if options.weights is not Weights.REGISTERS:        # which have room for one filter
+        options = replace(options, filters=1, warp_planes=1)
     refusal = supports(spec) or _refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
@@ -202,10 +213,10 @@ def _refusal(spec: KernelSpec, options: PixelsOptions) -> str | None:
         return _dp4a_refusal(spec)
     if options.weights is Weights.CONSTANT and (spec.k > 1 or options.sums is not Sums.FLOAT):
         return "weights = constant takes a single float32 filter"
-    if _sharing(spec) % options.warp_planes or (options.warp_planes > 1 and options.weights is Weights.SHARED):
-        return (f"warp_planes = {options.warp_planes}: a divisor of the {_sharing(spec)} filters over the same pixels, "
-                "1 with weights = shared")
-    accumulators = vertical(spec)[1] * options.columns
+    if _sharing(spec) % (options.filters * options.warp_planes):
+        return (f"filters = {options.filters}, warp_planes = {options.warp_planes}: together a divisor of the "
+                f"{_sharing(spec)} filters over the same pixels")
+    accumulators = vertical(spec)[1] * options.columns * options.filters
     if accumulators > MOST_ACCUMULATORS:
         return f"{accumulators} accumulators would not stay in registers (at most {MOST_ACCUMULATORS})"
     if spec.r * spec.s * options.columns > LARGEST_TEXT:
@@ -243,7 +254,8 @@ def _grid(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> t
     return (Blocks(of=Dimension.Q, each=numbers.side_by_side, add=wide - 1, per=wide, limit=GRID_LIMIT[0]),
             Blocks(of=Dimension.P, add=numbers.block_rows - 1, per=numbers.block_rows, times=numbers.classes,
                    limit=GRID_LIMIT[1] // numbers.classes * numbers.classes, fill=fill),
-            Blocks(of=Dimension.N, times=numbers.planes // options.warp_planes, limit=GRID_LIMIT[2]))
+            Blocks(of=Dimension.N, times=numbers.planes // (options.filters * options.warp_planes),
+                    limit=GRID_LIMIT[2]))
 
 
 def _registers(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> int:
@@ -251,10 +263,11 @@ def _registers(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers)
     inner = options.rows_ahead * numbers.step_rows * (row_words(spec, options.columns) + 2 * numbers.shifted)
     own = sum((load.end - load.at) * spec.dtype.itemsize // WORD_BYTES for load in numbers.loads if load.own)
     rows = max(inner, options.rows_ahead * numbers.step_rows * (own + beside) + beside)
-    weights = {Weights.REGISTERS: numbers.weight_count, Weights.SHARED: 2 * len(numbers.weight_rows[0]) + 8,
-               Weights.CONSTANT: 0}[options.weights]
+    weights = {Weights.REGISTERS: numbers.weight_count * options.filters,
+               Weights.SHARED: 2 * len(numbers.weight_rows[0]) + 8, Weights.CONSTANT: 0}[options.weights]
     window = numbers.step_rows * window_registers(spec, options.columns, options.sums)
-    return numbers.slots * options.columns + rows + window + weights + 16 + step_registers(spec, options.columns)
+    outputs = options.columns * options.filters
+    return numbers.slots * outputs + rows + window + weights + 16 + step_registers(spec, outputs)
 
 
 def _products(spec: KernelSpec, options: PixelsOptions) -> int:
@@ -266,15 +279,16 @@ def _cost(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers, regi
     steps = options.sub_block_rows + numbers.slots - 1
     return Cost(unit=f"sub-block of {options.sub_block_rows} rows x {numbers.strip} columns",
                 warp_loads=steps * numbers.step_rows * len(numbers.loads), shuffles=0,
-                fma=steps * _products(spec, options), registers=registers,
-                direct_loads=options.sub_block_rows * options.columns * spec.r * spec.s,
+                fma=steps * _products(spec, options) * options.filters, registers=registers,
+                direct_loads=options.sub_block_rows * options.columns * spec.r * spec.s * options.filters,
                 no_spills=registers <= REGISTER_LIMIT)
 
 
 def _phrase(spec: KernelSpec, options: PixelsOptions) -> str:
     loads = "words at any address" if options.vector == 1 else f"{options.vector} pixels a load"
-    return (f"{options.columns} columns per lane, strips of {LANES * options.columns} columns, sub-blocks of about "
-            f"{options.sub_block_rows} rows, {options.warp_columns} x {options.warp_rows}"
+    several = f" for {options.filters} filters" if options.filters > 1 else ""
+    return (f"{options.columns} columns per lane{several}, strips of {LANES * options.columns} columns, sub-blocks of "
+            f"about {options.sub_block_rows} rows, {options.warp_columns} x {options.warp_rows}"
             f"{f' x {options.warp_planes}' if options.warp_planes > 1 else ''} warps per block; {loads}, "
             f"{options.rows_ahead} step{'s' if options.rows_ahead > 1 else ''} ahead; sums by {options.sums.value}")
 
@@ -284,7 +298,7 @@ def space(spec: KernelSpec) -> Iterable[PixelsOptions]:
     base = defaults(spec)
     return [replace(base, columns=columns, vector=min(base.vector, columns * spec.stride[1]),
                     store_vector=min(base.store_vector, columns), rows_ahead=ahead, sub_block_rows=rows,
-                    warp_columns=across, warp_rows=4 // across, warp_planes=1)
+                    warp_columns=across, warp_rows=4 // across, warp_planes=1, filters=1)
             for columns in _columns(spec)[:2] for ahead in (1, 2, 4) for rows in (16, 32, 64, 128) for across in (1, 4)
             if columns * spec.stride[1] % min(base.vector, columns * spec.stride[1]) == 0
             and vertical(spec)[1] * columns <= MOST_ACCUMULATORS]
@@ -296,15 +310,15 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     options, numbers, spec = plan.options, plan.numbers, plan.spec
     bands = -(-shape.p // (options.sub_block_rows * numbers.classes)) * numbers.classes
     steps = shape.p + bands * (numbers.slots - 1)
-    products = _products(spec, options) * (1 if options.sums is Sums.FLOAT else 2)
+    products = _products(spec, options) * (1 if options.sums is Sums.FLOAT else 2) * options.filters
     shared = numbers.weight_count / 2 if options.weights is Weights.SHARED else 0
     made = len(numbers.inputs) * (2 if options.sums is Sums.FLOAT else 1) + len(numbers.loads)
     across = -(-shape.q * numbers.side_by_side // numbers.strip)
-    stored = options.columns + len(numbers.stores)
+    stored = (options.columns + len(numbers.stores)) * options.filters
     start = BANK_COPY if options.weights is Weights.CONSTANT else 0
-    return start + (shape.n * numbers.planes * across
+    return start + (shape.n * numbers.planes / options.filters * across
             * (steps * (products + shared + numbers.step_rows * made + stored + 12)
-               + bands * (60 + numbers.weight_count * (3 if options.sums is Sums.DP4A else 1))))
+               + bands * (60 + numbers.weight_count * options.filters * (3 if options.sums is Sums.DP4A else 1))))
 
 
 ALGORITHM = Algorithm(name="pixels", summary="8- and 16-bit integers: words of pixels, rows in registers",

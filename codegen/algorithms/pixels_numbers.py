@@ -32,8 +32,8 @@ class Weights(enum.Enum):
 @dataclass(frozen=True)
 class PixelsOptions:
     """Plan values. A lane makes ``columns`` outputs of a row from loads of ``vector`` pixels (1: rows begin at any
-    address, whole words are loaded and shifted) and stores ``store_vector`` outputs at once. A block has
-    ``warp_columns`` x ``warp_rows`` x ``warp_planes`` warps, the last of other filters over the same rows;
+    address, whole words are loaded and shifted) and stores ``store_vector`` outputs at once, for each of ``filters``
+    filters. A block has ``warp_columns`` x ``warp_rows`` x ``warp_planes`` warps, the last of other filters;
     ``rows_ahead`` steps are in flight; a sub-block has about ``sub_block_rows`` rows; the compiler leaves registers for
     ``min_blocks`` blocks (follows from the others if not given)."""
 
@@ -44,6 +44,7 @@ class PixelsOptions:
     weights: Weights = Weights.REGISTERS
     sub_block_rows: int = 30
     rows_ahead: int = 4
+    filters: int = 1
     warp_columns: int = 1
     warp_rows: int = 4
     warp_planes: int = 1
@@ -127,6 +128,7 @@ class PixelsNumbers:
 
     side_by_side: int        # channels; columns are counted over all of them
     planes: int              # output planes of an image
+    suffixes: tuple[str, ...]    # of what a lane has for each of its filters
     biases: tuple[str, ...]  # of the channels side by side
     chunk: int               # input columns of a lane
     strip: int               # output columns of a warp
@@ -180,7 +182,9 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
     out_words = _out_words(spec, options, "value" if spec.epilogue else "out")
     return PixelsNumbers(
         side_by_side=channels, planes=spec.k // channels,
-        biases=tuple(f"bias_c{c}" for c in range(channels)) if channels > 1 else ("bias_k",), chunk=chunk,
+        suffixes=tuple(f"_k{k}" for k in range(options.filters)) if options.filters > 1 else ("",), chunk=chunk,
+        biases=(tuple(f"bias_c{c}" for c in range(channels)) if channels > 1 else
+                ("bias_k" if options.filters == 1 else "bias",)),
         strip=LANES * options.columns, step_rows=step_rows, slots=slots, classes=classes, loads=loads,
         shifted=shifted, words=tuple(_word(i, loads, per_word, shifted, made) for i in words),
         gathers={load.name: made[load.name] for load in loads if load.own},

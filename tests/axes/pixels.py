@@ -13,13 +13,15 @@ PIXELS_AXES: Mapping[str, tuple] = {
     "channels": PIXELS_CHANNELS, "padding": PADDINGS, "epilogue": EPILOGUES, "stride": (1, 2, (1, 2), (2, 1), 3),
     "dilation": (1, 2, (2, 1), (1, 3)), "dtype": PIXELS, "weight_dtype": WEIGHTS, "out_dtype": OUTPUTS,
     "cast": CASTS, "padding_mode": BORDERS, "layout": LAYOUTS, "pitch": PITCHES, "columns": (4, 8, 12, 16),
-    "vector": (1, 2, 4, 8, 16), "store_vector": (1, 2, 4, 16), "sums": ("float", "dp4a", "mad"), "weights": ("registers", "shared", "constant"),
-    "sub_block_rows": (1, 3, 7, 16, 56), "rows_ahead": (1, 2, 3, 4), "warps": ((1, 1, 1), (2, 1, 1), (1, 3, 1), (4, 2, 1), (1, 2, 2), (1, 1, 3))}
+    "vector": (1, 2, 4, 8, 16), "store_vector": (1, 2, 4, 16), "sums": ("float", "dp4a", "mad"),
+    "weights": ("registers", "shared", "constant"), "sub_block_rows": (1, 3, 7, 16, 56), "rows_ahead": (1, 2, 3, 4),
+    "warps": ((1, 1, 1), (2, 1, 1), (1, 3, 1), (4, 2, 1), (1, 2, 2), (1, 1, 3)), "filters": (1, 2, 3)}
 
 
 def pixels_values(row: Row) -> dict[str, Any]:
     values = {name: row[name] for name in ("columns", "vector", "sums", "weights", "sub_block_rows", "rows_ahead")}
-    values.update(zip(("warp_columns", "warp_rows", "warp_planes"), row["warps"]), store_vector=row["store_vector"])
+    values.update(zip(("warp_columns", "warp_rows", "warp_planes"), row["warps"]))
+    values.update(store_vector=row["store_vector"], filters=row.get("filters", 1))
     return values
 
 
@@ -36,7 +38,7 @@ def pixels_draw(choose: Choose, layer: Row) -> dict[str, Any]:
     """Mostly what the planner takes, else other sub-blocks, rows ahead, rows at any address."""
     return choose(({}, {}, {"sub_block_rows": choose((1, 2, 5, 16, 40)), "rows_ahead": choose((1, 2, 3, 5)),
                             "weights": choose(("registers", "shared")), "warp_columns": choose((1, 2)),
-                            "warp_rows": choose((1, 2, 3)), "warp_planes": 1}, {"vector": 1}))
+                            "warp_rows": choose((1, 2, 3)), "warp_planes": 1, "filters": 1}, {"vector": 1}))
 
 
 def pixels_variants() -> Iterable[Row]:
@@ -76,7 +78,9 @@ def pixels_variants() -> Iterable[Row]:
                    stride=(1, 1, (1, 2))[i % 3], dilation=1, weight_dtype=None, out_dtype=(None, "float32")[i // 3 % 2],
                    cast="nearest", padding_mode=BORDERS[i % 6], columns=12 if layout == "NHWC" else 8, vector=vector,
                    store_vector=1 if pitch == "odd" else min(2, vector), sums="float", weights="registers",
-                   sub_block_rows=7, rows_ahead=2, warps=(1, 1, 1 if layout == "NHWC" else 3), layout=layout, pitch=pitch)
+                   sub_block_rows=7, rows_ahead=2, layout=layout, pitch=pitch,
+                   filters=3 if layout == "NCHW" and i % 2 else 1,
+                   warps=(1, 1, 1 if layout == "NHWC" or i % 2 else 3))
 
 
 PIXELS_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 56, 70),

@@ -33,7 +33,7 @@ PATCH = {"columns": 8, "row_lanes": 7, "rows": 28, "planes": 1, "height": 56, "v
          "min_blocks": 3}
 WIDE_PACKED = {"span": "packed", "edges": "guarded", "warp_columns": 1, "warp_planes": 4}
 PIXELS = {"columns": 8, "vector": 8, "store_vector": 8, "sums": "float", "weights": "registers", "sub_block_rows": 32,
-          "rows_ahead": 4, "warp_columns": 4, "warp_rows": 1, "warp_planes": 1, "min_blocks": 4}
+          "rows_ahead": 4, "filters": 1, "warp_columns": 4, "warp_rows": 1, "warp_planes": 1, "min_blocks": 4}
 GEMM = {"block_m": 128, "block_n": 64, "block_k": 16, "thread_m": 8, "thread_n": 8, "order": "taps", "stages": 2,
         "splits": 1, "min_blocks": 4}
 BIAS, RELU = Epilogue.BIAS, Epilogue.RELU
@@ -197,7 +197,8 @@ def plans() -> dict[str, KernelPlan]:
             ConvShape(n=8, c=24, h=14, w=14, k=24, groups=24, r=3, s=7, padding=(1, 3), dtype="bfloat16",
                       layout="NHWC"), RELU, pairs=1, chunks=2, columns=16, across=2, turn=2, weights="shared", matrix="dense"),
         "pixels_3x3": _pixels(_plane(3, dtype="uint8")),
-        "pixels_3x3_two_filters_together": _pixels(_plane(3, k=2, dtype="uint8"), warp_columns=2, warp_planes=2),
+        "pixels_3x3_four_filters_together": _pixels(_plane(3, k=4, dtype="uint8"), BIAS, rows_ahead=2, filters=2,
+                                                    warp_columns=2, warp_planes=2, min_blocks=3),
         "pixels_5x5_dp4a_reflect": _pixels(_plane(5, dtype="uint8", weight_dtype="int8", padding_mode="reflect"),
                                            sums="dp4a", rows_ahead=2),
         "pixels_3x3_any_address_uint16_to_float16": _pixels(
