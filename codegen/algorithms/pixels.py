@@ -33,7 +33,9 @@ MOST_ACCUMULATORS = 136       # registers of the output rows in work, from which
 WEIGHTS_HELD = 90             # that stay in registers beside them
 PIXELS_AHEAD = 24             # registers of rows ahead that are loaded pixel by pixel
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
-MOST_TOGETHER = 4             # filters of one image in a block
+MOST_TOGETHER = 4             # filters of one image in a lane, or a block
+STEPS_TOGETHER = 8            # of all filters of a lane in a turn: four filters of 3x3 over 8192^2 take 147 us with two
+                              # rows ahead, 155 with four and 158 with one; two take 79 with four, 87 with two (H200)
 SIDE_BY_SIDE = (1, 3, 4)      # channels of an image whose pixels lie together
 DP4A_PIXELS = (DType.UINT8, DType.INT8)
 VECTOR_BYTES = 16             # of the widest load
@@ -90,7 +92,8 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
         options = replace(options, weights=Weights.CONSTANT, rows_ahead=max(1, 4 // vertical(spec)[0]))
     while options.rows_ahead > 1 and _registers(spec, options, make_numbers(spec, options)) > ROOM_FOR_ROWS:
         options = replace(options, rows_ahead=options.rows_ahead // 2)
-    options = replace(options, filters=_filters(spec, options))
+    filters = _filters(spec, options)
+    options = replace(options, filters=filters, rows_ahead=min(options.rows_ahead, max(1, STEPS_TOGETHER // filters)))
     planes = largest_divisor(_sharing(spec) // options.filters, MOST_TOGETHER // options.filters)
     if planes > 1 and options.weights is Weights.REGISTERS:      # its rows come from memory once for all filters
         options = replace(options, warp_planes=planes, warp_rows=max(1, options.warp_rows // planes))
