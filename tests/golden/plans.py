@@ -143,6 +143,8 @@ def plans() -> dict[str, KernelPlan]:
                                           pipeline="copied"),
         "wide_3x3_channels_stride_2": _wide(_plane(3, c=3, k=8, stride=2, padding=1), BIAS, RELU, weights="shared",
                                             rows_ahead=1, warp_columns=1, warp_planes=4),
+        "wide_3x3_eight_filters": _wide(_plane(3, k=8), loads="cached", rows_ahead=4, turn_steps=2, warp_columns=1,
+                                        warp_planes=4),
         "wide_3x3_reflect_pitched": _wide(_plane(3, c=2, k=2, groups=2, padding_mode="reflect").with_distances(), BIAS,
                                           loads="cached", rows_ahead=4, turn_steps=2),
         "patch_5x5_replicate": _patch(_depthwise(5, layout="NCHW", padding_mode="replicate")),
