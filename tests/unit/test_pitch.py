@@ -155,6 +155,23 @@ def test_distances_are_arguments_of_the_text_and_of_its_launch():
         assert "--pitched" in "".join(warpconv.render(made).text.splitlines()[:8])
 
 
+def test_measured_choices_are_those_of_the_layer_without_gaps():
+    class Table:
+        asked = []
+
+        def best(self, shape, arch):
+            self.asked.append(shape)
+            return "wide", {"sub_block_rows": 20}
+
+        def origin(self, shape, arch):
+            return "measured"
+
+    made = plan_layer(PLANE.with_distances(), tuning=Table())
+    assert Table.asked == [PLANE] and made.options.sub_block_rows == 20 and made.spec.pitched
+    with pytest.raises(UnsupportedSpec, match="gaps"):
+        warpconv.tune(PLANE.with_distances(), device="cpu", budget=1)
+
+
 # ---- views
 
 @pytest.mark.parametrize("make, layout, expected", [
