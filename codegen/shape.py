@@ -206,7 +206,8 @@ class ConvShape:
                 f"y[{', '.join(map(str, self.output_shape))}]")
         usual = (self.dtype, self.layout, self.out_dtype) == (DType.FLOAT32, Layout.NCHW, None)
         gaps = "".join(f", {name} with {pitch}" for name, pitch in (("x", self.x_pitch), ("y", self.y_pitch)) if pitch)
-        return f"{text}, {describe_geometry(self)}{'' if usual else f', {describe_types(self)} {self.layout.value}'}{gaps}"
+        types = "" if usual else f", {describe_types(self)} {self.layout.value}"
+        return f"{text}, {describe_geometry(self)}{types}{gaps}"
 
     # ---- checks
 

@@ -41,8 +41,8 @@ def contiguous(value: Any, view: ArrayView, argument: str, order: Order | None =
 
 def layer_of(spec: KernelSpec, x: tuple[int, ...], program: Program | None = None,
              pitches: tuple[Pitch | None, Pitch | None] = (None, None)) -> ConvShape:
-    """The layer of a kernel for an input of shape ``x``, axes in memory order; ``pitches`` are those of input and output
-    where the kernel takes arrays with gaps.
+    """The layer of a kernel for an input of shape ``x``, axes in memory order; ``pitches`` are those of input and
+    output where the kernel takes arrays with gaps.
 
     Raises ShapeError where the kernel cannot serve it, or the program asks for other sizes.
     """
@@ -144,8 +144,8 @@ def check_out(out: Any, shape: ConvShape, order: Layout, inputs: dict[str, Array
     strides = view.strides
     view = axes.stored(view, order, shape.layout)
     if not view.contiguous and shape.y_pitch is None:
-        raise ArgumentError(f"out is not contiguous in {shape.layout.value} order, the input's, and this layer's kernel "
-                            "does not write to such gaps", argument="out", value=strides,
+        raise ArgumentError(f"out is not contiguous in {shape.layout.value} order, the input's, and this layer's "
+                            "kernel does not write to such gaps", argument="out", value=strides,
                             hint="give an array with the input's order in memory and no gaps, or none and copy the "
                                  "result")
     for name, other in inputs.items():

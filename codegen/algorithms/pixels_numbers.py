@@ -173,13 +173,11 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
     loads = (_shifted_loads(words, per_word) if shifted
              else _loads(spec, words, options.vector // per_word, chunk))
     made = _gathers(spec, words, loads, per_word, needed)
-    border_pixel = int(spec.padding_value) % (1 << bits)
     names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
     warps = options.warp_columns * options.warp_rows * options.warp_planes
     signed = not spec.dtype.value.startswith("u")
     weights = _weight_rows(spec, options)
     result_type = "int" if spec.numerics is Numerics.INT32 and not spec.epilogue else "float"
-    out_words = _out_words(spec, options, "value" if spec.epilogue else "out")
     return PixelsNumbers(
         side_by_side=channels, planes=spec.k // channels,
         suffixes=tuple(f"_k{k}" for k in range(options.filters)) if options.filters > 1 else ("",), chunk=chunk,
@@ -196,10 +194,11 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
         weight_rows=weights, weight_type="float" if options.sums is Sums.FLOAT else "int",
         weight_count=sum(map(len, weights)),
         chains=tuple(_chain(spec, options, number, names) for number in range(slots)),
-        results=out_words, result_type=result_type, stores=_stores(spec, options),
+        results=_out_words(spec, options, "value" if spec.epilogue else "out"), result_type=result_type,
+        stores=_stores(spec, options),
         sums_fragment=f"pixels_{options.sums.value}.cuh.jinja", pack=_pack(spec),
         to_word=f"wc_to_{spec.y_dtype.value}s" if _pack(spec) == "limited" else "to_word",
-        border_pixel=border_pixel,
+        border_pixel=int(spec.padding_value) % (1 << bits),
         offset=f"{float(2**23 + (1 << bits - 1 if signed else 0))}f",
         sign_bits=f"0x{0x80808080 if itemsize == 1 else 0x80008000:08x}u" if signed else "",
         threads=LANES * warps, block_rows=classes * options.sub_block_rows * options.warp_rows)

@@ -346,8 +346,10 @@ def _grid(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple
     beside = numbers.filter_blocks
     x = Blocks() if numbers.packed else Blocks(of=Dimension.Q, add=wide - 1, per=wide, times=beside,
                                                limit=GRID_LIMIT[0] // beside * beside)
-    z = (Blocks(of=Dimension.N, each=spec.k, add=numbers.block_planes - 1, per=numbers.block_planes, limit=GRID_LIMIT[2])
-         if beside == 1 else Blocks(of=Dimension.N, times=spec.groups, limit=GRID_LIMIT[2]))
+    z = Blocks(of=Dimension.N, times=spec.groups, limit=GRID_LIMIT[2])
+    if beside == 1:
+        z = Blocks(of=Dimension.N, each=spec.k, add=numbers.block_planes - 1, per=numbers.block_planes,
+                   limit=GRID_LIMIT[2])
     fill = Fill(blocks=MULTIPROCESSORS * options.min_blocks,
                 least=numbers.classes * options.warp_rows * _fewest_rows(spec))
     return (x, Blocks(of=Dimension.P, add=numbers.block_rows - 1, per=numbers.block_rows, times=numbers.classes,

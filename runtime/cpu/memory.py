@@ -68,8 +68,8 @@ class Staged:
         """KernelFault if an element between those of an output was written."""
         wrong = (self._writers != 0) & ~self.buffer.elements
         if wrong.any():
-            raise KernelFault(f"{int(wrong.sum())} elements in the gaps of buffer '{self.buffer.name}' were written; the "
-                              f"first lies {int(np.argmax(wrong))} elements behind its first", kind="unwritten-output",
+            raise KernelFault(f"{int(wrong.sum())} elements in the gaps of buffer '{self.buffer.name}' were written; "
+                              f"the first lies {int(np.argmax(wrong))} elements behind its first", kind="unwritten-output",
                               entry=entry)
 
 

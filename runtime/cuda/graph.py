@@ -68,8 +68,8 @@ class Graph:
 
     def check(self, stream: Any, views: Mapping[str, ArrayView | None],
               gaps: tuple[Pitch | None, Pitch | None] = (None, None)) -> None:
-        """Whether a call can be recorded; ``views`` are its operands in memory order, ``gaps`` those of input and output
-        that the kernel takes as they are. Raises ArgumentError or ArgumentTypeError."""
+        """Whether a call can be recorded; ``views`` are its operands in memory order, ``gaps`` those of input and
+        output that the kernel takes as they are. Raises ArgumentError or ArgumentTypeError."""
         if stream is not None:
             raise ArgumentError("a recorded call has no stream of its own", argument="stream", value=stream,
                                 hint="give the stream to the graph's launch()")

@@ -116,9 +116,10 @@ def wide_pitches() -> Iterable[Row]:
         yield dict(filter=((3, 3), (5, 4))[i % 2], padding=("same", "large")[i % 2], padding_mode=BORDERS[i % 6],
                    channels=channels, epilogue=WITH_RESIDUAL[i % 9], stride=(1, (2, 1))[i // 3 % 2], dilation=1,
                    dtype="float32" if vector == 1 and loads != "registers" else DTYPES[i % 3], columns=4, vector=vector,
-                   store_vector=1 if pitch == "odd" or i % 2 else 2, span=span, gaps=gaps, edges=("interior", "guarded")[i % 2],
-                   sub_block_rows=7, ahead=(2, 1), loads=loads, pipeline="paired", tap_rows="all", warps=(1, 2, 1),
-                   weights="shared" if channels == (4, 4, 2) else "registers", pitch=pitch)
+                   store_vector=1 if pitch == "odd" or i % 2 else 2, span=span, gaps=gaps,
+                   edges=("interior", "guarded")[i % 2], sub_block_rows=7, ahead=(2, 1), loads=loads, pipeline="paired",
+                   tap_rows="all", warps=(1, 2, 1), weights="shared" if channels == (4, 4, 2) else "registers",
+                   pitch=pitch)
 
 
 WIDE_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 56, 70),
