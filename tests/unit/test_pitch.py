@@ -334,3 +334,15 @@ def test_the_cpu_device_refuses_a_write_between_the_rows_of_an_output():
                 continue
             with pytest.raises(KernelFault, match=message):
                 staged.finish("entry")
+
+
+def test_a_graph_records_gaps_that_the_kernel_takes_and_no_copy():
+    from warpconv.runtime.cuda.graph import Graph
+    apart = arrays.ArrayView(arrays.ArrayKind.TORCH, 4096, (1, 1, 9, 8), (320, 320, 32, 1), DType.FLOAT32, 0, None,
+                             False)
+    found = pitch.input_pitch(apart, Layout.NCHW)
+    Graph().check(None, {"input": apart, "out": apart, "residual": apart}, (found, found))
+    for name, given in (("input", (None, found)), ("out", (found, None)), ("weight", (found, found))):
+        with pytest.raises(ArgumentError, match="would not repeat the copy") as caught:
+            Graph().check(None, {**dict.fromkeys(("input", "out"), apart), name: apart}, given)
+        assert caught.value.argument == name
