@@ -108,8 +108,10 @@ def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
     if residual:
         arguments.append(Argument(name="residual", role=Role.RESIDUAL, c_type=spec.y_dtype.c_name, alone=False))
     arguments.append(Argument(name="y", role=Role.OUTPUT, c_type=spec.y_dtype.c_name, alone=not residual))
-    sizes = SIZES + (distances(spec) if spec.pitched else ())
-    return tuple(arguments) + tuple(Argument(name=name, role=Role.SIZE, c_type="int") for name in sizes)
+    sizes = [Argument(name=name, role=Role.SIZE, c_type="int") for name in SIZES]
+    if spec.pitched:        # 0 where there is nothing further
+        sizes += [Argument(name=name, role=Role.SIZE, c_type="int", at_least=0) for name in distances(spec)]
+    return (*arguments, *sizes)
 
 
 def distances(spec: KernelSpec) -> tuple[str, ...]:
