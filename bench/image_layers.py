@@ -17,6 +17,8 @@ PIXEL_PLANE, PIXEL_FILTERS = 8192, (3, 5, 7)
 PIXELS: Mapping[str, Mapping[str, str]] = {
     "uint8, float weights": {"dtype": "uint8"}, "uint8, int8 weights": {"dtype": "uint8", "weight_dtype": "int8"},
     "uint8 to float32": {"dtype": "uint8", "out_dtype": "float32"}, "uint16, float weights": {"dtype": "uint16"}}
+SEVERAL, SEVERAL_FILTERS = (2, 4, 8), (3, 5)                   # filters over one image, of a type and size
+SEVERAL_PLANES: Mapping[str, int] = {"float32": 4096, "uint8": 8192}
 GAUSS_PLANE, SIGMAS, TRUNCATE = 4096, (1.0, 2.0, 4.0), 4.0
 # radius: the sigma of NPP's Gaussian of that size, as near as ours needs it (its time does not depend on it)
 NPP_GAUSSIANS = {1: 0.85, 2: 1.1, 3: 1.4}
@@ -93,7 +95,7 @@ class Gaussian:
 
 def batches(quick: bool, trial: bool) -> Iterator[Batch]:
     """Every batch; ``quick``: few. ``trial``: layers of their kinds that a host computes in no time."""
-    for batch in (*_borders(quick), *_pixels(quick), *_epilogues(quick)):
+    for batch in (*_borders(quick), *_pixels(quick), *_several(quick), *_epilogues(quick)):
         yield _small(batch) if trial else batch
 
 
@@ -158,6 +160,18 @@ def _pixel_targets(name: str, taps: int) -> Iterator[Target]:
             yield Target(f"{name}, {taps}x{taps}: times NPP's speed", "NPP_speedup", None, {5: 3.0, 7: 15.0}[taps])
 
 
+def _several(quick: bool) -> Iterator[Batch]:
+    """The copy that a row is held against moves the image once and every output: (1 + K) / 2 copies of the image."""
+    for dtype, size in list(SEVERAL_PLANES.items())[:1] if quick else SEVERAL_PLANES.items():
+        for taps in SEVERAL_FILTERS[:1] if quick else SEVERAL_FILTERS:
+            for filters in SEVERAL[:1] if quick else SEVERAL:
+                shape = replace(plane(size, taps, dtype=dtype), k=filters)
+                kind = f"{dtype}, {taps}x{taps}"
+                target = Target(f"several filters, {kind}: of (1 + K)/2 copies", "of_copy", None, 0.85)
+                row = Row(f"{filters} filters", shape, targets=(target,), peers=("CuPy",))
+                yield Batch("several", f"{dtype}, {size}^2, {taps}x{taps}", (row,))
+
+
 def _epilogues(quick: bool) -> Iterator[Batch]:
     for name, shape in ((f"plane {PLANES[1]}^2, 3x3", plane(PLANES[1], 3)),
                         ("depthwise 32x128x112^2, 3x3", depthwise(112, 3))):
@@ -178,6 +192,6 @@ def _small(batch: Batch) -> Batch:
 
 
 def _trial(shape: ConvShape) -> ConvShape:
-    channels = min(shape.c, 4)
+    channels, filters = min(shape.c, 4), shape.k // shape.c
     size = {8192: 40, 4096: 33}.get(shape.h, 14)
-    return replace(shape, n=min(shape.n, 2), c=channels, k=channels, groups=channels, h=size, w=size)
+    return replace(shape, n=min(shape.n, 2), c=channels, k=channels * filters, groups=channels, h=size, w=size)

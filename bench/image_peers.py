@@ -101,15 +101,17 @@ def _cudnn(device: Any, data: Any, shape: ConvShape) -> Ways:
 
 def _cupy(device: Any, data: Any, shape: ConvShape) -> Ways:
     cupy, ndimage = _cupy_and_ndimage(device)
-    planes = [(cupy.asarray(x)[0, 0], cupy.asarray(y)[0, 0]) for x, y in zip(data.xs, data.ys)]
-    weights = cupy.asarray(data.w)[0, 0]
+    planes = [(cupy.asarray(x)[0, 0], cupy.asarray(y)[0]) for x, y in zip(data.xs, data.ys)]
+    weights = cupy.asarray(data.w)[:, 0]
 
-    def call(x: Any, y: Any) -> None:
+    def call(x: Any, ys: Any) -> None:
         with cupy_stream(device, cupy):
-            ndimage.correlate(x, weights, output=y, mode=SCIPY[shape.padding_mode], cval=shape.padding_value)
+            for taps, y in zip(weights, ys):
+                ndimage.correlate(x, taps, output=y, mode=SCIPY[shape.padding_mode], cval=shape.padding_value)
 
     calls = [lambda x=x, y=y: call(x, y) for x, y in planes]
-    yield Way("cupyx.scipy.ndimage.correlate", calls, _written(device, data.ys[0], calls[0]), saturates=False)
+    several = f", {shape.k} calls" if shape.k > 1 else ""
+    yield Way(f"cupyx.scipy.ndimage.correlate{several}", calls, _written(device, data.ys[0], calls[0]), saturates=False)
 
 
 def _npp(device: Any, data: Any, shape: ConvShape) -> Ways:

@@ -9,8 +9,9 @@ from .study import Rows
 
 PEERS = ("NPP", "CuPy", "cuDNN")
 RATIOS = {"of_zeros": "of zeros", "of_none": "of none", "of_floor": "of the floor"}
-TITLES = {"borders": "Borders", "pixels": "Pixels, 8192^2", "gaussian": "gaussian_filter", "epilogues": "Epilogues"}
-SHOWN = {"borders": ("of_zeros",), "pixels": (), "gaussian": ("of_floor",), "epilogues": ("of_none",)}
+TITLES = {"borders": "Borders", "pixels": "Pixels, 8192^2", "several": "Several filters over one image",
+          "gaussian": "gaussian_filter", "epilogues": "Epilogues"}
+SHOWN = {"borders": ("of_zeros",), "pixels": (), "several": (), "gaussian": ("of_floor",), "epilogues": ("of_none",)}
 CPU_ROW = ("What is asked of the command `warpconv filter` on the CPU device is the study filter's: "
            "`python -m bench filter`.")
 

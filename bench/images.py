@@ -29,9 +29,9 @@ taken in turns, so that what drifts drifts for all. Buffers are random and rotat
 20 samples of about a millisecond behind a spinning kernel; calls below 0.1 ms are replayed as a CUDA graph.
 
 - "of copy": the time of a device copy that reads and writes as many bytes as the row (what a residual reads is half
-  of a further image) over the row's time. "of zeros": the time with a border of zeros over the row's. "of none": the
-  row's part of its copy over that of the layer without an epilogue, which is the ratio of the times where both move the
-  same bytes.
+  of a further image; of several filters over one image (1 + K)/2 copies of it) over the row's time. "of zeros": the
+  time with a border of zeros over the row's. "of none": the row's part of its copy over that of the layer without an
+  epilogue, which is the ratio of the times where both move the same bytes.
 - The floor of a Gaussian is the larger of that copy and the FLOPs of two passes (2 (R + S) an output) at this run's
   SGEMM rate. sigma 1, 2, 4 have 9, 17 and 33 taps a side (truncate {TRUNCATE:g}).
 - Checked: every output of ours against float64 within what sums in float32 may be off by, integers within what those
@@ -231,5 +231,5 @@ def _with_targets(values: dict[str, Any], targets: Any) -> dict[str, Any]:
     return {**values, **judged(values, targets)}
 
 
-STUDY = Study("images", "borders, 8- and 16-bit pixels, Gaussians and epilogues beside zeros, copy, NPP, CuPy, cuDNN",
-              ABOUT, run, image_tables.tables, image_tables.plot)
+STUDY = Study("images", "borders, 8- and 16-bit pixels, several filters, Gaussians and epilogues beside zeros, copy, "
+              "NPP, CuPy, cuDNN", ABOUT, run, image_tables.tables, image_tables.plot)

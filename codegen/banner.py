@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from .border import Border
 from .dtypes import Cast, DType, Layout
 from .errors import ShapeError
-from .plan import KernelPlan
+from .plan import KernelPlan, in_words
 from .shape import padding_text
 from .spec import KernelSpec, Numerics
 from .version import VERSION
@@ -28,13 +28,22 @@ def banner_lines(plan: KernelPlan) -> list[str]:
              "Emit it again with", *_folded(emit_command(plan))]
     layer = textwrap.wrap(f"layer  {spec.layer}", LONGEST_LAYER, subsequent_indent=" " * 7, break_long_words=False,
                           break_on_hyphens=False)
-    lines += ["", *layer, f"       N, H, W (and so P, Q) are arguments{_demands(plan)}; all else is in the text",
-              f"plan   {plan.phrase}", f"cost   {plan.cost}"]
+    lines += ["", *layer, *_sizes(plan), f"plan   {plan.phrase}", f"cost   {plan.cost}"]
     return lines + [f"note   {note}" for note in plan.notes]
 
 
+def _sizes(plan: KernelPlan) -> list[str]:
+    """The arguments that a kernel has besides arrays."""
+    text = f"       N, H, W (and so P, Q) are arguments{_demands(plan)}; all else is in the text"
+    if not plan.spec.pitched:
+        return [text]
+    apart = "rows, planes and images" if plan.spec.layout is Layout.NCHW else "rows and images"
+    text = text.replace("are arguments", f"and how far {apart} lie apart are arguments", 1)
+    return textwrap.wrap(text, LONGEST_LAYER, subsequent_indent=" " * 7)
+
+
 def _demands(plan: KernelPlan) -> str:
-    sizes = "; ".join(a.demand for a in plan.program.arguments if a.demand and not a.is_pointer)
+    sizes = in_words(a for a in plan.program.arguments if not a.is_pointer)
     return f" ({sizes})" if sizes else ""
 
 
@@ -88,6 +97,8 @@ def layer_flags(plan: KernelPlan) -> str:
         flags.append(f"--epilogue {shlex.quote(','.join(step.value for step in spec.epilogue))}")
     if spec.separable:
         flags.append("--separable")
+    if spec.pitched:
+        flags.append("--pitched")
     if spec.index_bits != 32:
         flags.append(f"--index-bits {spec.index_bits}")
     return " ".join(flags)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, field, fields
-from typing import Any, Union
+from typing import Any, Iterable, Union
 
 from .shape import ConvShape
 from .spec import KernelSpec
@@ -19,16 +19,24 @@ GRID_LIMIT = (2**31 - 1, 65535, 65535)
 
 
 class Dimension(enum.Enum):
-    """A size that is known only when the kernel is called."""
+    """A size that is known only when the kernel is called; of arrays with gaps also how far rows, planes and images lie
+    apart."""
 
     N = "N"
     H = "H"
     W = "W"
     P = "P"
     Q = "Q"
+    X_ROW = "X_ROW"
+    X_PLANE = "X_PLANE"
+    X_IMAGE = "X_IMAGE"
+    Y_ROW = "Y_ROW"
+    Y_PLANE = "Y_PLANE"
+    Y_IMAGE = "Y_IMAGE"
 
     def of(self, shape: ConvShape) -> int:
-        return getattr(shape, self.value.lower())
+        array, _, distance = self.value.lower().rpartition("_")
+        return getattr(getattr(shape, f"{array}_distances") if array else shape, distance)
 
 
 class Role(enum.Enum):
@@ -92,6 +100,18 @@ class Argument:
             return value == self.exactly
         small_enough = self.at_most is None or value <= self.at_most
         return value % self.multiple_of == 0 and value >= self.at_least and small_enough
+
+
+def in_words(arguments: Iterable[Argument]) -> str:
+    """What a plan asks of arguments; the distances of an array with gaps, of which it asks the same, together."""
+    demands: dict[str, list[str]] = {}
+    for argument in arguments:
+        together = argument.role is Role.SIZE and "_" in argument.name and argument.multiple_of > 1
+        if together:
+            demands.setdefault(f"multiples of {argument.multiple_of}", []).append(argument.name)
+        elif argument.demand:
+            demands[argument.demand] = []
+    return "; ".join(f"{', '.join(names)} {demand}" if names else demand for demand, names in demands.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,7 +279,7 @@ class Program:
     @property
     def demands(self) -> str:
         """What the plan asks of the arguments beyond the spec, in words; empty where nothing."""
-        return "; ".join(a.demand for a in self.arguments if a.demand)
+        return in_words(self.arguments)
 
     def refusal(self, shape: ConvShape) -> str | None:
         """Why this plan cannot serve the sizes of a layer, or None."""

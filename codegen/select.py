@@ -112,14 +112,15 @@ def explain(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, *,
         return tuple(ranked)
     row = _row(made.spec.algorithm)
     chosen = Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=row.slots(made, shape),
-                       reason=tuning.origin(shape, Arch.parse(arch)))
+                       reason=tuning.origin(shape.without_gaps(), Arch.parse(arch)))
     return chosen, *(c for c in ranked if c.algorithm != row.name)
 
 
 def _measured(shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], numerics: Numerics,
               tuning: Tuning | None, limit: int | None) -> KernelPlan | None:
-    """The plan that a table of measured choices has for the layer; None where it has none that can still be made."""
-    found = tuning.best(shape, arch) if tuning is not None and numerics is Numerics.FLOAT32 else None
+    """The plan that a table of measured choices has for the layer (arrays with gaps by that without); None where it has
+    none that can still be made."""
+    found = tuning.best(shape.without_gaps(), arch) if tuning is not None and numerics is Numerics.FLOAT32 else None
     if found is None:
         return None
     try:

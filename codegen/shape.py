@@ -10,6 +10,7 @@ from typing import Any
 from .border import Border, border_value
 from .dtypes import Cast, DType, Layout
 from .errors import ArgumentError, ArgumentTypeError, ShapeError
+from .pitch import Pitch
 
 # Sizes stay clear of 2^31 so that an index plus a step of a grid-stride loop (65535 blocks of at most 64 rows) never
 # overflows an int in a kernel.
@@ -48,6 +49,9 @@ class ConvShape:
     ``separable``: each filter, of one channel, is the product of a column and a row, and the weight is these factors,
     float32 of (K, 1, 1, R + S): R elements of the column, then S of the row.
 
+    ``x_pitch``, ``y_pitch``: how far rows, planes and images of x and y lie apart, None where there are no gaps. With
+    either of them the layer's kernel takes all these distances as arguments.
+
     Raises ShapeError when a size is out of range or the output would be empty, ArgumentTypeError when it is not an
     integer, ArgumentError for types that do not go together.
     """
@@ -71,6 +75,8 @@ class ConvShape:
     out_dtype: DType | None = later(None)
     cast: Cast = later(Cast.NEAREST)
     separable: bool = later(False)
+    x_pitch: Pitch | None = later(None)
+    y_pitch: Pitch | None = later(None)
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
@@ -138,6 +144,21 @@ class ConvShape:
         return self.n, self.k, self.p, self.q
 
     @property
+    def pitched(self) -> bool:
+        """Whether x or y has gaps."""
+        return self.x_pitch is not None or self.y_pitch is not None
+
+    @functools.cached_property
+    def x_distances(self) -> Pitch:
+        """How far rows, planes and images of x lie apart, with gaps or without."""
+        return self.x_pitch or Pitch.dense(self.input_shape, self.layout)
+
+    @functools.cached_property
+    def y_distances(self) -> Pitch:
+        """The same of y."""
+        return self.y_pitch or Pitch.dense(self.output_shape, self.layout)
+
+    @property
     def reduction(self) -> int:
         """Products summed into one output: C/groups * R * S; R + S of a separable layer."""
         return self.r + self.s if self.separable else self.c // self.groups * self.r * self.s
@@ -172,12 +193,22 @@ class ConvShape:
         """The same layer for another batch size."""
         return replace(self, n=n)
 
+    def without_gaps(self) -> ConvShape:
+        """The same layer of arrays that have none."""
+        return replace(self, x_pitch=None, y_pitch=None) if self.pitched else self
+
+    def with_distances(self) -> ConvShape:
+        """The same layer, whose kernel takes the distances of rows, planes and images as arguments."""
+        return replace(self, x_pitch=self.x_distances, y_pitch=self.y_distances)
+
     def __str__(self) -> str:
         text = (f"x[{self.n}, {self.c}, {self.h}, {self.w}] * "
                 f"w[{self.k}, {self.c // self.groups}, {self.r}, {self.s}] -> "
                 f"y[{', '.join(map(str, self.output_shape))}]")
         usual = (self.dtype, self.layout, self.out_dtype) == (DType.FLOAT32, Layout.NCHW, None)
-        return f"{text}, {describe_geometry(self)}{'' if usual else f', {describe_types(self)} {self.layout.value}'}"
+        gaps = "".join(f", {name} with {pitch}" for name, pitch in (("x", self.x_pitch), ("y", self.y_pitch)) if pitch)
+        types = "" if usual else f", {describe_types(self)} {self.layout.value}"
+        return f"{text}, {describe_geometry(self)}{types}{gaps}"
 
     # ---- checks
 
@@ -253,6 +284,10 @@ class ConvShape:
             if padded > LARGEST_SIZE:
                 raise ShapeError(f"the padded {axis} {padded} is too large", argument="padding", value=self.padding,
                                  hint=f"at most {LARGEST_SIZE}")
+        for name, pitch in (("x_pitch", self.x_pitch), ("y_pitch", self.y_pitch)):
+            if pitch is not None and max(pitch.row, pitch.plane, pitch.image) > LARGEST_SIZE:
+                raise ShapeError("rows, planes or images lie too far apart", argument=name, value=str(pitch),
+                                 hint=f"at most {LARGEST_SIZE} elements, or a copy without gaps")
 
 
 _SIZES = {"n": "batch size", "c": "input channels", "h": "input height", "w": "input width", "k": "output channels",

@@ -2,7 +2,8 @@
 
 Baked in: everything about the filter and the geometry (C, K, R, S, groups, stride, padding, dilation), the element
 types, the layout, the epilogue, the algorithm, the GPU architecture and the width of the index arithmetic.
-Arguments of the kernel: N, H and W (and with them P and Q), so one kernel serves every batch and every image size.
+Arguments of the kernel: N, H and W (and with them P and Q), so one kernel serves every batch and every image size;
+where the spec is ``pitched`` also how far rows, planes and images of x and y lie apart, so that it serves arrays with gaps.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class KernelSpec:
     out_dtype: DType | None = later(None)
     cast: Cast = later(Cast.NEAREST)
     separable: bool = later(False)
+    pitched: bool = later(False)
 
     @classmethod
     def of(cls, shape: ConvShape, *, algorithm: str, arch: Arch, epilogue: Iterable[Epilogue] = (),
@@ -85,7 +87,7 @@ class KernelSpec:
                    layout=shape.layout, numerics=numerics, epilogue=tuple(epilogue), arch=arch,
                    index_bits=index_bits(shape), padding_mode=shape.padding_mode, padding_value=shape.padding_value,
                    weight_dtype=shape.weight_dtype, out_dtype=shape.out_dtype, cast=shape.cast,
-                   separable=shape.separable)
+                   separable=shape.separable, pitched=shape.pitched)
 
     @property
     def channels(self) -> int:
@@ -104,11 +106,12 @@ class KernelSpec:
 
     def example_shape(self, *, n: int = 1, h: int = 512, w: int = 512) -> ConvShape:
         """A layer that this kernel serves, with the sizes that are its arguments filled in."""
-        return ConvShape(n=n, c=self.c, h=h, w=w, k=self.k, r=self.r, s=self.s, stride=self.stride,
-                         padding=self.padding, dilation=self.dilation, groups=self.groups, dtype=self.dtype,
-                         layout=self.layout, padding_mode=self.padding_mode, padding_value=self.padding_value,
-                         weight_dtype=self.weight_dtype, out_dtype=self.out_dtype, cast=self.cast,
-                         separable=self.separable)
+        shape = ConvShape(n=n, c=self.c, h=h, w=w, k=self.k, r=self.r, s=self.s, stride=self.stride,
+                          padding=self.padding, dilation=self.dilation, groups=self.groups, dtype=self.dtype,
+                          layout=self.layout, padding_mode=self.padding_mode, padding_value=self.padding_value,
+                          weight_dtype=self.weight_dtype, out_dtype=self.out_dtype, cast=self.cast,
+                          separable=self.separable)
+        return shape.with_distances() if self.pitched else shape
 
     @property
     def w_dtype(self) -> DType:
@@ -151,6 +154,8 @@ class KernelSpec:
                 f"{describe_geometry(self)}, {describe_types(self)}")
         if self.layout is not Layout.NCHW:
             text += f" {self.layout.value}"
+        if self.pitched:
+            text += ", rows any distance apart"
         if self.numerics is Numerics.FLOAT16:
             text += f", {self.numerics.value} arithmetic"
         if self.epilogue:
@@ -162,4 +167,8 @@ def index_bits(shape: ConvShape) -> int:
     """32 if every element offset of the layer's tensors, and a loop's step beyond it, fits an int, else 64."""
     n, c, h, w = shape.input_shape
     largest = max(n * c * h * w, n * shape.k * shape.p * shape.q, shape.k * shape.reduction)
+    if shape.pitched:       # rows may lie far apart, those of the padding too
+        rows = h + sum(shape.padding[0])
+        largest = max(largest, shape.x_distances.reach((n, c, rows, w), shape.layout),
+                      shape.y_distances.reach(shape.output_shape, shape.layout))
     return 32 if largest <= LARGEST_SIZE else 64

@@ -181,7 +181,7 @@ def _is_slice(view: ArrayView) -> bool:
 
 def _copy_by_interface(value: Any, view: ArrayView, order: Order | None) -> Any:
     if view.device is None:
-        return _strided(view, view.byte_bounds()[0]).copy().view(numpy_dtype(view.dtype))
+        return raw_elements(view, view.byte_bounds()[0]).copy().view(numpy_dtype(view.dtype))
     cupy = sys.modules.get("cupy")
     if cupy is None:
         return _copy_through_host(view)
@@ -198,12 +198,12 @@ def _copy_through_host(view: ArrayView) -> Any:
         span = np.empty(high - low, np.uint8)
         memory.copy_out(span, low, 0)
         copy = _empty_pycuda(view, view.shape, view.dtype)
-        memory.copy_in(_strided(view, span.__array_interface__["data"][0]).copy(), int(copy.gpudata), 0)
+        memory.copy_in(raw_elements(view, span.__array_interface__["data"][0]).copy(), int(copy.gpudata), 0)
         streams.synchronize(0)
     return copy
 
 
-def _strided(view: ArrayView, start: int) -> np.ndarray:
+def raw_elements(view: ArrayView, start: int) -> np.ndarray:
     """Host memory from ``start`` on, laid out like ``view`` (which begins at byte_bounds()[0]), as raw integers."""
     low, high = view.byte_bounds()
     itemsize = view.dtype.itemsize

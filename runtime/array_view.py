@@ -68,6 +68,11 @@ class ArrayView(NamedTuple):
         return self._replace(shape=tuple([self.shape[axis] for axis in order]),
                              strides=tuple([self.strides[axis] for axis in order]))
 
+    def span(self) -> ArrayView:
+        """All memory from the first element to the last, gaps too, as one row of elements."""
+        low, high = self.byte_bounds()
+        return self._replace(pointer=low, shape=((high - low) // self.dtype.itemsize,), strides=(1,))
+
     def byte_bounds(self) -> tuple[int, int]:
         """First address and the one behind the last that the elements lie in; equal for an empty array."""
         if self.contiguous:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.codegen.pitch import Pitch
 from warpconv.codegen.plan import Argument, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, index_bits
@@ -38,8 +39,10 @@ def contiguous(value: Any, view: ArrayView, argument: str, order: Order | None =
     return view if view.contiguous else arrays.as_contiguous(value, view, argument, order)[1]
 
 
-def layer_of(spec: KernelSpec, x: tuple[int, ...], program: Program | None = None) -> ConvShape:
-    """The layer of a kernel for an input of shape ``x``, axes in memory order.
+def layer_of(spec: KernelSpec, x: tuple[int, ...], program: Program | None = None,
+             pitches: tuple[Pitch | None, Pitch | None] = (None, None)) -> ConvShape:
+    """The layer of a kernel for an input of shape ``x``, axes in memory order; ``pitches`` are those of input and
+    output where the kernel takes arrays with gaps.
 
     Raises ShapeError where the kernel cannot serve it, or the program asks for other sizes.
     """
@@ -48,6 +51,8 @@ def layer_of(spec: KernelSpec, x: tuple[int, ...], program: Program | None = Non
         raise ShapeError(f"this kernel was made for {spec.c} input channels, input has {c}", argument="input", value=x,
                          hint="specialize() another kernel, or call conv2d()")
     shape = spec.example_shape(n=n, h=h, w=w)
+    if spec.pitched:
+        shape = replace(shape, x_pitch=pitches[0], y_pitch=pitches[1])
     if spec.index_bits == 32 and index_bits(shape) != 32:
         raise ShapeError("this kernel's index arithmetic is 32 bits wide and the tensors pass 2^31 elements",
                          argument="input", value=x, hint="specialize() a kernel for this shape, or call conv2d()")
@@ -128,8 +133,8 @@ def residual_of(residual: Any, shape: ConvShape, order: Layout, x: ArrayView, st
 def check_out(out: Any, shape: ConvShape, order: Layout, inputs: dict[str, ArrayView | None]) -> ArrayView:
     """A given output with axes in ``order`` as memory in the layer's layout.
 
-    Raises ShapeError, ArgumentTypeError, or ArgumentError if it has gaps or the other layout, or overlaps an input; it
-    may be the residual itself.
+    Raises ShapeError, ArgumentTypeError, or ArgumentError if it has gaps (other than the shape's ``y_pitch``) or the
+    other layout, or overlaps an input; it may be the residual itself.
     """
     view = arrays.view(out, "out", dtypes=(shape.y_dtype,), ndim=4, writable=True)
     expected = order.stored(shape.output_shape)
@@ -138,10 +143,11 @@ def check_out(out: Any, shape: ConvShape, order: Layout, inputs: dict[str, Array
                          hint=f"{expected} is needed")
     strides = view.strides
     view = axes.stored(view, order, shape.layout)
-    if not view.contiguous:
-        raise ArgumentError(f"out is not contiguous in {shape.layout.value} order, the input's", argument="out",
-                            value=strides, hint="give an array with the input's order in memory and no gaps, or none "
-                                                "and copy the result")
+    if not view.contiguous and shape.y_pitch is None:
+        raise ArgumentError(f"out is not contiguous in {shape.layout.value} order, the input's, and this layer's "
+                            "kernel does not write to such gaps", argument="out", value=strides,
+                            hint="give an array with the input's order in memory and no gaps, or none and copy the "
+                                 "result")
     for name, other in inputs.items():
         if other is None:
             continue
@@ -155,8 +161,13 @@ def check_out(out: Any, shape: ConvShape, order: Layout, inputs: dict[str, Array
 
 
 def _same_elements(a: ArrayView, b: ArrayView) -> bool:
-    """Whether two views of one shape and type, the first without gaps, show the same elements in the same places."""
-    return a.pointer == b.pointer and b.contiguous
+    """Whether two views of one shape and type show the same elements in the same places."""
+    return a.pointer == b.pointer and same_distances(a, b)
+
+
+def same_distances(a: ArrayView, b: ArrayView) -> bool:
+    """Whether elements of two views of one shape lie as far apart."""
+    return all(extent == 1 or one == other for extent, one, other in zip(a.shape, a.strides, b.strides))
 
 
 def same_memory(view: ArrayView, other: ArrayView, argument: str, whose: str = "input") -> None:

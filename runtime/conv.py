@@ -18,7 +18,7 @@ from warpconv.codegen.select import check_limit, plan_layer
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics, index_bits, parse_epilogue
 
-from . import arrays, axes, env, separable as factors_of, signatures
+from . import arrays, axes, env, pitch, separable as factors_of, signatures
 from .arrays import ArrayView
 from .call import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
 from .given import check_plan
@@ -66,6 +66,9 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     ``separable`` None: a filter of one channel in host memory that is a column times a row, to a few float32 roundings,
     is computed as that where it is quicker and no algorithm is named; False: never; True: demanded.
 
+    Arrays with gaps between rows, planes and images (crops, padded rows) are read and written where they are, wherever
+    that is quicker than a copy (docs/pitch.md).
+
     Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', of the input's library and type (or ``out_dtype``), in ``out`` if
     given, which has the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec
     or DeviceError before anything is launched or written.
@@ -112,14 +115,17 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activa
     made = x.dtype if geometry["out_dtype"] is None else DType.parse(geometry["out_dtype"], "out_dtype")
     y = None if out is None else arrays.view(out, "out", dtypes=(made,), ndim=4, writable=True)
     memory = axes.memory_order(order, x, y)
+    gaps = pitch.gaps_of(order, memory, x, y, None if residual is None else arrays.view(residual, "residual", ndim=4))
     shape = _layer(axes.stored(x, order, memory), w, memory, geometry)
+    told = shape if gaps is None else _layer(axes.stored(x, order, gaps.memory), w, gaps.memory, geometry)
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation, residual=residual is not None)
     want = _Wanted(resolve_device(device, x, shape, depth=4), algorithm, steps, _numerics(accum_dtype),
                    limit=call_limit(workspace_limit))
     factors = _factors(shape, want, weight, w, separable)
     if factors is not None:
-        weight, shape = factors.weight, replace(shape, separable=True)
+        weight, shape, told = factors.weight, replace(shape, separable=True), replace(told, separable=True)
         w = arrays.view(weight, "weight")
+    shape = _where_quicker(gaps, told, shape, x, want)
     kernel = _known(shape, want)
     if kernel is None:      # a mistake in what the kernel itself would check shall not cost a compilation
         views = {"input": x, "weight": w}
@@ -135,6 +141,16 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activa
     except Misaligned:
         kernel = _anywhere(kernel, shape, want).for_axes(order)
         return kernel, kernel(input, weight, bias, residual=residual, out=out, stream=stream)
+
+
+def _where_quicker(gaps: pitch.Gaps | None, told: ConvShape, dense: ConvShape, x: ArrayView,
+                   want: _Wanted) -> ConvShape:
+    """The layer of arrays with their gaps (``told``: in the order that they tell), or of copies without. Arrays that go
+    to another device are copied on the way."""
+    if gaps is None or gaps.memory is not told.layout or (x.device is None) is not (want.target is None):
+        return dense
+    apart = gaps.on(told)
+    return apart if pitch.quicker(_key(apart, want), apart, dense, lambda layer: _plan(layer, want)) else dense
 
 
 def _factors(shape: ConvShape, want: _Wanted, weight: Any, view: ArrayView,
@@ -214,20 +230,23 @@ def _factored(shape: ConvShape, want: _Wanted, order: Layout) -> Kernel | None:
 
 
 def factored(shape: ConvShape, x: ArrayView, device: str = "auto") -> Kernel | None:
-    """The kernel of a layer (of whole filters) for callers who have its factors: it takes them, (K, 1, 1, R + S). None
-    where the whole filter is quicker, or the layer has no such kernel. Raises as conv2d does."""
-    key = shape, x.device, device
+    """The kernel of a layer (of whole filters) for callers who have its factors: it takes them, (K, 1, 1, R + S), and
+    an input with the gaps of ``x`` where that is quicker than a copy. None where the whole filter is quicker, or the
+    layer has no such kernel. Raises as conv2d does."""
+    gaps = pitch.gaps_of(shape.layout, shape.layout, x, None, None)
+    key = shape, gaps, x.device, device
     if key not in _by_factors:      # looked for once: to plan both kernels takes longer than a launch
         target = resolve_device(device, x, shape, depth=6)
         want = _Wanted(target, "auto", (), Numerics.FLOAT32, limit=call_limit(None))
         if len(_by_factors) > MOST_LAYERS:
             _by_factors.clear()
-        _by_factors[key] = _factored(shape, want, shape.layout)
+        _by_factors[key] = _factored(_where_quicker(gaps, shape, shape, x, want), want, shape.layout)
     return _by_factors[key]
 
 
 def clear() -> None:
     """Forget the kernels kept in memory (the disk cache stays)."""
+    pitch.clear()
     with _lock:
         _kernels.clear()
         _quick.clear()

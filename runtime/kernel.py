@@ -7,11 +7,12 @@ from typing import Any, Callable, Protocol
 
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.codegen.pitch import Pitch
 from warpconv.codegen.plan import Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from . import arrays, axes, separable as factors_of
+from . import arrays, axes, pitch, separable as factors_of
 from .arrays import ArrayView
 from .call import (MOST_LAYERS, Call, Misaligned, check_address, check_bias, check_out, check_residual, check_weight,
                    contiguous, layer_of, name_of, place, same_memory)
@@ -62,7 +63,8 @@ class Kernel:
     ``kernel(input, weight, bias=None, *, residual=None, out=None, stream=None)`` computes it: input with its axes in
     the order ``axes``, (N, C, H, W) or (N, H, W, C), weight (K, C/groups, R, S) or a Filter, bias (K,), residual of the
     output's shape, of the spec's element types. In memory input, residual and output have the order of the spec's
-    layout; others, and arrays with gaps, are copied. ``out`` may be the residual itself, to add in place. The
+    layout; others, and arrays with gaps, are copied (by a kernel whose spec is ``pitched`` only what has other gaps
+    than between rows, planes and images). ``out`` may be the residual itself, to add in place. The
     result is ``out`` or a new array of the input's library, its axes in the same order. On a GPU the work is queued on
     ``stream`` (default: the stream that the input's library is on); for NumPy arrays the call returns when the result
     is there.
@@ -82,7 +84,7 @@ class Kernel:
         self._aligned = tuple(a for a in program.arguments if a.is_pointer and a.demand)
         self._quick = None if backend.ordinal is None else QuickCalls(backend, program)
         self._siblings: dict[str, Kernel] = {}
-        self._shapes: dict[tuple[int, ...], ConvShape] = {}
+        self._shapes: dict[tuple, ConvShape] = {}
         self._x, self._w, self._bias, self._residual, self._y = (name_of(program, role) for role in (
             Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT))
 
@@ -118,23 +120,24 @@ class Kernel:
         x = arrays.view(input, "input", dtypes=(spec.dtype,), ndim=4, stream=handle)
         self._check_place(x, "input")
         x = self._stored(x)
-        shape = self._shapes.get(x.shape) or self._layer(x.shape)
+        pitches = self._pitches(x, out, residual) if spec.pitched else (None, None)
+        shape = self._shapes.get((x.shape, *pitches)) or self._layer(x.shape, *pitches)
         prepared, w = self._weight(weight, x, handle)
         b = check_bias(spec, bias, x, handle)
         r = check_residual(spec, residual, shape, self.axes, x, handle)
         inputs = {"input": x, "weight": w, "bias": b, "residual": r}
         y = None if out is None else check_out(out, shape, self.axes, inputs)
         if recording.graph is not None:
-            recording.graph.check(stream, {**inputs, "out": y})
+            recording.graph.check(stream, {**inputs, "out": y}, pitches)
         queue = self._queue(stream, handle, x)
         # all is checked but addresses: from here on memory is taken, then work queued
-        operands = {self._x: contiguous(input, x, "input", self._to_memory)}
+        operands = {self._x: x if pitches[0] else contiguous(input, x, "input", self._to_memory)}
         if w is not None:
             operands[self._w] = contiguous(weight, w, "weight")
         if b is not None:
             operands[self._bias] = contiguous(bias, b, "bias")
         if r is not None:
-            operands[self._residual] = contiguous(residual, r, "residual", self._to_memory)
+            operands[self._residual] = r if pitches[1] else contiguous(residual, r, "residual", self._to_memory)
         if y is None:
             out = arrays.empty(x, spec.layout.stored(shape.output_shape), spec.y_dtype, order=self._to_caller,
                                stream=0 if queue is None else queue.handle)
@@ -249,13 +252,20 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<warpconv.Kernel {self.spec.name} on {self.device}: {self.spec}>"
 
-    def _layer(self, x: tuple[int, ...]) -> ConvShape:
-        """The layer for an input of shape ``x`` (in memory order), remembered."""
-        shape = layer_of(self.spec, x, self.program)
+    def _layer(self, x: tuple[int, ...], *pitches: Pitch | None) -> ConvShape:
+        """The layer for an input of shape ``x`` (in memory order) and the gaps of input and output, remembered."""
+        shape = layer_of(self.spec, x, self.program, pitches)
         if len(self._shapes) > MOST_LAYERS:
             self._shapes.clear()
-        self._shapes[x] = shape
+        self._shapes[x, *pitches] = shape
         return shape
+
+    def _pitches(self, x: ArrayView, out: Any, residual: Any) -> tuple[Pitch | None, Pitch | None]:
+        """The gaps of input and output that the kernel takes as they are; an array with others is copied or refused."""
+        y, r = (None if value is None else self._stored(arrays.view(value, name, ndim=4))
+                for value, name in ((out, "out"), (residual, "residual")))
+        layout = self.spec.layout
+        return pitch.input_pitch(x, layout), pitch.output_pitch(y, r, layout)
 
     def _weight(self, weight: Any, x: ArrayView, handle: int | None) -> tuple[Prepared | None, ArrayView | None]:
         if isinstance(weight, Filter):

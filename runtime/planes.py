@@ -81,14 +81,14 @@ class Image:
 class Shown:
     """Memory of a GPU array without a library of its own here, seen in another shape (CUDA array interface)."""
 
-    def __init__(self, view: ArrayView, shape: tuple[int, ...]):
+    def __init__(self, view: ArrayView):
         if view.dtype is DType.BFLOAT16:
             raise ArgumentTypeError("the CUDA array interface has no bfloat16", argument="input",
                                     hint="use PyTorch tensors")
         self._owner = view.owner
         self.__cuda_array_interface__ = {
-            "shape": tuple(shape), "typestr": np.dtype(view.dtype.value).str, "version": 3,
-            "data": (view.pointer, view.readonly),
+            "shape": view.shape, "typestr": np.dtype(view.dtype.value).str, "version": 3,
+            "data": (view.pointer, view.readonly), "strides": tuple(s * view.dtype.itemsize for s in view.strides),
             "stream": None if view.producer_stream is None else view.producer_stream or 1}
 
 
@@ -98,9 +98,28 @@ def reshaped(value: Any, view: ArrayView, shape: tuple[int, ...], argument: str 
         return value.reshape(shape)
     if view.device is None:     # host memory of a DLPack producer
         return np.from_dlpack(value).reshape(shape)
-    if not view.contiguous:
+    shown = view.contiguous or view.dtype is not DType.BFLOAT16       # what Shown can tell
+    seen = seen_as(view, shape) if shown else None
+    if seen is None:
         value, view = arrays.as_contiguous(value, view, argument)
-    return value.reshape(shape) if view.kind in (*_RESHAPE, ArrayKind.PYCUDA) else Shown(view, shape)
+        seen = seen_as(view, shape)
+    whole = view.contiguous and view.kind in (*_RESHAPE, ArrayKind.PYCUDA)
+    return value.reshape(shape) if whole else Shown(seen)
+
+
+def seen_as(view: ArrayView, shape: tuple[int, ...]) -> ArrayView | None:
+    """The same memory in another shape, axes one after the other taken together and axes of 1 put in or left out; None
+    where gaps between them forbid it."""
+    left = [(extent, stride) for extent, stride in zip(view.shape, view.strides) if extent != 1][::-1]
+    strides = []
+    for wanted in reversed(shape):
+        extent, stride = left.pop(0) if wanted != 1 and left else (1, 1)
+        while extent < wanted and left and left[0][1] == extent * stride:
+            extent *= left.pop(0)[0]
+        if extent != wanted:
+            return None
+        strides.append(stride)
+    return view._replace(shape=tuple(shape), strides=tuple(reversed(strides)))
 
 
 def on_gpu(value: Any) -> bool:

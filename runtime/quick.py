@@ -132,7 +132,7 @@ class QuickCalls:
         views = [None if value is None else operands[name] for name, value in zip(self._names, values)]
         alignment = tuple(1 if view is None else max(view.dtype.itemsize, demand)
                           for view, demand in zip(views, self._demands))
-        nbytes = tuple(0 if view is None else view.nbytes for view in views)
+        nbytes = tuple(0 if view is None else view.span().nbytes for view in views)
         signed = library.sign(result)
         if len(self._entries) >= MOST_LAYERS:
             self._entries.clear()

@@ -22,11 +22,12 @@ from warpconv.codegen.spec import Epilogue, Numerics
 
 from . import cover
 from .axes import AXES, ROWS, SIZES, layer_of
+from .pitches import with_gaps
 
 ATTEMPTS = 24                    # random completions of an uncovered pair, of which the best is kept
 LAST_ATTEMPTS = 140              # and of a pair that was left open by those, of which the first accepted one is kept
 SIZES_EACH = 3
-TYPES = ("dtype", "layout", "weight_dtype", "out_dtype", "padding_mode")     # of a case's name
+TYPES = ("dtype", "layout", "weight_dtype", "out_dtype", "padding_mode", "pitch")     # of a case's name
 # Images that a plan is tried for where none is named; the later ones are for plans that ask something of H and W
 USUAL = ((1, 99, 99), (1, 96, 96), (1, 56, 56), (1, 28, 28), (1, 14, 14), (1, 7, 7))
 
@@ -44,7 +45,9 @@ class Case:
 
     def shape(self, n: int, h: int, w: int) -> ConvShape:
         """The layer for an image size; ShapeError where the output would be empty."""
-        return ConvShape(n=n, h=h, w=w, **dict(self.layer))
+        layer = dict(self.layer)
+        pitch = layer.pop("pitch", None)
+        return with_gaps(ConvShape(n=n, h=h, w=w, **layer), pitch)
 
     def plan(self, arch: str = "sm_90", shape: ConvShape | None = None) -> KernelPlan:
         """The plan for an image size, or for the first of USUAL that there is one for. UnsupportedSpec where the values

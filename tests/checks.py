@@ -17,7 +17,7 @@ from warpconv.runtime.conv import specialize
 from warpconv.runtime.cpu import LaunchReport, Mode, backend, find_toolchain
 from warpconv.runtime.kernel import Kernel
 
-from . import reference, settings
+from . import pitches, reference, settings
 from .cases import Case
 
 
@@ -64,11 +64,14 @@ def check_kernel(kernel: Kernel, shape: ConvShape, *, seed: int = 0) -> np.ndarr
     x, w, bias = reference.operands(shape, settings.generator(seed))
     given = bias if Epilogue.BIAS in spec.epilogue else None
     residual = reference.residual(shape, settings.generator(seed + 1)) if Epilogue.RESIDUAL in spec.epilogue else None
-    out = reference.poisoned(shape)
-    before = x.copy(), w.copy()
+    x = pitches.placed(x, shape.x_pitch, shape.layout)
+    residual = residual if residual is None else pitches.placed(residual, shape.y_pitch, shape.layout)
+    out = pitches.placed(reference.poisoned(shape), shape.y_pitch, shape.layout)
+    before, around = (x.copy(), w.copy()), pitches.between(out) if shape.y_pitch else None
     result = kernel(x, w, given, residual=residual, out=out)
     assert result is out
     assert np.array_equal(x, before[0]) and np.array_equal(w, before[1]), "the kernel wrote to its input"
+    assert around is None or np.array_equal(around, pitches.between(out)), "the kernel wrote between the output's rows"
     wanted = reference.expected(x, w, shape, bias=given, residual=residual, epilogue=spec.epilogue,
                                 numerics=spec.numerics)
     wanted.check(out, f"{kernel!r}, {shape}, values {kernel.plan.settings() if kernel.plan else 'of a pack'}")

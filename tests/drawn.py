@@ -66,6 +66,8 @@ def draw_case(choose: Choose, algorithm: str | None = None, images: bool = False
         layer.update(draw_types(choose, axes))
     if images or choose((False, True)):
         layer.update(draw_border(choose, axes))
+    if axes is not None and choose((False, False, True) if images else (False,) * 5 + (True,)):
+        layer["pitch"] = choose(axes.get("pitch", (None,)))
     values = rows.draw(choose, layer) if rows is not None else {}
     half = layer["dtype"] in HALF and choose((False,) * 5 + (True,))
     return Case(algorithm, tuple(layer.items()), tuple(values.items()), draw_epilogue(choose, axes, images),

@@ -66,6 +66,8 @@ _WEIGHT_DTYPE = click.option("--weight-dtype", metavar="TYPE",
                              help="Of an integer layer's filter: float32 (default), int8, int16 or int32.")
 _SEPARABLE = click.option("--separable", is_flag=True,
                           help="Filters of one channel that are columns times rows, given as these factors.")
+_PITCHED = click.option("--pitched", is_flag=True,
+                        help="Arrays may have gaps between rows, planes and images: the distances are arguments.")
 _FORM = (
     click.option("--layout", metavar="NCHW|NHWC", default="NCHW", show_default=True,
                  help="Order of the axes of input and output, in memory too."),
@@ -79,7 +81,7 @@ _ARCH = click.option("--arch", metavar="sm_90", help=f"GPU architecture (default
 def layer_options(*, sizes: bool = True, arch: bool = True) -> Callable[[Callable], Callable]:
     """The layer's options for a command; without ``sizes`` they come from arrays."""
     options = [*(_SIZES if sizes else ()), *_GEOMETRY, _DTYPE[sizes],
-               *((_WEIGHT_DTYPE, _SEPARABLE) if sizes else ()), *_TYPES, *_FORM, *_KERNEL,
+               *((_WEIGHT_DTYPE, _SEPARABLE, _PITCHED) if sizes else ()), *_TYPES, *_FORM, *_KERNEL,
                *((_ARCH,) if arch else ()), *((_TUNING,) if arch and sizes else ())]
 
     def decorate(command: Callable) -> Callable:
@@ -155,6 +157,7 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
         shape, assumed = ConvShape.of(*shapes, **geometry), ()
     else:
         shape, assumed = _shape(options, geometry)
+        shape = shape.with_distances() if options["pitched"] else shape
     steps = [Epilogue.parse(text) for text in split_steps(options["epilogue"])]
     activation = options["activation"]
     if activation is not None and Epilogue.parse(activation, "activation") in steps:

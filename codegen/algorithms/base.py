@@ -63,10 +63,11 @@ BORDERS = tuple(Border)
 def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT32,),
                    layouts: tuple[Layout, ...] = (Layout.NCHW,),
                    numerics: tuple[Numerics, ...] = (Numerics.FLOAT32,), borders: tuple[Border, ...] = ZEROS,
-                   mixed: bool = False, residual: bool = False, separable: bool = False) -> str | None:
+                   mixed: bool = False, residual: bool = False, separable: bool = False,
+                   pitched: bool = False) -> str | None:
     """The reason why an algorithm that serves these types, layouts, arithmetic and borders cannot serve the spec, or
     None. ``mixed``: outputs of another type than the inputs are served; ``residual``: its stores read one;
-    ``separable``: filters given as factors."""
+    ``separable``: filters given as factors; ``pitched``: arrays with gaps."""
     for what, value, served in (("element type", spec.dtype, dtypes), ("layout", spec.layout, layouts),
                                 ("arithmetic", spec.numerics, numerics), ("border", spec.padding_mode, borders)):
         if value not in served:
@@ -77,6 +78,8 @@ def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT
         return f"output of {spec.y_dtype.value} from {spec.dtype.value} is not served, only of the input's type"
     if spec.separable and not separable:
         return "separable filters are not served, only whole ones"
+    if spec.pitched and not pitched:
+        return "arrays with gaps between their rows are not served, only dense ones"
     if spec.operation is not Operation.FORWARD:
         return f"{spec.operation.value} is not served, only forward"
     if Epilogue.RESIDUAL in spec.epilogue and not residual:
@@ -91,9 +94,12 @@ def integer_border(spec: KernelSpec) -> str | None:
     return None
 
 
+SIZES = ("N", "H", "W", "P", "Q")
+
+
 def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
-    """x, w, the bias and the residual if the epilogue adds them, y, and the sizes that are not baked in. A residual may
-    be y itself."""
+    """x, w, the bias and the residual if the epilogue adds them, y, and the sizes that are not baked in, of arrays with
+    gaps their distances too. A residual may be y itself, and lies in memory as y does."""
     arguments = [Argument(name="x", role=Role.INPUT, c_type=spec.dtype.c_name),
                  Argument(name="w", role=Role.WEIGHT, c_type=spec.w_dtype.c_name)]
     if Epilogue.BIAS in spec.epilogue:
@@ -102,8 +108,21 @@ def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
     if residual:
         arguments.append(Argument(name="residual", role=Role.RESIDUAL, c_type=spec.y_dtype.c_name, alone=False))
     arguments.append(Argument(name="y", role=Role.OUTPUT, c_type=spec.y_dtype.c_name, alone=not residual))
-    sizes = tuple(Argument(name=name, role=Role.SIZE, c_type="int") for name in ("N", "H", "W", "P", "Q"))
-    return tuple(arguments) + sizes
+    sizes = [Argument(name=name, role=Role.SIZE, c_type="int") for name in SIZES]
+    if spec.pitched:        # 0 where there is nothing further
+        sizes += [Argument(name=name, role=Role.SIZE, c_type="int", at_least=0) for name in distances(spec)]
+    return (*arguments, *sizes)
+
+
+def distances(spec: KernelSpec) -> tuple[str, ...]:
+    """The names of the distances of x and y that a layout has: the channels of NHWC lie side by side."""
+    apart = ("ROW", "PLANE", "IMAGE") if spec.layout is Layout.NCHW else ("ROW", "IMAGE")
+    return tuple(f"{array}_{distance}" for array in "XY" for distance in apart)
+
+
+def distance_demands(spec: KernelSpec, vector: int, store_vector: int) -> dict[str, dict[str, int]]:
+    """What vectors ask of the distances: rows, planes and images begin at a multiple of them."""
+    return {name: {"multiple_of": vector if name.startswith("X") else store_vector} for name in distances(spec)}
 
 
 CALLED = 8          # registers of what an expression calls, beside its value: erf, exp, pow

@@ -70,7 +70,7 @@ class DirectNhwcNumbers:
 def supports(spec: KernelSpec) -> str | None:
     return common_refusal(spec, dtypes=FLOATS + PIXELS, layouts=(Layout.NCHW, Layout.NHWC), borders=BORDERS,
                           numerics=(Numerics.FLOAT32, Numerics.INT32), mixed=True,
-                          residual=True) or integer_border(spec)
+                          residual=True, pitched=True) or integer_border(spec)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> DirectOptions:

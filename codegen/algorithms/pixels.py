@@ -12,11 +12,12 @@ from typing import Iterable
 
 from ..dtypes import DType, Layout
 from ..errors import UnsupportedSpec
+from ..pitch import together
 from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import PIXELS, ConvShape
 from ..spec import KernelSpec, Numerics
-from .base import (BANK_COPY, BORDERS, DERIVED, Algorithm, common_refusal, integer_border, layer_arguments,
-                   resident_blocks, step_registers)
+from .base import (BANK_COPY, BORDERS, DERIVED, Algorithm, common_refusal, distance_demands, integer_border,
+                   largest_divisor, layer_arguments, resident_blocks, step_registers)
 from .pixels_numbers import (LANES, WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, Weights, make_numbers, row_words,
                              side_by_side, vertical, weight_registers, window_registers)
 
@@ -32,6 +33,9 @@ MOST_ACCUMULATORS = 136       # registers of the output rows in work, from which
 WEIGHTS_HELD = 90             # that stay in registers beside them
 PIXELS_AHEAD = 24             # registers of rows ahead that are loaded pixel by pixel
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
+MOST_TOGETHER = 4             # filters of one image in a lane, or a block
+STEPS_TOGETHER = 8            # of all filters of a lane in a turn: four filters of 3x3 over 8192^2 take 147 us with two
+                              # rows ahead, 155 with four and 158 with one; two take 79 with four, 87 with two (H200)
 SIDE_BY_SIDE = (1, 3, 4)      # channels of an image whose pixels lie together
 DP4A_PIXELS = (DType.UINT8, DType.INT8)
 VECTOR_BYTES = 16             # of the widest load
@@ -39,7 +43,8 @@ VECTOR_BYTES = 16             # of the widest load
 
 def supports(spec: KernelSpec) -> str | None:
     refusal = common_refusal(spec, dtypes=PIXELS, borders=BORDERS, numerics=(Numerics.FLOAT32, Numerics.INT32),
-                             layouts=(Layout.NCHW, Layout.NHWC), mixed=True) or integer_border(spec)
+                             layouts=(Layout.NCHW, Layout.NHWC), mixed=True,
+                             pitched=True) or integer_border(spec)
     least, most = spec.dtype.limits if spec.dtype.is_integer else (0, 0)
     value = spec.padding_value
     if refusal is None and not (value == int(value) and least <= value <= most):
@@ -76,7 +81,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
     weights = Weights.REGISTERS if weight_registers(spec, sums) <= WEIGHTS_HELD else Weights.SHARED
     options = PixelsOptions(columns=columns, vector=1, store_vector=1, sums=sums, weights=weights,
                             rows_ahead=_rows_ahead(spec, columns, sums))
-    if shape is not None and spec.dtype.itemsize * shape.w * channels % WORD_BYTES:      # pixel by pixel at the edge
+    if spec.dtype.itemsize * _row(spec, shape) % WORD_BYTES:      # pixel by pixel at the edge
         pixels = window_registers(spec, columns, Sums.FLOAT) * vertical(spec)[0]
         options = replace(options, rows_ahead=max(1, min(options.rows_ahead, PIXELS_AHEAD // pixels)))
     if _words_in_rows(spec, columns):
@@ -87,9 +92,27 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
         options = replace(options, weights=Weights.CONSTANT, rows_ahead=max(1, 4 // vertical(spec)[0]))
     while options.rows_ahead > 1 and _registers(spec, options, make_numbers(spec, options)) > ROOM_FOR_ROWS:
         options = replace(options, rows_ahead=options.rows_ahead // 2)
+    filters = _filters(spec, options)
+    options = replace(options, filters=filters, rows_ahead=min(options.rows_ahead, max(1, STEPS_TOGETHER // filters)))
+    planes = largest_divisor(_sharing(spec) // options.filters, MOST_TOGETHER // options.filters)
+    if planes > 1 and options.weights is Weights.REGISTERS:      # its rows come from memory once for all filters
+        options = replace(options, warp_planes=planes, warp_rows=max(1, options.warp_rows // planes))
     halo = vertical(spec)[1] - 1
     turns = -(-(_sub_block_rows(spec) + halo) // options.rows_ahead)
     return replace(options, sub_block_rows=turns * options.rows_ahead - halo)
+
+
+def _sharing(spec: KernelSpec) -> int:
+    """Filters over the same pixels."""
+    return spec.filters if side_by_side(spec) == 1 else 1
+
+
+def _filters(spec: KernelSpec, options: PixelsOptions) -> int:
+    """Filters of a lane: of few taps each, so that making numbers of pixels counts beside the products, and registers
+    for all."""
+    most = MOST_TOGETHER if spec.r * spec.s <= FEW_WEIGHTS else 1
+    most = min(most, MOST_ACCUMULATORS // (vertical(spec)[1] * options.columns))
+    return largest_divisor(_sharing(spec), most) if options.weights is Weights.REGISTERS else 1
 
 
 def _sums(spec: KernelSpec) -> Sums:
@@ -116,14 +139,23 @@ def _words_in_rows(spec: KernelSpec, columns: int) -> bool:
 def _vector(spec: KernelSpec, shape: ConvShape | None, columns: int) -> int:
     """The widest load that divides rows and the lanes' own columns; 1 where that is less than a word."""
     chunk, widest = columns * spec.stride[1], VECTOR_BYTES // spec.dtype.itemsize
-    row = chunk if shape is None else shape.w * side_by_side(spec)
-    vector = math.gcd(math.gcd(row, chunk), widest)
+    vector = math.gcd(_row(spec, shape), chunk, widest)
     return vector if vector * spec.dtype.itemsize >= WORD_BYTES else 1
+
+
+def _row(spec: KernelSpec, shape: ConvShape | None) -> int:
+    """What loads must divide so that they lie in a row, and all rows begin with one; 0, which everything divides, where
+    no shape tells."""
+    if shape is None:
+        return 0
+    return math.gcd(shape.w * side_by_side(spec), together(shape.x_pitch, spec.dtype, spec.layout))
 
 
 def _store_vector(spec: KernelSpec, shape: ConvShape | None, options: PixelsOptions) -> int:
     store = math.gcd(options.columns, VECTOR_BYTES // spec.y_dtype.itemsize)
-    return min(math.gcd(store, store if shape is None else shape.q * side_by_side(spec)), options.vector)
+    if shape is not None:
+        store = math.gcd(store, shape.q * side_by_side(spec), together(shape.y_pitch, spec.y_dtype, spec.layout))
+    return min(store, options.vector)
 
 
 def _rows_ahead(spec: KernelSpec, columns: int, sums: Sums) -> int:
@@ -140,6 +172,8 @@ def _sub_block_rows(spec: KernelSpec) -> int:
 
 
 def plan(spec: KernelSpec, options: PixelsOptions) -> KernelPlan:
+    if options.weights is not Weights.REGISTERS:        # which have room for one filter
+        options = replace(options, filters=1, warp_planes=1)
     refusal = supports(spec) or _refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
@@ -182,7 +216,10 @@ def _refusal(spec: KernelSpec, options: PixelsOptions) -> str | None:
         return _dp4a_refusal(spec)
     if options.weights is Weights.CONSTANT and (spec.k > 1 or options.sums is not Sums.FLOAT):
         return "weights = constant takes a single float32 filter"
-    accumulators = vertical(spec)[1] * options.columns
+    if _sharing(spec) % (options.filters * options.warp_planes):
+        return (f"filters = {options.filters}, warp_planes = {options.warp_planes}: together a divisor of the "
+                f"{_sharing(spec)} filters over the same pixels")
+    accumulators = vertical(spec)[1] * options.columns * options.filters
     if accumulators > MOST_ACCUMULATORS:
         return f"{accumulators} accumulators would not stay in registers (at most {MOST_ACCUMULATORS})"
     if spec.r * spec.s * options.columns > LARGEST_TEXT:
@@ -208,7 +245,8 @@ def _arguments(spec: KernelSpec, options: PixelsOptions) -> tuple[Argument, ...]
     demands = {"W": {"multiple_of": options.vector // math.gcd(options.vector, channels)},
                "Q": {"multiple_of": options.store_vector // math.gcd(options.store_vector, channels)},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize if options.vector > 1 else 1},
-               "y": {"multiple_of": options.store_vector * spec.y_dtype.itemsize if options.store_vector > 1 else 1}}
+               "y": {"multiple_of": options.store_vector * spec.y_dtype.itemsize if options.store_vector > 1 else 1},
+               **distance_demands(spec, options.vector, options.store_vector)}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
 
@@ -219,7 +257,8 @@ def _grid(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> t
     return (Blocks(of=Dimension.Q, each=numbers.side_by_side, add=wide - 1, per=wide, limit=GRID_LIMIT[0]),
             Blocks(of=Dimension.P, add=numbers.block_rows - 1, per=numbers.block_rows, times=numbers.classes,
                    limit=GRID_LIMIT[1] // numbers.classes * numbers.classes, fill=fill),
-            Blocks(of=Dimension.N, times=numbers.planes, limit=GRID_LIMIT[2]))
+            Blocks(of=Dimension.N, times=numbers.planes // (options.filters * options.warp_planes),
+                    limit=GRID_LIMIT[2]))
 
 
 def _registers(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> int:
@@ -227,10 +266,11 @@ def _registers(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers)
     inner = options.rows_ahead * numbers.step_rows * (row_words(spec, options.columns) + 2 * numbers.shifted)
     own = sum((load.end - load.at) * spec.dtype.itemsize // WORD_BYTES for load in numbers.loads if load.own)
     rows = max(inner, options.rows_ahead * numbers.step_rows * (own + beside) + beside)
-    weights = {Weights.REGISTERS: numbers.weight_count, Weights.SHARED: 2 * len(numbers.weight_rows[0]) + 8,
-               Weights.CONSTANT: 0}[options.weights]
+    weights = {Weights.REGISTERS: numbers.weight_count * options.filters,
+               Weights.SHARED: 2 * len(numbers.weight_rows[0]) + 8, Weights.CONSTANT: 0}[options.weights]
     window = numbers.step_rows * window_registers(spec, options.columns, options.sums)
-    return numbers.slots * options.columns + rows + window + weights + 16 + step_registers(spec, options.columns)
+    outputs = options.columns * options.filters
+    return numbers.slots * outputs + rows + window + weights + 16 + step_registers(spec, outputs)
 
 
 def _products(spec: KernelSpec, options: PixelsOptions) -> int:
@@ -242,15 +282,17 @@ def _cost(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers, regi
     steps = options.sub_block_rows + numbers.slots - 1
     return Cost(unit=f"sub-block of {options.sub_block_rows} rows x {numbers.strip} columns",
                 warp_loads=steps * numbers.step_rows * len(numbers.loads), shuffles=0,
-                fma=steps * _products(spec, options), registers=registers,
-                direct_loads=options.sub_block_rows * options.columns * spec.r * spec.s,
+                fma=steps * _products(spec, options) * options.filters, registers=registers,
+                direct_loads=options.sub_block_rows * options.columns * spec.r * spec.s * options.filters,
                 no_spills=registers <= REGISTER_LIMIT)
 
 
 def _phrase(spec: KernelSpec, options: PixelsOptions) -> str:
     loads = "words at any address" if options.vector == 1 else f"{options.vector} pixels a load"
-    return (f"{options.columns} columns per lane, strips of {LANES * options.columns} columns, sub-blocks of about "
-            f"{options.sub_block_rows} rows, {options.warp_columns} x {options.warp_rows} warps per block; {loads}, "
+    several = f" for {options.filters} filters" if options.filters > 1 else ""
+    return (f"{options.columns} columns per lane{several}, strips of {LANES * options.columns} columns, sub-blocks of "
+            f"about {options.sub_block_rows} rows, {options.warp_columns} x {options.warp_rows}"
+            f"{f' x {options.warp_planes}' if options.warp_planes > 1 else ''} warps per block; {loads}, "
             f"{options.rows_ahead} step{'s' if options.rows_ahead > 1 else ''} ahead; sums by {options.sums.value}")
 
 
@@ -259,7 +301,7 @@ def space(spec: KernelSpec) -> Iterable[PixelsOptions]:
     base = defaults(spec)
     return [replace(base, columns=columns, vector=min(base.vector, columns * spec.stride[1]),
                     store_vector=min(base.store_vector, columns), rows_ahead=ahead, sub_block_rows=rows,
-                    warp_columns=across, warp_rows=4 // across)
+                    warp_columns=across, warp_rows=4 // across, warp_planes=1, filters=1)
             for columns in _columns(spec)[:2] for ahead in (1, 2, 4) for rows in (16, 32, 64, 128) for across in (1, 4)
             if columns * spec.stride[1] % min(base.vector, columns * spec.stride[1]) == 0
             and vertical(spec)[1] * columns <= MOST_ACCUMULATORS]
@@ -271,15 +313,15 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     options, numbers, spec = plan.options, plan.numbers, plan.spec
     bands = -(-shape.p // (options.sub_block_rows * numbers.classes)) * numbers.classes
     steps = shape.p + bands * (numbers.slots - 1)
-    products = _products(spec, options) * (1 if options.sums is Sums.FLOAT else 2)
+    products = _products(spec, options) * (1 if options.sums is Sums.FLOAT else 2) * options.filters
     shared = numbers.weight_count / 2 if options.weights is Weights.SHARED else 0
     made = len(numbers.inputs) * (2 if options.sums is Sums.FLOAT else 1) + len(numbers.loads)
     across = -(-shape.q * numbers.side_by_side // numbers.strip)
-    stored = options.columns + len(numbers.stores)
+    stored = (options.columns + len(numbers.stores)) * options.filters
     start = BANK_COPY if options.weights is Weights.CONSTANT else 0
-    return start + (shape.n * numbers.planes * across
+    return start + (shape.n * numbers.planes / options.filters * across
             * (steps * (products + shared + numbers.step_rows * made + stored + 12)
-               + bands * (60 + numbers.weight_count * (3 if options.sums is Sums.DP4A else 1))))
+               + bands * (60 + numbers.weight_count * options.filters * (3 if options.sums is Sums.DP4A else 1))))
 
 
 ALGORITHM = Algorithm(name="pixels", summary="8- and 16-bit integers: words of pixels, rows in registers",

@@ -32,10 +32,10 @@ class Weights(enum.Enum):
 @dataclass(frozen=True)
 class PixelsOptions:
     """Plan values. A lane makes ``columns`` outputs of a row from loads of ``vector`` pixels (1: rows begin at any
-    address, whole words are loaded and shifted) and stores ``store_vector`` outputs at once. A block has
-    ``warp_columns`` x ``warp_rows`` warps; ``rows_ahead`` steps are in flight; a sub-block has about
-    ``sub_block_rows`` rows; the compiler leaves registers for ``min_blocks`` blocks (follows from the others if not
-    given)."""
+    address, whole words are loaded and shifted) and stores ``store_vector`` outputs at once, for each of ``filters``
+    filters. A block has ``warp_columns`` x ``warp_rows`` x ``warp_planes`` warps, the last of other filters;
+    ``rows_ahead`` steps are in flight; a sub-block has about ``sub_block_rows`` rows; the compiler leaves registers for
+    ``min_blocks`` blocks (follows from the others if not given)."""
 
     columns: int = 8
     vector: int = 8
@@ -44,8 +44,10 @@ class PixelsOptions:
     weights: Weights = Weights.REGISTERS
     sub_block_rows: int = 30
     rows_ahead: int = 4
+    filters: int = 1
     warp_columns: int = 1
     warp_rows: int = 4
+    warp_planes: int = 1
     min_blocks: int = DERIVED
 
 
@@ -126,6 +128,7 @@ class PixelsNumbers:
 
     side_by_side: int        # channels; columns are counted over all of them
     planes: int              # output planes of an image
+    suffixes: tuple[str, ...]    # of what a lane has for each of its filters
     biases: tuple[str, ...]  # of the channels side by side
     chunk: int               # input columns of a lane
     strip: int               # output columns of a warp
@@ -170,16 +173,16 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
     loads = (_shifted_loads(words, per_word) if shifted
              else _loads(spec, words, options.vector // per_word, chunk))
     made = _gathers(spec, words, loads, per_word, needed)
-    border_pixel = int(spec.padding_value) % (1 << bits)
     names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
-    warps = options.warp_columns * options.warp_rows
+    warps = options.warp_columns * options.warp_rows * options.warp_planes
     signed = not spec.dtype.value.startswith("u")
     weights = _weight_rows(spec, options)
     result_type = "int" if spec.numerics is Numerics.INT32 and not spec.epilogue else "float"
-    out_words = _out_words(spec, options, "value" if spec.epilogue else "out")
     return PixelsNumbers(
         side_by_side=channels, planes=spec.k // channels,
-        biases=tuple(f"bias_c{c}" for c in range(channels)) if channels > 1 else ("bias_k",), chunk=chunk,
+        suffixes=tuple(f"_k{k}" for k in range(options.filters)) if options.filters > 1 else ("",), chunk=chunk,
+        biases=(tuple(f"bias_c{c}" for c in range(channels)) if channels > 1 else
+                ("bias_k" if options.filters == 1 else "bias",)),
         strip=LANES * options.columns, step_rows=step_rows, slots=slots, classes=classes, loads=loads,
         shifted=shifted, words=tuple(_word(i, loads, per_word, shifted, made) for i in words),
         gathers={load.name: made[load.name] for load in loads if load.own},
@@ -191,10 +194,11 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
         weight_rows=weights, weight_type="float" if options.sums is Sums.FLOAT else "int",
         weight_count=sum(map(len, weights)),
         chains=tuple(_chain(spec, options, number, names) for number in range(slots)),
-        results=out_words, result_type=result_type, stores=_stores(spec, options),
+        results=_out_words(spec, options, "value" if spec.epilogue else "out"), result_type=result_type,
+        stores=_stores(spec, options),
         sums_fragment=f"pixels_{options.sums.value}.cuh.jinja", pack=_pack(spec),
         to_word=f"wc_to_{spec.y_dtype.value}s" if _pack(spec) == "limited" else "to_word",
-        border_pixel=border_pixel,
+        border_pixel=int(spec.padding_value) % (1 << bits),
         offset=f"{float(2**23 + (1 << bits - 1 if signed else 0))}f",
         sign_bits=f"0x{0x80808080 if itemsize == 1 else 0x80008000:08x}u" if signed else "",
         threads=LANES * warps, block_rows=classes * options.sub_block_rows * options.warp_rows)

@@ -15,11 +15,12 @@ from typing import Iterable
 
 from ..dtypes import DType
 from ..errors import UnsupportedSpec
+from ..pitch import together
 from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import (BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, largest_divisor, layer_arguments,
-                   resident_blocks)
+from .base import (BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, distance_demands, largest_divisor,
+                   layer_arguments, resident_blocks)
 from .wide_borders import border_refusal, least_rows
 from .wide_estimate import estimate
 from .wide_numbers import REGISTER_LIMIT, WideNumbers, accumulators, make_numbers, row_registers
@@ -54,7 +55,8 @@ def _to_bytes(spec: KernelSpec) -> bool:
 
 def supports(spec: KernelSpec) -> str | None:
     refusal = (common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=spec.out_dtype is None,
-                              mixed=_to_bytes(spec), separable=True) or border_refusal(spec))
+                              mixed=_to_bytes(spec), separable=True, pitched=True)
+               or border_refusal(spec))
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
     narrow = spec.s == 1 or (spec.separable and (spec.s - 1) * spec.dilation[1] < LANES)
@@ -114,8 +116,10 @@ def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> W
     if shape is None:
         return options
     chunk = options.columns * spec.stride[1]
-    vector = math.gcd(math.gcd(shape.w, chunk), VECTOR_BYTES // spec.dtype.itemsize)
-    store = math.gcd(math.gcd(shape.q, options.columns), min(vector, BYTES_OF_A_WORD) if _to_bytes(spec) else vector)
+    vector = math.gcd(shape.w, chunk, VECTOR_BYTES // spec.dtype.itemsize,
+                      together(shape.x_pitch, spec.dtype, spec.layout))
+    store = math.gcd(shape.q, options.columns, min(vector, BYTES_OF_A_WORD) if _to_bytes(spec) else vector,
+                     together(shape.y_pitch, spec.y_dtype, spec.layout))
     options = replace(options, vector=vector, store_vector=store)
     lanes = max(-(-shape.q // options.columns), -(-shape.w // chunk))
     if lanes > LANES:
@@ -342,19 +346,24 @@ def _arguments(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> 
                "H": {"at_least": numbers.border.least_rows if numbers.border else 1},
                "Q": {"multiple_of": options.store_vector, "at_most": numbers.most_outputs if packed else None},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize},
-               **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.y_dtype.itemsize})}
+               **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.y_dtype.itemsize}),
+               **distance_demands(spec, options.vector, options.store_vector)}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
 
 def _grid(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple[Blocks, Blocks, Blocks]:
     wide = numbers.strip * options.warp_columns
-    x = Blocks() if numbers.packed else Blocks(of=Dimension.Q, add=wide - 1, per=wide, limit=GRID_LIMIT[0])
+    beside = numbers.filter_blocks
+    x = Blocks() if numbers.packed else Blocks(of=Dimension.Q, add=wide - 1, per=wide, times=beside,
+                                               limit=GRID_LIMIT[0] // beside * beside)
+    z = Blocks(of=Dimension.N, times=spec.groups, limit=GRID_LIMIT[2])
+    if beside == 1:
+        z = Blocks(of=Dimension.N, each=spec.k, add=numbers.block_planes - 1, per=numbers.block_planes,
+                   limit=GRID_LIMIT[2])
     fill = Fill(blocks=MULTIPROCESSORS * options.min_blocks,
                 least=numbers.classes * options.warp_rows * _fewest_rows(spec))
     return (x, Blocks(of=Dimension.P, add=numbers.block_rows - 1, per=numbers.block_rows, times=numbers.classes,
-                      limit=GRID_LIMIT[1] // numbers.classes * numbers.classes, fill=fill),
-            Blocks(of=Dimension.N, each=spec.k, add=numbers.block_planes - 1, per=numbers.block_planes,
-                   limit=GRID_LIMIT[2]))
+                      limit=GRID_LIMIT[1] // numbers.classes * numbers.classes, fill=fill), z)
 
 
 def _cost(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registers: int) -> Cost:

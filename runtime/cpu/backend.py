@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Mapping
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import KernelNotBuilt
-from warpconv.codegen.plan import KernelPlan, Launch, Program, Role, Workspace
+from warpconv.codegen.plan import Dimension, KernelPlan, Launch, Program, Role, Workspace
 from warpconv.codegen.serialise import plan_identity
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -67,7 +67,8 @@ class CpuBackend:
         return PreparedFilter(copy)
 
     def run(self, call: Call, prepared: PreparedFilter | None, stream: Any) -> None:
-        operands: dict[str, Any] = {name: host_array(view) for name, view in call.operands.items() if view is not None}
+        operands: dict[str, Any] = {name: host_array(view if view.contiguous else view.span())
+                                    for name, view in call.operands.items() if view is not None}
         preparation = self.program.preparation
         if prepared is None and preparation is not None and preparation.steps:
             prepared = self.prepare(call.operands[self._weight], None)
@@ -83,16 +84,18 @@ class CpuBackend:
             self._execute(call, operands)
 
     def _execute(self, call: Call, operands: dict[str, Any]) -> None:
-        execute(_Executor(self), self.program.steps, self.program.workspaces, call.shape, operands)
+        gaps = {name: view for name, view in call.operands.items() if view is not None and not view.contiguous}
+        execute(_Executor(self, gaps), self.program.steps, self.program.workspaces, call.shape, operands)
 
 
 class _Executor:
-    """Steps on host memory; operands are ndarrays."""
+    """Steps on host memory; operands are ndarrays, of arrays with gaps (``gaps``) all their memory."""
 
     kind = "cpu"
 
-    def __init__(self, backend: CpuBackend):
+    def __init__(self, backend: CpuBackend, gaps: Mapping[str, ArrayView] | None = None):
         self._backend = backend
+        self._gaps = gaps or {}
         self._written: list[np.ndarray] = []
 
     def wrote(self, array: np.ndarray) -> None:
@@ -110,7 +113,7 @@ class _Executor:
     def _argument(self, program: Program, name: str, shape: ConvShape, operands: Mapping[str, Any]) -> Any:
         argument = program.argument(name)
         if argument.role is Role.SIZE:
-            return np.int32(getattr(shape, name.lower()))
+            return np.int32(Dimension(name).of(shape))
         if argument.role is Role.INDEX:
             return np.int32(operands[name])
         writable = argument.role in (Role.OUTPUT, Role.WORKSPACE)
@@ -118,8 +121,12 @@ class _Executor:
         array = operands[name]
         if argument.role is Role.WORKSPACE and argument.c_type in _ELEMENTS:
             array = array.view(_ELEMENTS[argument.c_type])      # accesses are checked by element
-        return Buffer(name=name, array=array, writable=writable, must_be_written=output,
+        made = Buffer(name=name, array=array, writable=writable, must_be_written=output,
                       initialised=not output or any(array is one for one in self._written))
+        if name not in self._gaps:
+            return made
+        alignment = max(argument.multiple_of, array.itemsize)       # a copy of so much memory only where it must be
+        return replace(made, alignment=alignment, elements=_elements(self._gaps[name]) if writable else None)
 
     def allocate(self, workspace: Workspace, nbytes: int) -> np.ndarray:
         """Memory full of NaN, of every floating-point type."""
@@ -186,6 +193,13 @@ def _runtime(cache: DiskCache, mode: Mode, toolchain: Toolchain) -> Path:
 def _toolchain() -> Toolchain:
     cxx = env.settings().cxx
     return find_toolchain(None if cxx is None else str(cxx))
+
+
+def _elements(view: ArrayView) -> np.ndarray:
+    """Which elements of all that lie between the first and the last of an array with gaps are its own."""
+    marks = np.zeros(view.span().size, bool)
+    np.lib.stride_tricks.as_strided(marks, view.shape, view.strides)[...] = True
+    return marks
 
 
 def host_array(view: ArrayView) -> np.ndarray:

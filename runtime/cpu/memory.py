@@ -13,7 +13,6 @@ from warpconv.codegen.errors import ArgumentTypeError, KernelFault
 from .abi import INITIALISED, WRITABLE, CBuffer
 from .report import Buffer, Mode
 
-_VECTOR_BYTES = 16               # the widest access of a kernel; a host instruction may insist on the alignment
 _ALIGNMENT = 256                 # of device memory on the GPU
 _SMALLEST_GAP = 1 << 20
 _NO_RESERVE = 0x4000             # MAP_NORESERVE on Linux: the gaps are address space and nothing more
@@ -49,16 +48,29 @@ class Staged:
     def finish(self, entry: str) -> None:
         """Bring the results back; KernelFault if an element that had to be written was not."""
         if self._copied and self.buffer.writable:
-            _bytes_of(self.buffer.array)[:] = self._memory
+            made = self._memory.view(self.buffer.array.dtype).reshape(self.buffer.array.shape)
+            np.copyto(self.buffer.array, made, where=True if self.buffer.elements is None else self.buffer.elements)
         if self._writers is None or not self.buffer.must_be_written or not self.buffer.array.size:
             return
         missing = self._writers == 0
+        if self.buffer.elements is not None:
+            self._check_gaps(entry)
+            missing &= self.buffer.elements
         count = int(np.count_nonzero(missing))
         if count:
             first = int(np.argmax(missing))
             index = tuple(int(i) for i in np.unravel_index(first, self.buffer.array.shape))
             raise KernelFault(f"{count} of {missing.size} elements of buffer '{self.buffer.name}' were not written; "
                               f"the first is element {first}, at {index}", kind="unwritten-output", entry=entry)
+
+
+    def _check_gaps(self, entry: str) -> None:
+        """KernelFault if an element between those of an output was written."""
+        wrong = (self._writers != 0) & ~self.buffer.elements
+        if wrong.any():
+            raise KernelFault(f"{int(wrong.sum())} elements in the gaps of buffer '{self.buffer.name}' were written; "
+                              f"the first lies {int(np.argmax(wrong))} elements behind its first", kind="unwritten-output",
+                              entry=entry)
 
 
 @contextlib.contextmanager
@@ -73,7 +85,7 @@ def stage(buffers: Sequence[Buffer], mode: Mode) -> Iterator[list[Staged]]:
     if mode is Mode.CHECK:
         memories = _guarded_memories([buffer.array.nbytes for buffer in buffers])
     else:
-        memories = [_in_place(buffer.array) for buffer in buffers]
+        memories = [_in_place(buffer.array, buffer.alignment) for buffer in buffers]
     yield [Staged(buffer, memory, mode) for buffer, memory in zip(buffers, memories)]
 
 
@@ -90,13 +102,14 @@ def _guarded_memories(sizes: Sequence[int]) -> list[np.ndarray]:
     return memories
 
 
-def _in_place(array: np.ndarray) -> np.ndarray:
-    """The array's own bytes, or room for a copy if it does not start where vector accesses may."""
+def _in_place(array: np.ndarray, alignment: int) -> np.ndarray:
+    """The array's own bytes, or room for a copy if it does not start where vector accesses may: a host instruction may
+    insist on the alignment."""
     own = _bytes_of(array)
-    if own.ctypes.data % _VECTOR_BYTES == 0:
+    if own.ctypes.data % alignment == 0:
         return own
-    room = np.empty(array.nbytes + _VECTOR_BYTES, np.uint8)
-    start = -room.ctypes.data % _VECTOR_BYTES
+    room = np.empty(array.nbytes + alignment, np.uint8)
+    start = -room.ctypes.data % alignment
     return room[start:start + array.nbytes]
 
 

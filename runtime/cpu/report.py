@@ -21,7 +21,9 @@ class Buffer:
     """An array that a kernel gets as a pointer, and what the kernel may expect of it and must do with it.
 
     The kernel sees it as the GPU would: its first byte at a multiple of 256. ``must_be_written``: every element must be
-    written by the launch. ``initialised=False``: an element may be read only after the launch has written it.
+    written by the launch, or of an output with gaps those that ``elements`` marks, and no other.
+    ``initialised=False``: an element may be read only after the launch has written it. ``alignment``: bytes that the
+    kernel needs the address to be a multiple of.
     """
 
     name: str
@@ -29,6 +31,8 @@ class Buffer:
     writable: bool
     must_be_written: bool = False
     initialised: bool = True
+    elements: np.ndarray | None = None
+    alignment: int = 16
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from warpconv.codegen.errors import ArgumentError, DeviceError
-from warpconv.codegen.plan import Launch, Program, Role, Workspace
+from warpconv.codegen.plan import Dimension, Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.array_factories import raw_elements
 from warpconv.runtime.arrays import ArrayKind, ArrayView, current_stream
 from warpconv.runtime.call import MOST_LAYERS, Call, name_of
 from warpconv.runtime.recording import recording
@@ -259,13 +262,14 @@ class CudaBackend:
         blocks: dict[str, Block] = {}
         try:
             for name, view in call.operands.items():
-                blocks[name] = memory.pool.allocate(view.nbytes, queue.handle)
+                span = view.span()      # gaps come along
+                blocks[name] = memory.pool.allocate(span.nbytes, queue.handle)
                 if self.program.argument(name).role is not Role.OUTPUT:
-                    memory.copy_in(view, blocks[name].pointer, queue.handle)
+                    memory.copy_in(span, blocks[name].pointer, queue.handle)
             self._queue(call, {name: block.pointer for name, block in blocks.items()}, prepared, queue)
             for name, view in call.operands.items():
                 if self.program.argument(name).role is Role.OUTPUT:
-                    memory.copy_out(view, blocks[name].pointer, queue.handle)
+                    _copy_out(view, blocks[name].pointer, queue)
         finally:
             for block in blocks.values():
                 memory.pool.release(block)
@@ -293,6 +297,16 @@ class CudaBackend:
         memory.copy_device(address, pointer, self._preparation.constant_bytes, handle)
 
 
+def _copy_out(view: ArrayView, pointer: int, queue: Queue) -> None:
+    """Bring an output to the host; what lies in its gaps there stays."""
+    if view.contiguous:
+        memory.copy_out(view, pointer, queue.handle)
+        return
+    span = np.empty(view.span().nbytes, np.uint8)
+    memory.copy_out(span, pointer, queue.handle)
+    raw_elements(view, view.pointer)[...] = raw_elements(view, span.ctypes.data)
+
+
 def _own_stream(view: ArrayView) -> int | None:
     """The stream on which the array's library orders its work: PyTorch's or CuPy's current one, or the producer's."""
     return current_stream(view) if view.kind in _FRAMEWORKS else view.producer_stream
@@ -317,15 +331,15 @@ class _Executor:
         self._blocks: dict[int, Block] = {}
 
     def launch(self, step: Launch, shape: ConvShape | None, operands: Mapping[str, int]) -> None:
-        key = (id(step), None if shape is None else (shape.n, shape.h, shape.w))
+        key = (id(step), None if shape is None else (shape.n, shape.h, shape.w, shape.x_pitch, shape.y_pitch))
         grid, sizes = self._loaded.geometry.get(key) or self._work_out(key, step, shape)
         args = [operands[name] if name in operands else sizes[name] for name in step.arguments]
         self._loaded.launchers[id(step)](grid, args, self._launch_stream)
 
     def _work_out(self, key: tuple[int, Any], step: Launch, shape: ConvShape | None) -> Geometry:
         """Grid and size arguments, once per layer; a filter's preparation knows no layer."""
-        sizes = () if shape is None else ("N", "H", "W", "P", "Q")
-        found = step.grid_of(shape), {name: getattr(shape, name.lower()) for name in sizes}
+        sizes = () if shape is None else Dimension
+        found = step.grid_of(shape), {size.value: size.of(shape) for size in sizes}
         if len(self._loaded.geometry) > MOST_LAYERS:
             self._loaded.geometry.clear()
         self._loaded.geometry[key] = found

@@ -7,6 +7,7 @@ from ctypes import byref, c_size_t
 from typing import Any
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError
+from warpconv.codegen.pitch import Pitch
 from warpconv.runtime.array_streams import current_stream, stream_handle
 from warpconv.runtime.array_view import ArrayView
 from warpconv.runtime.recording import recording
@@ -23,7 +24,8 @@ class Graph:
 
     Inside, a call launches nothing: it is checked as ever and becomes a node behind the call before it. The graph reads
     and writes the very arrays of the calls, at every launch anew; it keeps them, and the filters, as long as it lives.
-    So outputs are given (``out=``), and every array is one that a kernel can use as it is: on one GPU, with no gaps.
+    So outputs are given (``out=``), and every array is one that a kernel can use as it is: on one GPU, with no gaps but
+    those that a kernel for such arrays takes.
     """
 
     def __init__(self) -> None:
@@ -64,9 +66,10 @@ class Graph:
         if kind is None and not self.calls:
             raise ArgumentError("no kernel was called while the graph was recorded", argument="graph")
 
-    def check(self, stream: Any, views: Mapping[str, ArrayView | None]) -> None:
-        """Whether a call can be recorded; ``views`` are its operands in memory order. Raises ArgumentError or
-        ArgumentTypeError."""
+    def check(self, stream: Any, views: Mapping[str, ArrayView | None],
+              gaps: tuple[Pitch | None, Pitch | None] = (None, None)) -> None:
+        """Whether a call can be recorded; ``views`` are its operands in memory order, ``gaps`` those of input and
+        output that the kernel takes as they are. Raises ArgumentError or ArgumentTypeError."""
         if stream is not None:
             raise ArgumentError("a recorded call has no stream of its own", argument="stream", value=stream,
                                 hint="give the stream to the graph's launch()")
@@ -78,7 +81,8 @@ class Graph:
             if not view.is_device:
                 raise ArgumentTypeError(f"{name} is in host memory, which a graph cannot read", argument=name,
                                         hint="copy it to the GPU")
-            if not view.contiguous:
+            taken = gaps[0] if name == "input" else gaps[1] if name in ("out", "residual") else None
+            if not view.contiguous and taken is None:
                 raise ArgumentError(f"{name} is not contiguous, and a graph would not repeat the copy", argument=name,
                                     value=view.strides, hint="copy it first")
 

@@ -79,6 +79,9 @@ def tune(shape: ConvShape, *, device: str = "auto", epilogue: Iterable[Any] = ()
     if shape.separable:
         raise UnsupportedSpec(None, "layers of whole filters are tuned, not separable ones",
                               hint="specialize(shape, settings=...) takes plan values")
+    if shape.pitched:
+        raise UnsupportedSpec(None, "layers of arrays with gaps are not tuned",
+                              hint="tune the layer without: its measured choices are taken for both")
     steps = parse_epilogue(epilogue, takes_bias=True)
     path = database or user_file()
     with files.locked(path):                            # a place that cannot be written shows before the first kernel

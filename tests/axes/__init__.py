@@ -6,7 +6,7 @@ from typing import Mapping
 
 from . import (channels, direct, gemm, im2col, im2win_basic, patch, pixels, reuse, slides, staged, toeplitz,
                toeplitz_nhwc, wide)
-from .common import (BORDER_VALUE, BORDERS, CASTS, DTYPES, LAYOUTS, OUTPUTS, PIXELS, SIZES, WEIGHTS, Row, Rows,
+from .common import (BORDER_VALUE, BORDERS, CASTS, DTYPES, LAYOUTS, OUTPUTS, PITCHES, PIXELS, SIZES, WEIGHTS, Row, Rows,
                      layer_of)
 
 ROWS: Mapping[str, Rows] = {

@@ -5,7 +5,7 @@ values, one that draws plan values for a drawn layer, and what else differs from
 understood for every algorithm, and those that are left out have the layer's default:
 
     filter (R, S) · channels (C, K, groups) · padding · padding_mode · stride · dilation · dtype · weight_dtype ·
-    out_dtype · cast · layout · epilogue · numerics
+    out_dtype · cast · layout · epilogue · numerics · pitch
 
 Types and borders are drawn for an algorithm's drawn layers as far as its axes name them.
 """
@@ -17,6 +17,8 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.spec import Epilogue
+
+from .. import pitches
 
 Row = Mapping[str, Any]
 Choose = Callable[[Sequence[Any]], Any]
@@ -40,6 +42,7 @@ WEIGHTS = (None, "int8", "int16", "int32")          # of integers; None is the u
 OUTPUTS = (None, "float32", "float16", "uint8", "int8", "uint16", "int16", "int32")
 CASTS = ("nearest", "truncate")
 BORDERS = tuple(mode.value for mode in Border)
+PITCHES = pitches.KINDS                             # which arrays have gaps between their rows
 BORDER_VALUE = 3.0                                  # of "constant"; whole, so that integer arithmetic has it, too
 # image sizes: those around the 32 lanes, tall and wide ones
 SIZES: Mapping[str, tuple] = {
@@ -65,7 +68,7 @@ class Rows:
 
 
 OTHER_FIELDS = ("stride", "dilation", "dtype", "layout", "padding_mode", "weight_dtype", "out_dtype", "cast",
-                "separable")
+                "separable", "pitch")
 
 
 def layer_of(row: Row) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, Iterable, Mapping
 
-from .common import BIAS, BORDERS, CASTS, DTYPES, EPILOGUES, PADDINGS, WITH_RESIDUAL, RELU, Choose, Row, Rows
+from .common import BIAS, BORDERS, CASTS, DTYPES, EPILOGUES, PADDINGS, PITCHES, WITH_RESIDUAL, RELU, Choose, Row, Rows
 
 WIDE_CHANNELS = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (5, 5, 5), (2, 6, 2), (4, 4, 2), (6, 4, 2))
 WIDE_AXES: Mapping[str, tuple] = {
@@ -19,7 +19,7 @@ WIDE_AXES: Mapping[str, tuple] = {
     "ahead": ((1, 1), (2, 1), (2, 2), (3, 1), (4, 2)), "weights": ("registers", "shared", "constant"),
     "loads": ("registers", "async", "cached"), "pipeline": ("paired", "copied"), "tap_rows": ("all", "needed"),
     "warps": ((1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 4), (2, 2, 2)), "separable": (False, True),
-    "out_dtype": (None, "uint8", "int8"), "cast": CASTS}
+    "out_dtype": (None, "uint8", "int8"), "cast": CASTS, "pitch": PITCHES}
 
 
 def wide_values(row: Row) -> dict[str, Any]:
@@ -86,6 +86,7 @@ def wide_variants() -> Iterable[Row]:
                    ahead=(2, 1), weights=weights, loads=loads, pipeline=("paired", "copied")[i % 2],
                    tap_rows="needed" if i == 3 else "all", warps=WIDE_AXES["warps"][i % 5], separable=True)
     yield from wide_borders()
+    yield from wide_pitches()
 
 
 def wide_borders() -> Iterable[Row]:
@@ -104,6 +105,21 @@ def wide_borders() -> Iterable[Row]:
                    weights="shared" if channels == (2, 2, 1) else "registers", loads=loads,
                    pipeline=("paired", "copied")[i % 2], tap_rows="all", warps=WIDE_AXES["warps"][i % 5],
                    separable=bool(i % 6 == 4 and channels != (2, 2, 1)))
+
+
+def wide_pitches() -> Iterable[Row]:
+    """Which arrays have gaps x way of loading x how rows lie on the lanes; several channels."""
+    spans = ((("strips", 32), "zero_lanes"), (("packed", 14), "select"))
+    for i, (pitch, loads, (span, gaps)) in enumerate(itertools.product(PITCHES[1:], WIDE_AXES["loads"], spans)):
+        channels = (4, 4, 2) if loads == "registers" and i % 4 == 1 else ((2, 6, 2), (3, 3, 3))[i % 2]
+        vector = 1 if pitch == "odd" else 2
+        yield dict(filter=((3, 3), (5, 4))[i % 2], padding=("same", "large")[i % 2], padding_mode=BORDERS[i % 6],
+                   channels=channels, epilogue=WITH_RESIDUAL[i % 9], stride=(1, (2, 1))[i // 3 % 2], dilation=1,
+                   dtype="float32" if vector == 1 and loads != "registers" else DTYPES[i % 3], columns=4, vector=vector,
+                   store_vector=1 if pitch == "odd" or i % 2 else 2, span=span, gaps=gaps,
+                   edges=("interior", "guarded")[i % 2], sub_block_rows=7, ahead=(2, 1), loads=loads, pipeline="paired",
+                   tap_rows="all", warps=(1, 2, 1), weights="shared" if channels == (4, 4, 2) else "registers",
+                   pitch=pitch)
 
 
 WIDE_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 56, 70),

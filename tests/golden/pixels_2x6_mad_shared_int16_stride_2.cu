@@ -2,7 +2,8 @@
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,2,6 --stride 2,2 --padding 0,2 --padding-mode constant --padding-value -7.0 --dtype int16 --weight-dtype int16 --cast truncate --arch sm_90 --algorithm pixels \
 //     --set columns=4 --set vector=4 --set store_vector=2 --set sums=mad --set weights=shared \
-//     --set sub_block_rows=32 --set rows_ahead=1 --set warp_columns=4 --set warp_rows=1 --set min_blocks=4
+//     --set sub_block_rows=32 --set rows_ahead=1 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
+//     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 2, 6] -> y[N, 1, P, Q], stride 2, padding 0,2 (constant -7), int16 with int16 filters (truncated)
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 2); all else is in the text

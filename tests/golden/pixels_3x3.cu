@@ -2,7 +2,8 @@
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,3,3 --padding 1 --dtype uint8 --arch sm_90 --algorithm pixels \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set sums=float --set weights=registers \
-//     --set sub_block_rows=32 --set rows_ahead=4 --set warp_columns=4 --set warp_rows=1 --set min_blocks=4
+//     --set sub_block_rows=32 --set rows_ahead=4 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
+//     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1, uint8
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text

@@ -2,7 +2,8 @@
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 3,3,3 --padding 1 --groups 3 --dtype uint16 --out-dtype float16 --epilogue bias,relu --arch sm_90 --algorithm pixels \
 //     --set columns=4 --set vector=1 --set store_vector=1 --set sums=float --set weights=registers \
-//     --set sub_block_rows=32 --set rows_ahead=4 --set warp_columns=4 --set warp_rows=1 --set min_blocks=4
+//     --set sub_block_rows=32 --set rows_ahead=4 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
+//     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 3, H, W] * w[3, 1, 3, 3] -> y[N, 3, P, Q], stride 1, padding 1, groups 3, uint16 to float16, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is in the text

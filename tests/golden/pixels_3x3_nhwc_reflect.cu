@@ -2,7 +2,8 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 3,3,3 --padding 1 --padding-mode reflect --groups 3 --dtype uint8 --layout NHWC --epilogue bias --arch sm_90 --algorithm pixels \
 //     --set columns=12 --set vector=4 --set store_vector=4 --set sums=float --set weights=registers \
-//     --set sub_block_rows=32 --set rows_ahead=4 --set warp_columns=4 --set warp_rows=1 --set min_blocks=4
+//     --set sub_block_rows=32 --set rows_ahead=4 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
+//     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, H, W, 3] * w[3, 1, 3, 3] -> y[N, P, Q, 3], stride 1, padding 1 (reflect), groups 3, uint8 NHWC, then bias
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text

@@ -2,7 +2,8 @@
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,4,4 --padding 1,2,1,2 --dtype int8 --arch sm_90 --algorithm pixels \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set sums=float --set weights=constant \
-//     --set sub_block_rows=32 --set rows_ahead=1 --set warp_columns=4 --set warp_rows=1 --set min_blocks=4
+//     --set sub_block_rows=32 --set rows_ahead=1 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
+//     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 4, 4] -> y[N, 1, P, Q], stride 1, padding 1,2,1,2, int8
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text

@@ -33,7 +33,7 @@ PATCH = {"columns": 8, "row_lanes": 7, "rows": 28, "planes": 1, "height": 56, "v
          "min_blocks": 3}
 WIDE_PACKED = {"span": "packed", "edges": "guarded", "warp_columns": 1, "warp_planes": 4}
 PIXELS = {"columns": 8, "vector": 8, "store_vector": 8, "sums": "float", "weights": "registers", "sub_block_rows": 32,
-          "rows_ahead": 4, "warp_columns": 4, "warp_rows": 1, "min_blocks": 4}
+          "rows_ahead": 4, "filters": 1, "warp_columns": 4, "warp_rows": 1, "warp_planes": 1, "min_blocks": 4}
 GEMM = {"block_m": 128, "block_n": 64, "block_k": 16, "thread_m": 8, "thread_n": 8, "order": "taps", "stages": 2,
         "splits": 1, "min_blocks": 4}
 BIAS, RELU = Epilogue.BIAS, Epilogue.RELU
@@ -154,6 +154,10 @@ def plans() -> dict[str, KernelPlan]:
                                           pipeline="copied"),
         "wide_3x3_channels_stride_2": _wide(_plane(3, c=3, k=8, stride=2, padding=1), BIAS, RELU, weights="shared",
                                             rows_ahead=1, warp_columns=1, warp_planes=4),
+        "wide_3x3_eight_filters": _wide(_plane(3, k=8), loads="cached", rows_ahead=4, turn_steps=2, warp_columns=1,
+                                        warp_planes=4),
+        "wide_3x3_reflect_pitched": _wide(_plane(3, c=2, k=2, groups=2, padding_mode="reflect").with_distances(), BIAS,
+                                          loads="cached", rows_ahead=4, turn_steps=2),
         "patch_5x5_replicate": _patch(_depthwise(5, layout="NCHW", padding_mode="replicate")),
         "patch_13x13": _patch(_depthwise(13, layout="NCHW")),
         "patch_9x9_two_planes_float16": _patch(_depthwise(9, layout="NCHW", dtype="float16"), BIAS, RELU, columns=6,
@@ -168,6 +172,9 @@ def plans() -> dict[str, KernelPlan]:
                                                                dtype="float16", layout="NHWC"), BIAS),
         "direct_nhwc_2x5_tile": _direct(ConvShape(c=8, h=64, w=64, k=12, r=2, s=5, stride=(1, 2), groups=2,
                                                   layout="NHWC"), block_size_x=6, block_size_y=32, k_tile=2),
+        "direct_nhwc_3x3_pitched_uint8": _direct(
+            ConvShape(c=3, h=64, w=64, k=3, r=3, s=3, padding=1, groups=3, dtype="uint8", layout="NHWC").with_distances(),
+            block_size_x=3, block_size_y=64),
         "direct_3x3_residual_clamp": _direct(ConvShape(c=3, h=64, w=64, k=4, r=3, s=3, padding=1), BIAS,
                                              Epilogue.RESIDUAL, Epilogue.clamp(0, 6), k_tile=2),
         "direct_nhwc_3x3_expression": _direct(
@@ -217,6 +224,8 @@ def plans() -> dict[str, KernelPlan]:
                       layout="NHWC"), RELU, pairs=1, chunks=2, columns=16, across=2, turn=2, weights="shared",
             matrix="dense"),
         "pixels_3x3": _pixels(_plane(3, dtype="uint8")),
+        "pixels_3x3_four_filters_together": _pixels(_plane(3, k=4, dtype="uint8"), BIAS, rows_ahead=2, filters=2,
+                                                    warp_columns=2, warp_planes=2, min_blocks=3),
         "pixels_5x5_dp4a_reflect": _pixels(_plane(5, dtype="uint8", weight_dtype="int8", padding_mode="reflect"),
                                            sums="dp4a", rows_ahead=2),
         "pixels_3x3_any_address_uint16_to_float16": _pixels(

@@ -87,10 +87,10 @@ def test_type_and_orders_are_kept(name, layout, memory, copies):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_arrays_with_gaps_are_copied_into_the_order_of_their_axes(layout, copies):
+def test_arrays_with_gaps_between_columns_are_copied_into_the_order_of_their_axes(layout, copies):
     given = Given("float16")
     x = given.x if layout == "NCHW" else given.x.transpose(TO_NHWC)
-    y = warpconv.conv2d(np.repeat(x, 2, axis=0)[::2], given.w, layout=layout, **OPTIONS)
+    y = warpconv.conv2d(np.repeat(x, 2, axis=-1)[..., ::2], given.w, layout=layout, **OPTIONS)
     given.check(y if layout == "NCHW" else y.transpose(TO_NCHW), given.plain)
     assert y.flags.c_contiguous and copies == ["input"]
 

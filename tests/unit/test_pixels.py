@@ -80,6 +80,10 @@ def test_layers_that_are_refused(shape, epilogue, says):
     (plane(c=3, k=3, groups=3), dict(weights="constant"), "a single float32 filter"),
     (plane(weight_dtype="int8"), dict(weights="constant"), "a single float32 filter"),
     (plane(), dict(rows_ahead=9), "rows_ahead = 9"), (plane(), dict(warp_rows=33), "1024 threads"),
+    (plane(k=4), dict(filters=3, warp_planes=1), "filters = 3, warp_planes = 1: together a divisor of the 4 filters"),
+    (plane(k=6), dict(filters=2, warp_planes=2), "filters = 2, warp_planes = 2"),
+    (plane(c=3, k=3, groups=3), dict(warp_planes=3), "a divisor of the 1 filters"),
+    (plane(7, k=4), dict(filters=4, warp_planes=1, weights="registers"), "224 accumulators"),
     (plane(), dict(min_blocks=99), "min_blocks = 99"), (plane(), dict(sub_block_rows=5000), "sub_block_rows = 5000")])
 def test_plan_values_that_do_not_go_together(shape, values, says):
     with pytest.raises(UnsupportedSpec, match=re.escape(says)):
@@ -282,3 +286,33 @@ def test_defaults_do_not_spill():
     with ThreadPoolExecutor(2) as pool:
         wrong = [text for text in pool.map(report, plans) if text]
     assert not wrong, "\n".join(wrong)
+
+
+# ---- several filters over the same pixels
+
+@on_cpu_device
+@pytest.mark.parametrize("fields, values", [
+    (dict(k=4), dict(filters=4, warp_planes=1)), (dict(k=4), dict(filters=2, warp_planes=2)),
+    (dict(k=6, n=2), dict(filters=3, warp_planes=2)), (dict(c=2, k=6, groups=2), dict(filters=3, warp_planes=1)),
+    (dict(k=2, weight_dtype="int8"), dict(filters=2)), (dict(k=3, weight_dtype="int16", stride=2), dict(filters=3)),
+    (dict(k=4, padding_mode="reflect", out_dtype="float32"), dict(filters=2, warp_planes=1))])
+def test_a_lane_adds_a_row_to_the_sums_of_several_filters(fields, values):
+    shape = replace(plane(side=96), **{"w": 288, **fields})
+    steps = (Epilogue.BIAS,)
+    usual = dict(warp_columns=1, warp_rows=1, sub_block_rows=30, rows_ahead=1, columns=4, vector=4, store_vector=1)
+    several, one = (planned(shape, epilogue=steps, **{**usual, **each})
+                    for each in (values, dict(filters=1, warp_planes=1)))
+    reports = [checks.check_checked(made, shape)[0].buffers["x"].load_requests for made in (several, one)]
+    assert reports[0] * several.options.filters == reports[1]
+
+
+def test_several_filters_are_planned_together():
+    for filters in (1, 2, 3, 4, 5, 8):
+        options = planned(plane(side=4096, k=filters)).options
+        together = options.filters * options.warp_planes
+        assert filters % together == 0 and together == {1: 1, 2: 2, 3: 3, 4: 4, 5: 1, 8: 4}[filters]
+    for shape in (plane(k=3, c=3, groups=3), plane(c=3, k=3, groups=3, layout="NHWC"), plane(11, k=4)):
+        options = planned(shape).options
+        assert (options.filters, options.warp_planes) == (1, 1)
+    options = planned(plane(k=4), weights="shared").options
+    assert (options.filters, options.warp_planes) == (1, 1)

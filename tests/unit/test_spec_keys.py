@@ -25,7 +25,7 @@ OTHER = {"algorithm": "direct", "c": 8, "k": 16, "r": 5, "s": 5, "stride": (2, 2
          "dilation": (2, 1), "groups": 4, "dtype": DType.FLOAT16, "layout": Layout.NHWC, "numerics": Numerics.FLOAT16,
          "epilogue": (Epilogue.RELU,), "arch": Arch(8, 0), "index_bits": 64,
          "padding_mode": Border.REFLECT, "padding_value": 1.0, "weight_dtype": DType.INT8, "out_dtype": DType.FLOAT16,
-         "cast": Cast.TRUNCATE, "separable": True}
+         "cast": Cast.TRUNCATE, "separable": True, "pitched": True}
 ONE_VALUE = {"operation"}      # enums of one member: nothing to perturb yet
 BASE = plan_layer(SHAPE, algorithm="reuse")
 DEPTHWISE = ConvShape(c=4, h=14, w=14, k=8, r=3, s=3, padding=1, groups=4)

@@ -241,3 +241,17 @@ def test_weights_are_where_there_is_room():
     assert planned(depthwise(13)).options.weights is Weights.SHARED
     assert planned(plane(3, c=2, k=2)).options.weights is Weights.SHARED
     assert planned(replace(plane(9), dtype="float16")).options.weights is not Weights.CONSTANT
+
+
+@on_cpu_device
+@pytest.mark.parametrize("fields, beside", [(dict(k=8), 2), (dict(k=5), 5), (dict(k=4), 1),
+                                            (dict(n=2, c=2, k=12, groups=2), 2)])
+def test_blocks_of_all_filters_of_an_image_stand_side_by_side(fields, beside):
+    """So that the rows that they share come from memory once, however many there are."""
+    made = planned(plane(3, 2048, **fields))
+    filters = made.spec.filters
+    assert made.numbers.filter_blocks == beside and beside * made.options.warp_planes == filters
+    small = plane(3, 40, **{"w": 264, **fields})
+    x, _, z = made.program.launches[0].grid_of(small)
+    assert x % beside == 0 and x * z * made.options.warp_planes >= small.n * small.k
+    checks.check_checked(made, small)
