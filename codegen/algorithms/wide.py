@@ -29,6 +29,7 @@ from .wide_taps import taps_of
 
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
+ROWS_OF_BYTES = 14            # outputs of 8 bits leave memory more time: 8192^2, 3x3 takes 82 us, with 8 rows 84 (H200)
 BYTES_OF_A_WORD = 4           # outputs of 8 bits that are stored together
 VECTOR_BYTES = 16             # of the widest load
 TALLEST_FILTER = 63
@@ -51,8 +52,8 @@ def _to_bytes(spec: KernelSpec) -> bool:
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = (common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=spec.out_dtype is None, mixed=_to_bytes(spec), separable=True)
-               or border_refusal(spec))
+    refusal = (common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=spec.out_dtype is None,
+                              mixed=_to_bytes(spec), separable=True) or border_refusal(spec))
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
     narrow = spec.s == 1 or (spec.separable and (spec.s - 1) * spec.dilation[1] < LANES)
@@ -79,7 +80,8 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
             best, best_waste = tried, waste
     if taps_of(spec) >= MOST_TAPS and spec.channels == 1 and _steps_of_one_row(spec):
         best = replace(best, tap_rows=TapRows.NEEDED)
-    best = replace(best, weights=_weights(spec, best), sub_block_rows=_tallest_sub_block(spec), **_loads(spec, best))
+    best = replace(best, weights=_weights(spec, best), sub_block_rows=_tallest_sub_block(spec, best),
+                   **_loads(spec, best))
     return _fitted(spec, replace(best, **_warp_arrangement(spec, shape, best)))
 
 
@@ -202,12 +204,13 @@ def _rows_held(spec: KernelSpec, options: WideOptions) -> int:
     return ROWS_HELD // (2 * numbers.step_rows * numbers.row_cells)
 
 
-def _tallest_sub_block(spec: KernelSpec) -> int:
+def _tallest_sub_block(spec: KernelSpec, options: WideOptions) -> int:
     """Rows of a sub-block in a large layer: few where memory bounds, so that halo rows are still in the cache; many
     where the products do, since each sub-block computes its halo rows again."""
     if spec.separable or spec.r > TALLEST_FILTER:
         return 14 if spec.r <= 7 else max(114, 4 * spec.r)
-    return {1: 16, 2: 12, 3: 8, 4: 14, 5: 20}.get(spec.r, 114)
+    rows = {1: 16, 2: 12, 3: 8, 4: 14, 5: 20}.get(spec.r, 114)
+    return max(rows, ROWS_OF_BYTES) if _to_bytes(spec) and options.span is Span.STRIPS else rows
 
 
 def _fewest_rows(spec: KernelSpec) -> int:
@@ -387,4 +390,4 @@ def space(spec: KernelSpec) -> Iterable[WideOptions]:
 
 ALGORITHM = Algorithm(name="wide", summary="several columns a lane, halo columns by shuffles, rows in registers; NCHW",
                       options=WideOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate)
+                      estimate=estimate, follows=("min_blocks",))
