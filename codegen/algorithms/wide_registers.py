@@ -11,7 +11,7 @@ WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
 REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight
 UNIFORM_MARGIN = 8            # where the compiler knows what the lanes of a warp share
 ADDRESSES = 24                # registers of addresses, sizes and counters
-UNIFORM_ADDRESSES = 8         # beside those that the lanes share: 3x3 with silu 78 in place of 93 (nvcc 13.0)
+UNIFORM_ADDRESSES = 16, 8     # beside those that lanes share (3x3 with silu: 78 for 93); without those of copies
 NARROW_LOAD = 6               # registers of each further load of a row: its address and its guard
 SCALAR_LOAD = 3               # registers of a load without a vector: its address and its guard (nvcc 13.0, odd widths)
 
@@ -19,10 +19,10 @@ SCALAR_LOAD = 3               # registers of a load without a vector: its addres
 def planned_registers(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> int:
     """Sums, rows ahead, the columns of a step, weights, and what addresses and the loop take."""
     carried = (numbers.carried + 1) * options.columns
-    added = options.columns * spec.y_dtype.itemsize // 4 if numbers.residual == "with_rows" else 0
+    added = len(numbers.stores) * numbers.store.cells if numbers.residual == "with_rows" else 0
     step_cells = numbers.step_rows * numbers.row_cells
     rows = 2 * options.rows_ahead * (step_cells + added) if spec.channels == 1 else numbers.row_cells
-    addresses = UNIFORM_ADDRESSES if numbers.uniform_warp and options.loads is Loads.REGISTERS else ADDRESSES
+    addresses = UNIFORM_ADDRESSES[options.loads is Loads.REGISTERS] if numbers.uniform_warp else ADDRESSES
     words = len(numbers.window) // 2 if numbers.own.per_cell == 2 else 0      # before they are floats
     window = numbers.step_rows * len(numbers.window) + words
     return (carried + rows + window + filter_registers(spec, options) + addresses
@@ -34,9 +34,9 @@ def register_margin(spec: KernelSpec, options: WideOptions, numbers: WideNumbers
     if options.tap_rows is TapRows.NEEDED and spec.arch.major >= 10:      # 23x23 spills on sm_100 without
         return 3 * REGISTER_MARGIN
     if numbers.uniform_warp:
-        with_rows = REGISTER_MARGIN if numbers.residual == "with_rows" else UNIFORM_MARGIN
-        return with_rows + NARROW_LOAD * max(0, numbers.own_loads - 1) * (options.loads is Loads.REGISTERS)
-    margin = REGISTER_MARGIN * (2 if options.weights is Weights.SHARED else 1)
+        least = REGISTER_MARGIN if numbers.residual == "with_rows" else UNIFORM_MARGIN
+        return least + NARROW_LOAD * max(0, numbers.own_loads - 1) * (options.loads is Loads.REGISTERS)
+    margin = REGISTER_MARGIN * (2 if options.weights is Weights.SHARED or numbers.residual == "with_rows" else 1)
     if options.vector == 1 and numbers.own_loads > 2:      # odd widths
         many = 2 if numbers.taps > WEIGHTS_HELD // 2 else 1
         return margin + many * (SCALAR_LOAD * numbers.own_loads * numbers.step_rows + 2 * len(numbers.window))

@@ -9,7 +9,7 @@
 // layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1, float32 to uint8, then quantize(0.1,3)
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 4 steps ahead
-// cost   sub-block of 14 rows x 128 columns: 32 warp loads, 0 shuffles, 576 FMA a lane, about 51 registers (direct: 504 loads)
+// cost   sub-block of 14 rows x 128 columns: 32 warp loads, 0 shuffles, 576 FMA a lane, about 43 registers (direct: 504 loads)
 //
 // A lane makes 4 neighbouring output columns and walks down the rows. It loads 4 input columns of each row by asynchronous copies to shared memory, where all lanes find the others.
 // An input row is loaded once and added to the 3 output rows in work: acc_p0 is the oldest, and every chain of
