@@ -198,7 +198,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         whole_rows=pixels and not in_shared and options.gaps is Gaps.NONE,
         limited_rows=spec.channels == 1 and zeros,
         together=together,
-        uniform_warp=_uniform_warp(spec, options, taps, slots), residual=_residual(spec, in_shared),
+        uniform_warp=_uniform_warp(spec, options, taps, slots), residual=_residual(spec, options, in_shared),
         paired=options.pipeline is Pipeline.PAIRED, skip_rows=options.tap_rows is TapRows.NEEDED,
         weights_ahead=not spec.separable and (
             accumulators(spec, options.columns) + row_registers(spec, options) + 2 * spec.s
@@ -211,11 +211,13 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
               else f"{LANES} lanes, {options.columns} output columns each"))
 
 
-def _residual(spec: KernelSpec, in_shared: bool) -> str:
-    """When the residual is loaded: several rows of it are in flight where several input rows are in registers."""
+def _residual(spec: KernelSpec, options: WideOptions, in_shared: bool) -> str:
+    """When the residual is loaded: several rows of it are in flight where several input rows are in registers, and not
+    also the addresses of a border's pixels around narrow loads, for which it has no room."""
     if Epilogue.RESIDUAL not in spec.epilogue:
         return ""
-    return "step_ahead" if in_shared or spec.channels > 1 else "with_rows"
+    crowded = spec.padding_mode.reads_image and options.vector < options.columns * spec.stride[1]
+    return "step_ahead" if in_shared or spec.channels > 1 or crowded else "with_rows"
 
 
 def _uniform_warp(spec: KernelSpec, options: WideOptions, taps: int, slots: int) -> bool:

@@ -22,7 +22,7 @@ def planned_registers(spec: KernelSpec, options: WideOptions, numbers: WideNumbe
     added = len(numbers.stores) * numbers.store.cells if numbers.residual == "with_rows" else 0
     step_cells = numbers.step_rows * numbers.row_cells
     rows = 2 * options.rows_ahead * (step_cells + added) if spec.channels == 1 else numbers.row_cells
-    addresses = UNIFORM_ADDRESSES[options.loads is Loads.REGISTERS] if numbers.uniform_warp else ADDRESSES
+    addresses = UNIFORM_ADDRESSES[options.loads is Loads.REGISTERS] if _lean(spec, options, numbers) else ADDRESSES
     words = len(numbers.window) // 2 if numbers.own.per_cell == 2 else 0      # before they are floats
     window = numbers.step_rows * len(numbers.window) + words
     return (carried + rows + window + filter_registers(spec, options) + addresses
@@ -33,12 +33,20 @@ def register_margin(spec: KernelSpec, options: WideOptions, numbers: WideNumbers
     """Registers beyond the planned ones, without which CUDA 13.0 or 13.5 was seen to spill."""
     if options.tap_rows is TapRows.NEEDED and spec.arch.major >= 10:      # 23x23 spills on sm_100 without
         return 3 * REGISTER_MARGIN
-    if numbers.uniform_warp:
+    if _lean(spec, options, numbers):
         least = REGISTER_MARGIN if numbers.residual == "with_rows" else UNIFORM_MARGIN
         return least + NARROW_LOAD * max(0, numbers.own_loads - 1) * (options.loads is Loads.REGISTERS)
-    margin = REGISTER_MARGIN * (2 if options.weights is Weights.SHARED or numbers.residual == "with_rows" else 1)
+    several = 2 if options.weights is Weights.SHARED or numbers.residual == "with_rows" else 1
+    if numbers.residual == "step_ahead" and options.loads is Loads.REGISTERS and spec.channels == 1:
+        several = 4      # beside a border's pixels around narrow loads
+    margin = REGISTER_MARGIN * several
     if options.vector == 1 and numbers.own_loads > 2:      # odd widths
         many = 2 if numbers.taps > WEIGHTS_HELD // 2 else 1
         return margin + many * (SCALAR_LOAD * numbers.own_loads * numbers.step_rows + 2 * len(numbers.window))
     stacked = not numbers.packed and options.warp_rows > 1
     return margin + 8 if stacked and options.weights is Weights.REGISTERS and numbers.taps > 20 else margin
+
+
+def _lean(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> bool:
+    """Whether lanes keep little beside rows and sums: not where they look for a border's pixels around a row."""
+    return numbers.uniform_warp and not (options.loads is Loads.REGISTERS and spec.padding_mode.reads_image)
