@@ -143,8 +143,8 @@ class Epilogue:
 
     @property
     def calls_functions(self) -> bool:
-        """Whether the step may take registers of its own: a user's expression, whatever it calls."""
-        return self.name == "expr"
+        """Whether the step may take registers of its own: a user's expression that calls what is not written out."""
+        return self.tree is not None and expression.calls(self.tree)
 
     @property
     def helpers(self) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ FUNCTIONS: Mapping[str, tuple[int, str]] = {
     "sin": (1, "sinf"), "cos": (1, "cosf"), "floor": (1, "floorf"), "ceil": (1, "ceilf"), "sigmoid": (1, "sigmoid"),
     "relu": (1, "relu"), "pow": (2, "powf"), "where": (3, "")}
 WRITTEN_OUT = ("minimum", "maximum", "sigmoid", "relu")
+LIGHT = ("abs", "min", "max", "floor", "ceil", "sigmoid", "relu", "where")     # few instructions, without a branch
 SIGMOID = ("wc_exp2", "wc_reciprocal", "sigmoid")      # what sigmoid is written with, and itself
 
 NEGATE = "negate"
@@ -116,6 +117,11 @@ def helpers(node: Node) -> tuple[str, ...]:
     used = _operations(node)
     called = {FUNCTIONS[name][1] for name in used if name in FUNCTIONS}
     return tuple(part for name in WRITTEN_OUT if name in called for part in (SIGMOID if name == "sigmoid" else (name,)))
+
+
+def calls(node: Node) -> bool:
+    """Whether a function of CUDA's library is called, or a division is, which take registers of their own."""
+    return not _operations(node).isdisjoint({"/", *FUNCTIONS} - set(LIGHT))
 
 
 def float32(value: Any, argument: str, what: str = "number") -> float:

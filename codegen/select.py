@@ -124,7 +124,9 @@ def _measured(shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], nume
     if found is None:
         return None
     try:
-        return _plan(_row(found[0]), shape, arch, epilogue, numerics, dict(found[1]), limit)
+        row = _row(found[0])
+        values = {name: value for name, value in found[1].items() if not (epilogue and name in row.follows)}
+        return _plan(row, shape, arch, epilogue, numerics, values, limit)
     except (ArgumentError, UnsupportedSpec):    # by another version, for another epilogue, too large: the rule decides
         return None
 

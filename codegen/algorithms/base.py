@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable
 
 from ..arch import REGISTER_FILE, Arch
 from ..border import Border
-from ..dtypes import DType, Layout
+from ..dtypes import Cast, DType, Layout
 from ..plan import Argument, KernelPlan, Role
 from ..shape import ConvShape
 from ..spec import Epilogue, KernelSpec, Numerics, Operation
@@ -28,7 +28,8 @@ class Algorithm:
     wait for more than their turn; fitted to the layers of docs/results (planes, paper_layers, select; H200,
     2026-11-21), with wide's as 1. select() compares the product, ``slots``. ``lighter`` gives plan values that take
     less workspace than these, or None. ``by_name``: in words why select() leaves the algorithm to those who ask for
-    it, empty where it does not.
+    it, empty where it does not. ``follows``: plan values that follow from the others and the epilogue, and are not
+    searched; those that were measured are left out where a layer has an epilogue.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Algorithm:
     pace: float = 1.0
     lighter: Callable[[KernelSpec, Any], Any | None] = lambda spec, options: None
     by_name: str = ""
+    follows: tuple[str, ...] = ()
 
     def slots(self, plan: KernelPlan, shape: ConvShape) -> float:
         """Modelled issue slots of a layer, for the batch that is assumed: all batches share a kernel."""
@@ -123,6 +125,14 @@ def distances(spec: KernelSpec) -> tuple[str, ...]:
 def distance_demands(spec: KernelSpec, vector: int, store_vector: int) -> dict[str, dict[str, int]]:
     """What vectors ask of the distances: rows, planes and images begin at a multiple of them."""
     return {name: {"multiple_of": vector if name.startswith("X") else store_vector} for name in distances(spec)}
+
+
+SATURATING_PACK = (7, 2)      # architecture from which several values become limited integers in one instruction
+
+
+def packs_limited(spec: KernelSpec) -> bool:
+    """Whether a word of integer outputs is made by that instruction."""
+    return spec.cast is Cast.NEAREST and (spec.arch.major, spec.arch.minor) >= SATURATING_PACK
 
 
 CALLED = 8          # registers of what an expression calls, beside its value: erf, exp, pow

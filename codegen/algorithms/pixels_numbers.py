@@ -6,13 +6,12 @@ import enum
 import math
 from dataclasses import dataclass
 
-from ..dtypes import Cast, DType, Layout
+from ..dtypes import DType, Layout
 from ..spec import KernelSpec, Numerics
-from .base import DERIVED
+from .base import DERIVED, packs_limited
 
 LANES = 32
 WORD_BYTES = 4
-SATURATING_PACK = (7, 2)      # architecture from which several values become limited integers in one instruction
 
 
 class Sums(enum.Enum):
@@ -393,8 +392,7 @@ def _pack(spec: KernelSpec) -> str:
     dtype = spec.y_dtype
     if dtype in (DType.FLOAT32, DType.FLOAT16, DType.INT32):
         return dtype.value
-    quick = (spec.arch.major, spec.arch.minor) >= SATURATING_PACK and spec.cast is Cast.NEAREST
-    return "limited" if quick else f"elements_{8 * dtype.itemsize}"
+    return "limited" if packs_limited(spec) else f"elements_{8 * dtype.itemsize}"
 
 
 def _signed(position: int) -> str:

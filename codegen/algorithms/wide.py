@@ -30,6 +30,9 @@ from .wide_taps import taps_of
 
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
+ROWS_OF_SMALL = 14            # where few bytes leave less time for halo rows: 8192^2, 3x3 to 8 bits takes 81 us, with
+                              # 8 rows 84; gelu in float16 78 for 84 (H200)
+SHARED_BESIDE_A_CACHE = 176 * 1024        # which needs the rest: 8192^2, 3x3 takes 133 us with 170 KB, 154 with 191
 BYTES_OF_A_WORD = 4           # outputs of 8 bits that are stored together
 VECTOR_BYTES = 16             # of the widest load
 TALLEST_FILTER = 63
@@ -221,7 +224,9 @@ def _tallest_sub_block(spec: KernelSpec, options: WideOptions) -> int:
         return 56       # rows outside are products too: 112^2 takes 79 us, with 20 rows 92 (H200)
     if spec.separable or spec.r > TALLEST_FILTER:
         return 14 if spec.r <= 7 else max(114, 4 * spec.r)
-    return {1: 16, 2: 12, 3: 8, 4: 14, 5: 20}.get(spec.r, 114)
+    rows = {1: 16, 2: 12, 3: 8, 4: 14, 5: 20}.get(spec.r, 114)
+    small = _to_bytes(spec) or (spec.dtype.itemsize == 2 and spec.epilogue != ())
+    return max(rows, ROWS_OF_SMALL) if small and options.span is Span.STRIPS else rows
 
 
 def _fewest_rows(spec: KernelSpec) -> int:
@@ -262,8 +267,9 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
     if options.min_blocks == DERIVED:
         margin = register_margin(spec, options, numbers)
         fitting = resident_blocks(spec.arch, min(255, registers + margin), numbers.threads)
+        room = SHARED_BESIDE_A_CACHE if numbers.uniform_warp else SHARED_OF_A_MULTIPROCESSOR
         shared = _shared_bytes(spec, numbers)
-        options = replace(options, min_blocks=max(1, min(fitting, SHARED_OF_A_MULTIPROCESSOR // max(1, shared))))
+        options = replace(options, min_blocks=max(1, min(fitting, room // max(1, shared))))
     cost = _cost(spec, options, numbers, registers)
     _check(spec, options, numbers)
     arguments = _arguments(spec, options, numbers)
@@ -406,4 +412,4 @@ def space(spec: KernelSpec) -> Iterable[WideOptions]:
 
 ALGORITHM = Algorithm(name="wide", summary="several columns a lane, halo columns by shuffles, rows in registers; NCHW",
                       options=WideOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate)
+                      estimate=estimate, follows=("min_blocks",))

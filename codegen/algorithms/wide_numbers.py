@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ..border import Border
 from ..dtypes import DType
-from ..spec import KernelSpec
+from ..spec import Epilogue, KernelSpec
+from .base import packs_limited
 from .wide_borders import RowEnd, WideBorder, make_border, row_ends
 from .wide_lines import (Column, Line, Piece, Vector, beside_chunk, line_of, pieces_of, read_cell, read_columns,
                          vector_of)
@@ -16,6 +17,7 @@ from .wide_taps import Chain, Tap, chain, row_sums, signed as _signed, taps_of
 
 BRANCHES = 8                  # of a step that leaves out filter rows: each costs its latency, fewer leave out less
 REGISTERS_IN_A_STEP = 15      # of a step beside accumulators, columns and weights
+FEW_TAPS, FEW_ROWS = 9, 3     # of a filter that leaves a layer to memory: up to 3x3
 REGISTER_LIMIT = 255 - 30     # registers of a thread, less what addresses and the loop take
 
 
@@ -100,6 +102,7 @@ class WideNumbers:
     line: Line
     turns_ahead: int
     store: Vector
+    to_bytes: str            # the function that makes what is stored of outputs of 8 bits, or ""
     stores: tuple[StorePart, ...]
     interior: bool
     beside_vectors: bool     # lanes copy vectors beside a strip
@@ -111,6 +114,8 @@ class WideNumbers:
     limited_rows: bool       # a sub-block loads none beyond its last one; others are in its text with a border's pixels
     together: int            # steps that come into use together; a sub-block has whole turns of them
     paired: bool
+    uniform_warp: bool       # told to the compiler: fewer registers, and no test of the lanes before each shuffle
+    residual: str            # when it is loaded: "with_rows", "step_ahead"; or "" for none
     skip_rows: bool
     reread_weights: bool
     weights_ahead: bool      # those of the next output row are read before the products of this one
@@ -205,6 +210,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         turns_ahead=options.rows_ahead // options.turn_steps,
         chains=chains, groups=tuple(chains[at:at + together_left_out] for at in range(0, slots, together_left_out)),
         store=vector_of(spec.y_dtype, options.store_vector),
+        to_bytes=_to_bytes(spec, options.store_vector),
         stores=tuple(StorePart(at, tuple(range(at, at + options.store_vector)))
                      for at in range(0, options.columns, options.store_vector)),
         interior=interior, beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels),
@@ -214,6 +220,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         replaced=tuple(outside for end in ends or () for outside, _ in end.columns),
         limited_rows=spec.channels == 1 and zeros,
         together=together,
+        uniform_warp=_uniform_warp(spec, options, taps, slots), residual=_residual(spec, options, in_shared),
         paired=options.pipeline is Pipeline.PAIRED, skip_rows=options.tap_rows is TapRows.NEEDED,
         weights_ahead=not spec.separable and (
             accumulators(spec, options.columns) + row_registers(spec, options) + 2 * spec.s
@@ -232,6 +239,30 @@ def _filter_blocks(spec: KernelSpec, options: WideOptions) -> int:
     187 in two blocks far apart (H200)."""
     apart = options.span is Span.PACKED or spec.channels > 1 or spec.filters % options.warp_planes
     return 1 if apart else spec.filters // options.warp_planes
+
+
+def _residual(spec: KernelSpec, options: WideOptions, in_shared: bool) -> str:
+    """When the residual is loaded: several rows of it are in flight where several input rows are in registers, and not
+    also the addresses of a border's pixels around narrow loads, for which it has no room."""
+    if Epilogue.RESIDUAL not in spec.epilogue:
+        return ""
+    crowded = spec.padding_mode.reads_image and options.vector < options.columns * spec.stride[1]
+    return "step_ahead" if in_shared or spec.channels > 1 or crowded else "with_rows"
+
+
+def _uniform_warp(spec: KernelSpec, options: WideOptions, taps: int, slots: int) -> bool:
+    """Whether the compiler is told that lanes share their warp's number: where memory bounds a layer, what an epilogue
+    takes is hidden by more warps, which the registers that this saves make room for."""
+    few = taps <= FEW_TAPS and slots <= FEW_ROWS and options.weights is not Weights.SHARED
+    return few and spec.epilogue != ()
+
+
+def _to_bytes(spec: KernelSpec, together: int) -> str:
+    if not spec.y_dtype.is_integer:
+        return ""
+    if together == 4 and packs_limited(spec):
+        return f"wc_to_{spec.y_dtype.value}s"
+    return "to_bytes" if together > 1 else "to_element"
 
 
 def _outside(spec: KernelSpec) -> str:

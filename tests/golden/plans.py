@@ -183,6 +183,9 @@ def plans() -> dict[str, KernelPlan]:
             block_size_y=32),
         "wide_3x3_residual_gelu_float16": _wide(_plane(3, dtype="float16"), BIAS, Epilogue.RESIDUAL, Epilogue.GELU,
                                                 columns=8, vector=8, store_vector=8),
+        "wide_3x3_packed_residual_silu": _wide(
+            _depthwise(3, layout="NCHW"), BIAS, Epilogue.RESIDUAL, Epilogue.SILU, rows_ahead=4, row_lanes=16,
+            **WIDE_PACKED),
         "direct_5x5_tile": _direct(ConvShape(c=3, h=64, w=64, k=8, r=5, s=5), BIAS, k_tile=4),
         "channels_3x3_float16": _channels(_depthwise(3, dtype="float16"), vector=2, columns=2),
         "channels_3x3_lines_float16": _channels(_depthwise(3, dtype="float16"), BIAS, body="lines", vector=2, columns=2,

@@ -9,7 +9,7 @@
 // layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1, float32 to uint8, then quantize(0.1,3)
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 4 steps ahead
-// cost   sub-block of 14 rows x 128 columns: 32 warp loads, 0 shuffles, 576 FMA a lane, about 51 registers (direct: 504 loads)
+// cost   sub-block of 14 rows x 128 columns: 32 warp loads, 0 shuffles, 576 FMA a lane, about 43 registers (direct: 504 loads)
 //
 // A lane makes 4 neighbouring output columns and walks down the rows. It loads 4 input columns of each row by asynchronous copies to shared memory, where all lanes find the others.
 // An input row is loaded once and added to the 3 output rows in work: acc_p0 is the oldest, and every chain of
@@ -29,14 +29,8 @@ constexpr int C = 1, K = 1, FILTERS = 1;        // channels of a group; output c
 constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// A value as the uint8 to store: rounded to nearest even, limited to its range
-__device__ __forceinline__ unsigned char to_element(float value) {
-    return (unsigned char)min(max(__float2int_rn(value), 0), 255);
-}
-
-// Output values as the bytes of a word, the first one lowest.
-__device__ __forceinline__ unsigned to_bytes(float a, float b) { return __byte_perm(to_element(a), to_element(b), 0x0040u); }
-__device__ __forceinline__ unsigned to_bytes(float a, float b, float c, float d) { return __byte_perm(to_bytes(a, b), to_bytes(c, d), 0x5410u); }
+// Four output values as uint8 in a word: rounded to nearest even, limited to their range.
+__device__ __forceinline__ unsigned wc_to_uint8s(float a, float b, float c, float d) { unsigned word; asm("{ .reg .s32 i, j, k, l; .reg .b32 high; cvt.rni.s32.f32 i, %1; cvt.rni.s32.f32 j, %2; cvt.rni.s32.f32 k, %3; cvt.rni.s32.f32 l, %4; cvt.pack.sat.u8.s32.b32 high, l, k, 0; cvt.pack.sat.u8.s32.b32 %0, j, i, high; }" : "=r"(word) : "f"(a), "f"(b), "f"(c), "f"(d)); return word; }
 
 // What happens to an output value before it is stored: quantize(0.1,3).
 __device__ __forceinline__ float finish(float value) {
@@ -125,7 +119,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
             out_c1 = finish(out_c1);
             out_c2 = finish(out_c2);
             out_c3 = finish(out_c3);
-            if (INTERIOR || out_inside_0) *(unsigned*)(out) = to_bytes(out_c0, out_c1, out_c2, out_c3);
+            if (INTERIOR || out_inside_0) *(unsigned*)(out) = wc_to_uint8s(out_c0, out_c1, out_c2, out_c3);
         }
         out += (index_t)CLASSES * Q;
     };
@@ -167,7 +161,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
             out_c1 = finish(out_c1);
             out_c2 = finish(out_c2);
             out_c3 = finish(out_c3);
-            if (INTERIOR || out_inside_0) *(unsigned*)(out) = to_bytes(out_c0, out_c1, out_c2, out_c3);
+            if (INTERIOR || out_inside_0) *(unsigned*)(out) = wc_to_uint8s(out_c0, out_c1, out_c2, out_c3);
         }
         out += (index_t)CLASSES * Q;
     }
@@ -177,7 +171,8 @@ extern "C" __global__ void __launch_bounds__(128, 4)
 wide_3x3(const float* __restrict__ x, const float* __restrict__ w, unsigned char* __restrict__ y, int N, int H, int W, int P, int Q) {
     __shared__ __align__(16) float lines[3264];
     float* ring = lines + threadIdx.x / 32 * RING;                  // this warp's rows
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    // the warp's number comes from lane 0, so the compiler knows that its lanes share it
+    const int lane = threadIdx.x % 32, warp = __shfl_sync(ALL_LANES, (int)threadIdx.x / 32, 0);
     const int warp_column = warp % WARP_COLUMNS, warp_row = warp / WARP_COLUMNS % WARP_ROWS;
     const int warp_plane = warp / (WARP_COLUMNS * WARP_ROWS);
     const index_t planes = (index_t)N * K;

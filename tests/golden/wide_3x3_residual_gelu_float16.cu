@@ -65,6 +65,7 @@ __device__ __forceinline__ float finish(float value, float bias, float residual)
 struct Row {
     uint4 own_0;
     unsigned edge_0;
+    uint4 added_0;    // residual, in the first row of a step
 };
 
 // 32 lanes, 8 output columns each. INTERIOR: every load and store lies in the image.
@@ -93,9 +94,9 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     const int h_end = min(H, max(0, h_first + (rows_out + SLOTS - 1) * (STEP_ROWS * ROW_STEP)));
     const index_t pitch = (index_t)ROW_STEP * W;
     unsigned short* out = y + ((index_t)p_first + (s - (SLOTS - 1)) * CLASSES) * Q + q;
-    // the residual, loaded a step before the row that it is added to is complete
+    // the residual comes with the input rows of the step that completes its row
     const unsigned short* residual_row = residual + (out - y);
-    uint4 residual_0 = (unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out && (INTERIOR || out_inside_0) ? *(const uint4*)(residual_row) : make_uint4(0u, 0u, 0u, 0u);
+    int residual_step = s;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f, acc_p0_c4 = 0.0f, acc_p0_c5 = 0.0f, acc_p0_c6 = 0.0f, acc_p0_c7 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f, acc_p1_c4 = 0.0f, acc_p1_c5 = 0.0f, acc_p1_c6 = 0.0f, acc_p1_c7 = 0.0f;
     const int steps = rows_out + SLOTS - 1;
@@ -115,6 +116,12 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
             row += pitch;
             h += ROW_STEP;
         }
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i) {
+            rows[i * STEP_ROWS].added_0 = (unsigned)(residual_step - (SLOTS - 1)) < (unsigned)rows_out && (INTERIOR || out_inside_0) ? *(const uint4*)(residual_row) : make_uint4(0u, 0u, 0u, 0u);
+            residual_row += (index_t)CLASSES * Q;
+            ++residual_step;
+        }
     };
     auto step = [&](const Row (&rows)[AHEAD * STEP_ROWS], int i, int s) __attribute__((always_inline)) {
         float out_c0, out_c1, out_c2, out_c3, out_c4, out_c5, out_c6, out_c7;
@@ -130,9 +137,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         const float in_6 = wc_half_low_to_float(rows[i].own_0.w);
         const float in_7 = wc_half_high_to_float(rows[i].own_0.w);
         const float in_8 = wc_half_low_to_float(word_4);
-        residual_row += (index_t)CLASSES * Q;
-        const uint4 added_0 = residual_0;
-        residual_0 = (unsigned)(s + 1 - (SLOTS - 1)) < (unsigned)rows_out && (INTERIOR || out_inside_0) ? *(const uint4*)(residual_row) : make_uint4(0u, 0u, 0u, 0u);
+        const uint4 added_0 = rows[i * STEP_ROWS].added_0;
         // filter row 2
         out_c0 = fmaf(in_m1, w_r2_s0, acc_p0_c0); out_c1 = fmaf(in_0, w_r2_s0, acc_p0_c1); out_c2 = fmaf(in_1, w_r2_s0, acc_p0_c2); out_c3 = fmaf(in_2, w_r2_s0, acc_p0_c3);
         out_c4 = fmaf(in_3, w_r2_s0, acc_p0_c4); out_c5 = fmaf(in_4, w_r2_s0, acc_p0_c5); out_c6 = fmaf(in_5, w_r2_s0, acc_p0_c6); out_c7 = fmaf(in_6, w_r2_s0, acc_p0_c7);
@@ -189,9 +194,8 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
 #pragma unroll 1
     for (; s < steps; ++s) {
         float out_c0, out_c1, out_c2, out_c3, out_c4, out_c5, out_c6, out_c7;
-        residual_row += (index_t)CLASSES * Q;
-        const uint4 added_0 = residual_0;
-        residual_0 = (unsigned)(s + 1 - (SLOTS - 1)) < (unsigned)rows_out && (INTERIOR || out_inside_0) ? *(const uint4*)(residual_row) : make_uint4(0u, 0u, 0u, 0u);
+        residual_row = residual + (out - y);
+        const uint4 added_0 = (unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out && (INTERIOR || out_inside_0) ? *(const uint4*)(residual_row) : make_uint4(0u, 0u, 0u, 0u);
         out_c0 = acc_p0_c0; out_c1 = acc_p0_c1; out_c2 = acc_p0_c2; out_c3 = acc_p0_c3;
         out_c4 = acc_p0_c4; out_c5 = acc_p0_c5; out_c6 = acc_p0_c6; out_c7 = acc_p0_c7;
         acc_p0_c0 = acc_p1_c0; acc_p0_c1 = acc_p1_c1; acc_p0_c2 = acc_p1_c2; acc_p0_c3 = acc_p1_c3;
@@ -215,7 +219,8 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
 
 extern "C" __global__ void __launch_bounds__(128, 4)
 wide_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int H, int W, int P, int Q) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    // the warp's number comes from lane 0, so the compiler knows that its lanes share it
+    const int lane = threadIdx.x % 32, warp = __shfl_sync(ALL_LANES, (int)threadIdx.x / 32, 0);
     const int warp_column = warp % WARP_COLUMNS, warp_row = warp / WARP_COLUMNS % WARP_ROWS;
     const int warp_plane = warp / (WARP_COLUMNS * WARP_ROWS);
     const index_t planes = (index_t)N * K;
