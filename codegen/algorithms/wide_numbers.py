@@ -9,9 +9,11 @@ from ..border import Border
 from ..dtypes import DType
 from ..spec import KernelSpec
 from .wide_borders import WideBorder, make_border
-from .wide_lines import Column, Line, Piece, Vector, beside_chunk, line_of, pieces_of, read_columns, vector_of
+from .wide_lines import (Column, Line, Piece, StorePart, Vector, beside_chunk, line_of, pieces_of, read_columns, store_parts,
+                         vector_of)
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
-from .wide_taps import Chain, Tap, chain, row_sums, signed as _signed, taps_of
+from .wide_seams import Seams, seams_of
+from .wide_taps import Chain, Tap, accumulators, chain, row_registers, row_sums, signed as _signed, taps_of
 
 BRANCHES = 8                  # of a step that leaves out filter rows: each costs its latency, fewer leave out less
 REGISTERS_IN_A_STEP = 15      # of a step beside accumulators, columns and weights
@@ -41,12 +43,6 @@ class Take:
 
 
 @dataclass(frozen=True)
-class StorePart:
-    at: int
-    columns: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class WideNumbers:
     """What the template writes besides the spec."""
 
@@ -64,6 +60,7 @@ class WideNumbers:
     classes: int
     pad_top: bool            # rows above the image add nothing
     pad_bottom: bool
+    skips_top: bool          # steps above the image are left out
     border: WideBorder | None
     held_columns: bool       # single columns of 16 bits wait in registers
     element_copies: bool     # beside those of vectors, for columns outside of the image
@@ -97,6 +94,7 @@ class WideNumbers:
     turns_ahead: int
     store: Vector
     stores: tuple[StorePart, ...]
+    seams: Seams | None      # between the stacked warps of a block
     interior: bool
     beside_vectors: bool     # lanes copy vectors beside a strip
     whole_rows: bool         # packed ones fill their lanes, with a border's pixels beside them
@@ -107,6 +105,7 @@ class WideNumbers:
     reread_weights: bool
     weights_ahead: bool      # those of the next output row are read before the products of this one
     threads: int
+    steps: int               # of a warp
     block_rows: int
     block_planes: int
     tap_stride: int          # floats from one channel's weights to the next
@@ -114,15 +113,10 @@ class WideNumbers:
     unit: str
 
 
-def accumulators(spec: KernelSpec, columns: int) -> int:
-    """Registers of the output rows in work."""
-    step_rows = spec.stride[0] // math.gcd(*_vertical(spec))
-    return -(-spec.r // step_rows) * columns
-
-
-def row_registers(spec: KernelSpec, options: WideOptions) -> int:
-    """Registers of an input row's columns as floats."""
-    return (options.columns - 1) * spec.stride[1] + (spec.s - 1) * spec.dilation[1] + 1
+    @property
+    def seam_bytes(self) -> int:
+        """Of a block's shared memory."""
+        return 4 * self.seams.block if self.seams else 0
 
 
 def filter_registers(spec: KernelSpec, options: WideOptions) -> int:
@@ -131,7 +125,7 @@ def filter_registers(spec: KernelSpec, options: WideOptions) -> int:
 
 def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     stride, dilation, left = spec.stride[1], spec.dilation[1], spec.padding[1][0]
-    common = math.gcd(*_vertical(spec))
+    common = math.gcd(spec.stride[0], spec.dilation[0])
     step_rows, classes = spec.stride[0] // common, spec.dilation[0] // common
     slots = -(-spec.r // step_rows)
     packed = options.span is Span.PACKED
@@ -142,6 +136,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     in_shared = options.loads is not Loads.REGISTERS
     across = options.row_lanes if packed else LANES
     pixels, zeros = spec.padding_mode.reads_image, spec.padding_mode is Border.ZEROS
+    pad_top = zeros and spec.padding[0][0] > 0
     edge = 0 if (packed and not pixels) or in_shared or not reach.takes else _edge_columns(reach, chunk, own.per_cell)
     edge_vector = min(edge, options.vector) or 1
     planes = LANES // options.row_lanes if packed else 1
@@ -157,6 +152,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     pieces = pieces_of(spec.dtype, needed, options.vector)
     line = line_of(spec, options, pieces, chunk, planes, step_rows, warps)
     border = make_border(spec, *beside_chunk(pieces, chunk), across)
+    seams = seams_of(spec, options, slots)
     interior = options.edges is Edges.INTERIOR and not packed and spec.channels == 1
     together = options.turn_steps if in_shared else options.rows_ahead
     return WideNumbers(
@@ -166,7 +162,8 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         element_copies=bool(border and border.rounds) and spec.dtype is DType.FLOAT32 and options.vector > 1,
         most_columns=most_columns, most_outputs=most_outputs, step_rows=step_rows, slots=slots,
         carried=slots if spec.channels > 1 else slots - 1, classes=classes,
-        pad_top=zeros and spec.padding[0][0] > 0, pad_bottom=zeros and spec.padding[0][1] > 0,
+        pad_top=pad_top, pad_bottom=zeros and spec.padding[0][1] > 0,
+        skips_top=pad_top and slots > 1 and seams is None,
         taps=taps, own=own, own_loads=chunk // options.vector, edge=_vector(spec, edge_vector),
         edge_loads=edge // edge_vector, edge_vector=edge_vector,
         edge_left=line.left_copies * options.vector if in_shared else _beside(edge, reach.left, chunk),
@@ -186,8 +183,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         turns_ahead=options.rows_ahead // options.turn_steps,
         chains=chains, groups=tuple(chains[at:at + together_left_out] for at in range(0, slots, together_left_out)),
         store=vector_of(spec.y_dtype, options.store_vector),
-        stores=tuple(StorePart(at, tuple(range(at, at + options.store_vector)))
-                     for at in range(0, options.columns, options.store_vector)),
+        stores=store_parts(options.columns, options.store_vector), seams=seams,
         interior=interior, beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels),
         whole_rows=pixels and not in_shared and options.gaps is Gaps.NONE,
         limited_rows=spec.channels == 1 and zeros,
@@ -197,11 +193,18 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
             accumulators(spec, options.columns) + row_registers(spec, options) + 2 * spec.s
             <= REGISTER_LIMIT - REGISTERS_IN_A_STEP),
         reread_weights=options.weights is Weights.SHARED and spec.channels == 1, threads=LANES * warps,
-        block_rows=classes * options.sub_block_rows * options.warp_rows, block_planes=block_planes,
+        steps=max(options.sub_block_rows, seams.rows) if seams else options.sub_block_rows + slots - 1,
+        block_rows=classes * (_joined_rows(options, seams) if seams else options.sub_block_rows * options.warp_rows),
+        block_planes=block_planes,
         tap_stride=tap_stride,
         shared_floats=block_planes * spec.channels * tap_stride if options.weights is Weights.SHARED else 0,
         unit=(f"{planes} planes side by side, {options.row_lanes} lanes a row" if packed
               else f"{LANES} lanes, {options.columns} output columns each"))
+
+
+def _joined_rows(options: WideOptions, seams: Seams) -> int:
+    """Output rows of a block whose warps make no input row twice; each has as many rows as a seam at least."""
+    return options.warp_rows * max(options.sub_block_rows, seams.rows) - seams.rows
 
 
 def _outside(spec: KernelSpec) -> str:
@@ -227,10 +230,6 @@ class _Reach:
         self.right = max([0, *self.distances])
         first, last = needed[0], needed[-1]
         self.beside = max(-first, last - chunk + 1)      # columns beyond the strip, on the longer side
-
-
-def _vertical(spec: KernelSpec) -> tuple[int, int]:
-    return spec.stride[0], spec.dilation[0]
 
 
 def _edge_columns(reach: _Reach, chunk: int, per_cell: int) -> int:
