@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..dtypes import DType
 from ..spec import KernelSpec
 from .wide_lines import StorePart, Vector, store_parts, vector_of
-from .wide_options import LANES, Span, TapRows, Weights, WideOptions
+from .wide_options import LANES, Loads, Span, TapRows, Weights, WideOptions
 from .wide_taps import accumulators, row_registers
 
 SEAM_VECTOR = 4          # sums that are moved at once
@@ -27,6 +27,8 @@ MANY_SUMS = 100          # of a lane, with which a multiprocessor holds eight wa
 # while others write (9x9: 37.8 us, in one round 40.8; H200). Taller filters have long sub-blocks, few rows made twice
 STEPS = ((5, 10), (7, 18), (9, 22))
 SHORTEST_TALL = 114
+COLUMN_TURN = 4          # steps of one at a single column of weights, each of which is read once a turn: 129x1 takes 132 us,
+                         # in turns of two 145, of eight, which the instruction cache does not hold, 148
 TALL_STEPS = 5           # times the filter's rows
 
 
@@ -68,5 +70,8 @@ def stacked(spec: KernelSpec, options: WideOptions) -> dict[str, int]:
     """By rule: all warps of a block over each other, and the steps of each."""
     tall = max(SHORTEST_TALL, TALL_STEPS * spec.r)
     steps = next((steps for most, steps in STEPS if spec.r <= most), tall)
-    return {"warp_columns": 1, "warp_rows": 8 if accumulators(spec, options.columns) > MANY_SUMS else 4,
-            "warp_planes": 1, "sub_block_rows": steps}
+    found = {"warp_columns": 1, "warp_rows": 8 if accumulators(spec, options.columns) > MANY_SUMS else 4,
+             "warp_planes": 1, "sub_block_rows": steps}
+    if not spec.separable and options.loads is not Loads.REGISTERS:
+        found.update(rows_ahead=2 * COLUMN_TURN, turn_steps=COLUMN_TURN)
+    return found
