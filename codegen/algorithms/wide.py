@@ -327,8 +327,8 @@ def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None
         refusal = (f"the filters of {numbers.block_planes} planes and the rows ahead have {shared} bytes, more than "
                    f"the {SHARED_LIMIT} of shared memory")
     if refusal is None and shared + numbers.seam_bytes > shared_of(spec.arch):
-        refusal = (f"the seams of {options.warp_rows} stacked warps have {numbers.seam_bytes} bytes and the rest {shared}, "
-                   f"more than the {shared_of(spec.arch)} of a block's shared memory")
+        refusal = (f"the seams of {options.warp_rows} stacked warps have {numbers.seam_bytes} bytes and the rest "
+                   f"{shared}, more than the {shared_of(spec.arch)} of a block's shared memory")
     if refusal is None and options.span is Span.PACKED and numbers.most_columns < 1:
         refusal = f"row_lanes = {options.row_lanes} leaves no room for a row beside its padding"
     if refusal is None and options.rows_ahead > 16:

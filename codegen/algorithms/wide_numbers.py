@@ -9,8 +9,8 @@ from ..border import Border
 from ..dtypes import DType
 from ..spec import KernelSpec
 from .wide_borders import WideBorder, make_border
-from .wide_lines import (Column, Line, Piece, StorePart, Vector, beside_chunk, line_of, pieces_of, read_columns, store_parts,
-                         vector_of)
+from .wide_lines import (Column, Line, Piece, StorePart, Vector, beside_chunk, line_of, pieces_of, read_columns,
+                         store_parts, vector_of)
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 from .wide_seams import Seams, seams_of
 from .wide_taps import Chain, Tap, accumulators, chain, row_registers, row_sums, signed as _signed, taps_of
