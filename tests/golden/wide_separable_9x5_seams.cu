@@ -56,7 +56,8 @@ constexpr int STEP = 136, RING = 816;       // of a step's rows; of all rows tha
 // 32 lanes, 4 output columns each. INTERIOR: every load and store lies in the image.
 template <bool INTERIOR>
 __device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, float bias_k,
-                                          int p_first, int rows_out, int q, int position, bool active, int H, int W, int Q, float* ring, int steps, float* above, int rows_above, float (&left)[SLOTS - 1][COLUMNS]) {
+                                          int p_first, int rows_out, int q, int position, bool active, int H, int W, int Q, float* ring,
+                                          int steps, float* above, int rows_above, float (&left)[SLOTS - 1][COLUMNS]) {
     const int lane = threadIdx.x % 32;
     const int column = q * STRIDE_W;                                       // this lane's first input column
     const bool own_inside_0 = INTERIOR || (active && column < W);
