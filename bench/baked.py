@@ -1,4 +1,4 @@
-"""What would be gained by baking H and W into a source: the emitted text as it is, and with its sizes made constants."""
+"""What would be gained by baking H and W into a source: the emitted text as it is, and with its sizes as constants."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .report import OK, Table
 from .study import Context, Rows, Study
 
 ABOUT = """
-Planes and a depthwise layer of float32, padding "same", default plan values. "arguments" is the emitted kernel, whose N,
-H, W, P and Q are arguments; "baked" is the same text with these made constants in its entry. `gain` is the time of the
-first over the second's. The kernels' plans, registers apart, are the same.
+Planes and a depthwise layer of float32, padding "same", default plan values. "arguments" is the emitted kernel, whose
+N, H, W, P and Q are arguments; "baked" is the same text with these made constants in its entry. `gain` is the time of
+the first over the second's. The kernels' plans, registers apart, are the same.
 """
 _SIGNATURE = "int N, int H, int W, int P, int Q) {"
 
@@ -74,7 +74,8 @@ def _run_baked(device: Any, layer: Layer, plan: Any) -> dict[str, Any]:
 
 def tables(rows: Rows) -> list[Table]:
     columns = ("layer", "arguments ms", "baked ms", "gain", "registers, arguments", "registers, baked")
-    lines = tuple((r["key"], r["arguments_ms"], r["baked_ms"], r["gain"], r["arguments_registers"], r["baked_registers"])
+    lines = tuple((r["key"], r["arguments_ms"], r["baked_ms"], r["gain"], r["arguments_registers"],
+                   r["baked_registers"])
                   for r in rows.values() if r["status"] == OK)
     return [Table("H and W as arguments or baked", columns, lines)]
 

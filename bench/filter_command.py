@@ -29,12 +29,12 @@ KERNEL = "gaussian:5,1.2"
 MUST, AIM = 8.0, 3.0                    # seconds in all
 
 ABOUT = f"""
-`docs/photos/china.jpg`, a real photograph of 480 x 320 pixels, is enlarged to {WIDTH} pixels across (12.0 megapixels, RGB)
-and kept as JPEG. Every row is a process of its own, from its start to its end, on {CORES} cores (its affinity): start Python,
-import, read the file, filter, write the file. "cold": the cache is empty, so the kernel and the CPU device's run time are
-compiled first; else they are in the disk cache. Seconds are medians; the least is beside them, and the seconds of
-processor time, which other work on the machine does not change much. "load" is the machine's load average before the
-row: above the number of its cores, others were waiting too, and the wall clock tells of them.
+`docs/photos/china.jpg`, a real photograph of 480 x 320 pixels, is enlarged to {WIDTH} pixels across (12.0 megapixels,
+RGB) and kept as JPEG. Every row is a process of its own, from its start to its end, on {CORES} cores (its affinity):
+start Python, import, read the file, filter, write the file. "cold": the cache is empty, so the kernel and the CPU
+device's run time are compiled first; else they are in the disk cache. Seconds are medians; the least is beside them,
+and the seconds of processor time, which other work on the machine does not change much. "load" is the machine's load
+average before the row: above the number of its cores, others were waiting too, and the wall clock tells of them.
 
 The result of `{KERNEL}` is compared first with the sums in float64, rounded and clipped, at every pixel. SciPy is
 `scipy.ndimage.correlate` on the planes in float32, rounded and clipped, Pillow is `ImageFilter.Kernel`, which takes

@@ -22,7 +22,8 @@ GAUSS_PLANE, SIGMAS, TRUNCATE = 4096, (1.0, 2.0, 4.0), 4.0
 NPP_GAUSSIANS = {1: 0.85, 2: 1.1, 3: 1.4}
 # each against the first, none; a step is one as users write it
 STEPS = ((), ("bias",), ("relu",), ("relu6",), ("silu",), ("gelu",), ("gelu_tanh",), ("hardswish",),
-         ("clamp(-0.5,0.5)",), ("residual",), ("expr(v * sigmoid(v) + 1)",), ("bias", "relu"), ("bias", "residual", "relu"))
+         ("clamp(-0.5,0.5)",), ("residual",), ("expr(v * sigmoid(v) + 1)",), ("bias", "relu"),
+         ("bias", "residual", "relu"))
 QUANTIZE = ("quantize(0.05,3)",)    # float32 to uint8: fewer bytes than none
 QUICK_BORDERS = (Border.ZEROS, Border.REFLECT, Border.CIRCULAR)
 

@@ -48,8 +48,8 @@ class Limits:
     def check_peer(self, device: Any, result: Any, inside: tuple[int, int] = (0, 0), *,
                    saturates: bool = True) -> float:
         """The same of a library, which may sum and round in its own way: its relative error in norm, of integers the
-        largest difference, which may be one and the slack. ``inside``: rows and columns left out at each border. ``saturates``: else
-        integers out of range are left out. Raises WrongResult."""
+        largest difference, which may be one and the slack. ``inside``: rows and columns left out at each border.
+        ``saturates``: else integers out of range are left out. Raises WrongResult."""
         rows, columns = inside
         crop = np.s_[..., rows:self.exact.shape[-2] - rows, columns:self.exact.shape[-1] - columns]
         got, exact = self._picked(device, result)[crop], self._stored_exact[crop]

@@ -36,10 +36,10 @@ rendered and compiled; "disk": the same again in another new process, so the ker
 memory": specialize() once more in the same process. The CUDA context is made before the first specialize() and timed by
 itself.
 
-Second table: host time of one call in microseconds, while the GPU works behind: 100 calls are queued, the clock is read,
-the queue is waited for outside the clock; medians over the rounds. Below the GPU's own time for the layer a call cannot
-be seen; both layers take the GPU only some microseconds. `x.add_(0)` on one element is what PyTorch itself needs at least
-to launch anything.
+Second table: host time of one call in microseconds, while the GPU works behind: 100 calls are queued, the clock is
+read, the queue is waited for outside the clock; medians over the rounds. Below the GPU's own time for the layer a call
+cannot be seen; both layers take the GPU only some microseconds. `x.add_(0)` on one element is what PyTorch itself needs
+at least to launch anything.
 
 Third table: 32 small layers one after the other, each reading what the last one wrote. "host us" is the host's time to
 submit all 32, as above; "whole us" the time from the first submission until the GPU is done and the host knows it, one

@@ -23,8 +23,8 @@ Every layer is planned as a call plans it (measured choices where the tuning tab
 rules; `chosen_by` in the CSV), checked and then timed beside a device copy of its input to its output (the same
 buffers, types and order in memory; the quicker of one before ours and one after) and beside the peers. Buffers are
 random and rotate through 256 MB, or {ROTATED} sets of them where that is less. Times are medians of 20 samples of about
-a millisecond (`repeats` in the CSV: fewer where one call takes long), behind a spinning kernel so that the host does not show;
-calls below 0.1 ms are replayed as a CUDA graph where they can be captured.
+a millisecond (`repeats` in the CSV: fewer where one call takes long), behind a spinning kernel so that the host does
+not show; calls below 0.1 ms are replayed as a CUDA graph where they can be captured.
 
 Checked: every output of the first two and the last image against float64, tap by tap, within the rounding error that
 sums in float32 (and one rounding to 16 bits) may have; all other outputs for having been written and not being NaN.

@@ -1,4 +1,4 @@
-"""NVIDIA's NPP through ctypes: FilterBorder on one plane, with the stream context that CUDA 13 asks for at each call."""
+"""NVIDIA's NPP through ctypes: FilterBorder on one plane, with the stream context that CUDA 13 asks for each time."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ STEPS = (
     Step("one column per lane, 56 rows", "reuse", {"exchange": "select", "sub_block_rows": 56}),
     Step("short sub-blocks: 16 rows", "reuse", {"exchange": "select", "sub_block_rows": 16}),
     Step("four columns per lane, 16-byte loads", "wide", {**_PLAIN, "rows_ahead": 1, "sub_block_rows": 16}),
-    Step("several rows loaded ahead", "wide", {**_PLAIN, "rows_ahead": _AHEAD, "pipeline": "paired", "sub_block_rows": 16}),
+    Step("several rows loaded ahead", "wide", {**_PLAIN, "rows_ahead": _AHEAD, "pipeline": "paired",
+                                               "sub_block_rows": 16}),
     Step("guard-free interior", "wide", {**_PLAIN, "rows_ahead": _AHEAD, "pipeline": "paired", "edges": "interior",
                                          "sub_block_rows": 16}),
     Step("rows ahead in shared memory, by asynchronous copies", "wide", {

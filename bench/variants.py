@@ -89,7 +89,8 @@ def run(context: Context) -> None:
     for taps in filters:
         if context.pending(_key(size, taps, c.name) for size in sizes for c in configs[taps]):
             context.say(f"compiling {taps}x{taps}")
-            compile_ahead(context.device, [lambda c=c, size=size: _plan(context, plane(size, taps), c) for c in configs[taps]
+            compile_ahead(context.device, [lambda c=c, size=size: _plan(context, plane(size, taps), c)
+                                           for c in configs[taps]
                                            for size in (sizes if c.name == DEFAULT else sizes[:1])])
         for size in sizes:
             _one_plane(context, size, taps, configs[taps])
@@ -149,7 +150,8 @@ def _filter_table(rows: Rows, taps: int) -> Table:
         any_row = next(iter(at.values()))
         share = 100 * last["gbs"] / copy if copy and "gbs" in last else None
         lines.append((name, *(any_row.get(c) for c in ("registers", "local_bytes", "spill_bytes")),
-                      *(at.get(size, {}).get("gbs") for size in sizes), share, _rate(last), _exponent(last.get("error"))))
+                      *(at.get(size, {}).get("gbs") for size in sizes), share, _rate(last),
+                      _exponent(last.get("error"))))
     columns = ("variant", "registers", "local bytes", "spilled bytes", *(f"{s}^2 GB/s" for s in sizes),
                f"% of copy at {largest}^2", f"TFLOP/s at {largest}^2", "error")
     return Table(f"{taps}x{taps}", columns, tuple(lines))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 class Decomposition(enum.Enum):
     """How filter columns are divided into parts that start and end with a load."""
 
-    PAPER = "paper"                # 3- and 5-column parts, most fives (Algorithm 4, line 2); 1, 2, 4, 7 need a remainder
+    PAPER = "paper"                # 3- and 5-column parts, most fives (Algorithm 4, line 2); 1, 2, 4, 7 have a rest
     FEWEST_LOADS = "fewest_loads"  # fives first, then the remainder as [1], [2], [3] or [3, 1]
     SHARED_ENDS = "shared_ends"    # beyond the paper: parts share their end columns, at most 3 loads up to 33 columns
 

@@ -79,7 +79,8 @@ class DeviceError(WarpconvError, OSError):
 
 
 class KernelNotBuilt(WarpconvError, OSError):
-    """Compiling is off (or impossible) and the kernel is in no cache or pack; ``hint`` has the command that builds it."""
+    """Compiling is off (or impossible) and the kernel is in no cache or pack; ``hint`` has the command that builds
+    it."""
 
     def __init__(self, message: str, *, spec: Any = None, command: str | None = None):
         super().__init__(message, hint=f"build it with: {command}" if command else None)

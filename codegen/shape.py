@@ -30,7 +30,7 @@ def later(default: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ConvShape:
-    """A layer x[N, C, H, W] * w[K, C/groups, R, S] -> y[N, K, P, Q], cross-correlation as in torch.nn.functional.conv2d.
+    """A layer x[N, C, H, W] * w[K, C/groups, R, S] -> y[N, K, P, Q], cross-correlation as torch.nn.functional.conv2d's.
 
     ``stride`` and ``dilation`` are an int or (vertical, horizontal). ``padding`` is an int, (vertical, horizontal),
     ((top, bottom), (left, right)), ``"same"`` (stride 1 only; an odd total puts the extra row and column last) or
@@ -173,7 +173,8 @@ class ConvShape:
         return replace(self, n=n)
 
     def __str__(self) -> str:
-        text = (f"x[{self.n}, {self.c}, {self.h}, {self.w}] * w[{self.k}, {self.c // self.groups}, {self.r}, {self.s}] -> "
+        text = (f"x[{self.n}, {self.c}, {self.h}, {self.w}] * "
+                f"w[{self.k}, {self.c // self.groups}, {self.r}, {self.s}] -> "
                 f"y[{', '.join(map(str, self.output_shape))}]")
         usual = (self.dtype, self.layout, self.out_dtype) == (DType.FLOAT32, Layout.NCHW, None)
         return f"{text}, {describe_geometry(self)}{'' if usual else f', {describe_types(self)} {self.layout.value}'}"
@@ -246,8 +247,8 @@ class ConvShape:
                 ("width", self.w, self.padding[1], self.dilation[1] * (self.s - 1) + 1, self.q)):
             padded = size + sum(pads)
             if outputs < 1:
-                raise ShapeError(f"empty output: the filter's {axis} (with dilation) is {extent} and the padded input's "
-                                 f"is only {padded}", argument="input", value=self.input_shape,
+                raise ShapeError(f"empty output: the filter's {axis} (with dilation) is {extent} and the padded "
+                                 f"input's is only {padded}", argument="input", value=self.input_shape,
                                  hint="enlarge the padding or use a smaller filter")
             if padded > LARGEST_SIZE:
                 raise ShapeError(f"the padded {axis} {padded} is too large", argument="padding", value=self.padding,

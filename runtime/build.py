@@ -65,7 +65,8 @@ def build(plan: KernelPlan, *, kind: CompilerKind | None = None, ptx: bool = Fal
         raise KernelNotBuilt(f"compiling is off (WARPCONV_DISABLE_JIT) and this kernel is in no cache or pack: "
                              f"{plan.spec.name} for {plan.spec.arch}", spec=plan.spec, command=build_command(plan))
     chosen = compilers.choose(kind, settings)
-    entry = cache.fetch(cache_key(plan, chosen, ptx, settings), lambda folder: _compile(plan, chosen, ptx, folder, settings))
+    entry = cache.fetch(cache_key(plan, chosen, ptx, settings),
+                        lambda folder: _compile(plan, chosen, ptx, folder, settings))
     built = _from_entry(entry)
     if built is None:
         raise WarpconvError("a kernel that was just built cannot be read back", argument="cache", value=str(entry.path),

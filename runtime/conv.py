@@ -16,11 +16,12 @@ from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, Unsupporte
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import check_limit, plan_layer
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, index_bits, parse_epilogue
+from warpconv.codegen.spec import Epilogue, Numerics, index_bits, parse_epilogue
 
 from . import arrays, axes, env, separable as factors_of, signatures
 from .arrays import ArrayView
 from .call import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
+from .given import check_plan
 from .kernel import Filter, Kernel
 from .place import resolve_device
 
@@ -66,8 +67,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     is computed as that where it is quicker and no algorithm is named; False: never; True: demanded.
 
     Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', of the input's library and type (or ``out_dtype``), in ``out`` if
-    given, which has the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError
-    before anything is launched or written.
+    given, which has the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec
+    or DeviceError before anything is launched or written.
     """
     signed = signatures.sign(input), signatures.sign(weight)
     key = None
@@ -196,7 +197,7 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
         shape = replace(shape, layout=order)
     target = resolve_device(device, None, shape)
     if plan is not None:
-        _check_plan(plan, shape, algorithm, settings, epilogue, bias, activation, accum_dtype, workspace_limit)
+        check_plan(plan, shape, algorithm, settings, epilogue, bias, activation, accum_dtype, workspace_limit)
         return _make(plan, target).for_axes(order)
     steps = parse_epilogue(epilogue, bias=bias, activation=activation, takes_bias=True)
     arch = None if arch is None else Arch.parse(arch)
@@ -223,25 +224,6 @@ def factored(shape: ConvShape, x: ArrayView, device: str = "auto") -> Kernel | N
             _by_factors.clear()
         _by_factors[key] = _factored(shape, want, shape.layout)
     return _by_factors[key]
-
-
-def _check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more: Any) -> None:
-    """A given plan is taken as it is: nothing else may ask for something different, and it must serve the shape."""
-    if not isinstance(plan, KernelPlan):
-        raise ArgumentTypeError("plan must be a KernelPlan", argument="plan", value=type(plan).__name__,
-                                hint="warpconv.plan(spec, settings) makes one")
-    if algorithm != "auto" or settings or any(more):
-        raise ArgumentError("a plan has its algorithm, settings, epilogue and arithmetic already", argument="plan",
-                            value=plan.spec.name, hint="give the plan alone, or no plan")
-    needed = KernelSpec.of(shape, algorithm=plan.spec.algorithm, arch=plan.spec.arch, epilogue=plan.spec.epilogue,
-                           numerics=plan.spec.numerics)
-    if plan.spec not in (needed, replace(needed, index_bits=64)):
-        raise ArgumentError("this plan is for other layers", argument="plan", value=str(plan.spec),
-                            hint=f"the shape needs {needed}")
-    refusal = plan.program.refusal(shape)
-    if refusal is not None:
-        raise ArgumentError(f"the shape does not suit this plan: {refusal}", argument="plan", value=str(plan.spec),
-                            hint="specialize(shape) finds one")
 
 
 def clear() -> None:

@@ -14,10 +14,11 @@ products, a bias and a last conversion are n + 2 roundings of partial sums, each
 The epilogue. A bias and relus that come first are part of the sum above: relu brings no two numbers further apart. Each
 later step takes the values that a kernel may have through the step (finish.py, ranges.py).
 
-Separable filters, wy[r] * wx[s], are summed twice: the sums of an input row, S products, have an error of at most S * u *
-sum |a * wx|; their R products with wy add R * u of what they have. Together (R + S) * u * sum |a| |wy| |wx| but for
+Separable filters, wy[r] * wx[s], are summed twice: the sums of an input row, S products, have an error of at most S * u
+* sum |a * wx|; their R products with wy add R * u of what they have. Together (R + S) * u * sum |a| |wy| |wx| but for
 terms in u^2; the bound allows (R + S + 3) * eps of it, and is one against the product of the factors. A result for a
-filter that is only nearly that product (separable.Factors tells by how much) may be off by its difference * sum |a| more.
+filter that is only nearly that product (separable.Factors tells by how much) may be off by its difference * sum |a|
+more.
 
 Storing. A 16-bit result is rounded once more, from what the kernel has, at most |y| + the bound so far: by u times
 that (2^-11 for float16, which has 11 significant bits; 2^-8 for bfloat16, which has 8), or by half the smallest
@@ -124,8 +125,8 @@ def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarra
 def compare(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray | None = None,
             residual: np.ndarray | None = None, epilogue: Iterable[Epilogue] = (),
             numerics: Numerics = Numerics.FLOAT32) -> Accuracy:
-    """How far a result is from the reference; arrays as reference() takes and gives them. Raises ShapeError for a result
-    of another shape."""
+    """How far a result is from the reference; arrays as reference() takes and gives them. Raises ShapeError for a
+    result of another shape."""
     if got.shape != shape.layout.stored(shape.output_shape):
         raise ShapeError("this is no result of the layer", argument="output", value=got.shape,
                          hint=f"{shape.layout.stored(shape.output_shape)}")

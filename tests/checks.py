@@ -58,8 +58,8 @@ def compile_ahead(load: Callable[[Any], Any], plans: Iterable[Any], workers: int
 
 
 def check_kernel(kernel: Kernel, shape: ConvShape, *, seed: int = 0) -> np.ndarray:
-    """Call ``kernel`` on random arrays of ``shape``, its type and its layout, with poisoned output memory; AssertionError
-    if a value is wrong."""
+    """Call ``kernel`` on random arrays of ``shape``, its type and its layout, with poisoned output memory;
+    AssertionError if a value is wrong."""
     spec = kernel.spec
     x, w, bias = reference.operands(shape, settings.generator(seed))
     given = bias if Epilogue.BIAS in spec.epilogue else None

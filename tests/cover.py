@@ -17,7 +17,7 @@ from .axes import AXES
 HERE = Path(__file__).parent
 FILE = HERE / "covering.json"
 SOURCES = (HERE.parent / "codegen", HERE / "axes")
-WRITERS = ("banner.py", "render.py", "serialise.py", "version.py")      # of codegen: what they do is nothing to planners
+WRITERS = ("banner.py", "render.py", "serialise.py", "version.py")      # of codegen: nothing to planners
 
 
 @functools.lru_cache(maxsize=1)

@@ -19,8 +19,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 
 from .axes import ROWS
-from .axes.common import (BIAS, BORDER_VALUE, BORDERS, CASTS, CLAMP, DTYPES, EXPRESSION, OUTPUTS, PIXELS, RELU, RESIDUAL,
-                          WEIGHTS, Choose)
+from .axes.common import (BIAS, BORDER_VALUE, BORDERS, CASTS, CLAMP, DTYPES, EXPRESSION, OUTPUTS, PIXELS, RELU,
+                          RESIDUAL, WEIGHTS, Choose)
 from .cases import Case, Numerics
 
 LARGEST_SIDE = 130
@@ -95,8 +95,8 @@ def draw_epilogue(choose: Choose, axes: Mapping[str, tuple] | None, images: bool
 
 
 def draw_types(choose: Choose, axes: Mapping[str, tuple] | None) -> dict[str, Any]:
-    """Types of pixels, of filters and of outputs: those that an algorithm's axes name, any where there are none; nothing
-    where the axes name none."""
+    """Types of pixels, of filters and of outputs: those that an algorithm's axes name, any where there are none;
+    nothing where the axes name none."""
     of_pixels = axes is None or any(dtype in PIXELS for dtype in axes.get("dtype", ()))
     kinds = PIXEL_KINDS if of_pixels and choose((True, True, False)) else FLOAT_KINDS
     if axes is not None:

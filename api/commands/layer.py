@@ -34,7 +34,8 @@ _SIZES = (
 )
 _GEOMETRY = (
     click.option("--stride", metavar="A|A,B", default="1", show_default=True, help="Vertical, horizontal."),
-    click.option("--padding", metavar="A|A,B|T,B,L,R|same|valid", default="0", show_default=True, help="Pixels around."),
+    click.option("--padding", metavar="A|A,B|T,B,L,R|same|valid", default="0", show_default=True,
+                 help="Pixels around."),
     click.option("--padding-mode", metavar="MODE", default="zeros", show_default=True,
                  help="What they are: zeros, constant, replicate, reflect, symmetric or circular."),
     click.option("--padding-value", metavar="V", default="0", help="The value of --padding-mode constant."),
@@ -77,7 +78,8 @@ _ARCH = click.option("--arch", metavar="sm_90", help=f"GPU architecture (default
 
 def layer_options(*, sizes: bool = True, arch: bool = True) -> Callable[[Callable], Callable]:
     """The layer's options for a command; without ``sizes`` they come from arrays."""
-    options = [*(_SIZES if sizes else ()), *_GEOMETRY, _DTYPE[sizes], *((_WEIGHT_DTYPE, _SEPARABLE) if sizes else ()), *_TYPES, *_FORM, *_KERNEL,
+    options = [*(_SIZES if sizes else ()), *_GEOMETRY, _DTYPE[sizes],
+               *((_WEIGHT_DTYPE, _SEPARABLE) if sizes else ()), *_TYPES, *_FORM, *_KERNEL,
                *((_ARCH,) if arch else ()), *((_TUNING,) if arch and sizes else ())]
 
     def decorate(command: Callable) -> Callable:
@@ -181,7 +183,8 @@ def _value(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ArgumentError("this is no number", argument="--padding-value", value=text, hint="for instance 0.5") from None
+        raise ArgumentError("this is no number", argument="--padding-value", value=text,
+                            hint="for instance 0.5") from None
 
 
 def read_arch(text: str, argument: str = "--arch") -> Arch:

@@ -90,9 +90,10 @@ def _elements(arrays: list[Any], asked: str | None) -> tuple[list[Any], DType, D
     for name, array in zip(allowed, arrays):
         names = [d.value for d in allowed[name]]
         if array is not None and array.dtype.name not in names:
-            raise ArgumentTypeError(f"the elements are {array.dtype}, {' or '.join(names)} is accepted here", argument=name,
-                                    hint=f"save array.astype({names[0]!r})" if dtype is not DType.BFLOAT16 else
-                                         "save array.astype(ml_dtypes.bfloat16), or its bits as uint16")
+            raise ArgumentTypeError(f"the elements are {array.dtype}, {' or '.join(names)} is accepted here",
+                                    argument=name, hint=f"save array.astype({names[0]!r})"
+                                    if dtype is not DType.BFLOAT16 else
+                                    "save array.astype(ml_dtypes.bfloat16), or its bits as uint16")
     return arrays, dtype, next(d for d in filters if d.value == arrays[1].dtype.name)
 
 

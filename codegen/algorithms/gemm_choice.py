@@ -73,7 +73,7 @@ def instructions(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvS
     copies and some twenty more; per output its store. More where the last blocks of a batch leave the GPU idle."""
     blocks = -(-shape.n * shape.p * shape.q // options.block_n) * gemm.m_tiles * spec.groups * options.splits
     outputs = options.thread_m * options.thread_n
-    copy = 6 if gemm.guard_taps and gemm.table else 3
+    copy = (8 if gemm.find_taps else 6) if gemm.asks_taps and gemm.table else 3
     tile = options.block_k * (outputs + gemm.fragments) + copy * gemm.rows + 2 * gemm.a_rounds + 20
     block = gemm.threads // 32 * (gemm.k_tiles / options.splits * tile + 150 + 3 * outputs)
     each = blocks / shape.n * ASSUMED_BATCH / MULTIPROCESSORS

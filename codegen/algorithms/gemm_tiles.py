@@ -16,6 +16,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..border import Border
 from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, Extent, Launch, Preparation, Role, Workspace
 from ..spec import KernelSpec
@@ -36,6 +37,7 @@ WINDOW_PRODUCTS, WINDOW_PAD = 8, 4      # neighbouring lanes that share a window
 MOST_FILLING = 0.125        # of a tap's channels, where taps come first
 FURTHEST_TAP = 2**15 - 1
 TABLE_LIMIT = 6144          # products of an output whose places are listed in shared memory
+MOST_PLACES = 32            # rows and columns of a window that are listed there, too, by default: for each pixel
 ONE_OUTPUT_SIDE = 32        # without a register tile: a block of 32 x 32 threads, as the document's
 
 
@@ -98,7 +100,9 @@ class GemmNumbers:
     async_copies: bool
     registers_ahead: bool
     guard_filters: bool     # whether the last tile has fewer filters than others
-    guard_taps: bool        # whether a tap may lie in the padding
+    guard_taps: bool        # whether a tap may lie in the padding, which has one value: zero,
+    one_value: bool         # or the border's
+    find_taps: bool         # whether one may, and is then copied from where the border has it
     guard_channels: bool    # taps first: whether the last channels of a tap are filling
     guard_products: bool    # channels first: whether the last products are
     table: bool
@@ -113,15 +117,32 @@ class GemmNumbers:
 
     @property
     def zero_copies(self) -> bool:
-        """Whether some copies of pixels are of zeros."""
+        """Whether some copies of pixels are of zeros; beside a border's value they are of that, filling too, whose
+        weights are zeros."""
+        return self.chosen_copies and not self.one_value
+
+    @property
+    def chosen_copies(self) -> bool:
+        """Whether some copies of pixels are of something else than pixels."""
         return self.guard_taps or self.guard_channels or self.guard_products
+
+    @property
+    def same_tap(self) -> bool:
+        """Whether all copies of a tile are of one tap, which lies in the image or is the border's value."""
+        return self.one_value and not self.table and not self.guard_channels
+
+    @property
+    def asks_taps(self) -> bool:
+        """Whether a thread asks where in the image a tap lies."""
+        return self.guard_taps or self.find_taps
 
 
 def k_order(spec: KernelSpec, block_k: int) -> Order:
-    """Taps first where the channels fill whole tiles, or nearly; else channels first, while their list is short."""
+    """Taps first where the channels fill whole tiles, or nearly; else channels first, while their lists are short."""
     filling = -spec.channels % block_k / spec.channels
-    products = spec.channels * spec.r * spec.s
-    return Order.TAPS if filling <= MOST_FILLING or products > TABLE_LIMIT or far_taps(spec) else Order.TABLE
+    products, pixels = spec.channels * spec.r * spec.s, spec.padding_mode.reads_image
+    long = products > (TABLE_LIMIT // 2 if pixels else TABLE_LIMIT) or far_taps(spec)
+    return Order.TAPS if filling <= MOST_FILLING or long or pixels and spec.r + spec.s > MOST_PLACES else Order.TABLE
 
 
 def far_taps(spec: KernelSpec) -> bool:
@@ -154,9 +175,10 @@ def _registers(options: Any) -> int:
     return options.thread_m * options.thread_n + factors + REGISTERS_BESIDE + 2 * max(0, windows - 4)
 
 
-def refusal(spec: KernelSpec, options: Any) -> str | None:
+def refusal(spec: KernelSpec, options: Any, *, by_columns: bool, padded: bool) -> str | None:
     """Why these tiles cannot be, in words, or None."""
-    return _tile_refusal(options) or _stage_refusal(options) or _layer_refusal(spec, options)
+    return (_tile_refusal(options) or _stage_refusal(options)
+            or _layer_refusal(spec, options, _numbers(spec, options, by_columns, padded)))
 
 
 def _tile_refusal(options: Any) -> str | None:
@@ -192,9 +214,8 @@ def _stage_refusal(options: Any) -> str | None:
     return None
 
 
-def _layer_refusal(spec: KernelSpec, options: Any) -> str | None:
+def _layer_refusal(spec: KernelSpec, options: Any, found: GemmNumbers) -> str | None:
     """What the layer makes of the tiles: lists, splits, shared memory, resident threads."""
-    found = _numbers(spec, options)
     if found.table and found.k_products > TABLE_LIMIT:
         return (f"order = {options.order.value} lists the places of {found.k_products} products (at most "
                 f"{TABLE_LIMIT}); order = taps does not")
@@ -226,16 +247,16 @@ def _lanes(options: Any) -> tuple[int, int]:
     return 4, 8
 
 
-def numbers(spec: KernelSpec, options: Any, *, by_columns: bool, guard_taps: bool) -> GemmNumbers:
+def numbers(spec: KernelSpec, options: Any, *, by_columns: bool, padded: bool) -> GemmNumbers:
     """All numbers of a plan whose values are resolved. ``by_columns``: taps count filter rows inside filter columns, as
-    the im2win tensor stores them. Raises UnsupportedSpec."""
-    said = refusal(spec, options)
+    the im2win tensor stores them; ``padded``: taps may lie outside of what is copied from. Raises UnsupportedSpec."""
+    said = refusal(spec, options, by_columns=by_columns, padded=padded)
     if said is not None:
         raise UnsupportedSpec(spec, said)
-    return _numbers(spec, options, by_columns, guard_taps)
+    return _numbers(spec, options, by_columns, padded)
 
 
-def _numbers(spec: KernelSpec, options: Any, by_columns: bool = False, guard_taps: bool = False) -> GemmNumbers:
+def _numbers(spec: KernelSpec, options: Any, by_columns: bool, padded: bool) -> GemmNumbers:
     m, n, k = options.block_m, options.block_n, options.block_k
     threads = m * n // (options.thread_m * options.thread_n)
     lanes_m, lanes_n = _lanes(options)
@@ -246,7 +267,9 @@ def _numbers(spec: KernelSpec, options: Any, by_columns: bool = False, guard_tap
     products = channels * taps
     tiles = -(-products // k)
     offset_bytes = 8 if by_columns or spec.index_bits == 64 else 4
-    listed = tiles * k * (offset_bytes + (4 if guard_taps else 0)) if table else 0
+    find_taps = padded and spec.padding_mode.reads_image
+    places = n * (spec.r * offset_bytes + spec.s * 4) if find_taps else 0
+    listed = tiles * k * (offset_bytes + (4 if padded else 0)) + places if table else 0
     vectors = k * m // 4
     return GemmNumbers(
         threads=threads, lanes_m=lanes_m, lanes_n=lanes_n, warps_m=m // (lanes_m * options.thread_m), vector=vector,
@@ -256,7 +279,9 @@ def _numbers(spec: KernelSpec, options: Any, by_columns: bool = False, guard_tap
         stages=options.stages, window_lanes=WINDOW_PRODUCTS,
         pixels=n * WINDOW_PRODUCTS // threads if options.order is Order.WINDOW else 0, pixel_row=pixel_row,
         stage=k * (m + pixel_row), async_copies=spec.arch.major >= 8, registers_ahead=options.prefetch is Switch.ON,
-        guard_filters=spec.filters % m != 0, guard_taps=guard_taps,
+        guard_filters=spec.filters % m != 0,
+        guard_taps=padded and not spec.padding_mode.reads_image,
+        one_value=padded and spec.padding_mode is Border.CONSTANT, find_taps=find_taps,
         guard_channels=not table and channels != spec.channels, guard_products=table and products % k != 0, table=table,
         shared_bytes=4 * options.stages * k * (m + pixel_row) + listed,
         fragments=(options.thread_m + options.thread_n) // vector, registers=_registers(options))

@@ -67,7 +67,7 @@ def plan(spec: KernelSpec, options: Im2winOptions) -> KernelPlan:
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     resolved, tensor = gemm_tiles.resolved(spec, options), im2win_tensor.numbers(spec)
-    gemm = gemm_tiles.numbers(spec, resolved, by_columns=True, guard_taps=False)
+    gemm = gemm_tiles.numbers(spec, resolved, by_columns=True, padded=False)
     split = gemm.splits > 1
     arguments = im2win_tensor.arguments(spec) + tuple(a for a in gemm_tiles.arguments(gemm) if a.name != FILTER)
     stored = (SUMS,) if split else ("bias", "y")

@@ -11,16 +11,18 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Iterable
 
+from ..border import Border
 from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program
 from ..shape import ConvShape
 from ..spec import Epilogue, KernelSpec
 from . import gemm_choice, gemm_tiles
-from .base import DERIVED, Algorithm, common_refusal, layer_arguments, named
+from .base import BORDERS, DERIVED, Algorithm, common_refusal, layer_arguments, named
 from .gemm_tiles import FILTER, SUMS, GemmNumbers, Order, Switch
 
 DOCUMENT_THREADS = 256
 DOCUMENT_REGISTERS = 32
+TAP_INSIDE = "(unsigned)h < (unsigned)H && (unsigned)column < (unsigned)W"
 
 
 class Form(enum.Enum):
@@ -67,12 +69,13 @@ class DocumentNumbers:
     """What the template of the document's form writes besides the spec."""
 
     arguments: tuple[Argument, ...]
-    guard_taps: bool
+    guard_taps: bool        # taps in the padding are skipped
+    guard: str              # when a pixel lies in the image, where something else may stand; empty if always
     threads: int = DOCUMENT_THREADS
 
 
 def supports(spec: KernelSpec) -> str | None:
-    return common_refusal(spec)
+    return common_refusal(spec, borders=BORDERS)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ImplicitGemmOptions:
@@ -86,13 +89,15 @@ def plan(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
     return _document(spec, options) if options.form is Form.DOCUMENT else _tiled(spec, options)
 
 
-def _guard_taps(spec: KernelSpec) -> bool:
+def _padded(spec: KernelSpec) -> bool:
     return any(map(any, spec.padding))
 
 
 def _document(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
     arguments = layer_arguments(spec)
-    numbers = DocumentNumbers(arguments=arguments, guard_taps=_guard_taps(spec))
+    mode = spec.padding_mode if _padded(spec) else None
+    numbers = DocumentNumbers(arguments=arguments, guard_taps=mode is Border.ZEROS,
+                              guard=TAP_INSIDE if mode is Border.CONSTANT else "")
     grid = (Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=numbers.threads - 1, per=numbers.threads,
                    times=spec.k), Blocks(), Blocks())
     launch = Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1),
@@ -112,7 +117,7 @@ def _tiled(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
     if resolved.order is Order.WINDOW:
         raise UnsupportedSpec(spec, "order = window: the windows of x do not lie in one piece, im2win's do "
                                     "(order = taps or table)")
-    gemm = gemm_tiles.numbers(spec, resolved, by_columns=False, guard_taps=_guard_taps(spec))
+    gemm = gemm_tiles.numbers(spec, resolved, by_columns=False, padded=_padded(spec))
     arguments = layer_arguments(spec) + gemm_tiles.arguments(gemm)
     split = gemm.splits > 1
     stored = (SUMS,) if split else ("bias", "y")

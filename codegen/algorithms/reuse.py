@@ -3,12 +3,12 @@
 A warp makes a sub-block of 32 output columns and ``sub_block_rows`` rows. Each input row is loaded once; neighbouring
 lanes exchange columns (codegen.columns); the row is added to the R outputs that need it, whose accumulators form a
 ring. Outputs whose window touches padding, and the columns left over beside the last whole sub-block, are made
-directly, or everything takes the fast path with predicated loads.
+directly, or everything takes the fast path: with predicated loads, or, where the border has pixels of the image, with
+loads of those (a lane's columns are looked up once for a sub-block, rows as they come).
 """
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, replace
 from typing import Iterable
 
@@ -17,7 +17,9 @@ from ..errors import UnsupportedSpec
 from ..plan import Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import DERIVED, Algorithm, common_refusal, largest_divisor, layer_arguments, resident_blocks, step_registers
+from .base import (BORDERS, DERIVED, Algorithm, common_refusal, largest_divisor, layer_arguments, resident_blocks,
+                   step_registers)
+from .reuse_options import Edges, Exchange, ReuseOptions, Ring, Rows, Weights
 
 LANES = 32
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
@@ -42,61 +44,9 @@ WARPS_TO_HIDE = 16            # working warps of a multiprocessor that hide the 
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
 FEW_ROWS, FEW_ROWS_TALL = 7, 14   # rows of a sub-block in small layers; for filters over 5 rows, whose halo costs more
 SEVERAL_FILTERS = 1.25        # slots of an instruction where a warp stores several filters' rows (paper_layers, H200)
+MOST_TAPS_AHEAD = 49          # of a direct output in a border of pixels, whose loads are in flight together
 STATEMENT_COLUMNS = 5         # columns that one FMA statement of the text spans
-
-
-class Exchange(enum.Enum):
-    """How a lane gets the columns that it does not load."""
-
-    PACKED = "packed"                # pack two, shift by 0 or 32, unpack, shuffle (Algorithms 1 and 2)
-    SELECT = "select"                # a select, then the shuffle
-    DYNAMIC = "dynamic"              # a register array indexed per lane, as the compiler takes it
-    DYNAMIC_LOCAL = "dynamic_local"  # the same, forced into local memory
-    NONE = "none"                    # no exchange: every column loaded
-
-
-class Rows(enum.Enum):
-    REUSE = "reuse"      # each input row loaded once (Algorithm 3, corrected)
-    RELOAD = "reload"    # each output row loads its R input rows
-
-
-class Ring(enum.Enum):
-    """How the accumulators of row reuse take turns."""
-
-    DERIVED = "derived"    # turning while its text stays small, else shifted
-    TURNING = "turning"    # the loop body is written R times, each naming the ring's registers one further on
-    SHIFTED = "shifted"    # one loop body; the registers' values move on
-
-
-class Weights(enum.Enum):
-    SHARED = "shared"      # a k-tile's weights staged in shared memory
-    CONSTANT = "constant"  # the filter in constant memory
-    CACHED = "cached"      # read from global memory through the cache
-
-
-class Edges(enum.Enum):
-    DIRECT = "direct"          # outputs at the border and beside the last whole sub-block are made directly
-    PREDICATED = "predicated"  # all outputs take the fast path, loads outside the image give zero
-
-
-@dataclass(frozen=True)
-class ReuseOptions:
-    """Plan values. A block has ``warp_columns`` x ``warp_rows`` warps; a thread works on ``k_tile`` filters at a time;
-    with one channel ``rows_ahead`` input rows are loaded together (row reuse only); the compiler is told to leave
-    registers for ``min_blocks`` blocks on a multiprocessor. The last two follow from the others where not given."""
-
-    exchange: Exchange = Exchange.SELECT
-    rows: Rows = Rows.REUSE
-    decomposition: Decomposition = Decomposition.PAPER
-    weights: Weights = Weights.SHARED
-    edges: Edges = Edges.PREDICATED
-    sub_block_rows: int = 56
-    warp_columns: int = 1
-    warp_rows: int = 4
-    k_tile: int = 1
-    ring: Ring = Ring.DERIVED
-    rows_ahead: int = DERIVED
-    min_blocks: int = DERIVED
+FOUND_ROWS = 4                # registers of what finds the rows of a border, beside a column's each
 
 
 @dataclass(frozen=True)
@@ -119,7 +69,11 @@ class ReuseNumbers:
     uses_channel_stride: bool
     uses_plane_x: bool                        # the text steps from channel to channel
     array_of_columns: bool                    # columns in a local array (the dynamic variants) or in named registers
-    guard_columns: bool                       # loads outside the image's columns give zero
+    guard_stores: bool                        # lanes may lie beside the last column
+    guard_loads: bool                         # loads outside the image give zero, or the border's value
+    find_columns: bool                        # columns outside are loaded from where the border has them
+    find_rows: bool                           # and so are rows
+    unroll_direct: bool                       # direct outputs look up their rows, too, before all loads
     frame_rows: bool                          # some output rows touch padding
     input_rows: int
     exchange_fragment: str
@@ -128,7 +82,7 @@ class ReuseNumbers:
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, residual=True)
+    refusal = common_refusal(spec, borders=BORDERS, residual=True)
     if refusal is None and spec.stride != (1, 1):
         refusal = f"stride {spec.stride} (neighbouring lanes share columns only at stride 1)"
     if refusal is None and spec.dilation != (1, 1):
@@ -212,12 +166,13 @@ def _registers_to_allow(spec: KernelSpec, options: ReuseOptions, columns: Column
     Tried with NVRTC 13.5 over filters 1..13 and channels 1..512 for sm_75 to sm_120: the short loops of one channel and
     small filters need just the planned registers, others what is added here.
     """
-    planned = _cost(spec, options, _numbers(spec, options, columns)).registers
+    numbers = _numbers(spec, options, columns)
+    planned = _cost(spec, options, numbers).registers
     if spec.channels > 1:
         return planned + 24 + max(0, planned - 90) // 4
     plain_loop = (options.exchange is Exchange.SELECT and options.edges is Edges.PREDICATED
                   and options.rows is Rows.REUSE and options.k_tile == 1)
-    if plain_loop and planned <= 64:
+    if plain_loop and planned - _found(numbers) <= 64:
         return planned
     if options.rows is Rows.REUSE and planned <= 110:
         return planned + 16
@@ -233,6 +188,7 @@ def _numbers(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> Re
                        for first in range(0, spec.s, STATEMENT_COLUMNS))
     groups = tuple(tuple(range(first, min(first + options.rows_ahead, spec.r)))
                    for first in range(0, spec.r, options.rows_ahead))
+    predicated, pixels = options.edges is Edges.PREDICATED, spec.padding_mode.reads_image
     return ReuseNumbers(
         columns=columns, statements=statements, row_groups=groups,
         swap_steps=tuple(sorted({swap.step for swap in columns.swaps})),
@@ -244,7 +200,9 @@ def _numbers(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> Re
         uses_channel_stride=not in_registers or options.edges is Edges.DIRECT,
         uses_plane_x=spec.channels > 1 or options.rows is Rows.RELOAD,
         array_of_columns=options.exchange in (Exchange.DYNAMIC, Exchange.DYNAMIC_LOCAL),
-        guard_columns=options.edges is Edges.PREDICATED,
+        guard_stores=predicated, guard_loads=predicated and not pixels, find_columns=predicated and pixels,
+        find_rows=predicated and pixels and sum(spec.padding[0]) > 0,
+        unroll_direct=pixels and not predicated and taps <= MOST_TAPS_AHEAD,
         frame_rows=sum(spec.padding[0]) > 0, input_rows=options.sub_block_rows + spec.r - 1,
         exchange_fragment=f"exchange_{options.exchange.value}.cuh.jinja",
         sub_block_fragment="rows_reload.cuh.jinja" if options.rows is Rows.RELOAD else _RING_FRAGMENTS[options.ring],
@@ -285,7 +243,7 @@ def _cost(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers) -> Cos
     ahead = (min(rows_ahead, spec.r) - 1) * len(numbers.columns.loads)
     held = numbers.taps * options.k_tile
     weights = held if spec.channels == 1 and not numbers.reread_weights else min(WEIGHTS_IN_FLIGHT, held)
-    registers = accumulators + spec.s + ahead + weights + 20 + step_registers(spec, options.k_tile)
+    registers = accumulators + spec.s + ahead + weights + 20 + step_registers(spec, options.k_tile) + _found(numbers)
     return Cost(unit=f"sub-block of {options.sub_block_rows} rows x {LANES} columns, {options.k_tile} filter"
                      f"{'s' if options.k_tile > 1 else ''}, all channels",
                 warp_loads=row_loads * len(numbers.columns.loads) * spec.channels,
@@ -295,6 +253,11 @@ def _cost(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers) -> Cos
                 direct_loads=options.sub_block_rows * numbers.taps * spec.channels,
                 no_spills=options.exchange not in (Exchange.DYNAMIC, Exchange.DYNAMIC_LOCAL)
                 and registers <= REGISTER_LIMIT)
+
+
+def _found(numbers: ReuseNumbers) -> int:
+    """Registers of what finds the rows and columns of a border."""
+    return len(numbers.columns.loads) + FOUND_ROWS if numbers.find_columns else 0
 
 
 def _check(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers, cost: Cost) -> None:

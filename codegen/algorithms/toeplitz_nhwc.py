@@ -34,9 +34,9 @@ ACROSS_REGISTERS = 4          # of images side by side
 MOST_WARPS = 8                # of a block by default
 WIDEST = 4                    # chunks of a block by default: 64 bytes of a pixel
 HIGHEST = 64                  # rows of a block by default
-FEW_TAPS, WAITING = 64, 6     # up to so many taps `channels` is quicker: 67 against 93 us at 32x128x112^2, 5x5; from 9x9
-                              # on this is (46 against 58, 13x13: 55 against 139; H200, 2026-11-21). The model counts
-                              # instructions and does not see what waits for shared memory.
+FEW_TAPS, WAITING = 64, 6     # up to so many taps `channels` is quicker: 67 against 93 us at 32x128x112^2, 5x5; from
+                              # 9x9 on this is (46 against 58, 13x13: 55 against 139; H200, 2026-11-21). The model
+                              # counts instructions and does not see what waits for shared memory.
 MATRIX_SLOTS = 9              # issue slots that a matrix instruction and its words stand for in the estimate
 ASSUMED_BATCH = 64            # so that the batch never changes the plan
 BLOCKS_WANTED = 132 * 8       # blocks that keep a large GPU (132 multiprocessors) busy to the end

@@ -56,8 +56,8 @@ def _to_bytes(spec: KernelSpec) -> bool:
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = (common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=spec.out_dtype is None, mixed=_to_bytes(spec), separable=True)
-               or border_refusal(spec))
+    refusal = (common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=spec.out_dtype is None,
+                              mixed=_to_bytes(spec), separable=True) or border_refusal(spec))
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
     narrow = spec.s == 1 or (spec.separable and (spec.s - 1) * spec.dilation[1] < LANES)

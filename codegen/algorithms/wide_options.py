@@ -61,8 +61,8 @@ class TapRows(enum.Enum):
 class WideOptions:
     """Plan values. A lane makes ``columns`` outputs of a row from loads of ``vector`` elements; a packed row takes
     ``row_lanes`` lanes; a block has ``warp_columns`` x ``warp_rows`` x ``warp_planes`` warps; ``rows_ahead`` steps are
-    in flight (loads=registers: loaded together; loads=async: waited for ``turn_steps`` at a time); the compiler leaves registers for ``min_blocks`` blocks (follows from
-    the others if not given)."""
+    in flight (loads=registers: loaded together; loads=async: waited for ``turn_steps`` at a time); the compiler
+    leaves registers for ``min_blocks`` blocks (follows from the others if not given)."""
 
     columns: int = 4
     vector: int = 4

@@ -90,9 +90,9 @@ def _run(program: Path, arguments: list[str], work: Path, text: str, arch: str, 
     if is_unknown_arch(log):
         raise unsupported(program, arch)
     no_host = re.search(r"host compiler|gcc: .*No such file|cannot find.*cl\.exe", log, re.IGNORECASE)
-    raise CompileError(f"nvcc {version(program)} refused {arguments[-1]} for {arch}", source=text, options=options, log=log,
-                       hint='nvcc needs a host C++ compiler on PATH; NVRTC needs none: pip install "warpconv[compile]"'
-                       if no_host else None)
+    raise CompileError(f"nvcc {version(program)} refused {arguments[-1]} for {arch}", source=text, options=options,
+                       log=log, hint='nvcc needs a host C++ compiler on PATH; NVRTC needs none: pip install '
+                       '"warpconv[compile]"' if no_host else None)
 
 
 def _written(path: Path, program: Path, text: str, options: tuple[str, ...], log: str) -> bytes:

@@ -16,7 +16,7 @@ GEMM_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (2, 3), (3, 3), (5, 2), (7, 7), (1, 9)), "channels": GEMM_CHANNELS, "padding": PADDINGS,
     "epilogue": EPILOGUES, "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "block_k": (8, 16),
     "order": ("taps", "table"), "splits": (1, 2, 3), "stages": (2, 3), "without": WITHOUT}
-IMPLICIT_AXES = {**GEMM_AXES, "form": ("tiled", "tiled as planned", "document")}
+IMPLICIT_AXES = {**GEMM_AXES, "padding_mode": BORDERS, "form": ("tiled", "tiled as planned", "document")}
 IM2WIN_AXES = {**GEMM_AXES, "padding_mode": BORDERS, "order": ("taps", "table", "window")}
 # images: fewer pixels than a tile has, tiles that end in the middle of an image, and that hold several
 GEMM_SIZES: Mapping[str, tuple] = {"n": (1, 2, 5, 70), "h": (1, 5, 9, 16, 31), "w": (1, 7, 12, 33)}
@@ -53,9 +53,9 @@ def _variants(axes: Mapping[str, tuple], extra: Mapping[str, tuple]) -> Iterable
             if order == "window" and way.get("without") == "micro_kernel":
                 continue            # it is the default's, and becomes another without a tile in registers
             yield {**dict(filter=((3, 3), (2, 3))[i % 2], channels=GEMM_CHANNELS[(2, 3, 4, 1, 5, 7)[i % 6]],
-                          padding=PADDINGS[i % 4], epilogue=EPILOGUES[i % 5], stride=1 + i // 3 % 2,
-                          dilation=1 + i // 4 % 2,
-                          tile=TILES[1], block_k=8, order=order, splits=1, stages=2, without=""),
+                          padding=PADDINGS[i % 4], padding_mode=BORDERS[i // 3 % 6], epilogue=EPILOGUES[i % 5],
+                          stride=1 + i // 3 % 2, dilation=1 + i // 4 % 2, tile=TILES[1],
+                          block_k=8, order=order, splits=1, stages=2, without=""),
                    **{name: values[0] for name, values in extra.items()}, **way}
 
 

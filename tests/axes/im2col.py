@@ -27,8 +27,9 @@ def im2col_variants() -> Iterable[Row]:
     """Each way of lowering, with and without an epilogue, one of the layers in groups; then what is not lowered."""
     for i, batch in enumerate(IM2COL_AXES["batch"]):
         for j, epilogue in enumerate(EPILOGUES):
-            yield dict(filter=((3, 4), (2, 18))[i], channels=((4, 6, 2), (3, 4, 1))[j % 2], padding=PADDINGS[j % len(PADDINGS)],
-                       epilogue=epilogue, stride=((1, 2), 1, (2, 1), 1, 2)[j % 5], dilation=(1, 2)[i], batch=batch)
+            yield dict(filter=((3, 4), (2, 18))[i], channels=((4, 6, 2), (3, 4, 1))[j % 2],
+                       padding=PADDINGS[j % len(PADDINGS)], epilogue=epilogue,
+                       stride=((1, 2), 1, (2, 1), 1, 2)[j % 5], dilation=(1, 2)[i], batch=batch)
     yield dict(filter=(1, 1), channels=(4, 6, 2), padding="valid", epilogue=EPILOGUES[3], stride=1, dilation=1,
                batch="whole")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import Any, Iterable, Mapping
 
-from .common import CHANNELS, FILTERS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows, k_tile
+from .common import BORDERS, CHANNELS, FILTERS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows, k_tile
 
 REUSE_AXES: Mapping[str, tuple] = {
-    "filter": FILTERS, "channels": CHANNELS, "padding": PADDINGS, "epilogue": WITH_RESIDUAL,
+    "filter": FILTERS, "channels": CHANNELS, "padding": PADDINGS, "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL,
     "exchange": ("packed", "select", "dynamic", "dynamic_local", "none"), "rows": ("reuse", "reload"),
     "decomposition": ("paper", "fewest_loads", "shared_ends"), "weights": ("shared", "constant", "cached"),
     "edges": ("direct", "predicated"), "sub_block_rows": (3, 7, 16, 56),
@@ -42,14 +42,15 @@ def reuse_draw(choose: Choose, layer: Row) -> dict[str, Any]:
 
 
 def reuse_variants() -> Iterable[Row]:
-    """Exchange x (rows, ring) x weights x edges."""
+    """Exchange x (rows, ring) x weights x edges; each border with every (rows, ring), edges and channels."""
     axes = [REUSE_AXES[name] for name in ("exchange", "weights", "edges")]
     rings = (("reuse", "turning"), ("reuse", "shifted"), ("reload", "turning"))
     for i, (exchange, weights, edges, (rows, ring)) in enumerate(itertools.product(*axes, rings)):
-        channels = (CHANNELS[0], CHANNELS[2], CHANNELS[5])[i % 3]
-        yield dict(filter=(3, 7), channels=channels, padding="same", epilogue=WITH_RESIDUAL[i % 9], exchange=exchange,
-                   rows=rows, weights=weights, edges=edges, decomposition=REUSE_AXES["decomposition"][i % 3],
-                   sub_block_rows=7, warps=REUSE_AXES["warps"][i % 5], ring=ring, rows_ahead=1 + i % 2,
+        channels = (CHANNELS[0], CHANNELS[2], CHANNELS[5])[(i + i // 18) % 3]
+        yield dict(filter=(3, 7), channels=channels, padding="same", padding_mode=BORDERS[i // 6 % 6],
+                   epilogue=WITH_RESIDUAL[i % 9], exchange=exchange, rows=rows, weights=weights, edges=edges,
+                   decomposition=REUSE_AXES["decomposition"][i % 3], sub_block_rows=7,
+                   warps=REUSE_AXES["warps"][i % 5], ring=ring, rows_ahead=1 + i % 2,
                    k_tile=channels[1] // channels[2] if i % 2 else 1, min_blocks=1)
 
 

@@ -46,11 +46,12 @@ def staged_variants() -> Iterable[Row]:
     for i, (border, weights) in enumerate(itertools.product(BORDERS[1:], STAGED_AXES["weights"])):
         yield dict(filter=((3, 3), (5, 5), (2, 3))[i % 3], channels=STAGED_CHANNELS[2],
                    padding=("large", "same")[i // 2 % 2], padding_mode=border, epilogue=(), stride=1, dilation=1,
-                   dtype=DTYPES[i % 3], rows=1 + i % 3, planes=(32, 16)[i % 2], stage=STAGED_AXES["stage"][i % 3], weights=weights, vector=8)
+                   dtype=DTYPES[i % 3], rows=1 + i % 3, planes=(32, 16)[i % 2], stage=STAGED_AXES["stage"][i % 3],
+                   weights=weights, vector=8)
     for i, border in enumerate(BORDERS):
         yield dict(filter=((3, 3), (5, 5))[i // 2 % 2], channels=STAGED_CHANNELS[2], padding="same",
-                   padding_mode=border, epilogue=(), stride=1, dilation=1, dtype=DTYPES[i % 3], planes=16, stage=("async", 2),
-                   weights="registers", vector=8, parts="quarters")
+                   padding_mode=border, epilogue=(), stride=1, dilation=1, dtype=DTYPES[i % 3], planes=16,
+                   stage=("async", 2), weights="registers", vector=8, parts="quarters")
 
 
 STAGED_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (3, 5, 7, 14, 20, 28), "w": (4, 7, 12, 14, 17)}

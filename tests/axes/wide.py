@@ -54,8 +54,8 @@ def wide_variants() -> Iterable[Row]:
     """Way of loading x where the weights are x how rows lie on the lanes, in every type; several channels."""
     spans = ((("strips", 32), "zero_lanes", 4), (("packed", 16), "zero_lanes", 4), (("packed", 16), "select", 2))
     for i, (dtype, out, (span, gaps, columns)) in enumerate(itertools.product(DTYPES, ("uint8", "int8"), spans)):
-        yield dict(filter=((3, 3), (5, 4))[i % 2], padding="same", channels=(3, 3, 3), epilogue=EPILOGUES[i % 7], stride=1,
-                   dilation=1, dtype=dtype, out_dtype=out, cast=CASTS[i % 2], columns=columns, vector=1,
+        yield dict(filter=((3, 3), (5, 4))[i % 2], padding="same", channels=(3, 3, 3), epilogue=EPILOGUES[i % 7],
+                   stride=1, dilation=1, dtype=dtype, out_dtype=out, cast=CASTS[i % 2], columns=columns, vector=1,
                    store_vector=(1, 4)[i % 2], span=span, gaps=gaps, edges="interior", sub_block_rows=7, ahead=(1, 1),
                    weights="registers", loads="registers", pipeline="paired", tap_rows="all", warps=(1, 1, 1))
     kinds = itertools.product(WIDE_AXES["loads"], WIDE_AXES["weights"], spans)

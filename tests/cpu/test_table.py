@@ -1,7 +1,7 @@
 """The case table on the CPU device: every output of the emitted kernels against the float64 reference.
 
-Executed is a part of the table in which every value of every axis occurs, at fewer sizes, and such a part of the variants
-with every access checked; with ``--whole`` all of both.
+Executed is a part of the table in which every value of every axis occurs, at fewer sizes, and such a part of the
+variants with every access checked; with ``--whole`` all of both.
 What the table holds is asserted of the whole, which needs plans alone.
 """
 

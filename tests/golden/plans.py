@@ -115,6 +115,14 @@ def plans() -> dict[str, KernelPlan]:
         "reuse_3x3_channels_bias_relu": _reuse(_plane(3, c=3, k=8), BIAS, RELU, k_tile=4),
         "reuse_3x3_groups_cached": _reuse(_plane(3, c=4, k=8, groups=4), weights="cached", k_tile=2),
         "reuse_2x3_index64": _reuse(ConvShape(n=70000, c=1, h=300, w=300, k=1, r=2, s=3, padding=((0, 1), (2, 0)))),
+        "reuse_5x5_reflect": _reuse(_plane(5, padding_mode="reflect"), edges="predicated", rows_ahead=5),
+        "reuse_5x5_circular_direct": _reuse(_plane(5, padding_mode="circular")),
+        "reuse_5x5_replicate_none_reload": _reuse(_plane(5, padding_mode="replicate"), exchange="none", rows="reload",
+                                                  edges="predicated"),
+        "reuse_5x5_border_of_one_value_shifted": _reuse(_plane(5, padding_mode="constant", padding_value=0.5),
+                                                        edges="predicated", ring="shifted"),
+        "reuse_3x3_symmetric_channels": _reuse(_plane(3, c=3, k=8, padding_mode="symmetric"), BIAS,
+                                               edges="predicated", k_tile=2),
         "wide_3x3": _wide(_plane(3)),
         "wide_5x5_cached": _wide(_plane(5), RELU, loads="cached", rows_ahead=4, turn_steps=2),
         "wide_7x7_packed_float16": _wide(
@@ -123,8 +131,8 @@ def plans() -> dict[str, KernelPlan]:
         "wide_3x3_packed_select_stride_2": _wide(
             _depthwise(3, layout="NCHW", stride=2), columns=2, vector=4, store_vector=2, row_lanes=16, gaps="select",
             **WIDE_PACKED),
-        "wide_3x3_quantised_uint8": _wide(_plane(3, out_dtype="uint8"), Epilogue.parse("quantize(0.1,3)"), loads="cached",
-                                          rows_ahead=4, turn_steps=2),
+        "wide_3x3_quantised_uint8": _wide(_plane(3, out_dtype="uint8"), Epilogue.parse("quantize(0.1,3)"),
+                                          loads="cached", rows_ahead=4, turn_steps=2),
         "wide_3x3_reflect": _wide(_plane(3, padding_mode="reflect"), loads="cached", rows_ahead=4, turn_steps=2),
         "wide_5x5_circular_packed": _wide(
             _depthwise(5, layout="NCHW", padding_mode="circular"), RELU, **WIDE_PACKED, row_lanes=14, gaps="none"),
@@ -209,7 +217,8 @@ def plans() -> dict[str, KernelPlan]:
         "toeplitz_nhwc_5x5_sparse_float16": _toeplitz_nhwc(_depthwise(5, dtype="float16"), BIAS, chunks=2),
         "toeplitz_nhwc_3x7_dense_bfloat16": _toeplitz_nhwc(
             ConvShape(n=8, c=24, h=14, w=14, k=24, groups=24, r=3, s=7, padding=(1, 3), dtype="bfloat16",
-                      layout="NHWC"), RELU, pairs=1, chunks=2, columns=16, across=2, turn=2, weights="shared", matrix="dense"),
+                      layout="NHWC"), RELU, pairs=1, chunks=2, columns=16, across=2, turn=2, weights="shared",
+            matrix="dense"),
         "pixels_3x3": _pixels(_plane(3, dtype="uint8")),
         "pixels_5x5_dp4a_reflect": _pixels(_plane(5, dtype="uint8", weight_dtype="int8", padding_mode="reflect"),
                                            sums="dp4a", rows_ahead=2),
@@ -260,6 +269,21 @@ def plans() -> dict[str, KernelPlan]:
             block_m=64, block_n=128, block_k=8, order="table", min_blocks=1),
         "implicit_gemm_3x3_document": _lowered(
             "implicit_gemm", ConvShape(n=8, c=8, h=28, w=28, k=8, r=3, s=3, padding=1), BIAS, form="document"),
+        "implicit_gemm_3x3_document_replicate": _lowered(
+            "implicit_gemm", ConvShape(n=8, c=8, h=28, w=28, k=8, r=3, s=3, padding=1, padding_mode="replicate"),
+            form="document"),
+        "implicit_gemm_3x3_taps_reflect": _gemm(
+            "implicit_gemm", ConvShape(n=8, c=64, h=28, w=28, k=128, r=3, s=3, padding=1, padding_mode="reflect")),
+        "implicit_gemm_3x3_taps_border_of_one_value": _gemm(
+            "implicit_gemm", ConvShape(n=8, c=64, h=28, w=28, k=128, r=3, s=3, padding=1, padding_mode="constant",
+                                       padding_value=0.5)),
+        "implicit_gemm_7x7_table_circular": _gemm(
+            "implicit_gemm", ConvShape(n=8, c=3, h=56, w=56, k=64, r=7, s=7, stride=2, padding=3,
+                                       padding_mode="circular"), order="table", block_m=64, min_blocks=1),
+        "implicit_gemm_7x7_table_border_of_one_value_sm_75": _gemm(
+            "implicit_gemm", ConvShape(n=8, c=3, h=56, w=56, k=64, r=7, s=7, stride=2, padding=3,
+                                       padding_mode="constant", padding_value=0.5), arch="sm_75", order="table",
+            block_m=64, min_blocks=1),
         "im2win_3x3_window": _gemm("im2win", ConvShape(n=8, c=64, h=28, w=28, k=128, r=3, s=3), BIAS, order="window"),
         "im2win_7x7_window_padded_scalar_loads": _gemm(
             "im2win", ConvShape(n=8, c=3, h=56, w=56, k=64, r=7, s=7, stride=2, padding=3), order="window",

@@ -61,7 +61,8 @@ def test_the_same_bytes_in_every_process():
         environment = {**os.environ, "PYTHONHASHSEED": number, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         outputs.append(subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True,
                                       check=True, cwd=golden.HERE.parent.parent).stdout)
-    here = "".join(f"{name} {hashlib.sha256(text.encode()).hexdigest()}\n" for name, text in sorted(_some_texts().items()))
+    here = "".join(f"{name} {hashlib.sha256(text.encode()).hexdigest()}\n"
+                   for name, text in sorted(_some_texts().items()))
     assert outputs == [here] * 3
 
 

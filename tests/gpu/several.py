@@ -1,4 +1,4 @@
-"""``python -m tests.gpu.several``: two GPUs of one host in one process. Apart from the ring, which needs one GPU only."""
+"""``python -m tests.gpu.several``: two GPUs of one host in one process. Apart from the ring, which needs only one."""
 
 from __future__ import annotations
 

@@ -84,7 +84,8 @@ class Layer:
         self.shape = shape
         self.x, self.w, bias = reference.operands(shape, settings.generator(seed))
         self.bias = bias if Epilogue.BIAS in epilogue else None
-        self.residual = reference.residual(shape, settings.generator(seed + 1)) if Epilogue.RESIDUAL in epilogue else None
+        residual = Epilogue.RESIDUAL in epilogue
+        self.residual = reference.residual(shape, settings.generator(seed + 1)) if residual else None
         self.expected = reference.expected(self.x, self.w, shape, bias=self.bias, residual=self.residual,
                                            epilogue=epilogue, numerics=numerics)
 

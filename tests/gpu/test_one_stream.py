@@ -1,5 +1,5 @@
-"""Several threads on one stream, several libraries in one call, filters under capture: what only order and keeping can get
-right."""
+"""Several threads on one stream, several libraries in one call, filters under capture: what only order and keeping can
+get right."""
 
 from __future__ import annotations
 

@@ -89,7 +89,8 @@ def test_packs_serve(tmp_path, monkeypatch, name):
 def test_ptx_of_a_pack_is_compiled_by_the_driver(tmp_path, monkeypatch):
     major = int(support.arch().removeprefix("sm_")) // 10
     older = "sm_80" if major > 8 else "sm_75"
-    report = warpconv.build_pack([NamedLayer(name="reuse", shape=SHAPE, algorithm="reuse")], tmp_path / "pack", [f"{older}+PTX"])
+    report = warpconv.build_pack([NamedLayer(name="reuse", shape=SHAPE, algorithm="reuse")], tmp_path / "pack",
+                                 [f"{older}+PTX"])
     assert report.ok
     monkeypatch.setenv("WARPCONV_DISABLE_JIT", "1")
     pack = warpconv.open_pack(tmp_path / "pack")

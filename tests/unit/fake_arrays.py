@@ -67,8 +67,8 @@ def torch(monkeypatch):
 
         def new_empty_strided(self, shape, strides, dtype=None):
             module.pointer += 1 << 20
-            return Tensor(shape, str.lower(dtype or self.dtype).removeprefix("torch."), (self.device.type, self.device.index),
-                          tuple(strides), pointer=module.pointer)
+            return Tensor(shape, str.lower(dtype or self.dtype).removeprefix("torch."),
+                          (self.device.type, self.device.index), tuple(strides), pointer=module.pointer)
 
         def is_neg(self):
             return self._neg

@@ -271,7 +271,8 @@ def test_integers_are_drawn_over_their_whole_range():
 def judged(name, group="borders", batch="plane", **fields):
     targets = (Target("any border", "of_zeros", 0.97, 0.99), Target("only an aim", "NPP_speedup", None, 3.0))
     row = {"key": f"{group}/{batch}/{name}", "kind": "row", "status": "ok", "group": group, "batch": batch,
-           "name": name, "ms": 1.0, "gbs": 1.0, "of_copy": 1.0, "algorithm": "wide", "error": 1e-7, "targets": [], **fields}
+           "name": name, "ms": 1.0, "gbs": 1.0, "of_copy": 1.0, "algorithm": "wide", "error": 1e-7, "targets": [],
+           **fields}
     return {row["key"]: row | image_tables.judged(row, targets)}
 
 

@@ -19,17 +19,23 @@ from warpconv.codegen import plan
 
 # ---- ncu
 
+_DIRECT = '"0","4242","python3.12","127.0.0.1","direct_5x5","1","7","(64, 4, 1)","(8, 128, 1)","0","9.0",'
+_REUSE = '"1","4242","python3.12","127.0.0.1","reuse_5x5","1","7","(128, 1, 1)","(16, 3, 1)","0","9.0",'
+_METRICS = '"Command line profiler metrics",'
+_EXCHANGES = '"smsp__sass_thread_inst_executed_op_inter_thread_communication_pred_on.sum","inst",'
 CSV = '''==PROF== Connected to process 4242 (/usr/bin/python3.12)
 ==PROF== Profiling "direct_5x5" - 0: 0%....50%....100% - 2 passes
 {"kernel": "direct", "sum": 1.5}
 ==PROF== Disconnected from process 4242
-"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"
-"0","4242","python3.12","127.0.0.1","direct_5x5","1","7","(64, 4, 1)","(8, 128, 1)","0","9.0","Command line profiler metrics","l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum","","408,640"
-"0","4242","python3.12","127.0.0.1","direct_5x5","1","7","(64, 4, 1)","(8, 128, 1)","0","9.0","Command line profiler metrics","l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum","sector","1,174,840"
-"0","4242","python3.12","127.0.0.1","direct_5x5","1","7","(64, 4, 1)","(8, 128, 1)","0","9.0","Command line profiler metrics","smsp__sass_thread_inst_executed_op_inter_thread_communication_pred_on.sum","inst","n/a"
-"1","4242","python3.12","127.0.0.1","reuse_5x5","1","7","(128, 1, 1)","(16, 3, 1)","0","9.0","Command line profiler metrics","smsp__sass_thread_inst_executed_op_inter_thread_communication_pred_on.sum","inst","1,241,088"
-"1","4242","python3.12","127.0.0.1","reuse_5x5","1","7","(128, 1, 1)","(16, 3, 1)","0","9.0","Command line profiler metrics","l1tex__t_requests_pipe_lsu_mem_global_op_st.sum","","8192"
-'''
+''' + '\n'.join([
+    '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size",'
+    '"Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"',
+    _DIRECT + _METRICS + '"l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum","","408,640"',
+    _DIRECT + _METRICS + '"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum","sector","1,174,840"',
+    _DIRECT + _METRICS + _EXCHANGES + '"n/a"',
+    _REUSE + _METRICS + _EXCHANGES + '"1,241,088"',
+    _REUSE + _METRICS + '"l1tex__t_requests_pipe_lsu_mem_global_op_st.sum","","8192"',
+    ''])
 
 
 LOADS = ncu.COUNTERS["load_requests"].metrics + ncu.COUNTERS["load_sectors"].metrics

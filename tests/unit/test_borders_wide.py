@@ -243,7 +243,8 @@ def test_several_channels(mode):
 @on_cpu_device
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 def test_patch_has_every_border(mode):
-    for i, (h, w, padding) in enumerate([(30, 28, 6), (3, 5, 6), (1, 1, ((9, 8), (7, 12))), (70, 33, ((0, 6), (6, 0)))]):
+    images = [(30, 28, 6), (3, 5, 6), (1, 1, ((9, 8), (7, 12))), (70, 33, ((0, 6), (6, 0)))]
+    for i, (h, w, padding) in enumerate(images):
         shape = layer(13, h, w, 1 + i % 2, mode, padding=padding, dtype=("float32", "float16")[i % 2])
         checks.check_checked(planned(shape, algorithm="patch"), shape, seed=i)
 

@@ -1,4 +1,5 @@
-"""A filter given by pointer to a kernel that reorders filters: reordered in the stream's order, its memory given back."""
+"""A filter given by pointer to a kernel that reorders filters: reordered in the stream's order, its memory given
+back."""
 
 from types import SimpleNamespace
 

@@ -77,7 +77,8 @@ def test_type_layout_and_arithmetic(tmp_path):
 def test_names_tell_types_layouts_and_arithmetic_apart():
     shape = ConvShape(c=8, h=30, w=40, k=8, r=3, s=3)
     names = {default_name(ConvShape(c=8, h=30, w=40, k=8, r=3, s=3, dtype=dtype, layout=layout), numerics=numerics)
-             for dtype in ("float32", "float16", "bfloat16") for layout in ("NCHW", "NHWC") for numerics in (Numerics.FLOAT32, Numerics.FLOAT16)}
+             for dtype in ("float32", "float16", "bfloat16") for layout in ("NCHW", "NHWC")
+             for numerics in (Numerics.FLOAT32, Numerics.FLOAT16)}
     assert len(names) == 12 and default_name(shape) in names and "float32" not in default_name(shape)
 
 

@@ -41,7 +41,8 @@ def test_offsets_take_64_bits_in_time():
     assert index_bits(ConvShape(c=1, h=LARGEST_SIZE // 2 + 1, w=2, k=1, r=1, s=1)) == 64
 
 
-@pytest.mark.parametrize("algorithm, settings", [("direct", {"k_tile": 4}), ("reuse", {"weights": "cached", "k_tile": 4}),
+@pytest.mark.parametrize("algorithm, settings", [("direct", {"k_tile": 4}),
+                                                 ("reuse", {"weights": "cached", "k_tile": 4}),
                                                  ("reuse", {"weights": "cached", "edges": "direct"})])
 def test_products_of_sizes_are_64_bits_wide(algorithm, settings):
     """A filter of 2^31 weights: the compilers call an int product of its sizes out of range."""

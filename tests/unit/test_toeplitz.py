@@ -160,7 +160,8 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
         assert kernel[wait:].split(";")[1].strip() == barrier
         assert kernel.index("copy(") < wait < kernel.index("wc_load_matrices_")
         pending = int(re.search(r"cp\.async\.wait_group (\d)", text)[1])
-        assert pending == (made.options.buffers - 2 if made.options.walk is Walk.PLANES else made.options.bands_ahead - 1)
+        planes = made.options.walk is Walk.PLANES
+        assert pending == (made.options.buffers - 2 if planes else made.options.bands_ahead - 1)
 
 
 # ---- the emitted text, executed
@@ -213,9 +214,10 @@ def test_each_input_is_read_once_and_outputs_leave_in_whole_sectors(shape):
 
 @on_the_cpu
 def test_matrices_are_read_without_conflicts():
-    """Passes over the banks, by hand, for one further band of 16 x 64 outputs of a 5x5 filter. Two filter rows at once: 17
-    rows of 16 bytes are three passes (a GPU takes a pass for each matrix: four), one: 16 rows of two blocks are four. And
-    the copies of 16 rows of 64 elements, whose 16 bytes may meet those of another row; this device counts zeros apart."""
+    """Passes over the banks, by hand, for one further band of 16 x 64 outputs of a 5x5 filter. Two filter rows at once:
+    17 rows of 16 bytes are three passes (a GPU takes a pass for each matrix: four), one: 16 rows of two blocks are
+    four. And the copies of 16 rows of 64 elements, whose 16 bytes may meet those of another row; this device counts
+    zeros apart."""
     shapes = [plane(16 * bands, 5, w=64) for bands in (2, 3)]
     made = toeplitz(shapes[0], sub_block_rows=64)
     assert (made.options.tiles, made.numbers.blocks, made.numbers.threads) == (8, 10, 32)
@@ -227,7 +229,8 @@ def test_matrices_are_read_without_conflicts():
 @on_the_cpu
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 def test_what_is_not_finite_stays_near_its_columns(bad):
-    """A zero beside the filter times an infinity is no number: the columns that share a block of the band, no others."""
+    """A zero beside the filter times an infinity is no number: the columns that share a block of the band, no
+    others."""
     shape = plane(40, 5, w=64)
     made = toeplitz(shape)
     x, w, _ = reference.operands(shape, settings.generator(3))

@@ -1,38 +1,29 @@
-"""``warpconv tune`` end to end on the CPU device: the space, the search, the checks, resuming, the command."""
+"""``warpconv tune`` end to end on the CPU device: the space, the search, the checks, resuming."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-import os
 import random
-import signal
-import subprocess
 import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from warpconv.cli import cli
 from warpconv.codegen.arch import DEFAULT_ARCH
 from warpconv.codegen.errors import ArgumentError, CompileError, DeviceError, FileError, ToolNotFound, UnsupportedSpec
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.reference import reference
-from warpconv.runtime.tuning import choice, clock, files, search, session, tune
+from warpconv.runtime.tuning import clock, files, search, session, tune
 from warpconv.runtime.tuning.operands import Judge, Operands
-from warpconv.runtime.tuning.records import Database, Outcome
+from warpconv.runtime.tuning.records import Outcome
 from warpconv.runtime.tuning.space import Space, expand
 
 SMALL = ConvShape(n=2, c=2, h=11, w=21, k=2, r=3, s=2, padding=1)
-COMMAND = ["--input", "2,2,11,21", "--filter", "2,3,2", "--padding", "1", "--device", "cpu"]
 FEW = {"block_size_x": "16,32,64", "k_tile": "1..2"}
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -302,189 +293,3 @@ def test_a_layer_that_nothing_serves_and_an_empty_budget(path):
     with pytest.raises(UnsupportedSpec, match="int8"):
         tune(dataclasses.replace(SMALL, dtype="int8"), device="cpu", database=path)
     assert tuned(path, budget=1e-9).tried == {} and not path.exists()
-
-
-# ---- time
-
-class Ticking(clock.CpuClock):
-    """A device whose calls take what they say."""
-
-    def __init__(self, cache_bytes=0):
-        self.cache_bytes, self.taken = cache_bytes, []
-
-    def sample(self, calls, hold_ms):
-        self.taken.append(len(calls))
-        return sum(call() for call in calls)
-
-
-def test_the_median_of_samples_that_go_round_all_buffers(monkeypatch):
-    monkeypatch.setattr(clock, "SAMPLES", 20)
-    device, used = Ticking(), []
-    calls = [lambda i=i: used.append(i) or 0.01 * (1 + i) for i in range(3)]
-    found = clock.measure(device, calls)
-    assert found.samples == 20 and found.low <= found.us <= found.high and abs(found.us - 20) < 1
-    assert abs(used.count(0) - used.count(2)) <= 1 and device.taken[-1] == 25
-    slow = clock.measure(device, [lambda: 1000.0], seconds=0.0)
-    assert slow.samples == clock.FEWEST_SAMPLES and slow.us == 1e6
-    assert clock.sets_of(Ticking(100), 30) == 4 and clock.sets_of(Ticking(100), 1000) == 1
-    assert clock.sets_of(Ticking(10**9), 1) == clock.MOST_SETS
-
-
-class FakeCuda:
-    """As much of PyCUDA as the clock of a GPU uses, on a stream whose work is a list of milliseconds."""
-
-    class Error(Exception):
-        pass
-
-    class device_attribute:
-        L2_CACHE_SIZE = "L2"
-
-    def __init__(self):
-        self.stream, self.pushed, self.freed = [], 0, False
-        outer = self
-
-        class Event:
-            def record(self):
-                self.place = len(outer.stream)
-
-            def synchronize(self):
-                pass
-
-            def time_till(self, end):
-                return sum(outer.stream[self.place:end.place])
-
-        class Device:
-            def __init__(self, ordinal):
-                assert ordinal == 1
-
-            def get_attribute(self, attribute):
-                return 50 << 20
-
-            def retain_primary_context(self):
-                return self
-
-            def push(self):
-                outer.pushed += 1
-
-            def pop(self):
-                outer.pushed -= 1
-
-        class Memory(int):
-            def free(self):
-                outer.freed = True
-
-        self.Event, self.Device = Event, Device
-        self.mem_alloc = lambda nbytes: Memory(4096)
-        self.memset_d32_async = lambda pointer, value, count: self.stream.append(0.25)
-
-
-def test_a_gpu_is_timed_by_events_behind_a_fill_that_hides_the_host(monkeypatch):
-    from warpconv.runtime.cuda import contexts
-    fake = FakeCuda()
-    for name, made in (("driver", lambda: fake), ("name", lambda ordinal: "GPU"), ("arch", lambda ordinal: "sm_80")):
-        monkeypatch.setattr(contexts, name, made)
-    device = clock.open_clock("cuda:1")
-    assert device.target == "cuda:1" and str(device.arch) == "sm_80" and device.cache_bytes == 200 << 20
-    del fake.stream[:]
-    assert device.sample([lambda: fake.stream.append(3.0)] * 2, 1.0) == 6.0
-    assert fake.stream == [0.25] * 4 + [3.0] * 2 and fake.pushed == 1
-    device.close()
-    assert fake.freed and fake.pushed == 0
-
-    def full(nbytes):
-        raise fake.Error("out of memory")
-
-    fake.mem_alloc = full
-    with pytest.raises(DeviceError, match="out of memory"):
-        clock.open_clock("cuda:1")
-    assert fake.pushed == 0
-
-
-# ---- the command
-
-def run(*arguments):
-    return CliRunner().invoke(cli, ["tune", *map(str, arguments)])
-
-
-def test_the_command_times_lists_merges_and_draws(path, tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    words = [*COMMAND, "--algorithm", "direct", "--set", "block_size_x=16,32", "--database", path]
-    done = run(*words, "--plot", tmp_path / "space.svg")
-    assert done.exit_code == 0 and "best" in done.stdout and "CPU device" in done.stdout, done.output
-    assert "block_size_x" in (tmp_path / "space.svg").read_text()
-    record = json.loads(run(*words, "--json").stdout)
-    (layer,) = record["layers"]
-    assert layer["tried"] == {} and layer["skipped"] == sum(layer["measured"]["outcomes"].values())
-    assert layer["measured"]["best"]["values"]["block_size_x"] in (16, 32, 64)
-    assert "CPU device" in run("--list", "--database", path).stdout
-    assert "CPU device" not in run("--list", "--database", tmp_path / "none.json").stdout      # what is shipped
-    monkeypatch.setattr(choice, "shipped", Database)
-    assert "nothing is measured" in run("--list", "--database", tmp_path / "none.json").stdout
-    merged = tmp_path / "merged.json"
-    assert run("--merge", path, path, "-o", merged).exit_code == 0 and merged.read_text() == path.read_text()
-    record = json.loads(run("--merge", path, "-o", merged, "--best", 1, "--json").stdout)
-    assert record["layers"][0]["outcomes"] == {"timed": 1} and len(files.read(merged).timings) == 1
-    plan = json.loads(CliRunner().invoke(cli, ["explain", *COMMAND[:-2], "--tuning", str(path), "--json"]).stdout)
-    assert plan["chosen"] == "direct" and plan["tuning"].startswith("measured: ") and "CPU device" in plan["tuning"]
-    emitted = CliRunner().invoke(cli, ["emit", *COMMAND[:-2], "--tuning", str(path)]).stdout
-    assert f"block_size_x={layer['measured']['best']['values']['block_size_x']}" in emitted and "2026" not in emitted
-
-
-def test_a_file_of_layers(tmp_path, path):
-    (tmp_path / "layers.toml").write_text(
-        '[layer.one]\ninput = [1, 1, 9, 12]\nfilter = [1, 3, 3]\nalgorithm = "direct"\nset = {block_size_x = 32}\n'
-        '[layer.two]\ninput = [1, 2, 9, 12]\nfilter = [2, 2, 2]\nalgorithm = "direct"\nset = {block_size_x = 16}\n')
-    done = run(tmp_path / "layers.toml", "--device", "cpu", "--database", path, "--json")
-    assert done.exit_code == 0, done.output
-    assert [layer["tried"] for layer in json.loads(done.stdout)["layers"]] == [{"timed": 2}, {"timed": 2}] or \
-        all(layer["tried"]["timed"] in (1, 2) for layer in json.loads(done.stdout)["layers"])
-
-
-@pytest.mark.parametrize("arguments, says", [
-    ([], "LAYERS"), (["a.toml", *COMMAND], "LAYERS"), (["--merge"], "--merge"),
-    (["--merge", "a", "-o", "b", "--list"], "--list"),
-    (["--best", "2", *COMMAND], "--best"), (["-o", "x.json", *COMMAND], "--output"), (["no-such-file"], "no-such-file"),
-    ([*COMMAND, "--index-bits", "64"], "--index-bits"), ([*COMMAND, "--accumulate", "float16"], "--accumulate"),
-    ([*COMMAND, "--plot", "space.txt"], "--plot"),
-    ([*COMMAND, "--strategy", "luck"], "strategy"), ([*COMMAND, "--set", "block_size_x=9..1"], "block_size_x"),
-    ([*COMMAND, "--set", "nothing=1"], "nothing"), ([*COMMAND, "--budget", "-1"], "budget"),
-    ([*COMMAND, "--algorithm", "magic"], "magic"), (["--merge", "a", "-o", "b", "--best", "0"], "--best"),
-    (["twelve_layers", "--set", "k_tile=1", "--device", "cpu"], "--set")])
-def test_mistakes_are_one_message(arguments, says, path):
-    done = run(*arguments, *(() if "--merge" in arguments else ("--database", path)))
-    assert done.exit_code == 2 and says in done.stderr and "Traceback" not in done.output, done.output
-    assert not path.exists()
-
-
-INTERRUPTED = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)      # a shell's background job has it ignored
-import sys
-from pathlib import Path
-from warpconv.cli import main
-from warpconv.runtime.tuning import session
-session.SAVE_SECONDS = 0.0
-sys.argv = ["warpconv", "tune", *sys.argv[1:]]
-main()
-"""
-
-
-@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
-def test_a_session_that_is_killed_loses_nothing_that_was_kept(path, sign):
-    words = [*COMMAND, "--algorithm", "direct", "--database", str(path)]
-    process = subprocess.Popen([sys.executable, "-c", INTERRUPTED, *words], cwd=ROOT, stderr=subprocess.PIPE,
-                               env={**os.environ, "WARPCONV_COMPILE_JOBS": "1"}, text=True)
-    deadline = time.monotonic() + 120
-    while not path.exists() and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(sign)
-    message = process.communicate(timeout=120)[1]
-    assert process.returncode == (130 if sign is signal.SIGINT else -signal.SIGKILL), message
-    if sign is signal.SIGINT:
-        assert "the same command goes on" in message and "interrupted" in message and "Traceback" not in message
-    kept = files.read(path)
-    (subject,) = kept.subjects()
-    before = len(kept.of(subject))
-    record = json.loads(run(*words, "--configurations", 2, "--json").stdout)
-    assert record["layers"][0]["skipped"] == before >= 1
-    assert record["layers"][0]["tried"]["timed"] >= 1 and len(files.read(path).of(subject)) > before

@@ -46,7 +46,8 @@ def planned(shape: ConvShape, arch: str = "sm_90", **values: Any) -> KernelPlan:
 
 @pytest.mark.parametrize("shape, says", [
     (plane(layout="NHWC"), "layout NHWC"), (plane(c=17, k=4), "17 channels a group"),
-    (plane(r=64, s=2), "64 rows tall"), (plane(r=130, s=1), "130 rows tall"), (plane(r=60, s=200, padding=100), "12000 taps")])
+    (plane(r=64, s=2), "64 rows tall"), (plane(r=130, s=1), "130 rows tall"),
+    (plane(r=60, s=200, padding=100), "12000 taps")])
 def test_layers_that_are_refused(shape, says):
     assert says in wide.supports(KernelSpec.of(shape, algorithm="wide", arch=Arch(9, 0)))
     with pytest.raises(UnsupportedSpec, match=says):

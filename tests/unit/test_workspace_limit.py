@@ -117,7 +117,8 @@ class Pool:
 @pytest.mark.parametrize("words, message", [
     (["explain", "--workspace-limit", "1M"], "over the limit of 1048576 bytes"),
     (["emit", "--algorithm", "im2win_basic", "--workspace-limit", "100"], "is over the limit of 100 bytes"),
-    (["emit", "--workspace-limit", "1T"], "--workspace-limit"), (["emit", "--workspace-limit", "-1"], "--workspace-limit"),
+    (["emit", "--workspace-limit", "1T"], "--workspace-limit"),
+    (["emit", "--workspace-limit", "-1"], "--workspace-limit"),
     (["tune", "--workspace-limit", "1M"], "every configuration is measured")])
 def test_the_limit_on_the_command_line(words, message):
     layer = ["--input", "8,64,56,56", "--filter", "64,3,3"]
