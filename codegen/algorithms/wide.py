@@ -15,14 +15,14 @@ from typing import Iterable
 
 from ..dtypes import DType
 from ..errors import UnsupportedSpec
-from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
+from ..plan import Argument, Blocks, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from .base import (BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, largest_divisor, layer_arguments,
                    resident_blocks)
 from .staged_numbers import shared_of
 from .wide_borders import border_refusal, least_rows
-from .wide_estimate import estimate
+from .wide_estimate import cost_of, estimate
 from .wide_numbers import REGISTER_LIMIT, WideNumbers, make_numbers
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 from .wide_registers import WEIGHTS_HELD, planned_registers, register_margin
@@ -269,7 +269,7 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
         fitting = resident_blocks(spec.arch, min(255, registers + margin), numbers.threads)
         shared = _shared_bytes(spec, numbers) + numbers.seam_bytes
         options = replace(options, min_blocks=max(1, min(fitting, SHARED_OF_A_MULTIPROCESSOR // max(1, shared))))
-    cost = _cost(spec, options, numbers, registers)
+    cost = cost_of(spec, options, numbers, registers)
     _check(spec, options, numbers)
     arguments = _arguments(spec, options, numbers)
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
@@ -367,18 +367,6 @@ def _grid(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple
                       limit=GRID_LIMIT[1] // numbers.classes * numbers.classes, fill=fill),
             Blocks(of=Dimension.N, each=spec.k, add=numbers.block_planes - 1, per=numbers.block_planes,
                    limit=GRID_LIMIT[2]))
-
-
-def _cost(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registers: int) -> Cost:
-    rows = numbers.steps * numbers.step_rows
-    outputs = f"{options.sub_block_rows} rows x {LANES * options.columns} columns"
-    loads = numbers.own_loads + numbers.edge_loads + (numbers.line.elements > 0 and not numbers.packed)
-    return Cost(unit=f"sub-block of {outputs}{', all channels' if spec.channels > 1 else ''}",
-                warp_loads=rows * loads * spec.channels, shuffles=rows * len(numbers.takes) * spec.channels,
-                fma=numbers.steps * numbers.taps * options.columns * spec.channels,
-                registers=registers,
-                direct_loads=options.sub_block_rows * options.columns * spec.r * spec.s * spec.channels,
-                no_spills=registers <= REGISTER_LIMIT)
 
 
 def _phrase(options: WideOptions, numbers: WideNumbers) -> str:

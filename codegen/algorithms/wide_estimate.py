@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from ..plan import KernelPlan
+from ..plan import Cost, KernelPlan
 from ..shape import ConvShape
+from ..spec import KernelSpec
 from .base import BANK_COPY
-from .wide_options import TapRows, Weights
+from .wide_numbers import REGISTER_LIMIT, WideNumbers
+from .wide_options import LANES, TapRows, Weights, WideOptions
 
 CACHED_CONSTANTS = 400        # weights that the constant cache keeps: 31x31 on 2048^2 takes 470 us, three times its
                               # products
@@ -16,6 +18,19 @@ LATER_TEXT = 0.2              # of FETCH_SLOTS for what it does not hold: other 
 SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several channels follow each other, H200
 SEAM_SLOTS = 6                # issue slots of a row of a seam: read, address and store
 PASS_SLOTS = 4                # issue slots of a multiprocessor while its shared memory moves a word for each lane
+
+
+def cost_of(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registers: int) -> Cost:
+    """What a sub-block costs, as the banner and explain tell it."""
+    rows = numbers.steps * numbers.step_rows
+    outputs = f"{options.sub_block_rows} rows x {LANES * options.columns} columns"
+    loads = numbers.own_loads + numbers.edge_loads + (numbers.line.elements > 0 and not numbers.packed)
+    return Cost(unit=f"sub-block of {outputs}{', all channels' if spec.channels > 1 else ''}",
+                warp_loads=rows * loads * spec.channels, shuffles=rows * len(numbers.takes) * spec.channels,
+                fma=numbers.steps * numbers.taps * options.columns * spec.channels,
+                registers=registers,
+                direct_loads=options.sub_block_rows * options.columns * spec.r * spec.s * spec.channels,
+                no_spills=registers <= REGISTER_LIMIT)
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
