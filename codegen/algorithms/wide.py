@@ -16,17 +16,19 @@ from typing import Iterable
 from ..dtypes import DType
 from ..errors import UnsupportedSpec
 from ..pitch import together
-from ..plan import Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
+from ..plan import Argument, Blocks, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from .base import (BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, distance_demands, largest_divisor,
                    layer_arguments, resident_blocks)
+from .staged_numbers import shared_of
 from .wide_borders import border_refusal, least_rows
-from .wide_estimate import estimate
-from .wide_numbers import REGISTER_LIMIT, WideNumbers, accumulators, make_numbers, row_registers
+from .wide_estimate import cost_of, estimate
+from .wide_numbers import REGISTER_LIMIT, WideNumbers, make_numbers
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 from .wide_registers import WEIGHTS_HELD, planned_registers, register_margin
-from .wide_taps import taps_of
+from .wide_seams import has_seams, stacked
+from .wide_taps import accumulators, row_registers, taps_of
 
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
@@ -38,6 +40,7 @@ VECTOR_BYTES = 16             # of the widest load
 TALLEST_FILTER = 63
 TALLEST_NARROW = 129          # of one column, or separable and no wider than a strip of one column a lane has lanes
 LARGEST_TEXT = 8192           # FMAs of a step: more takes the compiler many seconds
+MOST_ROWS = 8192              # of a block: 129 rows on 4096^2 are made in one round of blocks
 MOST_CHANNELS = 16            # of a group: more is a matrix product, not this algorithm
 MOST_TAPS = 300               # from which a step of four columns is more text than the instruction cache holds
 MANY_TAPS = 150               # from which wider lanes pay, since each reads the weights again for every row
@@ -94,7 +97,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
 def _fitted(spec: KernelSpec, options: WideOptions) -> WideOptions:
     """The values with fewer warps, less ahead, registers instead of shared memory, or fewer planes a warp, in this
     order, until a block's shared memory suffices."""
-    while _shared_bytes(spec, make_numbers(spec, options)) > SHARED_LIMIT:
+    while not _shared_suffices(spec, make_numbers(spec, options)):
         most = max(("warp_planes", "warp_rows", "warp_columns"), key=lambda name: getattr(options, name))
         if getattr(options, most) > 1:
             options = replace(options, **{most: getattr(options, most) // 2})
@@ -112,6 +115,11 @@ def _fitted(spec: KernelSpec, options: WideOptions) -> WideOptions:
 def _shared_bytes(spec: KernelSpec, numbers: WideNumbers) -> int:
     """Of the rows ahead and the filters."""
     return 4 * numbers.shared_floats + spec.dtype.itemsize * numbers.line.elements
+
+
+def _shared_suffices(spec: KernelSpec, numbers: WideNumbers) -> bool:
+    shared = _shared_bytes(spec, numbers)
+    return shared <= SHARED_LIMIT and shared + numbers.seam_bytes <= shared_of(spec.arch)
 
 
 def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> WideOptions:
@@ -177,8 +185,7 @@ def _weights(spec: KernelSpec, options: WideOptions) -> Weights:
 
 
 def _most_sums(spec: KernelSpec) -> int:
-    """Accumulators of a lane with several columns. A separable filter has little else: 33 rows of four columns take
-    61 us on 4096^2, of two 73 (H200)."""
+    """Accumulators of a lane with several columns. A separable filter has little else beside them."""
     return 132 if spec.separable else 130
 
 
@@ -243,6 +250,8 @@ def _warp_arrangement(spec: KernelSpec, shape: ConvShape | None, options: WideOp
         together = {"warp_columns": max(1, 4 // planes), "warp_rows": 1, "warp_planes": planes}
         if _shared_bytes(spec, make_numbers(spec, replace(options, **together))) <= SHARED_LIMIT:
             return together
+    if options.span is Span.STRIPS and has_seams(spec, options):
+        return stacked(spec, options)
     if options.span is Span.STRIPS:
         strips = 4 if shape is None else -(-shape.q // (LANES * options.columns))
         columns = 4 if strips >= 4 else 2 if strips >= 2 else 1
@@ -268,13 +277,13 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
         margin = register_margin(spec, options, numbers)
         fitting = resident_blocks(spec.arch, min(255, registers + margin), numbers.threads)
         room = SHARED_BESIDE_A_CACHE if numbers.uniform_warp else SHARED_OF_A_MULTIPROCESSOR
-        shared = _shared_bytes(spec, numbers)
+        shared = _shared_bytes(spec, numbers) + numbers.seam_bytes
         options = replace(options, min_blocks=max(1, min(fitting, room // max(1, shared))))
-    cost = _cost(spec, options, numbers, registers)
+    cost = cost_of(spec, options, numbers, registers)
     _check(spec, options, numbers)
     arguments = _arguments(spec, options, numbers)
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
-                    arguments=tuple(a.name for a in arguments))
+                    arguments=tuple(a.name for a in arguments), shared_bytes=numbers.seam_bytes)
     preparation = (Preparation(constant="filter_bank", constant_bytes=4 * numbers.taps)
                    if options.weights is Weights.CONSTANT else None)
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("wide.cu.jinja",), cost=cost,
@@ -330,12 +339,15 @@ def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None
         refusal = f"{numbers.threads // LANES} warps are more than a block's 1024 threads"
     if refusal is None and numbers.threads * options.min_blocks > spec.arch.resident_threads:
         refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
-    if refusal is None and options.sub_block_rows * options.warp_rows > 4096:
-        refusal = f"sub_block_rows = {options.sub_block_rows} in {options.warp_rows} warps (at most 4096 in all)"
+    if refusal is None and options.sub_block_rows * options.warp_rows > MOST_ROWS:
+        refusal = f"sub_block_rows = {options.sub_block_rows} in {options.warp_rows} warps (at most {MOST_ROWS} in all)"
     shared = _shared_bytes(spec, numbers)
     if refusal is None and shared > SHARED_LIMIT:
         refusal = (f"the filters of {numbers.block_planes} planes and the rows ahead have {shared} bytes, more than "
                    f"the {SHARED_LIMIT} of shared memory")
+    if refusal is None and shared + numbers.seam_bytes > shared_of(spec.arch):
+        refusal = (f"the seams of {options.warp_rows} stacked warps have {numbers.seam_bytes} bytes and the rest "
+                   f"{shared}, more than the {shared_of(spec.arch)} of a block's shared memory")
     if refusal is None and options.span is Span.PACKED and numbers.most_columns < 1:
         refusal = f"row_lanes = {options.row_lanes} leaves no room for a row beside its padding"
     if refusal is None and options.rows_ahead > 16:
@@ -370,18 +382,6 @@ def _grid(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple
                 least=numbers.classes * options.warp_rows * _fewest_rows(spec))
     return (x, Blocks(of=Dimension.P, add=numbers.block_rows - 1, per=numbers.block_rows, times=numbers.classes,
                       limit=GRID_LIMIT[1] // numbers.classes * numbers.classes, fill=fill), z)
-
-
-def _cost(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registers: int) -> Cost:
-    rows = (options.sub_block_rows + numbers.slots - 1) * numbers.step_rows
-    outputs = f"{options.sub_block_rows} rows x {LANES * options.columns} columns"
-    loads = numbers.own_loads + numbers.edge_loads + (numbers.line.elements > 0 and not numbers.packed)
-    return Cost(unit=f"sub-block of {outputs}{', all channels' if spec.channels > 1 else ''}",
-                warp_loads=rows * loads * spec.channels, shuffles=rows * len(numbers.takes) * spec.channels,
-                fma=(options.sub_block_rows + numbers.slots - 1) * numbers.taps * options.columns * spec.channels,
-                registers=registers,
-                direct_loads=options.sub_block_rows * options.columns * spec.r * spec.s * spec.channels,
-                no_spills=registers <= REGISTER_LIMIT)
 
 
 def _phrase(options: WideOptions, numbers: WideNumbers) -> str:

@@ -59,6 +59,19 @@ class Line:
     zeros_right: int
 
 
+@dataclass(frozen=True)
+class StorePart:
+    """Output columns of a lane that are stored at once."""
+
+    at: int
+    columns: tuple[int, ...]
+
+
+def store_parts(columns: int, vector: int) -> tuple[StorePart, ...]:
+    """A lane's output columns, ``vector`` at a time."""
+    return tuple(StorePart(at, tuple(range(at, at + vector))) for at in range(0, columns, vector))
+
+
 def vector_of(dtype: DType, elements: int, outside: str = "") -> Vector:
     """The C types of a vector of ``elements``; ``outside``: what it holds in place of zeros."""
     if dtype is DType.FLOAT32:

@@ -10,10 +10,11 @@ from ..dtypes import DType
 from ..spec import Epilogue, KernelSpec
 from .base import packs_limited
 from .wide_borders import RowEnd, WideBorder, make_border, row_ends
-from .wide_lines import (Column, Line, Piece, Vector, beside_chunk, line_of, pieces_of, read_cell, read_columns,
-                         vector_of)
+from .wide_lines import (Column, Line, Piece, StorePart, Vector, beside_chunk, line_of, pieces_of, read_cell,
+                         read_columns, store_parts, vector_of)
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
-from .wide_taps import Chain, Tap, chain, row_sums, signed as _signed, taps_of
+from .wide_seams import Seams, seams_of
+from .wide_taps import Chain, Tap, accumulators, chain, row_registers, row_sums, signed as _signed, taps_of
 
 BRANCHES = 8                  # of a step that leaves out filter rows: each costs its latency, fewer leave out less
 REGISTERS_IN_A_STEP = 15      # of a step beside accumulators, columns and weights
@@ -47,12 +48,6 @@ class Take:
 
 
 @dataclass(frozen=True)
-class StorePart:
-    at: int
-    columns: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class WideNumbers:
     """What the template writes besides the spec."""
 
@@ -70,6 +65,7 @@ class WideNumbers:
     classes: int
     pad_top: bool            # rows above the image add nothing
     pad_bottom: bool
+    skips_top: bool          # steps above the image are left out
     border: WideBorder | None
     held_columns: bool       # single columns of 16 bits wait in registers
     element_copies: bool     # beside those of vectors, for columns outside of the image
@@ -104,6 +100,7 @@ class WideNumbers:
     store: Vector
     to_bytes: str            # the function that makes what is stored of outputs of 8 bits, or ""
     stores: tuple[StorePart, ...]
+    seams: Seams | None      # between the stacked warps of a block
     interior: bool
     beside_vectors: bool     # lanes copy vectors beside a strip
     whole_rows: bool         # packed ones fill their lanes, with a border's pixels beside them
@@ -120,6 +117,7 @@ class WideNumbers:
     reread_weights: bool
     weights_ahead: bool      # those of the next output row are read before the products of this one
     threads: int
+    steps: int               # of a warp
     block_rows: int
     block_planes: int
     filter_blocks: int       # blocks beside each other in the grid that read the same rows, for other filters
@@ -128,15 +126,10 @@ class WideNumbers:
     unit: str
 
 
-def accumulators(spec: KernelSpec, columns: int) -> int:
-    """Registers of the output rows in work."""
-    step_rows = spec.stride[0] // math.gcd(*_vertical(spec))
-    return -(-spec.r // step_rows) * columns
-
-
-def row_registers(spec: KernelSpec, options: WideOptions) -> int:
-    """Registers of an input row's columns as floats."""
-    return (options.columns - 1) * spec.stride[1] + (spec.s - 1) * spec.dilation[1] + 1
+    @property
+    def seam_bytes(self) -> int:
+        """Of a block's shared memory."""
+        return 4 * self.seams.block if self.seams else 0
 
 
 def filter_registers(spec: KernelSpec, options: WideOptions) -> int:
@@ -145,7 +138,7 @@ def filter_registers(spec: KernelSpec, options: WideOptions) -> int:
 
 def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     stride, dilation, left = spec.stride[1], spec.dilation[1], spec.padding[1][0]
-    common = math.gcd(*_vertical(spec))
+    common = math.gcd(spec.stride[0], spec.dilation[0])
     step_rows, classes = spec.stride[0] // common, spec.dilation[0] // common
     slots = -(-spec.r // step_rows)
     packed = options.span is Span.PACKED
@@ -156,6 +149,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     in_shared = options.loads is not Loads.REGISTERS
     across = options.row_lanes if packed else LANES
     pixels, zeros = spec.padding_mode.reads_image, spec.padding_mode is Border.ZEROS
+    pad_top = zeros and spec.padding[0][0] > 0
     ends = row_ends(spec, needed, chunk, across) if pixels and options.gaps is Gaps.NONE else None
     closed = ends is not None
     edge = _edge_columns(reach, chunk, own.per_cell)
@@ -180,6 +174,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     pieces = pieces_of(spec.dtype, sorted({c % chunk for c in needed}) if closed else needed, options.vector)
     line = line_of(spec, options, pieces, chunk, planes, step_rows, warps)
     border = make_border(spec, *beside_chunk(pieces, chunk), across, closed)
+    seams = seams_of(spec, options, slots)
     interior = options.edges is Edges.INTERIOR and not packed and spec.channels == 1
     together = options.turn_steps if in_shared else options.rows_ahead
     return WideNumbers(
@@ -189,7 +184,8 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         element_copies=bool(border and border.rounds) and spec.dtype is DType.FLOAT32 and options.vector > 1,
         most_columns=most_columns, most_outputs=most_outputs, step_rows=step_rows, slots=slots,
         carried=slots if spec.channels > 1 else slots - 1, classes=classes,
-        pad_top=zeros and spec.padding[0][0] > 0, pad_bottom=zeros and spec.padding[0][1] > 0,
+        pad_top=pad_top, pad_bottom=zeros and spec.padding[0][1] > 0,
+        skips_top=pad_top and slots > 1 and seams is None,
         taps=taps, own=own, own_loads=chunk // options.vector, edge=_vector(spec, edge_vector),
         edge_loads=edge // edge_vector, edge_vector=edge_vector,
         edge_left=line.left_copies * options.vector if in_shared else _beside(edge, reach.left, chunk),
@@ -211,8 +207,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         chains=chains, groups=tuple(chains[at:at + together_left_out] for at in range(0, slots, together_left_out)),
         store=vector_of(spec.y_dtype, options.store_vector),
         to_bytes=_to_bytes(spec, options.store_vector),
-        stores=tuple(StorePart(at, tuple(range(at, at + options.store_vector)))
-                     for at in range(0, options.columns, options.store_vector)),
+        stores=store_parts(options.columns, options.store_vector), seams=seams,
         interior=interior, beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels),
         whole_rows=pixels and options.gaps is Gaps.NONE and (closed or not in_shared),
         closed_rows=closed, row_ends=ends or (),
@@ -226,8 +221,9 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
             accumulators(spec, options.columns) + row_registers(spec, options) + 2 * spec.s
             <= REGISTER_LIMIT - REGISTERS_IN_A_STEP),
         reread_weights=options.weights is Weights.SHARED and spec.channels == 1, threads=LANES * warps,
-        block_rows=classes * options.sub_block_rows * options.warp_rows, block_planes=block_planes,
-        filter_blocks=_filter_blocks(spec, options),
+        steps=max(options.sub_block_rows, seams.rows) if seams else options.sub_block_rows + slots - 1,
+        block_rows=classes * (_joined_rows(options, seams) if seams else options.sub_block_rows * options.warp_rows),
+        block_planes=block_planes, filter_blocks=_filter_blocks(spec, options),
         tap_stride=tap_stride,
         shared_floats=block_planes * spec.channels * tap_stride if options.weights is Weights.SHARED else 0,
         unit=(f"{planes} planes side by side, {options.row_lanes} lanes a row" if packed
@@ -265,6 +261,11 @@ def _to_bytes(spec: KernelSpec, together: int) -> str:
     return "to_bytes" if together > 1 else "to_element"
 
 
+def _joined_rows(options: WideOptions, seams: Seams) -> int:
+    """Output rows of a block whose warps make no input row twice; each has as many rows as a seam at least."""
+    return options.warp_rows * max(options.sub_block_rows, seams.rows) - seams.rows
+
+
 def _outside(spec: KernelSpec) -> str:
     """What a register has for columns outside of the image that no pixel is taken for."""
     if spec.padding_mode is Border.CONSTANT:
@@ -288,10 +289,6 @@ class _Reach:
         self.right = max([0, *self.distances])
         first, last = needed[0], needed[-1]
         self.beside = max(-first, last - chunk + 1)      # columns beyond the strip, on the longer side
-
-
-def _vertical(spec: KernelSpec) -> tuple[int, int]:
-    return spec.stride[0], spec.dilation[0]
 
 
 def _edge_columns(reach: _Reach, chunk: int, per_cell: int) -> int:

@@ -43,7 +43,7 @@ def register_margin(spec: KernelSpec, options: WideOptions, numbers: WideNumbers
     if options.vector == 1 and numbers.own_loads > 2:      # odd widths
         many = 2 if numbers.taps > WEIGHTS_HELD // 2 else 1
         return margin + many * (SCALAR_LOAD * numbers.own_loads * numbers.step_rows + 2 * len(numbers.window))
-    stacked = not numbers.packed and options.warp_rows > 1
+    stacked = not numbers.packed and options.warp_rows > 1 and numbers.seams is None
     return margin + 8 if stacked and options.weights is Weights.REGISTERS and numbers.taps > 20 else margin
 
 

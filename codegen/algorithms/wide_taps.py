@@ -7,6 +7,7 @@ for an output in place of R * S, in float32, of the same loads. docs/separable.m
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ..spec import KernelSpec
@@ -38,6 +39,17 @@ class Chain:
 def taps_of(spec: KernelSpec) -> int:
     """Weights of a filter's channel, and its products for one output."""
     return spec.r + spec.s if spec.separable else spec.r * spec.s
+
+
+def accumulators(spec: KernelSpec, columns: int) -> int:
+    """Registers of the output rows in work."""
+    step_rows = spec.stride[0] // math.gcd(spec.stride[0], spec.dilation[0])
+    return -(-spec.r // step_rows) * columns
+
+
+def row_registers(spec: KernelSpec, options: WideOptions) -> int:
+    """Registers of an input row's columns as floats."""
+    return (options.columns - 1) * spec.stride[1] + (spec.s - 1) * spec.dilation[1] + 1
 
 
 def tap_of(spec: KernelSpec, options: WideOptions, r: int, s: int, row: str) -> Tap:

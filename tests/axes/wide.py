@@ -87,6 +87,21 @@ def wide_variants() -> Iterable[Row]:
                    tap_rows="needed" if i == 3 else "all", warps=WIDE_AXES["warps"][i % 5], separable=True)
     yield from wide_borders()
     yield from wide_pitches()
+    yield from wide_seams()
+
+
+def wide_seams() -> Iterable[Row]:
+    """Stacked warps of separable filters: each border x way of loading x type, with strides, dilations, epilogues."""
+    kinds = itertools.product(BORDERS, WIDE_AXES["loads"])
+    for i, (border, loads) in enumerate(kinds):
+        yield dict(filter=((5, 4), (11, 5), (17, 3))[i // 2 % 3], padding=("same", "large", ((2, 0), (1, 3)))[i % 3],
+                   padding_mode=border, channels=((1, 1, 1), (3, 3, 3))[i // 4 % 2], epilogue=WITH_RESIDUAL[i % 9],
+                   stride=(1, 2, (2, 1), 1)[i // 3 % 4], dilation=(1, (2, 1), 1)[i // 5 % 3], dtype=DTYPES[i // 3 % 3],
+                   columns=(4, 2)[i % 2], vector=2, store_vector=1, span=("strips", 32), gaps="zero_lanes",
+                   edges=("interior", "guarded")[i // 3 % 2], sub_block_rows=(1, 7, 16)[i % 3],
+                   ahead=(2, 1 if loads == "registers" else 1 + i % 2), weights=("registers", "shared")[i // 2 % 2],
+                   loads=loads, pipeline=("paired", "copied")[i % 2], tap_rows="all",
+                   warps=((1, 3, 1), (2, 2, 1), (1, 2, 2))[i % 3], separable=True)
 
 
 def wide_borders() -> Iterable[Row]:

@@ -150,6 +150,9 @@ def plans() -> dict[str, KernelPlan]:
         "wide_separable_9x7_depthwise_shared_stride_2": _wide(
             _depthwise(9, s=7, layout="NCHW", stride=2, padding=(4, 3), separable=True), BIAS, weights="shared",
             columns=2, vector=4, store_vector=2, row_lanes=16, gaps="select", **WIDE_PACKED),
+        "wide_separable_9x5_seams": _wide(
+            _plane(9, s=5, padding_mode="symmetric", separable=True), BIAS, loads="cached", rows_ahead=4, turn_steps=2,
+            warp_columns=1, warp_rows=4),
         "wide_13x13_shared_needed": _wide(_plane(13), weights="shared", tap_rows="needed", rows_ahead=1,
                                           pipeline="copied"),
         "wide_3x3_channels_stride_2": _wide(_plane(3, c=3, k=8, stride=2, padding=1), BIAS, RELU, weights="shared",

@@ -10,7 +10,7 @@
 //        N, H, W (and so P, Q) and how far rows, planes and images lie apart are arguments (W a multiple of 4; Q a multiple of 4; X_ROW, X_PLANE, X_IMAGE, Y_ROW, Y_PLANE, Y_IMAGE multiples of 4); all
 //        else is in the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 4 steps ahead
-// cost   sub-block of 14 rows x 128 columns: 32 warp loads, 0 shuffles, 576 FMA a lane, about 51 registers (direct: 504 loads)
+// cost   sub-block of 14 rows x 128 columns: 32 warp loads, 0 shuffles, 576 FMA a lane, about 43 registers (direct: 504 loads)
 //
 // A lane makes 4 neighbouring output columns and walks down the rows. It loads 4 input columns of each row by asynchronous copies to shared memory, where all lanes find the others.
 // An input row is loaded once and added to the 3 output rows in work: acc_p0 is the oldest, and every chain of
@@ -176,7 +176,8 @@ wide_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* 
         int X_ROW, int X_PLANE, int X_IMAGE, int Y_ROW, int Y_PLANE, int Y_IMAGE) {
     __shared__ __align__(16) float lines[3264];
     float* ring = lines + threadIdx.x / 32 * RING;                  // this warp's rows
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    // the warp's number comes from lane 0, so the compiler knows that its lanes share it
+    const int lane = threadIdx.x % 32, warp = __shfl_sync(ALL_LANES, (int)threadIdx.x / 32, 0);
     const int warp_column = warp % WARP_COLUMNS, warp_row = warp / WARP_COLUMNS % WARP_ROWS;
     const int warp_plane = warp / (WARP_COLUMNS * WARP_ROWS);
     const index_t planes = (index_t)N * K;

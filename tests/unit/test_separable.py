@@ -16,6 +16,7 @@ import pytest
 import warpconv
 from tests import checks, reference
 from warpconv.codegen.algorithms.wide_options import Loads, Weights
+from warpconv.codegen.arch import Arch
 from warpconv.codegen.banner import emit_command
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
@@ -24,8 +25,9 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Numerics
 from warpconv.runtime import arrays, compilers, env
-from warpconv.runtime.separable import TOLERANCE, factorise, recognised, whole
+from warpconv.runtime.separable import TOLERANCE, factorise, pays, recognised, whole
 
 EPS = 2.0**-23
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
@@ -166,8 +168,7 @@ def test_a_step_has_so_many_products(r, s):
     step = text[text.index("auto step ="):text.index("int slot = 0")]
     products = len(re.findall(r"fmaf\(| \* (?:filter_bank|w[xy]_)", step))
     assert products == (r + s) * made.options.columns
-    steps = made.options.sub_block_rows + r - 1
-    assert made.cost.fma == products * steps
+    assert made.cost.fma == products * made.numbers.steps
 
 
 def test_the_banner_gives_the_plan_again():
@@ -180,6 +181,12 @@ def test_weights_are_registers_or_constants_of_one_filter():
     assert planned(layer(17, separable=True)).options.weights is Weights.CONSTANT
     assert planned(layer(17, separable=True, dtype="float16")).options.weights is Weights.CONSTANT
     assert planned(layer(17, separable=True, c=4, k=4, groups=4)).options.weights is not Weights.CONSTANT
+
+
+def test_few_taps_are_not_worth_their_factors():
+    for size, wanted in ((3, False), (5, True), (9, True)):
+        shape = layer(size, h=2048, w=2048, padding_mode="symmetric")
+        assert wanted == pays(shape, arch=Arch.parse("sm_90"), epilogue=(), numerics=Numerics.FLOAT32, limit=None)
 
 
 def test_filters_of_one_image_lie_in_a_block():

@@ -61,7 +61,7 @@ def test_layers_that_are_refused(shape, says):
     (dict(loads="registers", rows_ahead=2, turn_steps=2), "turn_steps"),
     (dict(rows_ahead=17, turn_steps=1), "rows_ahead = 17"),
     (dict(warp_rows=9, warp_planes=4, warp_columns=1), "1024 threads"),
-    (dict(min_blocks=99), "min_blocks = 99"), (dict(sub_block_rows=5000), "sub_block_rows = 5000")])
+    (dict(min_blocks=99), "min_blocks = 99"), (dict(sub_block_rows=9000), "sub_block_rows = 9000")])
 def test_plan_values_that_do_not_go_together(values, says):
     with pytest.raises(UnsupportedSpec, match=re.escape(says)):
         planned(plane(), **values)
