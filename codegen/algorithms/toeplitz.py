@@ -16,9 +16,10 @@ from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import DERIVED, Algorithm, common_refusal, layer_arguments, resident_blocks
+from .base import BORDERS, DERIVED, Algorithm, common_refusal, layer_arguments, resident_blocks
 from .toeplitz_numbers import (BLOCK_COLUMNS, LANES, TILE_ROWS, Begin, Stores, ToeplitzNumbers, ToeplitzOptions,
                                Walk, Way, Weights, filter_registers, make_numbers, slices_of)
+from .wide_borders import border_refusal
 
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
@@ -41,7 +42,7 @@ ASSUMED_BATCH = 16            # so that the batch never changes the plan
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16))
+    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), borders=BORDERS)
     if refusal is None and spec.arch.major < 8:
         refusal = f"{spec.arch} has no matrix instructions of this shape (from sm_80 on)"
     if refusal is None and spec.channels != 1:
@@ -50,7 +51,7 @@ def supports(spec: KernelSpec) -> str | None:
         refusal = "stride and dilation other than 1: neighbouring outputs would not share a band"
     if refusal is None and filter_registers(spec) > MOST_TEXT // 2:
         refusal = f"a filter of {spec.r} x {spec.s} (at most {MOST_TEXT // 2} blocks of eight columns)"
-    return refusal
+    return refusal or border_refusal(spec)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ToeplitzOptions:

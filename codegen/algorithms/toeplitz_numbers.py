@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..spec import KernelSpec
 from .base import DERIVED
+from .toeplitz_borders import ToeplitzBorder, make_border
 
 LANES = 32
 TILE_ROWS = 16                # output rows of one matrix instruction
@@ -142,6 +143,8 @@ class ToeplitzNumbers:
     quads: tuple[tuple[int, ...], ...]   # tiles whose rows are regrouped together
     most_rows: int               # output rows and columns that walk=planes has room for
     most_columns: int
+    border: ToeplitzBorder
+    held_columns: int            # outside of the image that a thread holds on their way to a band, 0: a loop copies them
 
     @property
     def two_matrices(self) -> bool:
@@ -213,7 +216,7 @@ def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
     chunks = max(1, copied // options.vector)
     rows_at_once, row_copies = max(1, LANES * team // chunks), -(-chunks // (LANES * team))
     copy_words = BLOCK_COLUMNS // 2 * slices + 4
-    steps = steps_of(spec, made_tiles, slices)
+    steps, border = steps_of(spec, made_tiles, slices), make_border(spec)
     return ToeplitzNumbers(
         threads=LANES * team * teams, team=LANES * team, block_span=span * options.warp_strips, span=span,
         band=band, margin=margin,
@@ -230,4 +233,5 @@ def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
         copy_columns=copied, copy_chunks=chunks, copy_words=copy_words,
         row_words=2 * copy_words, filter_words=2 * copy_words * spec.r * options.warp_planes,
         quads=tuple(tuple(range(n, min(n + QUAD, options.tiles))) for n in range(0, options.tiles, QUAD)),
-        most_rows=most_rows, most_columns=most_columns)
+        most_rows=most_rows, most_columns=most_columns, border=border,
+        held_columns=border.rounds(band, LANES * team))
