@@ -128,8 +128,7 @@ def plan(spec: KernelSpec, options: ToeplitzOptions) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     registers = _registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
-        # whole planes: held to a number, the compiler spills though it needs fewer registers when left alone
-        options = replace(options, min_blocks=1 if options.walk is Walk.PLANES else _resident(spec, registers, numbers))
+        options = replace(options, min_blocks=_min_blocks(spec, options, registers, numbers))
     if numbers.threads * options.min_blocks > spec.arch.resident_threads:
         raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} "
                                     f"holds {spec.arch.resident_threads}")
@@ -186,6 +185,18 @@ def _refusal(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumber
     return None
 
 
+def _min_blocks(spec: KernelSpec, options: ToeplitzOptions, registers: int, numbers: ToeplitzNumbers) -> int:
+    """Whole planes: held to a number, the compiler spills though it needs fewer registers when left alone; with columns
+    of pixels outside, left alone it takes 30 more."""
+    if options.walk is Walk.PLANES and not _holds_columns(numbers):
+        return 1
+    return _resident(spec, registers, numbers)
+
+
+def _holds_columns(numbers: ToeplitzNumbers) -> bool:
+    return numbers.border.kind == "pixels" and numbers.held > 0
+
+
 def _resident(spec: KernelSpec, registers: int, numbers: ToeplitzNumbers) -> int:
     """Blocks of a multiprocessor: by registers, and by shared memory."""
     return max(1, min(resident_blocks(spec.arch, min(255, registers), numbers.threads),
@@ -217,7 +228,8 @@ def _registers(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumb
     held = filter_registers(spec, options.begin) if options.weights is Weights.REGISTERS else 4
     in_flight = 4 if spec.r > 1 else 2     # of a block of columns: an instruction takes those of two filter rows
     margin = REGISTER_MARGIN if options.tiles > 4 else FEW_TILES_MARGIN
-    return 4 * numbers.made_tiles + held + in_flight * numbers.blocks + margin
+    columns = 2 * numbers.held + 10 if options.walk is Walk.PLANES and _holds_columns(numbers) else 0
+    return 4 * numbers.made_tiles + held + in_flight * numbers.blocks + margin + columns
 
 
 def _cost(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers, registers: int) -> Cost:

@@ -8,8 +8,8 @@ from ..border import Border
 from ..spec import KernelSpec
 from .wide_borders import element_bits
 
-MOST_HELD = 4        # columns of a band that a thread holds on their way
-MOST_NAMED = 16      # columns outside of a plane whose places have registers
+MOST_HELD = 2        # elements outside of a band's rows that a thread holds on their way
+MOST_OF_PLANE = 6    # and of a plane's, whose places have registers, too
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,20 @@ class ToeplitzBorder:
     def columns(self) -> int:
         return self.left + self.right
 
-    @property
-    def named(self) -> bool:
-        """Whether each column's place is worked out once."""
-        return self.columns <= MOST_NAMED
+    def held_rows(self, threads: int) -> int:
+        """Rows whose columns outside ``threads`` hold together, each one element; 0 where a row has more, or none."""
+        return threads // self.columns if self.columns else 0
 
-    def rounds(self, rows: int, threads: int) -> int:
-        """Columns of ``rows`` rows that each of ``threads`` holds on their way; 0 where those are too many, or none."""
-        needed = -(-rows * self.columns // threads)
+    def held(self, rows: int, threads: int) -> int:
+        """Elements that each of ``threads`` holds of a band's ``rows``; 0 where those are too many, or none."""
+        rows_held = self.held_rows(threads)
+        needed = -(-rows // rows_held) if rows_held else 0
         return needed if needed <= MOST_HELD else 0
+
+    def held_of_plane(self, rows: int, threads: int) -> int:
+        """The same of a plane of ``rows`` rows, those outside counted."""
+        needed = -(-rows * self.columns // threads)
+        return needed if needed <= MOST_OF_PLANE else 0
 
 
 def make_border(spec: KernelSpec) -> ToeplitzBorder:

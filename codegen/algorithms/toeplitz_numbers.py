@@ -144,7 +144,8 @@ class ToeplitzNumbers:
     most_rows: int               # output rows and columns that walk=planes has room for
     most_columns: int
     border: ToeplitzBorder
-    held_columns: int            # outside of the image that a thread holds on their way to a band, 0: a loop copies them
+    held: int                    # elements outside that a thread holds on their way; 0: a loop copies them
+    held_rows: int               # rows that a team has one element each of, walk=bands
 
     @property
     def two_matrices(self) -> bool:
@@ -234,4 +235,6 @@ def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
         row_words=2 * copy_words, filter_words=2 * copy_words * spec.r * options.warp_planes,
         quads=tuple(tuple(range(n, min(n + QUAD, options.tiles))) for n in range(0, options.tiles, QUAD)),
         most_rows=most_rows, most_columns=most_columns, border=border,
-        held_columns=border.rounds(band, LANES * team))
+        held=(border.held_of_plane(options.height + top + bottom, LANES * team) if planes
+              else border.held(band, LANES * team)),
+        held_rows=border.held_rows(LANES * team))
