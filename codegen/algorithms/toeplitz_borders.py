@@ -1,4 +1,4 @@
-"""What ``toeplitz`` and ``toeplitz_nhwc`` do about what stands outside of the image: numbers, and the fragment's name."""
+"""What ``toeplitz`` and ``toeplitz_nhwc`` do about what stands outside of an image: numbers, and a fragment's name."""
 
 from __future__ import annotations
 
