@@ -194,6 +194,7 @@ def _min_blocks(spec: KernelSpec, options: ToeplitzOptions, registers: int, numb
 
 
 def _holds_columns(numbers: ToeplitzNumbers) -> bool:
+    """Whether threads have columns outside on their way; many of them in bands may spill a register or two (11x11)."""
     return numbers.border.kind == "pixels" and numbers.held > 0
 
 
@@ -239,7 +240,8 @@ def _cost(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers, 
     return Cost(unit=f"{TILE_ROWS} rows x {numbers.warp_span} columns, {instructions} matrix instructions",
                 warp_loads=copies,
                 shuffles=8 * len(numbers.quads) if numbers.cell == 8 else 0, fma=0, registers=registers,
-                direct_loads=outputs * spec.r * spec.s // LANES, no_spills=registers <= 255)
+                direct_loads=outputs * spec.r * spec.s // LANES,
+                no_spills=registers <= 255 and not (_holds_columns(numbers) and not numbers.held_early))
 
 
 def _phrase(options: ToeplitzOptions, numbers: ToeplitzNumbers) -> str:

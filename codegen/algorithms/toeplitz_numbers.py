@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..spec import KernelSpec
 from .base import DERIVED
-from .toeplitz_borders import ToeplitzBorder, make_border
+from .toeplitz_borders import MOST_EARLY, ToeplitzBorder, make_border
 
 LANES = 32
 TILE_ROWS = 16                # output rows of one matrix instruction
@@ -146,8 +146,10 @@ class ToeplitzNumbers:
     most_columns: int
     border: ToeplitzBorder
     held: int                    # elements outside that a thread holds on their way; 0: a loop copies them
-    held_first: int              # and of the first band
+    held_early: bool             # whether while the band before is computed, not after it
+    held_first: int              # of the first band
     held_rows: int               # rows that a team has one element each of, walk=bands
+    outside_rows: int            # copies of a thread in a plane's rows outside; 0: a loop makes them
 
     @property
     def two_matrices(self) -> bool:
@@ -220,7 +222,7 @@ def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
     rows_at_once, row_copies = max(1, LANES * team // chunks), -(-chunks // (LANES * team))
     copy_words = BLOCK_COLUMNS // 2 * slices + 4
     steps, border = steps_of(spec, made_tiles, slices), make_border(spec)
-    held_rows = border.held_rows(LANES * team)
+    held_rows = border.held_rows(band, LANES * team)
     held = (border.held_of_plane(options.height + top + bottom, LANES * team) if planes
             else border.held(band, LANES * team))
     return ToeplitzNumbers(
@@ -240,4 +242,6 @@ def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
         row_words=2 * copy_words, filter_words=2 * copy_words * spec.r * options.warp_planes,
         quads=tuple(tuple(range(n, min(n + QUAD, options.tiles))) for n in range(0, options.tiles, QUAD)),
         most_rows=most_rows, most_columns=most_columns, border=border,
-        held=held, held_first=-(-(band + spec.r - 1) // held_rows) if held and not planes else 0, held_rows=held_rows)
+        held=held, held_early=held <= MOST_EARLY,
+        held_first=-(-(band + spec.r - 1) // held_rows) if held and not planes else 0, held_rows=held_rows,
+        outside_rows=border.row_copies(chunks, LANES * team))
