@@ -191,6 +191,9 @@ def plans() -> dict[str, KernelPlan]:
             _plane(5, dtype="float16", padding_mode="reflect"), walk="bands", way="ca", bands_ahead=2, begin="place"),
         "toeplitz_3x9_bands_circular_many_columns_bfloat16": _toeplitz(
             _plane(3, s=9, dtype="bfloat16", padding_mode="circular"), walk="bands", warp_columns=1, tiles=3, vector=4),
+        "toeplitz_2x21_bands_symmetric_loop_float16": _toeplitz(
+            _plane(2, s=21, dtype="float16", padding=((0, 1), (10, 10)), padding_mode="symmetric"), walk="bands",
+            warp_columns=1, tiles=2, vector=2, store_vector=2, weights="shared"),
         "toeplitz_5x3_bands_of_one_value_float16": _toeplitz(
             _plane(5, s=3, dtype="float16", padding_mode="constant", padding_value=0.5), RELU, walk="bands", tiles=3,
             warp_columns=1),

@@ -94,8 +94,10 @@ toeplitz_3x9(const unsigned short* __restrict__ x, const unsigned short* __restr
     unsigned short* copy_to = patch + copy_column;
     // where the team's patch has columns outside the image: zeros beyond those that windows reach
     const bool at_edge = q_first < MARGIN || q_first - MARGIN + 40 > W;
-    if (at_edge)
-        for (int i = member; i < 250; i += TEAM) ((uint4*)patch)[i] = make_uint4(0, 0, 0, 0);
+    for (int row = member; at_edge && row < RING; row += TEAM) {
+        for (int i = 0; i < min(MARGIN - q_first, 40); i += VECTOR) *(uint2*)(patch + row * PITCH + i) = make_uint2(0, 0);
+        for (int i = max(0, W - q_first + MARGIN); i < 40; i += VECTOR) *(uint2*)(patch + row * PITCH + i) = make_uint2(0, 0);
+    }
 
     // z counts the groups of planes that a block works on at a time
     for (index_t z = blockIdx.z; z * WARP_PLANES < planes; z += gridDim.z) {
@@ -113,22 +115,21 @@ toeplitz_3x9(const unsigned short* __restrict__ x, const unsigned short* __restr
             const bool column_inside_0 = (unsigned)(column) < (unsigned)W;
             const unsigned short* from = x_plane + ((index_t)(h + first_copy) * W + column);
             auto copy = [&](int rows) __attribute__((always_inline)) {
-                if (h >= 0 && h + rows <= H) {
 #pragma unroll
-                    for (int i = 0; i < rows; i += ROWS_AT_ONCE) {
-                        const int row = first_copy + i, place = slot + row < RING ? slot + row : slot + row - RING;
-                        const bool copies = copier && (i + ROWS_AT_ONCE <= rows || row < rows);
-                        wc_copy_async_or_zero_8(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W, active);
-                    }
-                } else {
-                    // rows outside the image are those that the border has there
+                for (int i = 0; i < rows; i += ROWS_AT_ONCE) {
+                    const int row = first_copy + i, place = slot + row < RING ? slot + row : slot + row - RING;
+                    const bool copies = copier && (i + ROWS_AT_ONCE <= rows || row < rows) && (unsigned)(h + row) < (unsigned)H;
+                    wc_copy_async_or_zero_8(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W, active);
+                }
+                // rows outside the image are those that the border has there
+                const int outside_begin = h < 0 ? 0 : H - h, outside_end = h + rows <= H ? -h : rows;
 #pragma unroll 1
-                    for (int i = 0; i < rows; i += ROWS_AT_ONCE) {
-                        const int row = first_copy + i, place = slot + row < RING ? slot + row : slot + row - RING;
-                        const bool copies = copier && row < rows, reached = active && h + row < H + PAD_BOTTOM;
-                        const unsigned short* from_row = from + (i + (reached ? at_border(h + row, H) - h - row : 0)) * (index_t)W;
-                        wc_copy_async_or_zero_8(copies && column_inside_0, copy_to + place * PITCH, from_row, reached);
-                    }
+                for (int row = outside_begin + first_copy; copier && row < outside_end; row += ROWS_AT_ONCE) {
+                    if ((unsigned)(h + row) < (unsigned)H) continue;
+                    const int place = slot + row < RING ? slot + row : slot + row - RING;
+                    const bool copies = true, reached = active && h + row < H + PAD_BOTTOM;
+                    const unsigned short* from_row = from + (index_t)((reached ? at_border(h + row, H) : 0) - h - first_copy) * W;
+                    wc_copy_async_or_zero_8(copies && column_inside_0, copy_to + place * PITCH, from_row, reached);
                 }
                 from += rows * (index_t)W;
                 h += rows;
@@ -139,17 +140,31 @@ toeplitz_3x9(const unsigned short* __restrict__ x, const unsigned short* __restr
             wc_copy_async_commit();
             if (1 < bands) copy(BAND);
             wc_copy_async_commit();
-            // columns outside the image of some rows, from input row `row` on, place `to` of the ring
-            auto put = [&](int row, int to, int rows) __attribute__((always_inline)) {
-#pragma unroll 1
-                for (int i = member; i < rows * OUTSIDE; i += TEAM) {
-                    const int line = i / OUTSIDE, outside = i % OUTSIDE - LEFT, column = outside < 0 ? outside : W + outside;
-                    const int place = to + line < RING ? to + line : to + line - RING, place_column = column - q_first + MARGIN;
-                    if (active && (unsigned)place_column < 40u)
-                        patch[place * PITCH + place_column] = __ldg(x_plane + ((index_t)at_border(row + line, H) * W + at_border(column, W)));
+            // columns outside the image of the first band's rows, then of each next one's: on their way when a band has been stored
+            unsigned short held[5];
+            auto fetch = [&](int row, int rows) __attribute__((always_inline)) {
+                const int me = __shfl_sync(0xffffffffu, member, lane);     // each time anew, so that nothing that follows from it stays in registers
+                const int outside_row = me / OUTSIDE % HELD_ROWS, outside = me % OUTSIDE - LEFT, outside_column = outside < 0 ? outside : W + outside;
+                const bool outside_here = me < HELD_ROWS * OUTSIDE && (unsigned)(outside_column - q_first + MARGIN) < 40u;
+                const int outside_from = outside_here ? at_border(outside_column, W) : 0;
+                const int outside_to = outside_here ? outside_row * PITCH + outside_column - q_first + MARGIN : -1;
+                const unsigned short* from_column = x_plane + outside_from;
+#pragma unroll
+                for (int i = 0; i * HELD_ROWS < rows; ++i) held[i] = __ldg(from_column + (index_t)at_border(row + outside_row + i * HELD_ROWS, H) * W);
+            };
+            auto put = [&](int to, int rows) __attribute__((always_inline)) {
+                const int me = __shfl_sync(0xffffffffu, member, lane);     // each time anew, so that nothing that follows from it stays in registers
+                const int outside_row = me / OUTSIDE % HELD_ROWS, outside = me % OUTSIDE - LEFT, outside_column = outside < 0 ? outside : W + outside;
+                const bool outside_here = me < HELD_ROWS * OUTSIDE && (unsigned)(outside_column - q_first + MARGIN) < 40u;
+                const int outside_from = outside_here ? at_border(outside_column, W) : 0;
+                const int outside_to = outside_here ? outside_row * PITCH + outside_column - q_first + MARGIN : -1;
+#pragma unroll
+                for (int i = 0; i * HELD_ROWS < rows; ++i) {
+                    const int at = (to + i * HELD_ROWS) * PITCH + outside_to;
+                    if (outside_to >= 0) patch[at < RING * PITCH ? at : at - RING * PITCH] = held[i];
                 }
             };
-            if (at_edge) put(p_first - PAD_TOP, 0, FIRST_ROWS);
+            if (at_edge) fetch(p_first - PAD_TOP, FIRST_ROWS);
             // the filters of this block's planes between zeros, once from each even and once from each odd element on
             for (int i = threadIdx.x; i < WARP_PLANES * R * ROW_WORDS; i += THREADS) {
                 const int s = (i % ROW_WORDS % COPY_WORDS) * 2 + i % ROW_WORDS / COPY_WORDS - 11;
@@ -165,6 +180,7 @@ toeplitz_3x9(const unsigned short* __restrict__ x, const unsigned short* __restr
             const unsigned filter_r2_b0 = filter_words[64];
             const unsigned filter_r2_b1 = filter_words[68];
             const unsigned filter_r2_b2 = filter_words[72];
+            if (at_edge) put(0, FIRST_ROWS);
             int first = 0;                                                 // place of the band's first input row
 #pragma unroll 1
             for (int band = 0; band < bands; ++band) {
@@ -215,7 +231,6 @@ toeplitz_3x9(const unsigned short* __restrict__ x, const unsigned short* __restr
                 unsigned in_r2_b4_top, in_r2_b4_low;
                 wc_load_matrices_2(in_r2_b4_top, in_r2_b4_low, in_r2 + 32);
                 wc_mma_bfloat16s_8(acc_t2, in_r2_b4_top, in_r2_b4_low, filter_r2_b2);
-                if (at_edge && band + 1 < bands) put(p_first - PAD_TOP + FIRST_ROWS + band * BAND, first + FIRST_ROWS < RING ? first + FIRST_ROWS : first + FIRST_ROWS - RING, BAND);
                 const int p = p_first + band * BAND + tile_row;
                 unsigned short* out = y_plane + ((index_t)p * Q + q);
                 const unsigned top_t0 = wc_floats_to_bfloat16s(acc_t0.x, acc_t0.y), low_t0 = wc_floats_to_bfloat16s(acc_t0.z, acc_t0.w);
@@ -228,6 +243,10 @@ toeplitz_3x9(const unsigned short* __restrict__ x, const unsigned short* __restr
                         if (p < p_end) *(uint4*)(out) = top;
                         if (p + 8 < p_end) *(uint4*)(out + 8 * (index_t)Q) = low;
                     }
+                }
+                if (at_edge && band + 1 < bands) {
+                    fetch(p_first - PAD_TOP + FIRST_ROWS + band * BAND, BAND);
+                    put(first + FIRST_ROWS < RING ? first + FIRST_ROWS : first + FIRST_ROWS - RING, BAND);
                 }
                 first = first + BAND < RING ? first + BAND : first + BAND - RING;
             }

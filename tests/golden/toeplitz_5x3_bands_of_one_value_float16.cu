@@ -90,8 +90,11 @@ toeplitz_5x3(const unsigned short* __restrict__ x, const unsigned short* __restr
     const bool copier = first_copy < ROWS_AT_ONCE;
     unsigned short* copy_to = patch + copy_column;
     // columns outside the image have the border's value, and no copy reaches them
-    if (q_first < MARGIN || q_first - MARGIN + 40 > W)
-        for (int i = member; i < 260; i += TEAM) ((uint4*)patch)[i] = make_uint4(BORDER, BORDER, BORDER, BORDER);
+    const bool at_edge = q_first < MARGIN || q_first - MARGIN + 40 > W;
+    for (int row = member; at_edge && row < RING; row += TEAM) {
+        for (int i = 0; i < min(MARGIN - q_first, 40); i += VECTOR) *(uint4*)(patch + row * PITCH + i) = make_uint4(BORDER, BORDER, BORDER, BORDER);
+        for (int i = max(0, W - q_first + MARGIN); i < 40; i += VECTOR) *(uint4*)(patch + row * PITCH + i) = make_uint4(BORDER, BORDER, BORDER, BORDER);
+    }
 
     // z counts the groups of planes that a block works on at a time
     for (index_t z = blockIdx.z; z * WARP_PLANES < planes; z += gridDim.z) {
@@ -112,18 +115,16 @@ toeplitz_5x3(const unsigned short* __restrict__ x, const unsigned short* __restr
 #pragma unroll
                 for (int i = 0; i < rows; i += ROWS_AT_ONCE) {
                     const int row = first_copy + i, place = slot + row < RING ? slot + row : slot + row - RING;
-                    const bool row_inside = (unsigned)(h + row) < (unsigned)H;
-                    const bool copies = copier && (i + ROWS_AT_ONCE <= rows || row < rows);
-                    wc_copy_async_or_zero_16(copies && row_inside && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W, active);
+                    const bool copies = copier && (i + ROWS_AT_ONCE <= rows || row < rows) && (unsigned)(h + row) < (unsigned)H;
+                    wc_copy_async_or_zero_16(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W, active);
                 }
-                if (h < 0 || h + rows > H) {
-                    // rows outside the image
+                // rows outside the image
+                const int outside_begin = h < 0 ? 0 : H - h, outside_end = h + rows <= H ? -h : rows;
 #pragma unroll 1
-                    for (int row = first_copy; copier && row < rows; row += ROWS_AT_ONCE) {
-                        const int place = slot + row < RING ? slot + row : slot + row - RING;
-                        if ((unsigned)(h + row) < (unsigned)H) continue;
-                        if (column_inside_0) *(uint4*)(copy_to + place * PITCH) = make_uint4(BORDER, BORDER, BORDER, BORDER);
-                    }
+                for (int row = outside_begin + first_copy; copier && row < outside_end; row += ROWS_AT_ONCE) {
+                    if ((unsigned)(h + row) < (unsigned)H) continue;
+                    const int place = slot + row < RING ? slot + row : slot + row - RING;
+                    if (column_inside_0) *(uint4*)(copy_to + place * PITCH) = make_uint4(BORDER, BORDER, BORDER, BORDER);
                 }
                 from += rows * (index_t)W;
                 h += rows;

@@ -94,13 +94,15 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
     unsigned short* copy_to = patch + copy_column;
     // where the team's patch has columns outside the image: zeros beyond those that windows reach
     const bool at_edge = q_first < MARGIN || q_first - MARGIN + 80 > W;
-    if (at_edge)
-        for (int i = member; i < 572; i += TEAM) ((uint4*)patch)[i] = make_uint4(0, 0, 0, 0);
+    for (int row = member; at_edge && row < RING; row += TEAM) {
+        for (int i = 0; i < min(MARGIN - q_first, 80); i += VECTOR) *(uint4*)(patch + row * PITCH + i) = make_uint4(0, 0, 0, 0);
+        for (int i = max(0, W - q_first + MARGIN); i < 80; i += VECTOR) *(uint4*)(patch + row * PITCH + i) = make_uint4(0, 0, 0, 0);
+    }
     // this thread's of them: a column, of every HELD_ROWS-th row, and the column that the border has there
     const int outside_row = member / OUTSIDE % HELD_ROWS, outside = member % OUTSIDE - LEFT, outside_column = outside < 0 ? outside : W + outside;
-    const int outside_to = outside_column - q_first + MARGIN;
-    const bool outside_here = member < HELD_ROWS * OUTSIDE && (unsigned)outside_to < 80u;
+    const bool outside_here = member < HELD_ROWS * OUTSIDE && (unsigned)(outside_column - q_first + MARGIN) < 80u;
     const int outside_from = outside_here ? at_border(outside_column, W) : 0;
+    const int outside_to = outside_here ? outside_row * PITCH + outside_column - q_first + MARGIN : -1;
 
     // z counts the groups of planes that a block works on at a time
     for (index_t z = blockIdx.z; z * WARP_PLANES < planes; z += gridDim.z) {
@@ -118,22 +120,21 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
             const bool column_inside_0 = (unsigned)(column) < (unsigned)W;
             const unsigned short* from = x_plane + ((index_t)(h + first_copy) * W + column);
             auto copy = [&](int rows) __attribute__((always_inline)) {
-                if (h >= 0 && h + rows <= H) {
 #pragma unroll
-                    for (int i = 0; i < rows; i += ROWS_AT_ONCE) {
-                        const int row = first_copy + i, place = slot + row < RING ? slot + row : slot + row - RING;
-                        const bool copies = copier && (i + ROWS_AT_ONCE <= rows || row < rows);
-                        wc_copy_async_or_zero_16(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W, active);
-                    }
-                } else {
-                    // rows outside the image are those that the border has there
+                for (int i = 0; i < rows; i += ROWS_AT_ONCE) {
+                    const int row = first_copy + i, place = slot + row < RING ? slot + row : slot + row - RING;
+                    const bool copies = copier && (i + ROWS_AT_ONCE <= rows || row < rows) && (unsigned)(h + row) < (unsigned)H;
+                    wc_copy_async_or_zero_16(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W, active);
+                }
+                // rows outside the image are those that the border has there
+                const int outside_begin = h < 0 ? 0 : H - h, outside_end = h + rows <= H ? -h : rows;
 #pragma unroll 1
-                    for (int i = 0; i < rows; i += ROWS_AT_ONCE) {
-                        const int row = first_copy + i, place = slot + row < RING ? slot + row : slot + row - RING;
-                        const bool copies = copier && row < rows, reached = active && h + row < H + PAD_BOTTOM;
-                        const unsigned short* from_row = from + (i + (reached ? at_border(h + row, H) - h - row : 0)) * (index_t)W;
-                        wc_copy_async_or_zero_16(copies && column_inside_0, copy_to + place * PITCH, from_row, reached);
-                    }
+                for (int row = outside_begin + first_copy; copier && row < outside_end; row += ROWS_AT_ONCE) {
+                    if ((unsigned)(h + row) < (unsigned)H) continue;
+                    const int place = slot + row < RING ? slot + row : slot + row - RING;
+                    const bool copies = true, reached = active && h + row < H + PAD_BOTTOM;
+                    const unsigned short* from_row = from + (index_t)((reached ? at_border(h + row, H) : 0) - h - first_copy) * W;
+                    wc_copy_async_or_zero_16(copies && column_inside_0, copy_to + place * PITCH, from_row, reached);
                 }
                 from += rows * (index_t)W;
                 h += rows;
@@ -148,19 +149,14 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
             unsigned short held[2];
             auto fetch = [&](int row, int rows) __attribute__((always_inline)) {
                 const unsigned short* from_column = x_plane + outside_from;
-                if (row >= 0 && row + rows + HELD_ROWS <= H) {
 #pragma unroll
-                    for (int i = 0; i * HELD_ROWS < rows; ++i) held[i] = __ldg(from_column + (index_t)(row + outside_row + i * HELD_ROWS) * W);
-                } else {
-#pragma unroll
-                    for (int i = 0; i * HELD_ROWS < rows; ++i) held[i] = __ldg(from_column + (index_t)at_border(row + outside_row + i * HELD_ROWS, H) * W);
-                }
+                for (int i = 0; i * HELD_ROWS < rows; ++i) held[i] = __ldg(from_column + (index_t)at_border(row + outside_row + i * HELD_ROWS, H) * W);
             };
             auto put = [&](int to, int rows) __attribute__((always_inline)) {
 #pragma unroll
                 for (int i = 0; i * HELD_ROWS < rows; ++i) {
-                    const int line = outside_row + i * HELD_ROWS, place = to + line < RING ? to + line : to + line - RING;
-                    if (outside_here && line < rows) patch[place * PITCH + outside_to] = held[i];
+                    const int at = (to + i * HELD_ROWS) * PITCH + outside_to;
+                    if (outside_to >= 0) patch[at < RING * PITCH ? at : at - RING * PITCH] = held[i];
                 }
             };
             if (at_edge) fetch(p_first - PAD_TOP, FIRST_ROWS);
@@ -269,7 +265,6 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 wc_mma_halves_8(acc_t3, in_r4_b4_top, in_r4_b4_low, filter_r4_b1);
                 wc_mma_halves_8(acc_t2, in_r4_b4_top, in_r4_b4_low, filter_r4_b2);
                 wc_mma_halves_8(acc_t3, in_r4_b5_top, in_r4_b5_low, filter_r4_b2);
-                if (at_edge && band + 1 < bands) put(first + FIRST_ROWS < RING ? first + FIRST_ROWS : first + FIRST_ROWS - RING, BAND);
                 const int p = p_first + band * BAND + tile_row;
                 unsigned short* out = y_plane + ((index_t)p * Q + q);
                 const unsigned top_t0 = wc_floats_to_halves(acc_t0.x, acc_t0.y), low_t0 = wc_floats_to_halves(acc_t0.z, acc_t0.w);
@@ -283,6 +278,9 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                         if (p < p_end) *(uint4*)(out) = top;
                         if (p + 8 < p_end) *(uint4*)(out + 8 * (index_t)Q) = low;
                     }
+                }
+                if (at_edge && band + 1 < bands) {
+                    put(first + FIRST_ROWS < RING ? first + FIRST_ROWS : first + FIRST_ROWS - RING, BAND);
                 }
                 first = first + BAND < RING ? first + BAND : first + BAND - RING;
             }

@@ -31,7 +31,7 @@ constexpr int K = 16, FILTERS = 1;              // output planes of an image; of
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 constexpr int LEFT = 2, OUTSIDE = 4;            // columns outside the image that windows reach: left of it, in all
 constexpr int PAD_BOTTOM = 2;                   // rows below the image that windows reach
-constexpr unsigned NOWHERE = 0xffffu;           // in place of where a thread's column outside lies, and of the first element
+constexpr unsigned NOWHERE = 0xffffu;           // no place outside, in place of one and of where it is copied from
 
 // The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored behind the edge, which is repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
@@ -75,6 +75,13 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
     const int q = warp_column * 16 + pair * 2;      // this lane's first output column
     // zeros around the planes, never written again
     for (int i = threadIdx.x; i < 1200; i += THREADS) ((uint4*)patches)[i] = make_uint4(0, 0, 0, 0);
+    // this thread's copies of rows outside the image, in all planes the same: where they lie (or NOWHERE), and from where they are
+    auto row_outside = [&](int i) __attribute__((always_inline)) {
+        const int row = i / CHUNKS, column = i % CHUNKS * VECTOR, h = row < PAD_TOP ? row - PAD_TOP : H + row - PAD_TOP;
+        if (row >= PAD_TOP + PAD_BOTTOM || column >= W) return NOWHERE;
+        return (unsigned)((PAD_TOP + h) * PITCH + MARGIN + column) | (unsigned)(at_border(h, H) * W + column) << 16;
+    };
+    const unsigned row_outside_0 = row_outside(member);
     // this thread's columns outside the image, in all planes the same: where they lie (or NOWHERE), and where the border has them
     auto outside_at = [&](int i) __attribute__((always_inline)) {
         const int row = i / OUTSIDE, outside = i % OUTSIDE - LEFT, column = outside < 0 ? outside : W + outside;
@@ -100,13 +107,7 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 }
             }
             // rows outside the image are those that the border has there
-#pragma unroll 1
-            for (int i = member; i < (PAD_TOP + PAD_BOTTOM) * CHUNKS; i += TEAM) {
-                const int row = i / CHUNKS, column = i % CHUNKS * VECTOR, h = row < PAD_TOP ? row - PAD_TOP : H + row - PAD_TOP;
-                if (active && column < W) {
-                    wc_copy_async_or_zero_4(true, to + (PAD_TOP + h) * PITCH + MARGIN + column, x_plane + (at_border(h, H) * W + column), true);
-                }
-            }
+            wc_copy_async_or_zero_4(active && row_outside_0 != NOWHERE, to + (row_outside_0 & 0xffffu), x_plane + (row_outside_0 >> 16), true);
         };
         __syncthreads();                                                   // all have used what was there before
 #pragma unroll 1
