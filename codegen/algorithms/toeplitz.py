@@ -241,7 +241,7 @@ def _cost(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers, 
                 warp_loads=copies,
                 shuffles=8 * len(numbers.quads) if numbers.cell == 8 else 0, fma=0, registers=registers,
                 direct_loads=outputs * spec.r * spec.s // LANES,
-                no_spills=registers <= 255 and not (_holds_columns(numbers) and not numbers.held_early))
+                no_spills=registers <= 255 and not (_holds_columns(numbers) and not numbers.places_kept))
 
 
 def _phrase(options: ToeplitzOptions, numbers: ToeplitzNumbers) -> str:

@@ -9,8 +9,8 @@ from ..spec import KernelSpec
 from .base import largest_divisor
 from .wide_borders import element_bits
 
-MOST_HELD = 8        # elements outside of a band's rows that a thread holds on their way;
-MOST_EARLY = 2       # so many while the band before is computed, more when its sums have left their registers
+MOST_HELD = 8        # elements outside of a band's rows that a thread loads together
+MOST_KEPT = 2        # up to so many their places stay in registers
 MOST_OF_PLANE = 6    # of a plane's, whose places have registers, too
 MOST_OF_ROWS = 2     # copies of a thread in a plane's rows outside, whose places have registers
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..spec import KernelSpec
 from .base import DERIVED
-from .toeplitz_borders import MOST_EARLY, ToeplitzBorder, make_border
+from .toeplitz_borders import MOST_KEPT, ToeplitzBorder, make_border
 
 LANES = 32
 TILE_ROWS = 16                # output rows of one matrix instruction
@@ -145,8 +145,8 @@ class ToeplitzNumbers:
     most_rows: int               # output rows and columns that walk=planes has room for
     most_columns: int
     border: ToeplitzBorder
-    held: int                    # elements outside that a thread holds on their way; 0: a loop copies them
-    held_early: bool             # whether while the band before is computed, not after it
+    held: int                    # elements outside that a thread loads together; 0: a loop copies them
+    places_kept: bool            # whether their places stay in registers, walk=bands
     held_first: int              # of the first band
     held_rows: int               # rows that a team has one element each of, walk=bands
     outside_rows: int            # copies of a thread in a plane's rows outside; 0: a loop makes them
@@ -242,6 +242,6 @@ def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
         row_words=2 * copy_words, filter_words=2 * copy_words * spec.r * options.warp_planes,
         quads=tuple(tuple(range(n, min(n + QUAD, options.tiles))) for n in range(0, options.tiles, QUAD)),
         most_rows=most_rows, most_columns=most_columns, border=border,
-        held=held, held_early=held <= MOST_EARLY,
+        held=held, places_kept=held <= MOST_KEPT,
         held_first=-(-(band + spec.r - 1) // held_rows) if held and not planes else 0, held_rows=held_rows,
         outside_rows=border.row_copies(chunks, LANES * team))

@@ -107,7 +107,7 @@ toeplitz_2x21(const unsigned short* __restrict__ x, const unsigned short* __rest
                     wc_copy_async_or_zero_4(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W, active);
                 }
                 // rows outside the image are those that the border has there
-                const int outside_begin = h < 0 ? 0 : H - h, outside_end = h + rows <= H ? -h : rows;
+                const int outside_begin = h < 0 ? 0 : max(0, H - h), outside_end = h + rows <= H ? min(rows, -h) : rows;
 #pragma unroll 1
                 for (int row = outside_begin + first_copy; copier && row < outside_end; row += ROWS_AT_ONCE) {
                     if ((unsigned)(h + row) < (unsigned)H) continue;

@@ -122,7 +122,7 @@ toeplitz_3x9(const unsigned short* __restrict__ x, const unsigned short* __restr
                     wc_copy_async_or_zero_8(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W, active);
                 }
                 // rows outside the image are those that the border has there
-                const int outside_begin = h < 0 ? 0 : H - h, outside_end = h + rows <= H ? -h : rows;
+                const int outside_begin = h < 0 ? 0 : max(0, H - h), outside_end = h + rows <= H ? min(rows, -h) : rows;
 #pragma unroll 1
                 for (int row = outside_begin + first_copy; copier && row < outside_end; row += ROWS_AT_ONCE) {
                     if ((unsigned)(h + row) < (unsigned)H) continue;
@@ -140,7 +140,7 @@ toeplitz_3x9(const unsigned short* __restrict__ x, const unsigned short* __restr
             wc_copy_async_commit();
             if (1 < bands) copy(BAND);
             wc_copy_async_commit();
-            // columns outside the image of the first band's rows, then of each next one's: on their way when a band has been stored
+            // columns outside the image of the first band's rows, then of each next one's: loaded when a band has been stored
             unsigned short held[5];
             auto fetch = [&](int row, int rows) __attribute__((always_inline)) {
                 const int me = __shfl_sync(0xffffffffu, member, lane);     // each time anew, so that nothing that follows from it stays in registers

@@ -119,7 +119,7 @@ toeplitz_5x3(const unsigned short* __restrict__ x, const unsigned short* __restr
                     wc_copy_async_or_zero_16(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W, active);
                 }
                 // rows outside the image
-                const int outside_begin = h < 0 ? 0 : H - h, outside_end = h + rows <= H ? -h : rows;
+                const int outside_begin = h < 0 ? 0 : max(0, H - h), outside_end = h + rows <= H ? min(rows, -h) : rows;
 #pragma unroll 1
                 for (int row = outside_begin + first_copy; copier && row < outside_end; row += ROWS_AT_ONCE) {
                     if ((unsigned)(h + row) < (unsigned)H) continue;

@@ -127,7 +127,7 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                     wc_copy_async_or_zero_16(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W, active);
                 }
                 // rows outside the image are those that the border has there
-                const int outside_begin = h < 0 ? 0 : H - h, outside_end = h + rows <= H ? -h : rows;
+                const int outside_begin = h < 0 ? 0 : max(0, H - h), outside_end = h + rows <= H ? min(rows, -h) : rows;
 #pragma unroll 1
                 for (int row = outside_begin + first_copy; copier && row < outside_end; row += ROWS_AT_ONCE) {
                     if ((unsigned)(h + row) < (unsigned)H) continue;
@@ -145,7 +145,7 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
             wc_copy_async_commit();
             if (1 < bands) copy(BAND);
             wc_copy_async_commit();
-            // columns outside the image of the first band's rows, then of each next one's: on their way while a band is computed
+            // columns outside the image of the first band's rows, then of each next one's: loaded when a band has been stored
             unsigned short held[2];
             auto fetch = [&](int row, int rows) __attribute__((always_inline)) {
                 const unsigned short* from_column = x_plane + outside_from;
@@ -187,7 +187,6 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 __syncthreads();
                 if (band + 2 < bands) copy(BAND);
                 wc_copy_async_commit();
-                if (at_edge && band + 1 < bands) fetch(p_first - PAD_TOP + FIRST_ROWS + band * BAND, BAND);
                 const unsigned short* in = patch + lane_column;
                 float4 acc_t0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t2 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t3 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 // filter rows 0 and 1
@@ -280,6 +279,7 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                     }
                 }
                 if (at_edge && band + 1 < bands) {
+                    fetch(p_first - PAD_TOP + FIRST_ROWS + band * BAND, BAND);
                     put(first + FIRST_ROWS < RING ? first + FIRST_ROWS : first + FIRST_ROWS - RING, BAND);
                 }
                 first = first + BAND < RING ? first + BAND : first + BAND - RING;
