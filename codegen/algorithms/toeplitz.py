@@ -16,9 +16,10 @@ from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import DERIVED, Algorithm, common_refusal, layer_arguments, resident_blocks
+from .base import BORDERS, DERIVED, Algorithm, common_refusal, layer_arguments, resident_blocks
 from .toeplitz_numbers import (BLOCK_COLUMNS, LANES, TILE_ROWS, Begin, Stores, ToeplitzNumbers, ToeplitzOptions,
                                Walk, Way, Weights, filter_registers, make_numbers, slices_of)
+from .wide_borders import border_refusal
 
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
@@ -41,7 +42,7 @@ ASSUMED_BATCH = 16            # so that the batch never changes the plan
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16))
+    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), borders=BORDERS)
     if refusal is None and spec.arch.major < 8:
         refusal = f"{spec.arch} has no matrix instructions of this shape (from sm_80 on)"
     if refusal is None and spec.channels != 1:
@@ -50,7 +51,7 @@ def supports(spec: KernelSpec) -> str | None:
         refusal = "stride and dilation other than 1: neighbouring outputs would not share a band"
     if refusal is None and filter_registers(spec) > MOST_TEXT // 2:
         refusal = f"a filter of {spec.r} x {spec.s} (at most {MOST_TEXT // 2} blocks of eight columns)"
-    return refusal
+    return refusal or border_refusal(spec)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ToeplitzOptions:
@@ -127,8 +128,7 @@ def plan(spec: KernelSpec, options: ToeplitzOptions) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     registers = _registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
-        # whole planes: held to a number, the compiler spills though it needs fewer registers when left alone
-        options = replace(options, min_blocks=1 if options.walk is Walk.PLANES else _resident(spec, registers, numbers))
+        options = replace(options, min_blocks=_min_blocks(spec, options, registers, numbers))
     if numbers.threads * options.min_blocks > spec.arch.resident_threads:
         raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} "
                                     f"holds {spec.arch.resident_threads}")
@@ -185,6 +185,19 @@ def _refusal(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumber
     return None
 
 
+def _min_blocks(spec: KernelSpec, options: ToeplitzOptions, registers: int, numbers: ToeplitzNumbers) -> int:
+    """Whole planes: held to a number, the compiler spills though it needs fewer registers when left alone; with columns
+    of pixels outside, left alone it takes 30 more."""
+    if options.walk is Walk.PLANES and not _holds_columns(numbers):
+        return 1
+    return _resident(spec, registers, numbers)
+
+
+def _holds_columns(numbers: ToeplitzNumbers) -> bool:
+    """Whether threads have columns outside on their way; many of them in bands may spill a register or two (11x11)."""
+    return numbers.border.kind == "pixels" and numbers.held > 0
+
+
 def _resident(spec: KernelSpec, registers: int, numbers: ToeplitzNumbers) -> int:
     """Blocks of a multiprocessor: by registers, and by shared memory."""
     return max(1, min(resident_blocks(spec.arch, min(255, registers), numbers.threads),
@@ -216,7 +229,8 @@ def _registers(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumb
     held = filter_registers(spec, options.begin) if options.weights is Weights.REGISTERS else 4
     in_flight = 4 if spec.r > 1 else 2     # of a block of columns: an instruction takes those of two filter rows
     margin = REGISTER_MARGIN if options.tiles > 4 else FEW_TILES_MARGIN
-    return 4 * numbers.made_tiles + held + in_flight * numbers.blocks + margin
+    columns = 2 * numbers.held + 10 if options.walk is Walk.PLANES and _holds_columns(numbers) else 0
+    return 4 * numbers.made_tiles + held + in_flight * numbers.blocks + margin + columns
 
 
 def _cost(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers, registers: int) -> Cost:
@@ -226,7 +240,8 @@ def _cost(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers, 
     return Cost(unit=f"{TILE_ROWS} rows x {numbers.warp_span} columns, {instructions} matrix instructions",
                 warp_loads=copies,
                 shuffles=8 * len(numbers.quads) if numbers.cell == 8 else 0, fma=0, registers=registers,
-                direct_loads=outputs * spec.r * spec.s // LANES, no_spills=registers <= 255)
+                direct_loads=outputs * spec.r * spec.s // LANES,
+                no_spills=registers <= 255 and not (_holds_columns(numbers) and not numbers.places_kept))
 
 
 def _phrase(options: ToeplitzOptions, numbers: ToeplitzNumbers) -> str:

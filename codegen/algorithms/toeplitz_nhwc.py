@@ -18,9 +18,10 @@ from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from ..shape import ConvShape
 from ..spec import Epilogue, KernelSpec
-from .base import DERIVED, Algorithm, common_refusal, largest_divisor, layer_arguments, resident_blocks
+from .base import BORDERS, DERIVED, Algorithm, common_refusal, largest_divisor, layer_arguments, resident_blocks
 from .toeplitz_nhwc_numbers import (CHUNK, CHUNK_PAIRS, LANES, Matrix, PLACES, TILE_COLUMNS, TILE_ROWS,
                                     ToeplitzNhwcNumbers, ToeplitzNhwcOptions, Weights, make_numbers, registers_of)
+from .wide_borders import border_refusal
 
 SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
@@ -43,7 +44,8 @@ BLOCKS_WANTED = 132 * 8       # blocks that keep a large GPU (132 multiprocessor
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC,))
+    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC,),
+                             borders=BORDERS)
     if refusal is None and spec.arch.major < 8:
         refusal = f"{spec.arch} has no matrix instructions of this shape (from sm_80 on)"
     if refusal is None and not spec.c == spec.k == spec.groups:
@@ -54,7 +56,7 @@ def supports(spec: KernelSpec) -> str | None:
         refusal = "stride and dilation other than 1: neighbouring outputs would not share a tile of input"
     if refusal is None and max(spec.r, spec.s) > LARGEST_FILTER:
         refusal = f"a filter of {spec.r} x {spec.s} (at most {LARGEST_FILTER} a side)"
-    return refusal
+    return refusal or border_refusal(spec)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ToeplitzNhwcOptions:
@@ -181,7 +183,9 @@ def _cost(spec: KernelSpec, options: ToeplitzNhwcOptions, numbers: ToeplitzNhwcN
     return Cost(unit=f"{TILE_ROWS} rows x {PLACES * TILE_COLUMNS} columns x {2 * options.pairs} channels, "
                      f"{numbers.instructions * options.pairs} matrix instructions",
                 warp_loads=-(-numbers.copy_rounds // options.turn), shuffles=0, fma=0, registers=registers,
-                direct_loads=outputs * spec.r * spec.s // LANES, no_spills=registers <= 255)
+                direct_loads=outputs * spec.r * spec.s // LANES,
+                # images side by side with a border: a register or two too many at 7x7 (NVRTC 13.0)
+                no_spills=registers <= 255 and (options.across == 1 or numbers.border.kind == "zeros"))
 
 
 def _phrase(options: ToeplitzNhwcOptions) -> str:

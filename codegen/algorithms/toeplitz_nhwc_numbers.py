@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..spec import KernelSpec
 from .base import DERIVED
+from .toeplitz_borders import ToeplitzBorder, make_border
 
 LANES = 32
 CHUNK = 8                     # channels of a chunk: 16 bytes of a pixel
@@ -87,6 +88,7 @@ class ToeplitzNhwcNumbers:
     total_chunks: int
     joins: tuple[tuple[int, ...], ...]   # columns of blocks of one instruction
     sparse: bool
+    border: ToeplitzBorder
 
     @property
     def shared_bytes(self) -> int:
@@ -160,7 +162,7 @@ def make_numbers(spec: KernelSpec, options: ToeplitzNhwcOptions) -> ToeplitzNhwc
         lag=TILE_ROWS * (block_rows - 1),
         channel_groups=-(-total // options.chunks), cut=total % options.chunks > 0, total_chunks=total,
         joins=tuple(tuple(range(c, min(c + joined, block_columns))) for c in range(0, block_columns, joined)),
-        sparse=sparse)
+        sparse=sparse, border=make_border(spec))
 
 
 def registers_of(spec: KernelSpec, pairs: int, weights: Weights) -> int:

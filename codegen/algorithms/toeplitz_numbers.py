@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..spec import KernelSpec
 from .base import DERIVED
+from .toeplitz_borders import MOST_KEPT, ToeplitzBorder, make_border
 
 LANES = 32
 TILE_ROWS = 16                # output rows of one matrix instruction
@@ -128,6 +129,7 @@ class ToeplitzNumbers:
     team_patch: int              # of a team
     patch: int                   # of all of them
     patch_vectors: int           # stores of 16 bytes that fill it
+    team_vectors: int            # that fill a team's
     team_outputs: int            # of a team's plane on its way out, stores=staged
     outputs: int                 # of all of them
     plane_groups: int            # groups of output planes of an image, walk=planes
@@ -142,6 +144,12 @@ class ToeplitzNumbers:
     quads: tuple[tuple[int, ...], ...]   # tiles whose rows are regrouped together
     most_rows: int               # output rows and columns that walk=planes has room for
     most_columns: int
+    border: ToeplitzBorder
+    held: int                    # elements outside that a thread loads together; 0: a loop copies them
+    places_kept: bool            # whether their places stay in registers, walk=bands
+    held_first: int              # of the first band
+    held_rows: int               # rows that a team has one element each of, walk=bands
+    outside_rows: int            # copies of a thread in a plane's rows outside; 0: a loop makes them
 
     @property
     def two_matrices(self) -> bool:
@@ -213,7 +221,10 @@ def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
     chunks = max(1, copied // options.vector)
     rows_at_once, row_copies = max(1, LANES * team // chunks), -(-chunks // (LANES * team))
     copy_words = BLOCK_COLUMNS // 2 * slices + 4
-    steps = steps_of(spec, made_tiles, slices)
+    steps, border = steps_of(spec, made_tiles, slices), make_border(spec)
+    held_rows = border.held_rows(band, LANES * team)
+    held = (border.held_of_plane(options.height + top + bottom, LANES * team) if planes
+            else border.held(band, LANES * team))
     return ToeplitzNumbers(
         threads=LANES * team * teams, team=LANES * team, block_span=span * options.warp_strips, span=span,
         band=band, margin=margin,
@@ -223,11 +234,14 @@ def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
         pitch=pitch, rows_at_once=rows_at_once, row_copies=row_copies,
         copies_unrolled=band // rows_at_once * row_copies <= MOST_UNROLLED, rows=rows, first_rows=band + spec.r - 1,
         team_patch=team_patch, patch=teams * team_patch,
-        patch_vectors=teams * team_patch // 8,
+        patch_vectors=teams * team_patch // 8, team_vectors=team_patch // 8,
         team_outputs=out_plane, outputs=teams * out_plane, plane_groups=-(-spec.k // options.warp_planes),
         cut=spec.k % options.warp_planes > 0, warp_span=options.tiles * BLOCK_COLUMNS,
         cell=min(2, options.store_vector) if options.stores is Stores.STAGED else options.store_vector,
         copy_columns=copied, copy_chunks=chunks, copy_words=copy_words,
         row_words=2 * copy_words, filter_words=2 * copy_words * spec.r * options.warp_planes,
         quads=tuple(tuple(range(n, min(n + QUAD, options.tiles))) for n in range(0, options.tiles, QUAD)),
-        most_rows=most_rows, most_columns=most_columns)
+        most_rows=most_rows, most_columns=most_columns, border=border,
+        held=held, places_kept=held <= MOST_KEPT,
+        held_first=-(-(band + spec.r - 1) // held_rows) if held and not planes else 0, held_rows=held_rows,
+        outside_rows=border.row_copies(chunks, LANES * team))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import Any, Iterable, Mapping
 
-from .common import DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
+from .common import BORDERS, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
 
 TOEPLITZ_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (5, 5), (7, 7), (2, 4), (6, 1), (1, 9), (11, 11), (3, 13), (9, 2), (4, 31), (17, 3)),
-    "channels": ((1, 1, 1), (1, 3, 1), (3, 3, 3), (2, 6, 2), (5, 5, 5)), "padding": PADDINGS, "epilogue": EPILOGUES,
+    "channels": ((1, 1, 1), (1, 3, 1), (3, 3, 3), (2, 6, 2), (5, 5, 5)), "padding": PADDINGS,
+    "padding_mode": BORDERS, "epilogue": EPILOGUES,
     "dtype": DTYPES[1:], "walk": ("bands", "planes"), "tiles": (1, 2, 4, 7, 8),
     "warps": ((1, 1, 1), (2, 1, 2), (1, 2, 1), (4, 1, 1), (2, 2, 1), (1, 1, 4)), "vector": (1, 2, 4, 8),
     "store_vector": (1, 2, 8), "stores": ("direct", "staged"), "weights": ("registers", "shared"),
@@ -50,9 +51,9 @@ def toeplitz_variants() -> Iterable[Row]:
     for i, ((walk, stores), vector, store_vector) in enumerate(itertools.product(walks, *axes)):
         yield dict(filter=((3, 3), (5, 7), (2, 10))[i % 3], channels=((1, 1, 1), (3, 3, 3), (2, 6, 2))[i // 2 % 3],
                    padding=((1, 1), (2, 3), ((1, 0), (9, 8)))[i % 3] if store_vector > 1 else "large",
-                   epilogue=EPILOGUES[i % 5], dtype=DTYPES[1 + i % 2], walk=walk, vector=vector,
-                   store_vector=store_vector, stores=stores, weights=("registers", "shared")[i // 2 % 2],
-                   images=1 + i % 3,
+                   padding_mode=BORDERS[(i + i // 6) % 6], epilogue=EPILOGUES[i % 5], dtype=DTYPES[1 + i % 2],
+                   walk=walk, vector=vector, store_vector=store_vector, stores=stores,
+                   weights=("registers", "shared")[i // 2 % 2], images=1 + i % 3,
                    buffers=3 if vector < 4 else 2,
                    tiles=(1, 3)[i // 4 % 2] if walk == "bands" else 9, sub_block_rows=32,
                    begin=("shifted", "place")[i // 3 % 2], way=("ca", "cg")[i % 2], bands_ahead=1 + i % 2,

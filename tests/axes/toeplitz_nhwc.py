@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import Any, Iterable, Mapping
 
-from .common import DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
+from .common import BORDERS, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
 
 TOEPLITZ_NHWC_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (5, 5), (7, 7), (2, 4), (6, 1), (1, 9), (11, 11), (3, 13), (9, 2), (4, 31), (17, 3)),
-    "channels": ((8, 8, 8), (16, 16, 16), (24, 24, 24), (40, 40, 40)), "padding": PADDINGS, "epilogue": EPILOGUES,
+    "channels": ((8, 8, 8), (16, 16, 16), (24, 24, 24), (40, 40, 40)), "padding": PADDINGS,
+    "padding_mode": BORDERS, "epilogue": EPILOGUES,
     "dtype": DTYPES[1:], "layout": ("NHWC",), "pairs": (1, 2, 4), "chunks": (1, 2, 3, 4), "turn": (1, 2, 3),
     "across": ((1, 32, 1), (1, 16, 2), (2, 56, 1), (2, 12, 5), (1, 8, 3)), "buffers": (2, 3, 4),
     "sub_block_rows": (2, 14, 64), "images": (1, 3), "weights": ("registers", "shared"), "matrix": ("sparse", "dense")}
@@ -44,7 +45,8 @@ def toeplitz_nhwc_variants() -> Iterable[Row]:
     for i, (matrix, weights, across, pairs) in enumerate(itertools.product(*axes)):
         yield dict(filter=((3, 3), (2, 5), (5, 9))[i % 3], channels=TOEPLITZ_NHWC_AXES["channels"][i % 4],
                    padding=("same", ((1, 0), (0, 2)), "large")[i // 3 % 3] if across[2] == 1 else "same",
-                   epilogue=EPILOGUES[i % 5], dtype=DTYPES[1 + i % 2], layout="NHWC", pairs=pairs,
+                   padding_mode=BORDERS[(i + i // 6) % 6], epilogue=EPILOGUES[i % 5],
+                   dtype=DTYPES[1 + i % 2], layout="NHWC", pairs=pairs,
                    chunks=1 + i // 2 % 2, turn=1 + i % 2 if across[0] == 1 else 1, across=across,
                    buffers=2 + i // 4 % 2, sub_block_rows=(14, 64)[i % 2], images=1 + i % 2, weights=weights,
                    matrix=matrix)

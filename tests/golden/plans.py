@@ -224,11 +224,31 @@ def plans() -> dict[str, KernelPlan]:
             ConvShape(n=8, c=6, h=14, w=14, k=6, groups=6, r=9, s=3, padding=(4, 1), dtype="bfloat16"), RELU,
             walk="planes", tiles=2, warp_columns=1, warp_planes=4, vector=2, store_vector=4, stores="staged",
             weights="shared", images=8, buffers=3),
+        "toeplitz_5x5_bands_reflect_float16": _toeplitz(
+            _plane(5, dtype="float16", padding_mode="reflect"), walk="bands", way="ca", bands_ahead=2, begin="place"),
+        "toeplitz_3x9_bands_circular_many_columns_bfloat16": _toeplitz(
+            _plane(3, s=9, dtype="bfloat16", padding_mode="circular"), walk="bands", warp_columns=1, tiles=3, vector=4),
+        "toeplitz_2x21_bands_symmetric_loop_float16": _toeplitz(
+            _plane(2, s=21, dtype="float16", padding=((0, 1), (10, 10)), padding_mode="symmetric"), walk="bands",
+            warp_columns=1, tiles=2, vector=2, store_vector=2, weights="shared"),
+        "toeplitz_5x3_bands_of_one_value_float16": _toeplitz(
+            _plane(5, s=3, dtype="float16", padding_mode="constant", padding_value=0.5), RELU, walk="bands", tiles=3,
+            warp_columns=1),
+        "toeplitz_5x5_planes_symmetric_float16": _toeplitz(
+            _depthwise(5, layout="NCHW", h=14, w=14, dtype="float16", padding_mode="symmetric"), walk="planes", tiles=2,
+            warp_columns=1, warp_planes=4, vector=2, store_vector=2, images=8, buffers=3),
+        "toeplitz_3x15_planes_replicate_many_columns_bfloat16": _toeplitz(
+            _depthwise(3, s=15, layout="NCHW", h=28, w=28, padding=(1, 7), dtype="bfloat16", padding_mode="replicate"),
+            walk="planes", tiles=4, warp_columns=1, warp_planes=2, vector=4, store_vector=2, images=8, buffers=2),
         "toeplitz_nhwc_5x5_sparse_float16": _toeplitz_nhwc(_depthwise(5, dtype="float16"), BIAS, chunks=2),
         "toeplitz_nhwc_3x7_dense_bfloat16": _toeplitz_nhwc(
             ConvShape(n=8, c=24, h=14, w=14, k=24, groups=24, r=3, s=7, padding=(1, 3), dtype="bfloat16",
                       layout="NHWC"), RELU, pairs=1, chunks=2, columns=16, across=2, turn=2, weights="shared",
             matrix="dense"),
+        "toeplitz_nhwc_5x5_reflect_float16": _toeplitz_nhwc(
+            _depthwise(5, dtype="float16", padding_mode="reflect"), chunks=2),
+        "toeplitz_nhwc_3x3_border_of_one_value_bfloat16": _toeplitz_nhwc(
+            _depthwise(3, dtype="bfloat16", padding_mode="constant", padding_value=-1.0), chunks=2),
         "pixels_3x3": _pixels(_plane(3, dtype="uint8")),
         "pixels_3x3_four_filters_together": _pixels(_plane(3, k=4, dtype="uint8"), BIAS, rows_ahead=2, filters=2,
                                                     warp_columns=2, warp_planes=2, min_blocks=3),
