@@ -28,8 +28,9 @@ class WideBorder:
     quad_elements: int
 
 
-def make_border(spec: KernelSpec, left: int, right: int, across: int) -> WideBorder | None:
-    """None for zeros. ``left``, ``right``: columns that a window reaches beside a row's lanes, ``across`` of them."""
+def make_border(spec: KernelSpec, left: int, right: int, across: int, apart: bool) -> WideBorder | None:
+    """None for zeros. ``left``, ``right``: columns that a window reaches beside a row's lanes, ``across`` of them;
+    ``apart``: turns that copy rows of the border have a text of their own, where it is worked out what stands there."""
     if spec.padding_mode is Border.ZEROS:
         return None
     reads, single = spec.padding_mode.reads_image, spec.dtype is DType.FLOAT32
@@ -37,7 +38,7 @@ def make_border(spec: KernelSpec, left: int, right: int, across: int) -> WideBor
     value = ("0.0f" if single else "0u") if reads else "BORDER"
     quad = "float4" if single else "uint4"
     return WideBorder(reads=reads, left=left, beside=beside, rounds=-(-beside // across) if reads else 0,
-                      right=spec.padding[1][1], rows=_rows(spec),
+                      right=spec.padding[1][1], rows="direct" if apart else _rows(spec),
                       constant=spec.border_literal if single else _pair(spec.dtype, spec.padding_value),
                       element=value if single else f"(unsigned short){value}",
                       quad=f"make_{quad}({', '.join([value] * 4)})", quad_type=quad,

@@ -66,7 +66,8 @@ class WideNumbers:
     pad_bottom: bool
     border: WideBorder | None
     held_columns: bool       # single columns of 16 bits wait in registers
-    element_copies: bool     # beside those of vectors, for columns outside of the image
+    pairs: int               # of 16 bits: such columns are copied with a neighbour, and taken from there
+    element_copies: bool     # of 4 bytes beside those of vectors, for columns outside of the image
     taps: int
     own: Vector
     own_loads: int
@@ -86,6 +87,8 @@ class WideNumbers:
     takes: tuple[Take, ...]
     window: tuple[Column, ...]
     row_names: tuple[str, ...]
+    apart: bool              # turns that copy rows of the image alone have a copy of the text of their own
+    turns_above: bool        # later turns than the first rows may copy rows above the image
     rows_fragment: str
     filter_fragment: str
     per_line: int            # statements of a line
@@ -155,15 +158,18 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     select = "edge" if pixels or not packed else "" if options.gaps is Gaps.ZERO_LANES else "zero"
     most_columns, most_outputs = _packed_sizes(spec, options, chunk)
     pieces = pieces_of(spec.dtype, needed, options.vector)
-    line = line_of(spec, options, pieces, chunk, planes, step_rows, warps)
-    border = make_border(spec, *beside_chunk(pieces, chunk), across)
-    interior = options.edges is Edges.INTERIOR and not packed and spec.channels == 1
+    apart = in_shared and not packed and not zeros
+    border = make_border(spec, *beside_chunk(pieces, chunk), across, apart)
+    singles, half = in_shared and bool(border and border.rounds), spec.dtype.itemsize == 2
+    pairs = border.beside if singles and half and apart else 0
+    line = line_of(spec, options, pieces, chunk, planes, step_rows, warps, pairs)
+    interior = options.edges is Edges.INTERIOR and not packed and spec.channels == 1 and not apart
     together = options.turn_steps if in_shared else options.rows_ahead
     return WideNumbers(
         chunk=chunk, strip=LANES * options.columns, strip_columns=LANES * chunk, packed=packed,
         across=across, planes=planes, border=border,
-        held_columns=in_shared and bool(border and border.rounds) and spec.dtype.itemsize == 2,
-        element_copies=bool(border and border.rounds) and spec.dtype is DType.FLOAT32 and options.vector > 1,
+        held_columns=singles and half and not apart, pairs=pairs,
+        element_copies=singles and (apart or not half) and options.vector * spec.dtype.itemsize > 4,
         most_columns=most_columns, most_outputs=most_outputs, step_rows=step_rows, slots=slots,
         carried=slots if spec.channels > 1 else slots - 1, classes=classes,
         pad_top=zeros and spec.padding[0][0] > 0, pad_bottom=zeros and spec.padding[0][1] > 0,
@@ -179,7 +185,9 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         distances=() if in_shared else tuple(_distance(d, select, packed) for d in reach.distances),
         takes=() if in_shared else tuple(_take(spec, options, reach, cell, edge, select) for cell in reach.takes),
         window=tuple(read_columns(spec, pieces, needed) if in_shared else _columns(spec, options, reach, needed)),
-        row_names=names, rows_fragment=f"wide_rows_{'async' if in_shared else 'registers'}.cuh.jinja",
+        row_names=names, apart=apart,
+        turns_above=spec.padding[0][0] > options.rows_ahead * step_rows * spec.dilation[0],
+        rows_fragment=f"wide_rows_{'bordered' if apart else 'async' if in_shared else 'registers'}.cuh.jinja",
         filter_fragment=f"wide_{'separable' if spec.separable else 'weights'}.cuh.jinja",
         per_line=4 if step_rows == 1 and not spec.separable else 2,
         row_sums=row_sums(spec, options, names) if spec.separable else (), pieces=pieces, line=line,
@@ -188,7 +196,8 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         store=vector_of(spec.y_dtype, options.store_vector),
         stores=tuple(StorePart(at, tuple(range(at, at + options.store_vector)))
                      for at in range(0, options.columns, options.store_vector)),
-        interior=interior, beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels),
+        interior=interior,
+        beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels or pairs > 0),
         whole_rows=pixels and not in_shared and options.gaps is Gaps.NONE,
         limited_rows=spec.channels == 1 and zeros,
         together=together,
