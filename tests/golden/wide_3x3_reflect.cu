@@ -122,8 +122,9 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         wc_copy_async_wait_but();
         __syncwarp();                                                      // every lane's copies of this turn are there
         // the rows of 2 turns on take the place of those of the turn before
-        if (inside || s < steps - AHEAD)
-            copy(slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h_first + (s + AHEAD) * (STEP_ROWS * ROW_STEP), inside);
+        const int next = slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h = h_first + (s + AHEAD) * (STEP_ROWS * ROW_STEP);
+        const bool copies = inside || s < steps - AHEAD;
+        if (copies) copy(next, h, inside);
         wc_copy_async_commit();
 #pragma unroll
         for (int i = 0; i < TURN; ++i) {

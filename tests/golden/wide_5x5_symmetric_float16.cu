@@ -105,12 +105,23 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
             const unsigned short* row_0 = inside ? row : row + (index_t)(at_border(h, H) - h) * W;
             wc_copy_async_if_16(own_inside_0, to + own, row_0);
             wc_copy_async_if_16(beside_inside, to + beside, row_0 + from_own);
-            if (at_edge) wc_copy_async_if_4(outside_here_0, to + pair_0, row_0 + outside_from_0);
             row += pitch;
             h += ROW_STEP;
         }
     };
-    // columns outside of the image from the pairs that came with the rows of a turn
+    // pairs with a column that belongs outside of the image, for the rows that copy() copies next
+    auto copy_pairs = [&](int slot, int h, bool inside) __attribute__((always_inline)) {
+        const unsigned short* from = row;
+#pragma unroll
+        for (int i = 0; i < TURN; ++i) {
+            unsigned short* to = ring + slot + i * STEP;
+            const unsigned short* row_0 = inside ? from : from + (index_t)(at_border(h, H) - h) * W;
+            wc_copy_async_if_4(outside_here_0, to + pair_0, row_0 + outside_from_0);
+            from += pitch;
+            h += ROW_STEP;
+        }
+    };
+    // the columns themselves from the pairs that came with the rows of a turn
     auto take_of_pairs = [&](int slot) __attribute__((always_inline)) {
 #pragma unroll
         for (int i = 0; i < TURN; ++i) {
@@ -200,10 +211,14 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     auto turn = [&](bool inside) __attribute__((always_inline)) {
         wc_copy_async_wait_but();
         __syncwarp();                                                      // every lane's copies of this turn are there
-        if (at_edge) take_of_pairs(slot);
         // the rows of 2 turns on take the place of those of the turn before
-        if (inside || s < steps - AHEAD)
-            copy(slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h_first + (s + AHEAD) * (STEP_ROWS * ROW_STEP), inside);
+        const int next = slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h = h_first + (s + AHEAD) * (STEP_ROWS * ROW_STEP);
+        const bool copies = inside || s < steps - AHEAD;
+        if (at_edge) {
+            take_of_pairs(slot);
+            if (copies) copy_pairs(next, h, inside);
+        }
+        if (copies) copy(next, h, inside);
         wc_copy_async_commit();
 #pragma unroll
         for (int i = 0; i < TURN; ++i) {
@@ -223,12 +238,14 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     if (h_first >= 0 && h_first + (AHEAD * STEP_ROWS - 1) * ROW_STEP < H) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
+            if (at_edge) copy_pairs(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), true);
             copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), true);
             wc_copy_async_commit();
         }
     } else {
 #pragma unroll 1
         for (int i = 0; i < 2; ++i) {
+            if (at_edge) copy_pairs(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
             if (i * TURN < steps) copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
             wc_copy_async_commit();
         }
