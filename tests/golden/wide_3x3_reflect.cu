@@ -55,12 +55,10 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const bool own_inside_0 = column < W;
     const int own = MARGIN + position * CHUNK;                             // where this lane's columns lie in a row
     const int first_column = column - position * CHUNK;                    // of the strip
-    // the same for all lanes: whether a window reaches columns outside of the image, and whether some are in the strip itself
-    const bool at_edge = first_column < 1 || first_column + 129 > W, ends = first_column + 128 > W;
+    const bool ends = first_column + 128 > W;      // some lie in the strip itself
     // the first lanes copy single columns: 1 to the left of the strip and 1 to the right of it or of the image; those outside the image from where the border has them
     const int outside_0 = position < 1 ? first_column + position - 1 : min(W, first_column + 128) + position - 1;
     const int outside_at_0 = at_border(outside_0, W), outside_to_0 = own + outside_0 - column;
-    const int outside_from_0 = outside_at_0 - column;
     const bool outside_here_0 = position < 2 && outside_0 - first_column < LINE - MARGIN;
     const bool out_inside_0 = INTERIOR || (active && q < Q);
     // filter, one register per weight
@@ -77,15 +75,17 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f;
     const int steps = rows_out + SLOTS - 1;
     const float* row = x + (index_t)h_first * W + column;
+    const float* outside_row_0 = row + outside_at_0 - column;
     // the rows of a turn, from row h of the image on; inside: all of them lie in the image
     auto copy = [&](int slot, int h, bool inside) __attribute__((always_inline)) {
 #pragma unroll
         for (int i = 0; i < TURN; ++i) {
             float* to = ring + slot + i * STEP;
-            const float* row_0 = inside ? row : row + (index_t)(at_border(h, H) - h) * W;
-            wc_copy_async_if_16(own_inside_0, to + own, row_0);
-            wc_copy_async_if_4(outside_here_0, to + outside_to_0, row_0 + outside_from_0);
+            const index_t moved_0 = inside ? 0 : (index_t)(at_border(h, H) - h) * W;
+            wc_copy_async_if_16(own_inside_0, to + own, row + moved_0);
+            wc_copy_async_if_4(outside_here_0, to + outside_to_0, outside_row_0 + moved_0);
             row += pitch;
+            outside_row_0 += pitch;
             h += ROW_STEP;
         }
     };
@@ -150,16 +150,19 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     } else {
 #pragma unroll 1
         for (int i = 0; i < 2; ++i) {
-            if (i * TURN < steps) copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
+            copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
             wc_copy_async_commit();
         }
     }
     // turns that copy rows of the image alone end where one below it is next
     const int inside_end = min(steps, (H - h_first - (TURN * STEP_ROWS - 1) * ROW_STEP + STEP_ROWS * ROW_STEP - 1) / (STEP_ROWS * ROW_STEP)) - AHEAD;
+    // the second loop stands in the first: one after the other takes the compiler 7 instructions a turn more
 #pragma unroll 1
-    while (s < inside_end) turn(true);
+    while (s < steps) {
 #pragma unroll 1
-    while (s < steps) turn(false);
+        while (s < inside_end) turn(true);
+        turn(false);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)

@@ -66,8 +66,8 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     const int beside = MARGIN + beside_column, from_own = beside_column - position * CHUNK;
     const bool beside_inside = lane < 2 && (unsigned)(column + from_own) < (unsigned)W;
     const int first_column = column - position * CHUNK;                    // of the strip
-    // the same for all lanes: whether a window reaches columns outside of the image, and whether some are in the strip itself
-    const bool at_edge = first_column < 2 || first_column + 258 > W, ends = first_column + 256 > W;
+    const bool at_edge = first_column < 2 || first_column + 258 > W;      // some windows reach columns outside of the image
+    const bool ends = first_column + 256 > W;      // some lie in the strip itself
     // the first lanes copy single columns outside of the image: 2 to the left of the strip and 2 to the right of it or of the image; those outside the image from where the border has them
     const int outside_0 = position < 2 ? first_column + position - 2 : min(W, first_column + 256) + position - 2;
     const int outside_at_0 = at_border(outside_0, W), outside_to_0 = own + outside_0 - column;
@@ -102,9 +102,9 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
 #pragma unroll
         for (int i = 0; i < TURN; ++i) {
             unsigned short* to = ring + slot + i * STEP;
-            const unsigned short* row_0 = inside ? row : row + (index_t)(at_border(h, H) - h) * W;
-            wc_copy_async_if_16(own_inside_0, to + own, row_0);
-            wc_copy_async_if_16(beside_inside, to + beside, row_0 + from_own);
+            const index_t moved_0 = inside ? 0 : (index_t)(at_border(h, H) - h) * W;
+            wc_copy_async_if_16(own_inside_0, to + own, row + moved_0);
+            wc_copy_async_if_16(beside_inside, to + beside, row + moved_0 + from_own);
             row += pitch;
             h += ROW_STEP;
         }
@@ -115,8 +115,8 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
 #pragma unroll
         for (int i = 0; i < TURN; ++i) {
             unsigned short* to = ring + slot + i * STEP;
-            const unsigned short* row_0 = inside ? from : from + (index_t)(at_border(h, H) - h) * W;
-            wc_copy_async_if_4(outside_here_0, to + pair_0, row_0 + outside_from_0);
+            const index_t moved_0 = inside ? 0 : (index_t)(at_border(h, H) - h) * W;
+            wc_copy_async_if_4(outside_here_0, to + pair_0, from + moved_0 + outside_from_0);
             from += pitch;
             h += ROW_STEP;
         }
@@ -246,16 +246,19 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
 #pragma unroll 1
         for (int i = 0; i < 2; ++i) {
             if (at_edge) copy_pairs(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
-            if (i * TURN < steps) copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
+            copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
             wc_copy_async_commit();
         }
     }
     // turns that copy rows of the image alone end where one below it is next
     const int inside_end = min(steps, (H - h_first - (TURN * STEP_ROWS - 1) * ROW_STEP + STEP_ROWS * ROW_STEP - 1) / (STEP_ROWS * ROW_STEP)) - AHEAD;
+    // the second loop stands in the first: one after the other takes the compiler 7 instructions a turn more
 #pragma unroll 1
-    while (s < inside_end) turn(true);
+    while (s < steps) {
 #pragma unroll 1
-    while (s < steps) turn(false);
+        while (s < inside_end) turn(true);
+        turn(false);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)

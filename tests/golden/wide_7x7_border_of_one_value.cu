@@ -51,8 +51,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int beside = MARGIN + beside_column, from_own = beside_column - position * CHUNK;
     const bool beside_inside = lane < 2 && (unsigned)(column + from_own) < (unsigned)W;
     const int first_column = column - position * CHUNK;                    // of the strip
-    // the same for all lanes: whether a window reaches columns outside of the image, and whether some are in the strip itself
-    const bool at_edge = first_column < 4 || first_column + 132 > W, ends = first_column + 128 > W;
+    const bool at_edge = first_column < 4 || first_column + 132 > W;      // some windows reach columns outside of the image
     const bool out_inside_0 = INTERIOR || (active && q < Q);
     // filter, one register per weight
     const float w_r0_s0 = __ldg(w + 0), w_r0_s1 = __ldg(w + 1), w_r0_s2 = __ldg(w + 2), w_r0_s3 = __ldg(w + 3),
@@ -208,19 +207,20 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     } else {
 #pragma unroll 1
         for (int i = 0; i < 2; ++i) {
-            if (i * TURN < steps) copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
+            copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
             wc_copy_async_commit();
         }
     }
     // turns that copy rows of the image alone end where one below it is next
     const int inside_end = min(steps, (H - h_first - (TURN * STEP_ROWS - 1) * ROW_STEP + STEP_ROWS * ROW_STEP - 1) / (STEP_ROWS * ROW_STEP)) - AHEAD;
+    // the second loop stands in the first: one after the other takes the compiler 7 instructions a turn more
 #pragma unroll 1
     while (s < steps) {
         if (h_first + (s + AHEAD) * (STEP_ROWS * ROW_STEP) >= 0) {
 #pragma unroll 1
             while (s < inside_end) turn(true);
         }
-        if (s < steps) turn(false);
+        turn(false);
     }
 }
 
