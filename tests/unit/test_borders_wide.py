@@ -100,7 +100,7 @@ def test_rows_that_are_copied_ahead_know_the_border_in_turns_of_their_own(mode):
     assert "sub_block<true>" not in text and text.count("turn(true)") == text.count("turn(false)") == 1
     for line in text.splitlines():
         if "at_border(h" in line or "(unsigned)h <" in line:
-            assert "inside ? row :" in line or "if (inside ||" in line, line
+            assert "inside ? 0 :" in line or "if (inside ||" in line, line
     assert ("at_border" in text) == mode.reads_image and ("BORDER" in text) == (mode is Border.CONSTANT)
     assert "steps below the image" not in text      # every row counts
 
