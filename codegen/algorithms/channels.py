@@ -13,15 +13,15 @@ from dataclasses import replace
 from typing import Iterable, Iterator
 
 from ..arch import REGISTER_FILE
-from ..border import Border
 from ..dtypes import DType, Layout
 from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from ..shape import ConvShape
 from ..spec import KernelSpec, Numerics
-from .base import DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks
+from .base import BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments, resident_blocks
 from .channels_lines import line_candidates, lines_defaults, lines_options_refusal, lines_refusal, resident_lines
 from .channels_numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
+from .wide_borders import border_refusal
 
 WIDEST_FILTER = 63
 SHARED_LIMIT = 48 * 1024       # static shared memory of a block, bytes
@@ -45,14 +45,13 @@ ASSUMED_BATCH = 32             # the batch is never looked at, so that all batch
 ROW_CLASSES = (56, 28, 14, 7)  # rows of a sub-block: few values, so that most image sizes share a kernel
 COLUMNS = (1, 2, 3, 4, 5, 6, 7, 8)
 TILE_ROWS = (8, 7, 6, 5, 4, 3, 2, 1)
-SERVED_BORDERS = tuple(mode for mode in Border if mode is not Border.CONSTANT)
 USUAL_ROW = 56                 # output columns of a layer whose size is not known
 STEP_OVERHEAD = 10             # instructions of a step besides loads, conversions, products and stores
 
 
 def supports(spec: KernelSpec) -> str | None:
     refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NHWC,), numerics=tuple(Numerics),
-                             borders=SERVED_BORDERS, residual=True)
+                             borders=BORDERS, residual=True)
     if refusal is None and spec.channels != 1:
         refusal = f"{spec.channels} channels a group (a thread sums over one: depthwise only)"
     if refusal is None and max(spec.r, spec.s) > WIDEST_FILTER:
@@ -60,6 +59,8 @@ def supports(spec: KernelSpec) -> str | None:
                    f"text)")
     if refusal is None and spec.numerics is Numerics.FLOAT16:
         refusal = _half_refusal(spec)
+    if refusal is None:
+        refusal = border_refusal(spec)
     return refusal
 
 
@@ -168,6 +169,7 @@ def _slots(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers,
         waves = WIDE_WAVES * reads
     else:
         outside = min(numbers.ring_rows - 1, sum(spec.padding[0]) // (spec.dilation[0] * numbers.step_rows))
+        outside = 0 if numbers.border else outside          # rows outside that are not walked
         steps = rows + numbers.ring_rows - 1 - outside / -(-p // rows)
         input_rows = steps * len(numbers.rows_of_step)
         taps = spec.r * spec.s * units

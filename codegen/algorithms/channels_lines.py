@@ -6,7 +6,6 @@ from dataclasses import replace
 from math import gcd
 from typing import Iterator
 
-from ..border import Border
 from ..arch import REGISTER_FILE
 from ..spec import KernelSpec, Numerics
 from .channels_numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
@@ -37,8 +36,6 @@ STEP_INSTRUCTIONS = 12             # besides products, reads, conversions and st
 
 def lines_refusal(spec: KernelSpec) -> str | None:
     """Why rows of this layer cannot be copied to shared memory, whatever the plan values."""
-    if spec.padding_mode is not Border.ZEROS:
-        return f"lines with the border {spec.padding_mode.value}; body=ring serves it"
     if spec.filters != 1:
         return f"lines with {spec.filters} filters a channel; body=ring serves them"
     if spec.stride[0] // gcd(spec.stride[0], spec.dilation[0]) != 1:

@@ -7,9 +7,11 @@ import functools
 from dataclasses import dataclass
 from math import gcd
 
+from ..border import Border
 from ..dtypes import DType
 from ..spec import KernelSpec, Numerics
 from .base import DERIVED, step_registers
+from .channels_borders import ChannelsBorder, border_of, made_of
 from .wide_numbers import Vector, vector_of
 
 SEVERAL_ROWS = 24       # registers more for each, where a step has several input rows, with pointers and guards
@@ -135,6 +137,9 @@ class ChannelsNumbers:
     zeros_below: bool
     filters: int                         # filters of an input channel
     line: Line
+    border: ChannelsBorder | None        # None for zeros, whose rows outside the image are left out
+    outside_word: str                    # what a pixel outside of the image is loaded as
+    guarded_rows: bool                   # a step's rows are looked at one by one
 
 
 def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
@@ -168,10 +173,10 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
     guarded_left = tuple(c for c in offsets if c < left)
     guarded_right = tuple(c for c in offsets if not whole or c > offsets[-1] - right)
     sets = 1 if lines else options.rows_ahead + (0 if converted else 1)
-    pixels = spec.padding_mode.reads_image
+    pixels, zeros = spec.padding_mode.reads_image, spec.padding_mode is Border.ZEROS
     if lines or pixels:
         guarded_left = guarded_right = ()
-    vectors = spec.k // options.vector
+    vectors, line = spec.k // options.vector, _line(spec, options, offsets[-1] + 1)
     (top, bottom), reach = spec.padding[0], spec.dilation[0] * (spec.r - 1)
     return ChannelsNumbers(
         threads=options.block_channels * options.block_columns * options.block_rows, packed=packed, converted=converted,
@@ -189,9 +194,10 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
                               for s in range(0, spec.s, TAPS_A_STATEMENT)),
         channel_vectors=vectors, channel_blocks=-(-vectors // options.block_channels), row_stride=row_stride,
         channel_stride=channel_stride, shared_units=options.block_channels * units * channel_stride,
-        zeros_above=top > reach and not pixels,
-        zeros_below=(bottom > reach or spec.dilation[0] > 1) and not pixels, filters=spec.filters,
-        line=_line(spec, options, offsets[-1] + 1))
+        zeros_above=top > reach and zeros, zeros_below=(bottom > reach or spec.dilation[0] > 1) and zeros,
+        filters=spec.filters, line=line, border=None if zeros else border_of(spec, line.copy_bytes),
+        outside_word=made_of("BORDER" if spec.padding_mode is Border.CONSTANT else "0", word_type, len(word_parts)),
+        guarded_rows=not pixels and (step_rows > 1 or not zeros))
 
 
 def _line(spec: KernelSpec, options: ChannelsOptions, window: int) -> Line:
@@ -224,6 +230,8 @@ def registers_of(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNu
         ahead = 0 if options.body is Body.LINES else words * len(numbers.sets) - (0 if numbers.converted else values)
         held = numbers.units * (spec.r * spec.s + numbers.ring_rows * options.columns)
         held += SEVERAL_ROWS * rows if rows > 1 else 0
+    if options.body is Body.LINES and spec.padding_mode.reads_image:
+        ahead = len(numbers.line.copies)        # where their columns are
     steps = step_registers(spec, options.columns * options.vector)
     return held + values + ahead + (16 if options.body is Body.LINES else 26) + steps
 

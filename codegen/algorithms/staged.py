@@ -2,8 +2,9 @@
 
 Planes lie one after another in memory, so a group of them is one stretch that is copied in and out in wide accesses,
 whatever the width of a row. A thread makes a strip of ``rows`` output rows of one plane, all columns of them. Height
-and width are in the text: taps in the padding are not emitted, and every offset is a constant. Outputs take the place
-of the consumed inputs and leave as one stretch, too. The text's numbers are made in codegen.algorithms.staged_numbers.
+and width are in the text: taps in the padding are not emitted, or meet the element that the border has there, and
+every offset is a constant. Outputs take the place of the consumed inputs and leave as one stretch, too. The text's
+numbers are made in codegen.algorithms.staged_numbers.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from dataclasses import replace
 from typing import Iterable
 
 from ..arch import REGISTER_FILE
+from ..border import Border
 from ..dtypes import Layout
 from ..errors import UnsupportedSpec
 from ..plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program, Role
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .base import DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments
+from .base import BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, layer_arguments
 from .staged_numbers import (Parts, Stage, StagedNumbers, StagedOptions, StripCost, Weights, multiprocessors,
                              numbers_of, output_size, shared_of, strip_cost)
 from .staged_quarters import quarter_cost, quarter_numbers, quarters_refusal
@@ -46,7 +48,7 @@ PLANES = (64, 32, 16, 8)      # of a group
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NCHW,))
+    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NCHW,), borders=BORDERS)
     if refusal is None and spec.channels != 1:
         refusal = f"{spec.channels} channels in a group (planes are staged for depthwise layers: C = groups)"
     return refusal
@@ -93,10 +95,13 @@ def _as_quarters(spec: KernelSpec, options: StagedOptions) -> StagedOptions:
 def _default_parts(spec: KernelSpec, options: StagedOptions) -> Parts:
     """Quarters for filters large enough that strips, of which the first and last do less, wait for one another. H200,
     November 2026, 128 x 384 x 14 x 14, us, quarters and strips, float32: 7x7 25.4, 25.4, 5x5 23.2,
-    23.8, 3x3 22.4, 22.5; float16: 22.5, 24.1, 15.2, 16.6, 12.7, 12.6. A copy takes 21.3 and 12.1."""
+    23.8, 3x3 22.4, 22.5; float16: 22.5, 24.1, 15.2, 16.6, 12.7, 12.6. A copy takes 21.3 and 12.1.
+    Not with "circular", for which a quarter reads whole rows (32 x 256 x 14 x 14, 5x5: float32 6.06, 6.12, float16
+    5.36, 5.12; 7x7 spills)."""
     quarters = _as_quarters(spec, options)
     whole = quarters.rows * (output_size(spec, options)[1] // 2) <= MOST_QUARTER
-    fits = whole and spec.r * spec.s >= MANY_WEIGHTS and _refusal(spec, quarters) is None
+    worth = spec.r * spec.s >= MANY_WEIGHTS and spec.padding_mode is not Border.CIRCULAR
+    fits = whole and worth and _refusal(spec, quarters) is None
     return Parts.QUARTERS if fits else Parts.STRIPS
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from ..arch import Arch
 from ..spec import KernelSpec
 from .base import DERIVED
+from .staged_rows import (WIDEST_ACCESS, BorderRows, InputRow, OutputRows, Piece, Strips, Taps, border_rows, columns_of,
+                          input_rows, output_rows, taps_of)
 
-WIDEST_ACCESS = 16            # bytes
 COLUMNS_ALIVE = 16            # of an input row: the compiler loads the later ones when the first are done with
 SPARE, SPARE_STATIC = 10, 28  # registers beyond what is held; more where no branch parts the loads of rows
 COPY_REGISTERS = 72           # that the copies take, eight accesses at a time
 MOST_TOGETHER = 28            # accesses that a thread has under way at once
-STATEMENT_TAPS = 5            # taps that one FMA statement of the text spans
 # Shared memory that a block can have, bytes: CUDA C programming guide, technical specifications per compute capability
 _SHARED = {(7, 5): 64, (8, 0): 163, (8, 6): 99, (8, 7): 163, (8, 9): 99, (12, 0): 99, (12, 1): 99}
 # Multiprocessors of the largest chip of an architecture: T4, A100, H200, B200 and their kin
@@ -75,44 +75,6 @@ class StagedOptions:
 
 
 @dataclass(frozen=True)
-class Piece:
-    """``count`` elements that one shared access moves: from element ``offset`` of the strip; of row ``row`` (an
-    output's) and column ``column`` on, running over row ends."""
-
-    offset: int
-    count: int
-    row: int
-    column: int
-
-
-@dataclass(frozen=True)
-class InputRow:
-    """An input row of a strip, ``offset`` rows after the row of its first output's row 0 without padding."""
-
-    offset: int
-    at_least: int | None                # the strip's first row must be this or later, or the row is above the image
-    below: int | None                   # and before this, or the row is below it
-    pieces: tuple[Piece, ...]
-    uses: tuple[tuple[int, int], ...]   # (output row of the strip, filter row)
-
-
-@dataclass(frozen=True)
-class OutputRows:
-    """Output rows of a strip that are stored together, if the strip's first row is before ``below``."""
-
-    below: int | None
-    pieces: tuple[Piece, ...]
-
-
-@dataclass(frozen=True)
-class Taps:
-    """What one statement adds to output column ``q``: (input column, filter column) pairs."""
-
-    q: int
-    pairs: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
 class Copy:
     """A group's stretch, copied in ``count`` accesses of ``elements`` (``bytes``). A plane's elements in memory and in
     shared memory: ``plane`` and ``stride``; ``per_plane`` accesses each where those differ."""
@@ -152,10 +114,11 @@ class Column:
 
 @dataclass(frozen=True)
 class QuarterRow:
-    """Input row ``row``, counted from the lane's corner."""
+    """Input row ``row``, counted from the lane's corner; ``outside``: the border's one value stands there."""
 
     row: int
     uses: tuple[tuple[int, int], ...]   # (output row of the quarter, filter row)
+    outside: bool = False
 
 
 @dataclass(frozen=True)
@@ -219,7 +182,13 @@ class StagedNumbers:
     cut: bool                   # the last group may have fewer planes
     sync_before_store: bool     # outputs may take the place of inputs that other threads still read
     pairs: bool                 # 16-bit elements in words of two
+    border_rows: BorderRows | None = None    # where strips find rows outside of the image
     quarters: Quarters | None = None
+
+    @property
+    def looked_up(self) -> tuple[InputRow, ...]:
+        """Input rows that strips look up."""
+        return tuple(row for row in self.input_rows if row.found is not None)
 
     @property
     def copying(self) -> int:
@@ -241,8 +210,8 @@ class StagedNumbers:
 
 @dataclass(frozen=True)
 class StripCost:
-    """A thread's work: instructions without clipping, ``typical`` with the rows outside the image left out; FMAs in the
-    text; registers."""
+    """A thread's work: instructions without clipping, ``typical`` with the rows that zeros leave out or that are one
+    value for some strips as these take them; FMAs in the text; registers."""
 
     instructions: int
     typical: float
@@ -264,17 +233,17 @@ def numbers_of(spec: KernelSpec, options: StagedOptions) -> StagedNumbers:
     p, q = output_size(spec, options)
     strips = -(-p // options.rows)
     inputs = options.planes // spec.filters
-    copy_in = copy_of(spec, options, options.height * options.width, inputs)
-    copy_out = copy_of(spec, options, p * q, options.planes)
+    copy_in, copy_out = copies_of(spec, options)
+    strips_in, strips_out = (strips_of(spec, options, copy.stride) for copy in (copy_in, copy_out))
+    rows = input_rows(spec, strips_in)
     buffer = -(-max(inputs * copy_in.stride, options.planes * copy_out.stride) * spec.dtype.itemsize // 16) * 16
     stride = spec.r * spec.s | 1
     divides = spec.k % options.planes == 0
-    rows_in = options.rows * spec.stride[0]
     own = strips == 1 and divides and spec.filters == 1 and copy_in.stride == copy_out.stride
     return StagedNumbers(
         p=p, q=q, inputs=inputs, strips=strips, threads=options.planes * strips, copy_in=copy_in, copy_out=copy_out,
-        strip_rows_in=rows_in, input_rows=_input_rows(spec, options, strips, copy_in),
-        output_rows=_output_rows(spec, options, p, q, strips, copy_out), taps=taps_of(spec, options.width, q),
+        strip_rows_in=options.rows * spec.stride[0], input_rows=rows, output_rows=output_rows(spec, strips_out),
+        taps=taps_of(spec, options.width, q), border_rows=border_rows(spec, strips_in, rows),
         buffer_bytes=buffer, weights=options.planes * spec.r * spec.s, weight_stride=stride,
         weight_pad=stride > spec.r * spec.s,
         shared_weights=options.buffers * buffer,
@@ -286,32 +255,50 @@ def numbers_of(spec: KernelSpec, options: StagedOptions) -> StagedNumbers:
 @functools.lru_cache(maxsize=1024)
 def strip_cost(spec: KernelSpec, options: StagedOptions) -> StripCost:
     """What a strip of ``options.rows`` rows costs a thread."""
-    p, q = output_size(spec, options)
-    strips = -(-p // options.rows)
-    copy_in = copy_of(spec, options, options.height * options.width, max(1, options.planes // spec.filters))
-    rows = _input_rows(spec, options, strips, copy_in)
-    fma_of_use = sum(len(t.pairs) for t in taps_of(spec, options.width, q))
-    columns = len({c for t in taps_of(spec, options.width, q) for c, _ in t.pairs})
+    strips = strips_of(spec, options, copies_of(spec, options)[0].stride)
+    q, taps = strips.q, taps_of(spec, options.width, strips.q)
+    rows = input_rows(spec, strips)
+    looked_up = sum(row.found is not None for row in rows)
+    fma_of_use, columns = sum(len(t.pairs) for t in taps), len(columns_of(taps))
     held = options.weights is Weights.REGISTERS
-    itemsize = spec.dtype.itemsize
-    text = sum(len(row.uses) for row in rows) * fma_of_use
-    fixed = 40 + options.rows * q // 2 + (spec.r * spec.s if held and options.buffers == 1 else 0)
+    itemsize, again = spec.dtype.itemsize, 0 if held else spec.s
+    text = sum(len(row.uses) for row in rows if row.inside) * fma_of_use
+    fixed = 40 + options.rows * q // 2 + (spec.r * spec.s if held and options.buffers == 1 else 0) + 2 * looked_up
 
     def of_row(row: InputRow) -> int:
-        again = 0 if held else spec.s
         return len(row.pieces) + (columns if itemsize == 2 else 0) + 2 + len(row.uses) * (fma_of_use + again)
 
-    typical = fixed + sum(of_row(row) * _inside(row, options, spec, strips) for row in rows)
+    def one_value(row: InputRow) -> int:
+        return len(row.uses) * (spec.s + q + again) if row.outside else 0
+
+    shares = [_inside(row, strips, spec) for row in rows]
+    typical = fixed + sum(of_row(row) * share + one_value(row) * (1 - share) for row, share in zip(rows, shares))
     weights = spec.s * (spec.r if held else min(spec.r, options.rows + 1))    # read again, and ahead of their use, too
-    held_values = options.rows * q + weights + min(columns, COLUMNS_ALIVE)
-    registers = max(COPY_REGISTERS, held_values + (SPARE_STATIC if strips == 1 else SPARE))
+    # places of rows, sums of filter rows: kept for all groups
+    border = looked_up + (spec.r if any(row.outside for row in rows) else 0)
+    held_values = options.rows * q + weights + min(columns, COLUMNS_ALIVE) + border
+    registers = max(COPY_REGISTERS, held_values + (SPARE_STATIC if strips.count == 1 else SPARE))
     return StripCost(instructions=fixed + sum(map(of_row, rows)), typical=typical, text=text, registers=registers)
 
 
-def _inside(row: InputRow, options: StagedOptions, spec: KernelSpec, strips: int) -> float:
-    """The part of the strips for which the row lies in the image."""
-    first = [strip * options.rows * spec.stride[0] + row.offset for strip in range(strips)]
-    return sum(0 <= h < options.height for h in first) / strips
+def _inside(row: InputRow, strips: Strips, spec: KernelSpec) -> float:
+    """The part of the strips for which the row has pixels."""
+    first = [strip * strips.rows * spec.stride[0] + row.offset for strip in range(strips.count)]
+    return sum(spec.padding_mode.index(h, strips.height) is not None for h in first) / strips.count
+
+
+def copies_of(spec: KernelSpec, options: StagedOptions) -> tuple[Copy, Copy]:
+    """A group's planes, in and out."""
+    p, q = output_size(spec, options)
+    return (copy_of(spec, options, options.height * options.width, max(1, options.planes // spec.filters)),
+            copy_of(spec, options, p * q, options.planes))
+
+
+def strips_of(spec: KernelSpec, options: StagedOptions, stride: int) -> Strips:
+    """The strips of planes that are ``stride`` elements apart in shared memory."""
+    p, q = output_size(spec, options)
+    return Strips(height=options.height, width=options.width, p=p, q=q, rows=options.rows, count=-(-p // options.rows),
+                  stride=stride)
 
 
 def copy_of(spec: KernelSpec, options: StagedOptions, plane: int, planes: int) -> Copy:
@@ -327,66 +314,3 @@ def copy_of(spec: KernelSpec, options: StagedOptions, plane: int, planes: int) -
         stride = plane + unit
     return Copy(elements=elements, bytes=elements * itemsize, count=planes * plane // elements,
                 per_plane=plane // elements if stride != plane else 0, plane=plane, stride=stride, group=planes * plane)
-
-
-def taps_of(spec: KernelSpec, width: int, q: int) -> tuple[Taps, ...]:
-    found = []
-    for column in range(q):
-        at = [(column * spec.stride[1] - spec.padding[1][0] + s * spec.dilation[1], s) for s in range(spec.s)]
-        pairs = [(c, s) for c, s in at if 0 <= c < width]
-        found += [Taps(q=column, pairs=tuple(pairs[i:i + STATEMENT_TAPS]))
-                  for i in range(0, len(pairs), STATEMENT_TAPS)]
-    return tuple(found)
-
-
-def _input_rows(spec: KernelSpec, options: StagedOptions, strips: int, copy: Copy) -> tuple[InputRow, ...]:
-    """The rows that some output of the strip needs and that lie in the image for some strip."""
-    stride, (top, _), dilation = spec.stride[0], spec.padding[0], spec.dilation[0]
-    uses: dict[int, list[tuple[int, int]]] = {}
-    for i in range(options.rows):
-        for r in range(spec.r):
-            uses.setdefault(i * stride + r * dilation - top, []).append((i, r))
-    _, q = output_size(spec, options)
-    columns = sorted({c for t in taps_of(spec, options.width, q) for c, _ in t.pairs})
-    step, height = options.rows * stride, options.height
-    rows = []
-    for offset in sorted(uses):
-        inside = [0 <= strip * step + offset < height for strip in range(strips)]
-        if not any(inside) or not columns:
-            continue
-        aligned = _aligned(spec, copy.stride, step * options.width if strips > 1 else 0)
-        pieces = pieces_of(offset * options.width + columns[0], columns[-1] + 1 - columns[0], 0, columns[0],
-                         options.width, aligned)
-        rows.append(InputRow(offset=offset, at_least=-offset if offset < 0 and strips > 1 else None,
-                             below=height - offset if offset + (strips - 1) * step >= height else None,
-                             pieces=pieces, uses=tuple(uses[offset])))
-    return tuple(rows)
-
-
-def _output_rows(spec: KernelSpec, options: StagedOptions, p: int, q: int, strips: int,
-                 copy: Copy) -> tuple[OutputRows, ...]:
-    """All rows of a strip as one stretch; row by row where the last strip has fewer."""
-    aligned = _aligned(spec, copy.stride, options.rows * q if strips > 1 else 0)
-    if p % options.rows == 0:
-        return (OutputRows(below=None, pieces=pieces_of(0, options.rows * q, 0, 0, q, aligned)),)
-    return tuple(OutputRows(below=p - i if i >= p % options.rows else None,
-                            pieces=pieces_of(i * q, q, i, 0, q, aligned))
-                 for i in range(options.rows))
-
-
-def _aligned(spec: KernelSpec, plane: int, strip: int) -> int:
-    """Elements of the widest access whose multiple every strip of every plane begins at."""
-    return math.gcd(plane, strip, WIDEST_ACCESS // spec.dtype.itemsize)
-
-
-def pieces_of(offset: int, count: int, row: int, column: int, width: int, aligned: int) -> tuple[Piece, ...]:
-    """A stretch in accesses as wide as its alignment and its rest allow."""
-    pieces = []
-    while count:
-        wide = aligned
-        while offset % wide or wide > count:
-            wide //= 2
-        pieces.append(Piece(offset=offset, count=wide, row=row, column=column))
-        offset, count, column = offset + wide, count - wide, column + wide
-        row, column = row + column // width, column % width
-    return tuple(pieces)

@@ -2,14 +2,17 @@
 
 A layer whose padding is the same on both sides looks the same from every corner of the plane once the filter is turned
 likewise. So one text serves all four quarters of eight planes, a warp's lanes: it begins at a corner of the image, taps
-outside are left out of it, and no lane waits for another. Nothing is shared between warps.
+outside are left out of it, and no lane waits for another. Nothing is shared between warps. Every border looks the same
+from every corner, too: its pixels are rows and columns of the plane that are known when the text is made.
 """
 
 from __future__ import annotations
 
+from ..border import Border
 from ..spec import KernelSpec
-from .staged_numbers import (WIDEST_ACCESS, Column, Copy, Piece, QuarterRow, Quarters, Source, Stage, StagedNumbers,
-                             StagedOptions, StripCost, Taps, Weights, copy_of, output_size, pieces_of, taps_of)
+from .staged_numbers import (Column, Copy, QuarterRow, Quarters, Source, Stage, StagedNumbers, StagedOptions, StripCost,
+                             Weights, copy_of, output_size)
+from .staged_rows import WIDEST_ACCESS, Piece, Taps, columns_of, pieces_of, taps_of, uses_of
 
 WARP_PLANES = 8               # whose four quarters are a warp's lanes
 SPARE = 48                    # registers of a lane beyond sums, weights and columns: with 14 some compilers spill
@@ -84,10 +87,12 @@ def quarter_numbers(spec: KernelSpec, options: StagedOptions) -> StagedNumbers:
 def quarter_cost(spec: KernelSpec, options: StagedOptions) -> StripCost:
     """What a quarter costs a lane."""
     quarters = quarters_of(spec, options)
-    products = sum(len(row.uses) for row in quarters.input_rows) * sum(len(t.pairs) for t in quarters.taps)
+    rows = [row for row in quarters.input_rows if not row.outside]
+    products = sum(len(row.uses) for row in rows) * sum(len(t.pairs) for t in quarters.taps)
+    one_value = (spec.s + quarters.columns) * sum(len(row.uses) for row in quarters.input_rows if row.outside)
     columns = len(quarters.sources) * (3 if spec.dtype.itemsize == 2 else 1)
     outputs = quarters.rows * quarters.columns
-    instructions = (products + len(quarters.input_rows) * (len(quarters.pieces) + columns + 1)
+    instructions = (products + one_value + len(rows) * (len(quarters.pieces) + columns + 1)
                     + outputs * (3 if spec.dtype.itemsize == 2 else 2) + 30)
     return StripCost(instructions=instructions, typical=instructions, text=products,
                      registers=registers_of(spec, quarters))
@@ -95,13 +100,12 @@ def quarter_cost(spec: KernelSpec, options: StagedOptions) -> StripCost:
 
 def registers_of(spec: KernelSpec, quarters: Quarters) -> int:
     """Of a lane: sums, weights, columns of a row."""
-    columns = len({c for t in quarters.taps for c, _ in t.pairs})
-    return quarters.rows * quarters.columns + spec.r * spec.s + columns + SPARE
+    return quarters.rows * quarters.columns + spec.r * spec.s + len(columns_of(quarters.taps)) + SPARE
 
 
 def _last_column(spec: KernelSpec, options: StagedOptions, taps: tuple[Taps, ...]) -> int:
     """The last column that is read: up to three more than are needed where the accesses get wider. Whole words."""
-    needed = max((c for t in taps for c, _ in t.pairs), default=0)
+    needed = max(columns_of(taps), default=0)
     copy, _ = copies_of(spec, options)
     words = 4 // spec.dtype.itemsize
 
@@ -129,8 +133,13 @@ def _sources(pieces: tuple[Piece, ...], together: int) -> tuple[Column, ...]:
 
 
 def _input_rows(spec: KernelSpec, options: StagedOptions, rows: int) -> tuple[QuarterRow, ...]:
-    uses: dict[int, list[tuple[int, int]]] = {}
-    for i in range(rows):
-        for r in range(spec.r):
-            uses.setdefault(i * spec.stride[0] + r * spec.dilation[0] - spec.padding[0][0], []).append((i, r))
-    return tuple(QuarterRow(row=h, uses=tuple(uses[h])) for h in sorted(uses) if 0 <= h < options.height)
+    """Each row once, with what it stands for outside of the image; then the rows of the border's one value."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    outside = []
+    for h, uses in sorted(uses_of(spec, rows).items()):
+        row = spec.padding_mode.index(h, options.height)
+        if row is not None:
+            found.setdefault(row, []).extend(uses)
+        elif spec.padding_mode is Border.CONSTANT:
+            outside.append(QuarterRow(row=h, uses=tuple(uses), outside=True))
+    return (*(QuarterRow(row=row, uses=tuple(sorted(found[row]))) for row in sorted(found)), *outside)

@@ -173,14 +173,27 @@ def plans() -> dict[str, KernelPlan]:
             _depthwise(3, dtype="float16", stride=2), BIAS, numerics="float16", vector=4, columns=1, width="any",
             rows_ahead=2),
         "channels_3x3_reflect": _channels(_depthwise(3, padding_mode="reflect"), BIAS),
+        "channels_3x3_constant_stride_2": _channels(
+            _depthwise(3, stride=2, padding_mode="constant", padding_value=0.5), columns=1, width="any"),
+        "channels_3x3_lines_circular": _channels(
+            _depthwise(3, padding_mode="circular"), RELU, body="lines", rows_ahead=4, turn_rows=2),
+        "channels_3x3_lines_constant_float16": _channels(
+            _depthwise(3, dtype="float16", padding_mode="constant", padding_value=0.5), body="lines", vector=2,
+            rows_ahead=2),
+        "channels_5x5_tile_constant": _channels(
+            _depthwise(5, padding_mode="constant", padding_value=0.5), body="tile", sub_block_rows=2),
         "channels_5x5_tile_multiplier": _channels(_depthwise(5, k=32, dtype="bfloat16"), BIAS, RELU, body="tile",
                                                   columns=4, sub_block_rows=2),
         "staged_3x3": _staged(settings={}),
+        "staged_3x3_reflect": _staged(padding_mode="reflect", settings={"rows": 2}),
+        "staged_3x3_constant": _staged(padding_mode="constant", padding_value=0.5, settings={"rows": 2}),
         "staged_5x5_strips_float16": _staged(BIAS, RELU, size=5, dtype="float16", h=8, w=8, settings={
             "height": 8, "width": 8, "rows": 2, "buffers": 2}),
         "staged_3x3_cut_stride_2_registers": _staged(c=5, k=10, groups=5, stride=2, settings={
             "rows": 3, "planes": 16, "stage": "registers", "weights": "shared"}),
         "staged_3x3_quarters_float16": _staged(BIAS, dtype="float16", h=6, w=6, settings={
+            "height": 6, "width": 6, "rows": 3, "planes": 8, "buffers": 2, "parts": "quarters"}),
+        "staged_3x3_quarters_circular": _staged(h=6, w=6, padding_mode="circular", settings={
             "height": 6, "width": 6, "rows": 3, "planes": 8, "buffers": 2, "parts": "quarters"}),
         "toeplitz_5x5_bands_float16": _toeplitz(_plane(5, dtype="float16"), BIAS, walk="bands"),
         "toeplitz_9x3_planes_bfloat16": _toeplitz(

@@ -13,6 +13,7 @@ import pytest
 from tests import checks
 from warpconv.codegen.algorithms import channels
 from warpconv.codegen.algorithms.channels_numbers import Body, ChannelsOptions, Width, numbers_of
+from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
@@ -49,7 +50,8 @@ def planned(shape: ConvShape, numerics: str = "float32", arch: str = "sm_90", **
     (depthwise(65, side=99), "float32", "65 x 65"),
     (depthwise(), "float16", "half arithmetic on float32"),
     (depthwise(c=3, dtype="float16"), "float16", "does not pair"),
-    (depthwise(multiplier=2, dtype="float16"), "float16", "does not pair")])
+    (depthwise(multiplier=2, dtype="float16"), "float16", "does not pair"),
+    (depthwise(dtype="bfloat16", padding_mode="constant", padding_value=0.1), "float32", "is no bfloat16")])
 def test_refusals_say_why(shape, numerics, says):
     assert says in channels.supports(spec_of(shape, numerics=Numerics(numerics)))
     with pytest.raises(UnsupportedSpec, match=says):
@@ -252,17 +254,45 @@ def test_lines_compute_what_was_asked(dtype, size, changes, values):
     checks.check_checked(planned(shape, **{**LINES, **values}), shape)
 
 
+BORDERS = [dict(padding_mode=mode.value, padding_value=0.5 * (mode is Border.CONSTANT)) for mode in Border]
+
+
 @on_cpu_device
+@pytest.mark.parametrize("border", BORDERS[1:], ids=lambda border: border["padding_mode"])
+@pytest.mark.parametrize("size, changes, values", [
+    (5, dict(side=13, dtype="float16"), dict(sub_block_rows=5)),
+    (3, dict(side=9, c=20, dtype="float32"), dict(vector=1, columns=3)),        # channels and columns left over
+    (3, dict(side=3, padding=((9, 8), (5, 7)), dilation=(3, 1), dtype="bfloat16"), dict(turn_rows=4))], ids=str)
+def test_lines_have_every_border(size, changes, values, border):
+    shape = depthwise(size, **{**dict(n=2), **changes, **border})
+    checks.check_checked(planned(shape, **{**LINES, **values}), shape)
+
+
+@on_cpu_device
+@pytest.mark.parametrize("body, changes", [
+    ("ring", dict(stride=(2, 1), dtype="float16")), ("ring", dict(multiplier=2)),
+    ("tile", dict(dilation=(2, 1), padding=((9, 8), (5, 7))))], ids=str)
+def test_one_value_in_the_other_bodies(body, changes):
+    shape = depthwise(3, n=2, side=9, padding_mode="constant", padding_value=0.5, **changes)
+    made = planned(shape, body=body, vector=1 if body == "tile" else 2, columns=3, width="any", sub_block_rows=4,
+                   rows_ahead=1)
+    checks.check_checked(made, shape)
+
+
+@on_cpu_device
+@pytest.mark.parametrize("border", [BORDERS[0], BORDERS[1], BORDERS[3]], ids=lambda border: border["padding_mode"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_lines_in_half_arithmetic(dtype):
-    shape = depthwise(3, n=2, c=24, side=9, dtype=dtype)
+def test_lines_in_half_arithmetic(dtype, border):
+    shape = depthwise(3, n=2, c=24, side=9, dtype=dtype, **border)
     checks.check_checked(planned(shape, "float16", **LINES), shape)
 
 
 @on_cpu_device
-def test_few_blocks_do_all_jobs_of_lines():
+@pytest.mark.parametrize("border", [BORDERS[0], BORDERS[1], BORDERS[-1]], ids=lambda border: border["padding_mode"])
+def test_few_blocks_do_all_jobs_of_lines(border):
     """Jobs follow each other in a block, whose rows in shared memory are used again."""
-    shape = ConvShape(n=3, c=8, h=39, w=10, k=8, r=3, s=5, groups=8, padding=(1, 2), dilation=(2, 1), layout="NHWC")
+    shape = ConvShape(n=3, c=8, h=39, w=10, k=8, r=3, s=5, groups=8, padding=(1, 2), dilation=(2, 1), layout="NHWC",
+                      **border)
     plan = planned(shape, **{**LINES, "sub_block_rows": 3, "block_channels": 4})
     step, = plan.program.steps
     x, y, z = step.grid
@@ -284,6 +314,8 @@ def defaults_table() -> list[KernelPlan]:
                                                                ("float32", "bfloat16"))]
     plans += [planned(depthwise(size, c=64, dtype=dtype), "float16") for size in (3, 5, 7, 13)
               for dtype in ("float16", "bfloat16")]
+    plans += [planned(depthwise(size, n=32, c=128, dtype=dtype, **border))
+              for size, dtype, border in itertools.product((3, 5), ("float32", "float16"), (BORDERS[1], BORDERS[-1]))]
     return list({render(plan).digest: plan for plan in plans}.values())
 
 
