@@ -49,14 +49,15 @@ class Argument:
     """One argument: the C parameter, the launch signature and the run-time check all come from here.
 
     A plan may ask more of it than the spec does: a size to be a multiple of something (so that rows can be loaded as
-    vectors), at most or exactly something; a pointer to be a multiple of so many bytes. ``alone``: no other argument
-    that is written lies in the same memory, so loads and stores may change places.
+    vectors), at least, at most or exactly something; a pointer to be a multiple of so many bytes. ``alone``: no other
+    argument that is written lies in the same memory, so loads and stores may change places.
     """
 
     name: str
     role: Role
     c_type: str
     multiple_of: int = 1
+    at_least: int = 1
     at_most: int | None = None
     exactly: int | None = None
     alone: bool = True
@@ -81,6 +82,7 @@ class Argument:
             return f"{self.name} = {self.exactly}"
         unit = " bytes" if self.is_pointer else ""
         parts = [f"a multiple of {self.multiple_of}{unit}"] if self.multiple_of > 1 else []
+        parts += [f"at least {self.at_least}"] if self.at_least > 1 else []
         parts += [f"at most {self.at_most}"] if self.at_most is not None else []
         return f"{self.name} {' and '.join(parts)}" if parts else ""
 
@@ -88,7 +90,8 @@ class Argument:
         """Whether a size, or a pointer's address, is what the plan asks for."""
         if self.exactly is not None:
             return value == self.exactly
-        return value % self.multiple_of == 0 and (self.at_most is None or value <= self.at_most)
+        small_enough = self.at_most is None or value <= self.at_most
+        return value % self.multiple_of == 0 and value >= self.at_least and small_enough
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from ..shape import ConvShape
 from ..spec import KernelSpec
 from .base import (BORDERS, DERIVED, FLOATS, Algorithm, common_refusal, largest_divisor, layer_arguments,
                    resident_blocks)
-from .wide_borders import border_refusal
+from .wide_borders import border_refusal, least_rows
 from .wide_estimate import estimate
 from .wide_numbers import REGISTER_LIMIT, WideNumbers, accumulators, make_numbers, row_registers
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
@@ -42,6 +42,8 @@ MOST_FACTORS = 20             # of a separable filter, in registers: 9x9 on 4096
 MOST_TOGETHER = 4             # filters of one image in a block: two of 3x3 on 4096^2 take 56 us, in different ones 69
 MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 MOST_SCALAR_LOADS = 8         # of a row: sixteen leave no registers for 7x7 in 16 bits
+GATHERED = 1.7                # of its time for a row of pixels whose ends lanes load, against one that has them in its
+                              # lanes: 28^2 in float16, 14^2 and 7^2 (3x3 and 5x5, H200, 2026-11-21) take 1.4 to 1.9
 ROWS_HELD = 64                # registers of the rows ahead, from which a lane has no room for its sums
 
 
@@ -79,7 +81,8 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
             best, best_waste = tried, waste
     if taps_of(spec) >= MOST_TAPS and spec.channels == 1 and _steps_of_one_row(spec):
         best = replace(best, tap_rows=TapRows.NEEDED)
-    best = replace(best, weights=_weights(spec, best), sub_block_rows=_tallest_sub_block(spec), **_loads(spec, best))
+    best = replace(best, weights=_weights(spec, best), sub_block_rows=_tallest_sub_block(spec, best),
+                   **_loads(spec, best))
     return _fitted(spec, replace(best, **_warp_arrangement(spec, shape, best)))
 
 
@@ -120,8 +123,9 @@ def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> W
     if spec.padding_mode.reads_image:       # the outermost lanes of a row load what lies beside it
         numbers = make_numbers(spec, options)
         lanes = min(LANES, max(lanes, numbers.left_lanes + numbers.right_lanes))
+        whole = lanes * chunk == shape.w and shape.h >= least_rows(spec)
         return replace(options, span=Span.PACKED, row_lanes=lanes, edges=Edges.GUARDED,
-                       gaps=Gaps.NONE if lanes * chunk == shape.w else Gaps.SELECT)
+                       gaps=Gaps.NONE if whole else Gaps.SELECT)
     reach_left, reach_right = spec.padding[1][0], _reach(spec, shape.q)
     with_gap = max(-(-(shape.w + reach_left) // chunk), -(-(reach_right + 1) // chunk), lanes)
     if with_gap <= LANES and LANES // with_gap == LANES // lanes:
@@ -149,6 +153,8 @@ def _waste(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> f
     halo = max(0, (spec.s - 1) * spec.dilation[1] + 1 - spec.stride[1])
     loads = options.columns * spec.stride[1] / options.vector
     row = taps / spec.stride[0] * options.columns + 2.5 * halo + 4 * loads + 8
+    if spec.padding_mode.reads_image and not make_numbers(spec, options).closed_rows:
+        row *= GATHERED
     return row / options.columns / busy
 
 
@@ -183,6 +189,8 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
     registers reach the same at 3x3, and 65 instead of 84 % of the floor at 7x7."""
     fma = taps_of(spec) * options.columns
     packed_plainly = options.span is Span.PACKED and fma <= 9 * 4      # 98 instead of 93 % of copy speed
+    if spec.padding_mode.reads_image and spec.dtype.itemsize == 2 and options.vector > 1:
+        packed_plainly = False       # 28^2 and 14^2, whose lanes have four columns or two there
     if packed_plainly or spec.arch.major < 8 or spec.channels > 1 or options.vector * spec.dtype.itemsize < 4:
         ahead = 1 if fma > 300 or spec.channels > 1 else max(1, min(4, 16 // spec.r, _rows_held(spec, options)))
         tall = accumulators(spec, options.columns) > TALL_RING and (spec.separable or spec.r > TALLEST_FILTER)
@@ -202,9 +210,11 @@ def _rows_held(spec: KernelSpec, options: WideOptions) -> int:
     return ROWS_HELD // (2 * numbers.step_rows * numbers.row_cells)
 
 
-def _tallest_sub_block(spec: KernelSpec) -> int:
+def _tallest_sub_block(spec: KernelSpec, options: WideOptions) -> int:
     """Rows of a sub-block in a large layer: few where memory bounds, so that halo rows are still in the cache; many
     where the products do, since each sub-block computes its halo rows again."""
+    if spec.padding_mode.reads_image and options.span is Span.PACKED and spec.dtype.itemsize == 2 and spec.r == 5:
+        return 56       # rows outside are products too: 112^2 takes 79 us, with 20 rows 92 (H200)
     if spec.separable or spec.r > TALLEST_FILTER:
         return 14 if spec.r <= 7 else max(114, 4 * spec.r)
     return {1: 16, 2: 12, 3: 8, 4: 14, 5: 20}.get(spec.r, 114)
@@ -303,8 +313,7 @@ def _steps_of_one_row(spec: KernelSpec) -> bool:
 def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None:
     refusal = None
     line = numbers.line
-    beside = not numbers.packed or spec.padding_mode.reads_image
-    if beside and options.loads is Loads.REGISTERS and numbers.left_lanes + numbers.right_lanes > numbers.across:
+    if numbers.edge_loads and numbers.left_lanes + numbers.right_lanes > numbers.across:
         refusal = (f"a window reaches {numbers.left_lanes} lanes to the left and {numbers.right_lanes} to the right of "
                    f"{numbers.across}")
     if options.loads is not Loads.REGISTERS and line.left_copies + line.right_copies > LANES:
@@ -332,6 +341,7 @@ def _arguments(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> 
     packed = options.span is Span.PACKED
     demands = {"W": {"multiple_of": options.vector, "at_most": numbers.most_columns if packed else None,
                      "exactly": numbers.most_columns if numbers.whole_rows else None},
+               "H": {"at_least": numbers.border.least_rows if numbers.border else 1},
                "Q": {"multiple_of": options.store_vector, "at_most": numbers.most_outputs if packed else None},
                "x": {"multiple_of": options.vector * spec.dtype.itemsize},
                **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.y_dtype.itemsize})}

@@ -123,9 +123,14 @@ def line_of(spec: KernelSpec, options: WideOptions, pieces: tuple[Piece, ...], c
 def read_columns(spec: KernelSpec, pieces: tuple[Piece, ...], needed: list[int]) -> list[Column]:
     found = []
     for column in needed:
-        piece = max((p for p in pieces if p.at <= column), key=lambda p: p.at)
-        cell, low = divmod(column - piece.at, piece.vector.per_cell)
-        part = "whole" if piece.vector.per_cell == 1 else ("low", "high")[low]
-        found.append(Column(f"in_{signed(column)}", piece.name, part, False,
-                            f".{'xyzw'[cell]}" if piece.vector.cells > 1 else ""))
+        name, member, low = read_cell(pieces, column)
+        part = "whole" if pieces[0].vector.per_cell == 1 else ("low", "high")[low]
+        found.append(Column(f"in_{signed(column)}", name, part, False, member))
     return found
+
+
+def read_cell(pieces: tuple[Piece, ...], column: int) -> tuple[str, str, int]:
+    """The piece that holds a column, its member, and the column's place in that."""
+    piece = max((p for p in pieces if p.at <= column), key=lambda p: p.at)
+    cell, low = divmod(column - piece.at, piece.vector.per_cell)
+    return piece.name, f".{'xyzw'[cell]}" if piece.vector.cells > 1 else "", low

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from ..border import Border
 from ..dtypes import DType
 from ..spec import KernelSpec
-from .wide_borders import WideBorder, make_border
-from .wide_lines import Column, Line, Piece, Vector, beside_chunk, line_of, pieces_of, read_columns, vector_of
+from .wide_borders import RowEnd, WideBorder, make_border, row_ends
+from .wide_lines import (Column, Line, Piece, Vector, beside_chunk, line_of, pieces_of, read_cell, read_columns,
+                         vector_of)
 from .wide_options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 from .wide_taps import Chain, Tap, chain, row_sums, signed as _signed, taps_of
 
@@ -24,7 +25,7 @@ class Distance:
 
     name: str            # left_1, right_2
     distance: int
-    select: str          # "edge": its outermost lanes give what they loaded beyond the strip; "zero"; or ""
+    select: str          # "edge": its outermost lanes give what they loaded beyond the strip; "zero"; "round"; or ""
     condition: str       # when
     lane: str            # the neighbour
 
@@ -38,6 +39,9 @@ class Take:
     own: str             # the neighbour's member of Row
     edge: str            # what an outermost lane gives instead
     select: str
+    shuffle: str         # the intrinsic, and the lane that it takes
+    source: str
+    member: str = ""     # of what the neighbour read from shared memory
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,10 @@ class WideNumbers:
     interior: bool
     beside_vectors: bool     # lanes copy vectors beside a strip
     whole_rows: bool         # packed ones fill their lanes, with a border's pixels beside them
+    closed_rows: bool        # which are taken from the rows' own lanes
+    row_ends: tuple[RowEnd, ...]
+    row_walks: bool          # a pointer goes down the image, else each row is counted from the first one
+    replaced: tuple[str, ...]    # columns that a lane at a row's end has its own in place of
     limited_rows: bool       # a sub-block loads none beyond its last one; others are in its text with a border's pixels
     together: int            # steps that come into use together; a sub-block has whole turns of them
     paired: bool
@@ -145,7 +153,11 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     in_shared = options.loads is not Loads.REGISTERS
     across = options.row_lanes if packed else LANES
     pixels, zeros = spec.padding_mode.reads_image, spec.padding_mode is Border.ZEROS
-    edge = 0 if (packed and not pixels) or in_shared or not reach.takes else _edge_columns(reach, chunk, own.per_cell)
+    ends = row_ends(spec, needed, chunk, across) if pixels and options.gaps is Gaps.NONE else None
+    closed = ends is not None
+    edge = _edge_columns(reach, chunk, own.per_cell)
+    if (packed and not pixels) or closed or in_shared or not reach.takes:
+        edge = 0
     edge_vector = min(edge, options.vector) or 1
     planes = LANES // options.row_lanes if packed else 1
     warps = options.warp_columns * options.warp_rows * options.warp_planes
@@ -155,11 +167,16 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     block_planes = options.warp_planes * planes
     names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
     chains = tuple(chain(spec, options, slots, step_rows, number, names) for number in range(slots))
-    select = "edge" if pixels or not packed else "" if options.gaps is Gaps.ZERO_LANES else "zero"
+    select = "zero" if options.gaps is Gaps.SELECT else ""
+    if closed:
+        select = "round"
+    elif pixels or not packed:
+        select = "edge"
     most_columns, most_outputs = _packed_sizes(spec, options, chunk)
-    pieces = pieces_of(spec.dtype, needed, options.vector)
+    exchanged = closed or not in_shared         # else a lane reads them from shared memory
+    pieces = pieces_of(spec.dtype, sorted({c % chunk for c in needed}) if closed else needed, options.vector)
     apart = in_shared and not packed and not zeros
-    border = make_border(spec, *beside_chunk(pieces, chunk), across, apart)
+    border = make_border(spec, *beside_chunk(pieces, chunk), across, closed, apart)
     singles, half = in_shared and bool(border and border.rounds), spec.dtype.itemsize == 2
     pairs = border.beside if singles and half and apart else 0
     line = line_of(spec, options, pieces, chunk, planes, step_rows, warps, pairs)
@@ -182,9 +199,10 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         row_cells=0 if in_shared else (chunk + edge) // own.per_cell,
         cell_type="float" if spec.dtype is DType.FLOAT32 else "unsigned",
         cell_zero=_outside(spec),
-        distances=() if in_shared else tuple(_distance(d, select, packed) for d in reach.distances),
-        takes=() if in_shared else tuple(_take(spec, options, reach, cell, edge, select) for cell in reach.takes),
-        window=tuple(read_columns(spec, pieces, needed) if in_shared else _columns(spec, options, reach, needed)),
+        distances=tuple(_distance(d, select, packed) for d in reach.distances) if exchanged and not ends else (),
+        takes=tuple(_take(spec, options, reach, cell, edge, select, pieces if in_shared else (), bool(ends))
+                    for cell in reach.takes) if exchanged else (),
+        window=_window(spec, options, reach, needed, pieces if in_shared else (), closed),
         row_names=names, apart=apart,
         turns_above=spec.padding[0][0] > options.rows_ahead * step_rows * spec.dilation[0],
         rows_fragment=f"wide_rows_{'bordered' if apart else 'async' if in_shared else 'registers'}.cuh.jinja",
@@ -198,7 +216,10 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
                      for at in range(0, options.columns, options.store_vector)),
         interior=interior,
         beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels or pairs > 0),
-        whole_rows=pixels and not in_shared and options.gaps is Gaps.NONE,
+        whole_rows=pixels and options.gaps is Gaps.NONE and (closed or not in_shared),
+        closed_rows=closed, row_ends=ends or (),
+        row_walks=not (border and border.folded),
+        replaced=tuple(outside for end in ends or () for outside, _ in end.columns),
         limited_rows=spec.channels == 1 and zeros,
         together=together,
         paired=options.pipeline is Pipeline.PAIRED, skip_rows=options.tap_rows is TapRows.NEEDED,
@@ -266,7 +287,7 @@ def _packed_sizes(spec: KernelSpec, options: WideOptions, chunk: int) -> tuple[i
 
 def _distance(distance: int, select: str, packed: bool = False) -> Distance:
     side, lane = "left" if distance < 0 else "right", f"lane {'-' if distance < 0 else '+'} {abs(distance)}"
-    if select == "edge" and packed:
+    if select == "round" or (select == "edge" and packed):
         last = f"ROW_LANES - {abs(distance)}"
         condition = f"position >= {last}" if distance < 0 else f"position < {distance}"
         within = f"position {'>=' if distance < 0 else '<'} {-distance if distance < 0 else last}"
@@ -278,13 +299,35 @@ def _distance(distance: int, select: str, packed: bool = False) -> Distance:
     return Distance(f"{side}_{abs(distance)}", distance, select, condition, lane)
 
 
-def _take(spec: KernelSpec, options: WideOptions, reach: _Reach, cell: int, edge: int, select: str) -> Take:
+def _take(spec: KernelSpec, options: WideOptions, reach: _Reach, cell: int, edge: int, select: str,
+          pieces: tuple[Piece, ...], ends: bool) -> Take:
+    """``pieces``: what lanes read of shared memory, if rows are there; ``ends``: those of a row replace the column, so
+    that any lane will do for them."""
     distance, index = divmod(cell, reach.chunk_cells)
     name = f"in_{_signed(cell)}" if spec.dtype is DType.FLOAT32 else f"word_{_signed(cell)}"
     inside = index - (reach.chunk_cells - edge // reach.per_cell) if distance < 0 and edge else index
     edge_cells = max(1, min(edge, options.vector) // reach.per_cell)
-    return Take(name, _distance(distance, "").name, _member("own_", options.vector // reach.per_cell, index),
-                _member("edge_", edge_cells, inside) if select == "edge" else "", select)
+    lane = _distance(distance, "").name
+    own, member = _member("own_", options.vector // reach.per_cell, index), ""
+    if pieces:
+        own, member, _ = read_cell(pieces, index * reach.per_cell)
+    shuffle, source = "__shfl_sync", f"lane_{lane}"
+    if ends:
+        shuffle, source = f"__shfl_{'up' if distance < 0 else 'down'}_sync", "1"
+    return Take(name, lane, own, _member("edge_", edge_cells, inside) if select == "edge" else "", select,
+                shuffle, source, member)
+
+
+def _window(spec: KernelSpec, options: WideOptions, reach: _Reach, needed: list[int], pieces: tuple[Piece, ...],
+            closed: bool) -> tuple[Column, ...]:
+    """The columns of an input row that are made floats. ``pieces``: what lanes read of shared memory, if rows are
+    there; what stands beside ``closed`` ones is in registers all the same."""
+    if not pieces:
+        return tuple(_columns(spec, options, reach, needed))
+    if not closed:
+        return tuple(read_columns(spec, pieces, needed))
+    own = [column for column in needed if 0 <= column < reach.chunk_cells * reach.per_cell]
+    return (*read_columns(spec, pieces, own), *(c for c in _columns(spec, options, reach, needed) if not c.own))
 
 
 def _columns(spec: KernelSpec, options: WideOptions, reach: _Reach, needed: list[int]) -> list[Column]:

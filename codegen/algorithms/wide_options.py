@@ -22,7 +22,8 @@ class Gaps(enum.Enum):
 
     ZERO_LANES = "zero_lanes"    # lanes beyond the row's end, which load nothing, stand between the rows
     SELECT = "select"            # no lanes left for that: a select after the shuffle
-    NONE = "none"                # pixels: rows fill their lanes, and no lane stands outside of the image
+    NONE = "none"                # pixels: rows fill their lanes, and no lane stands outside of the image; what stands
+                                 # beside a row is in its own lanes, where a window reaches no further than one lane
 
 
 class Edges(enum.Enum):

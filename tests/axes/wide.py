@@ -94,7 +94,7 @@ def wide_borders() -> Iterable[Row]:
     kinds = itertools.product(BORDERS[1:], WIDE_AXES["loads"], spans)
     for i, (border, loads, (span, gaps, columns)) in enumerate(kinds):
         channels = (2, 2, 1) if loads == "registers" and i % 4 == 0 else ((1, 1, 1), (3, 3, 3))[i % 2]
-        whole = loads == "registers" and span[0] == "packed" and border != "constant" and i % 2
+        whole = span[0] == "packed" and border != "constant" and i % 2
         padding = "same" if whole else ("same", ((2, 0), (1, 3)), "large")[i % 3]
         yield dict(filter=((3, 3), (5, 4), (2, 7), (4, 3))[i % 4], padding=padding, padding_mode=border,
                    channels=channels, epilogue=(), stride=1 if whole else (1, 1, 2, (2, 1))[i // 3 % 4],

@@ -128,6 +128,9 @@ def plans() -> dict[str, KernelPlan]:
         "wide_3x3_reflect": _wide(_plane(3, padding_mode="reflect"), loads="cached", rows_ahead=4, turn_steps=2),
         "wide_5x5_circular_packed": _wide(
             _depthwise(5, layout="NCHW", padding_mode="circular"), RELU, **WIDE_PACKED, row_lanes=14, gaps="none"),
+        "wide_3x3_symmetric_packed_float16": _wide(
+            _depthwise(3, layout="NCHW", padding_mode="symmetric", dtype="float16"), **WIDE_PACKED, loads="cached",
+            rows_ahead=4, columns=8, vector=8, store_vector=8, row_lanes=7, gaps="none"),
         "wide_5x5_symmetric_float16": _wide(
             _plane(5, dtype="float16", padding_mode="symmetric"), loads="async", rows_ahead=2, columns=8, vector=8,
             store_vector=8),

@@ -7,9 +7,9 @@
 //     --set warp_planes=4 --set min_blocks=4
 //
 // layer  x[N, 16, H, W] * w[16, 1, 5, 5] -> y[N, 16, P, Q], stride 1, padding 2 (circular), groups 16, float32, then relu
-//        N, H, W (and so P, Q) are arguments (W = 56; Q a multiple of 4 and at most 56); all else is in the text
+//        N, H, W (and so P, Q) are arguments (H at least 2; W = 56; Q a multiple of 4 and at most 56); all else is in the text
 // plan   4 columns per lane, 2 rows of 14 lanes side by side, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 2 steps ahead
-// cost   sub-block of 14 rows x 128 columns: 36 warp loads, 72 shuffles, 1800 FMA a lane, about 97 registers (direct: 1400 loads)
+// cost   sub-block of 14 rows x 128 columns: 18 warp loads, 72 shuffles, 1800 FMA a lane, about 89 registers (direct: 1400 loads)
 //
 // A lane makes 4 neighbouring output columns and walks down the rows. It loads 4 input columns of each row, the others come from its neighbours by shuffle.
 // An input row is loaded once and added to the 5 output rows in work: acc_p0 is the oldest, and every chain of
@@ -29,14 +29,14 @@ constexpr int C = 1, K = 16, FILTERS = 1;       // channels of a group; output c
 constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: the image again.
+// The row that stands at row `i`, outside of 0 .. size - 1 too: the image again. The border
+// is no taller than the image; beyond it this is some row of the image, so that no load needs a guard.
 __device__ __forceinline__ int at_border(int i, int size) {
-#pragma unroll 1
-    while (i < 0) i += size;
-#pragma unroll 1
-    while (i >= size) i -= size;
-    return i;
+    // as unsigned numbers, rows outside come after those inside
+    const unsigned from_above = (unsigned)(i + size), from_below = (unsigned)(i - size);
+    return (int)min(min((unsigned)i, from_above), min(from_below, (unsigned)(size - 1)));
 }
+__device__ __forceinline__ const float* wc_settled_address(const float* value) { asm volatile("" : "+l"(value)); return value; }
 
 // What happens to an output value before it is stored: relu.
 __device__ __forceinline__ float finish(float value) {
@@ -44,10 +44,9 @@ __device__ __forceinline__ float finish(float value) {
     return value;
 }
 
-// An input row as it was loaded: this lane's columns, and in the outermost lanes those beyond the strip.
+// An input row as it was loaded: this lane's columns.
 struct Row {
     float4 own_0;
-    float2 edge_0;
 };
 
 // 2 planes side by side, 14 lanes a row. INTERIOR: every load and store lies in the image.
@@ -57,15 +56,8 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int lane = threadIdx.x % 32;
     const int column = q * STRIDE_W;                                       // this lane's first input column
     const bool own_inside_0 = INTERIOR || (active && column < W);
-    // the outermost lanes load what lies beyond the strip: the last 1 to its left, the first 1 to its right
-    const bool to_left = position >= 13, to_right = position < 1;
-    const int beyond = to_left ? -54 : 56;
-    const int lane_left_1 = position >= 1 ? lane - 1 : lane - 1 + ROW_LANES; const bool edge_left_1 = position >= ROW_LANES - 1;
-    const int lane_right_1 = position < ROW_LANES - 1 ? lane + 1 : lane + 1 - ROW_LANES; const bool edge_right_1 = position < 1;
-    const bool edge_wanted = active && (to_left || to_right);
-    const int edge_from_0 = at_border(column + beyond, W) - column, edge_from_1 = at_border(column + beyond + 1, W) - column;
-    // lane l has the row of the image that stands at row l - PAD_TOP, after those above the image at row H + l - PAD_TOP
-    const int row_outside = at_border(lane < PAD_TOP ? lane - PAD_TOP : H + lane - PAD_TOP, H);
+    const int lane_left_1 = position >= 1 ? lane - 1 : lane - 1 + ROW_LANES;
+    const int lane_right_1 = position < ROW_LANES - 1 ? lane + 1 : lane + 1 - ROW_LANES;
     const bool out_inside_0 = INTERIOR || (active && q < Q);
     // filter, one register per weight
     const float w_r0_s0 = __ldg(w + 0), w_r0_s1 = __ldg(w + 1), w_r0_s2 = __ldg(w + 2), w_r0_s3 = __ldg(w + 3),
@@ -83,7 +75,6 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int h_first = p_first * STRIDE_H - PAD_TOP;
     int s = 0;
     int h = h_first + s * (STEP_ROWS * ROW_STEP);
-    const index_t pitch = (index_t)ROW_STEP * W;
     float* out = y + ((index_t)p_first + (s - (SLOTS - 1)) * CLASSES) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f,
@@ -91,28 +82,22 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
           acc_p3_c0 = 0.0f, acc_p3_c1 = 0.0f, acc_p3_c2 = 0.0f, acc_p3_c3 = 0.0f;
     const int steps = rows_out + SLOTS - 1;
     const int steps_inside = steps;
-    const float* row = x + (index_t)h * W + column;
+    const float* row = wc_settled_address(x + column);             // of the image's first row
 
     auto load = [&](Row (&rows)[AHEAD * STEP_ROWS]) __attribute__((always_inline)) {
 #pragma unroll
         for (int i = 0; i < AHEAD * STEP_ROWS; ++i) {
-            const float* from = row;
-            if (!INTERIOR) {
-                const int outside = __shfl_sync(ALL_LANES, row_outside, h < 0 ? h + PAD_TOP : h - H + PAD_TOP);
-                from += (index_t)(((unsigned)h < (unsigned)H ? h : outside) - h) * W;
-            }
+            const float* from = row + (index_t)at_border(h, H) * W;
             rows[i].own_0 = own_inside_0 ? __ldg((const float4*)(from)) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            if (edge_wanted) rows[i].edge_0 = make_float2(__ldg(from + edge_from_0), __ldg(from + edge_from_1));
-            row += pitch;
             h += ROW_STEP;
         }
     };
     auto step = [&](const Row (&rows)[AHEAD * STEP_ROWS], int i, int s) __attribute__((always_inline)) {
         float out_c0, out_c1, out_c2, out_c3;
-        const float in_m2 = __shfl_sync(ALL_LANES, edge_left_1 ? rows[i].edge_0.x : rows[i].own_0.z, lane_left_1);
-        const float in_m1 = __shfl_sync(ALL_LANES, edge_left_1 ? rows[i].edge_0.y : rows[i].own_0.w, lane_left_1);
-        const float in_4 = __shfl_sync(ALL_LANES, edge_right_1 ? rows[i].edge_0.x : rows[i].own_0.x, lane_right_1);
-        const float in_5 = __shfl_sync(ALL_LANES, edge_right_1 ? rows[i].edge_0.y : rows[i].own_0.y, lane_right_1);
+        const float in_m2 = __shfl_sync(ALL_LANES, rows[i].own_0.z, lane_left_1);
+        const float in_m1 = __shfl_sync(ALL_LANES, rows[i].own_0.w, lane_left_1);
+        const float in_4 = __shfl_sync(ALL_LANES, rows[i].own_0.x, lane_right_1);
+        const float in_5 = __shfl_sync(ALL_LANES, rows[i].own_0.y, lane_right_1);
         const float in_0 = rows[i].own_0.x;
         const float in_1 = rows[i].own_0.y;
         const float in_2 = rows[i].own_0.z;

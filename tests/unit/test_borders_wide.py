@@ -12,7 +12,7 @@ import pytest
 from tests import checks, reference, settings
 from warpconv.codegen.algorithms.base import resident_blocks
 from warpconv.codegen.algorithms.wide_borders import element_bits
-from warpconv.codegen.algorithms.wide_options import Edges
+from warpconv.codegen.algorithms.wide_options import Edges, Gaps
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
@@ -21,6 +21,7 @@ from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import compilers, sass
+from warpconv.runtime.measure import measure
 
 MODES = [mode for mode in Border if mode is not Border.ZEROS]
 PIXELS = [mode for mode in MODES if mode.reads_image]
@@ -78,7 +79,8 @@ def test_the_bits_of_a_value(dtype):
 @pytest.mark.parametrize("fields, values, says", [
     (dict(mode=Border.ZEROS), dict(gaps="none", span="packed", row_lanes=14), "gaps = none is for packed rows"),
     (dict(), dict(gaps="none", span="strips"), "gaps = none is for packed rows"),
-    (dict(w=4), dict(span="packed", row_lanes=1, loads="registers", turn_steps=1), "1 to the right of 1")])
+    (dict(w=4), dict(span="packed", row_lanes=1, loads="registers", turn_steps=1, gaps="select"),
+     "1 to the right of 1")])
 def test_plan_values_that_do_not_go_together(fields, values, says):
     with pytest.raises(UnsupportedSpec, match=re.escape(says)):
         planned(layer(**fields), **values)
@@ -88,6 +90,53 @@ def test_whole_rows_ask_for_their_width():
     made = planned(layer(3, 56, 56, 8))
     assert made.options.gaps.value == "none" and made.numbers.whole_rows
     assert "W = 56" in made.program.refusal(layer(3, 56, 52, 8))
+
+
+@pytest.mark.parametrize("mode, least", [(Border.REPLICATE, 1), (Border.REFLECT, 4), (Border.SYMMETRIC, 3),
+                                         (Border.CIRCULAR, 3)], ids=lambda value: getattr(value, "value", value))
+def test_rows_outside_are_worked_out_in_images_taller_than_their_border(mode, least):
+    """Where what stands beside a row is in its lanes; lower images have a plan of another form."""
+    fields = dict(size=5, c=8, mode=mode, padding=((1, 3), (2, 2)))
+    made = planned(layer(h=least, **fields))
+    assert made.numbers.closed_rows and made.numbers.border.rows == "folded"
+    assert made.program.argument("H").at_least == least and made.program.refusal(layer(h=least, **fields)) is None
+    if least > 1:
+        assert f"H at least {least}" in made.program.refusal(layer(h=least - 1, **fields))
+        low = planned(layer(h=least - 1, **fields))
+        assert low.options.gaps is Gaps.SELECT and low.program.refusal(layer(h=least - 1, **fields)) is None
+
+
+@pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_widths_of_networks_fill_their_lanes(dtype, mode):
+    """Narrower lanes than with zeros where these would leave a row's last lane partly outside."""
+    for size, width in itertools.product((3, 5), (14, 28, 56, 112)):
+        made = planned(layer(size, width, width, 8, mode, dtype=dtype))
+        assert made.numbers.closed_rows and made.options.row_lanes * made.options.columns == width, (size, width)
+    assert planned(layer(3, 7, 7, 8, mode, dtype=dtype)).numbers.closed_rows
+
+
+@pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("loads", ["registers", "cached"])
+def test_columns_beside_a_row_are_those_of_its_lanes(loads, dtype, mode):
+    """Each column that a lane at an end replaces, by its own number: what the border has there in rows of any width."""
+    told = 0
+    for size, columns in itertools.product((3, 5, 7, 9), (1, 2, 4, 8)):
+        shape = layer(size, 40, 8 * columns, 4, mode, dtype=dtype)
+        numbers = planned(shape, span="packed", row_lanes=8, gaps="none", columns=columns, vector=min(columns, 4),
+                          store_vector=1, loads="registers" if columns == 1 else loads, rows_ahead=1,
+                          turn_steps=1).numbers
+        assert numbers.closed_rows == (size // 2 <= columns), (size, columns)
+        for end in numbers.row_ends:
+            first = 0 if end.lane == "first" else 7 * columns
+            for outside, own in end.columns:
+                column, taken = (int(name[3:].replace("m", "-")) for name in (outside, own))
+                assert -columns <= taken < 2 * columns and 0 <= first + taken < shape.w
+                assert first + taken == mode.index(first + column, shape.w)
+                assert not 0 <= first + column < shape.w
+                told += 1
+    assert (told > 0) == (mode is not Border.CIRCULAR)
 
 
 # ---- the text
@@ -147,6 +196,19 @@ def test_no_border_takes_more_instructions_or_registers_than_zeros(size):
         assert found[0] <= 1.02 * instructions and found[1] >= resident and found[2] == min_blocks, (mode, found)
 
 
+@pytest.mark.parametrize("size, dtype", [(3, "float32"), (5, "float32"), (3, "float16")])
+@pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
+def test_what_stands_beside_whole_rows_is_not_loaded(mode, size, dtype):
+    """As many loads a row, or copies, as lanes have vectors; no search for rows or columns outside."""
+    made = planned(layer(size, 56, 56, 8, mode, dtype=dtype))
+    text = render(made).text
+    assert made.numbers.closed_rows and made.numbers.own_loads == 1
+    assert text.count("__ldg((const float4*)(from))") + text.count("wc_copy_async_if_16(takes_part,") == 1
+    assert "edge_" not in text and "outside_from" not in text and "while (i" not in text and "row_outside" not in text
+    selects = [line for line in text.splitlines() if re.match(r" +if \((first|last)_of_row\)", line)]
+    assert len(selects) == (0 if mode is Border.CIRCULAR else 2)
+
+
 # ---- executed
 
 LOADS = [dict(loads="registers", rows_ahead=2, turn_steps=1), dict(loads="async", rows_ahead=2, turn_steps=1),
@@ -166,6 +228,52 @@ def test_every_border_however_rows_are_loaded(mode, values):
         if values["loads"] != "registers" and usual.vector * shape.dtype.itemsize < 4:
             continue        # such rows are loaded to registers, as the first of LOADS has them
         checks.check_checked(planned(shape, **values), shape, seed=i)
+
+
+@on_cpu_device
+@pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
+@pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
+def test_whole_rows(mode, values):
+    """Rows of one lane and of many, images as low as their plan allows, steps of two rows, gaps between filter rows,
+    lanes without a plane, windows that end before the row does."""
+    layers = [
+        (layer(3, 2, 56, 3, mode), {}), (layer(5, 3, 28, 5, mode), {}), (layer(3, 19, 4, 9, mode), {}),
+        (layer(5, 33, 112, 1, mode, dtype="float16"), {}), (layer(3, 9, 112, 2, mode, stride=2), {}),
+        (layer(3, 14, 16, 3, mode, dtype="bfloat16", padding=((2, 0), (1, 0))), {}),
+        (layer(3, 12, 24, 2, mode, dilation=2, padding=2), {}),
+        (layer(3, 7, 4, 3, mode), dict(columns=4, vector=4, store_vector=4, row_lanes=1))]
+    for i, (shape, more) in enumerate(layers):
+        made = planned(shape, **{**values, **more})
+        assert made.numbers.closed_rows, shape
+        checks.check_checked(made, shape, seed=i)
+
+
+@on_cpu_device
+@pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
+@pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
+def test_whole_rows_take_a_load_a_row_and_the_exchange_of_their_window(mode, values):
+    """Counted: a load or a copy for a warp's row, and a shuffle for each column of another lane; rows outside, above
+    and below, take no more."""
+    for size in (3, 5):
+        shape = layer(size, 24, 56, 2, mode, n=1)
+        made = planned(shape, sub_block_rows=24, warp_rows=1, warp_planes=1, **values)
+        bands = made.program.steps[0].grid_of(shape)[1]
+        assert 24 % bands == 0 and (24 // bands + size - 1) % made.numbers.together == 0     # whole sub-blocks
+        found = measure(made, shape)
+        assert found.buffers["x"].load_requests == bands * (24 // bands + size - 1)
+        assert found.shuffles == found.buffers["x"].load_requests * len(made.numbers.takes)
+        assert len(made.numbers.takes) == size - 1
+
+
+@on_cpu_device
+@pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
+def test_the_same_bits_whether_rows_are_whole(mode):
+    shape = layer(5, 21, 56, 3, mode)
+    x, w, _ = reference.operands(shape, settings.generator(7))
+    made = [planned(shape, gaps=gaps, **values) for gaps in ("none", "select") for values in LOADS]
+    assert [plan.numbers.closed_rows for plan in made] == [True] * len(LOADS) + [False] * len(LOADS)
+    outputs = [checks.cpu_kernel(plan)(x, w) for plan in made]
+    assert all(np.array_equal(output, outputs[0]) for output in outputs)
 
 
 @on_cpu_device

@@ -52,7 +52,7 @@ def planned(cuda, monkeypatch):
 
 @pytest.mark.parametrize("name, demand, words", [
     ("W", {"multiple_of": 4}, "W a multiple of 4, not 11"), ("N", {"exactly": 1}, "N = 1, not 2"),
-    ("H", {"at_most": 8}, "H at most 8, not 9")])
+    ("H", {"at_most": 8}, "H at most 8, not 9"), ("H", {"at_least": 10}, "H at least 10, not 9")])
 def test_a_kernel_refuses_sizes(cuda, torch, name, demand, words):
     kernel, operands = load(cuda, demanding(DIRECT, **{name: demand})), Operands(torch)
     for _ in range(2):

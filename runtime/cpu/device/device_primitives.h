@@ -64,6 +64,7 @@ __forceinline__ float wc_reciprocal(float value) { return 1.0f / value; }
 __forceinline__ void wc_read_again() { __asm__ volatile("" ::: "memory"); }
 __forceinline__ int wc_settled(int value) { return value; }
 __forceinline__ const float *wc_settled_address(const float *value) { return value; }
+__forceinline__ const unsigned short *wc_settled_address(const unsigned short *value) { return value; }
 
 __forceinline__ float wc_half_low_to_float(unsigned word) { return wc_half_to_float((unsigned short)word); }
 __forceinline__ float wc_half_high_to_float(unsigned word) { return wc_half_to_float((unsigned short)(word >> 16)); }
