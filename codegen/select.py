@@ -131,6 +131,20 @@ def _measured(shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], nume
         return None
 
 
+def carries_over(measured: ConvShape, shape: ConvShape, arch: Arch | str, algorithm: str,
+                 settings: Mapping[str, Any]) -> bool:
+    """Whether plan values that were chosen for a layer are of use for one that differs from it little (in its border):
+    they plan, and the planner's own values are the same for both. Where those differ, the choice was made among others.
+    """
+    try:
+        row, arch = _row(algorithm), Arch.parse(arch)
+        own = [row.defaults(KernelSpec.of(layer, algorithm=algorithm, arch=arch), layer) for layer in (measured, shape)]
+        _plan(row, shape, arch, (), Numerics.FLOAT32, settings, None)
+    except (ArgumentError, UnsupportedSpec):
+        return False
+    return own[0] == own[1]
+
+
 def _candidate(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...],
                numerics: Numerics, limit: int | None) -> Candidate:
     try:

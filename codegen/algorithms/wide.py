@@ -272,6 +272,8 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
     if options.span is Span.PACKED:
         options = replace(options, edges=Edges.GUARDED, warp_columns=1)
     numbers = make_numbers(spec, options)
+    if numbers.apart:
+        options = replace(options, edges=Edges.GUARDED)
     registers = planned_registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
         margin = register_margin(spec, options, numbers)

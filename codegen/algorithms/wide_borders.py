@@ -65,9 +65,11 @@ def least_rows(spec: KernelSpec) -> int:
     return max(1, max(spec.padding[0]) + (spec.padding_mode is Border.REFLECT))
 
 
-def make_border(spec: KernelSpec, left: int, right: int, across: int, closed: bool) -> WideBorder | None:
+def make_border(spec: KernelSpec, left: int, right: int, across: int, closed: bool,
+                apart: bool) -> WideBorder | None:
     """None for zeros. ``left``, ``right``: columns that a window reaches beside a row's lanes, ``across`` of them;
-    where it is ``closed``, these lanes have what stands there."""
+    where it is ``closed``, these lanes have what stands there. ``apart``: turns that copy rows
+    of the border have a text of their own, where it is worked out what stands there."""
     if spec.padding_mode is Border.ZEROS:
         return None
     reads, single = spec.padding_mode.reads_image, spec.dtype is DType.FLOAT32
@@ -76,7 +78,7 @@ def make_border(spec: KernelSpec, left: int, right: int, across: int, closed: bo
     value = ("0.0f" if single else "0u") if reads else "BORDER"
     quad = "float4" if single else "uint4"
     return WideBorder(reads=reads, left=left, beside=beside, rounds=-(-beside // across) if reads and not closed else 0,
-                      right=spec.padding[1][1], rows="folded" if folded else _rows(spec), folded=folded,
+                      right=spec.padding[1][1], rows="folded" if folded else "direct" if apart else _rows(spec), folded=folded,
                       least_rows=least_rows(spec) if folded else 1,
                       constant=spec.border_literal if single else _pair(spec.dtype, spec.padding_value),
                       element=value if single else f"(unsigned short){value}",

@@ -55,6 +55,7 @@ class Line:
     right_copies: int
     way: str             # of a copy: past the first-level cache (cg) or through it (ca)
     copy: str            # bytes of a copy, as in the primitives' names
+    pairs: int           # where, behind a row, the pairs lie that columns outside of the image are taken from
     zeros_left: int      # columns that stay zero beside a packed row
     zeros_right: int
 
@@ -112,21 +113,24 @@ def beside_chunk(pieces: tuple[Piece, ...], chunk: int) -> tuple[int, int]:
 
 
 def line_of(spec: KernelSpec, options: WideOptions, pieces: tuple[Piece, ...], chunk: int, planes: int, step_rows: int,
-          warps: int) -> Line:
+            warps: int, pairs: int) -> Line:
+    """``pairs``: elements in pairs that a row is followed by."""
     widest = 16 // spec.dtype.itemsize
     vector = options.vector
     left, right = beside_chunk(pieces, chunk)
     packed = options.span is Span.PACKED
     lanes = options.row_lanes if packed else LANES
     margin, after = -(-left // widest) * widest, -(-right // widest) * widest
-    length = -(-(margin + lanes * chunk + after) // widest) * widest
+    row = -(-(margin + lanes * chunk + after) // widest) * widest
+    length = row + -(-2 * pairs // widest) * widest
     step = length * planes * step_rows
     warp = step * (options.rows_ahead + options.turn_steps)
     return Line(margin=margin, length=length, row=length * planes, step=step, warp=warp,
                 elements=warp * warps if options.loads is not Loads.REGISTERS else 0,
                 way="ca" if options.loads is Loads.CACHED else "cg",
                 left_copies=0 if packed else -(-left // vector), right_copies=0 if packed else -(-right // vector),
-                copy=str(vector * spec.dtype.itemsize), zeros_left=margin, zeros_right=length - margin - lanes * chunk)
+                copy=str(vector * spec.dtype.itemsize), pairs=row,
+                zeros_left=margin, zeros_right=length - margin - lanes * chunk)
 
 
 def read_columns(spec: KernelSpec, pieces: tuple[Piece, ...], needed: list[int]) -> list[Column]:

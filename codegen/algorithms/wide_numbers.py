@@ -68,7 +68,8 @@ class WideNumbers:
     skips_top: bool          # steps above the image are left out
     border: WideBorder | None
     held_columns: bool       # single columns of 16 bits wait in registers
-    element_copies: bool     # beside those of vectors, for columns outside of the image
+    pairs: int               # of 16 bits: such columns are copied with a neighbour, and taken from there
+    element_copies: bool     # of 4 bytes beside those of vectors, for columns outside of the image
     taps: int
     own: Vector
     own_loads: int
@@ -88,6 +89,8 @@ class WideNumbers:
     takes: tuple[Take, ...]
     window: tuple[Column, ...]
     row_names: tuple[str, ...]
+    apart: bool              # turns that copy rows of the image alone have a copy of the text of their own
+    turns_above: bool        # later turns than the first rows may copy rows above the image
     rows_fragment: str
     filter_fragment: str
     per_line: int            # statements of a line
@@ -172,16 +175,19 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     most_columns, most_outputs = _packed_sizes(spec, options, chunk)
     exchanged = closed or not in_shared         # else a lane reads them from shared memory
     pieces = pieces_of(spec.dtype, sorted({c % chunk for c in needed}) if closed else needed, options.vector)
-    line = line_of(spec, options, pieces, chunk, planes, step_rows, warps)
-    border = make_border(spec, *beside_chunk(pieces, chunk), across, closed)
+    apart = in_shared and not packed and not zeros
+    border = make_border(spec, *beside_chunk(pieces, chunk), across, closed, apart)
+    singles, half = in_shared and bool(border and border.rounds), spec.dtype.itemsize == 2
+    pairs = border.beside if singles and half and apart else 0
+    line = line_of(spec, options, pieces, chunk, planes, step_rows, warps, pairs)
+    interior = options.edges is Edges.INTERIOR and not packed and spec.channels == 1 and not apart
     seams = seams_of(spec, options, slots)
-    interior = options.edges is Edges.INTERIOR and not packed and spec.channels == 1
     together = options.turn_steps if in_shared else options.rows_ahead
     return WideNumbers(
         chunk=chunk, strip=LANES * options.columns, strip_columns=LANES * chunk, packed=packed,
         across=across, planes=planes, border=border,
-        held_columns=in_shared and bool(border and border.rounds) and spec.dtype.itemsize == 2,
-        element_copies=bool(border and border.rounds) and spec.dtype is DType.FLOAT32 and options.vector > 1,
+        held_columns=singles and half and not apart, pairs=pairs,
+        element_copies=singles and (apart or not half) and options.vector * spec.dtype.itemsize > 4,
         most_columns=most_columns, most_outputs=most_outputs, step_rows=step_rows, slots=slots,
         carried=slots if spec.channels > 1 else slots - 1, classes=classes,
         pad_top=pad_top, pad_bottom=zeros and spec.padding[0][1] > 0,
@@ -199,7 +205,9 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         takes=tuple(_take(spec, options, reach, cell, edge, select, pieces if in_shared else (), bool(ends))
                     for cell in reach.takes) if exchanged else (),
         window=_window(spec, options, reach, needed, pieces if in_shared else (), closed),
-        row_names=names, rows_fragment=f"wide_rows_{'async' if in_shared else 'registers'}.cuh.jinja",
+        row_names=names, apart=apart,
+        turns_above=spec.padding[0][0] > options.rows_ahead * step_rows * spec.dilation[0],
+        rows_fragment=f"wide_rows_{'bordered' if apart else 'async' if in_shared else 'registers'}.cuh.jinja",
         filter_fragment=f"wide_{'separable' if spec.separable else 'weights'}.cuh.jinja",
         per_line=4 if step_rows == 1 and not spec.separable else 2,
         row_sums=row_sums(spec, options, names) if spec.separable else (), pieces=pieces, line=line,
@@ -207,8 +215,8 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         chains=chains, groups=tuple(chains[at:at + together_left_out] for at in range(0, slots, together_left_out)),
         store=vector_of(spec.y_dtype, options.store_vector),
         to_bytes=_to_bytes(spec, options.store_vector),
-        stores=store_parts(options.columns, options.store_vector), seams=seams,
-        interior=interior, beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels),
+        stores=store_parts(options.columns, options.store_vector), seams=seams, interior=interior,
+        beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels or pairs > 0),
         whole_rows=pixels and options.gaps is Gaps.NONE and (closed or not in_shared),
         closed_rows=closed, row_ends=ends or (),
         row_walks=not (border and border.folded),

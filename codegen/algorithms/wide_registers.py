@@ -41,8 +41,11 @@ def register_margin(spec: KernelSpec, options: WideOptions, numbers: WideNumbers
         several = 4      # beside a border's pixels around narrow loads
     margin = REGISTER_MARGIN * several
     if options.vector == 1 and numbers.own_loads > 2:      # odd widths
-        many = 2 if numbers.taps > WEIGHTS_HELD // 2 else 1
-        return margin + many * (SCALAR_LOAD * numbers.own_loads * numbers.step_rows + 2 * len(numbers.window))
+        twice = 2 if numbers.taps > WEIGHTS_HELD // 2 else 1
+        return margin + twice * (SCALAR_LOAD * numbers.own_loads * numbers.step_rows + 2 * len(numbers.window))
+    many = options.turn_steps > 1 or options.tap_rows is TapRows.NEEDED
+    if options.weights is Weights.CONSTANT and many and len(numbers.window) > 12:      # 10x10, sm_90; 28x28, sm_80
+        return margin + 8
     stacked = not numbers.packed and options.warp_rows > 1 and numbers.seams is None
     return margin + 8 if stacked and options.weights is Weights.REGISTERS and numbers.taps > 20 else margin
 

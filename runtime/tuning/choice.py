@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from warpconv.codegen.arch import Arch
+from warpconv.codegen.border import Border
 from warpconv.codegen.errors import FileError
+from warpconv.codegen.select import carries_over
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Numerics
 from warpconv.runtime import env
@@ -25,7 +28,8 @@ class Table:
     """A database as codegen.select.Tuning, for one architecture and one device (None: any of that architecture).
 
     A layer's entry counts for every batch, since all batches share a kernel: that measured with the largest one, and
-    of these the one with the shortest epilogue.
+    of these the one with the shortest epilogue. A layer with another border than zeros that has no entry of its own has
+    that of the same layer with zeros, where the border leaves the planner's own values as they are.
     """
 
     def __init__(self, database: Database, arch: Arch | str, device: str | None = None):
@@ -55,10 +59,25 @@ class Table:
             return f"not measured on {self.device or self.arch}"
         timing, origin, measured = found
         text = f"measured: {timing.us:.4g} us on {origin.device}, {origin.date[:10]}"
-        return text if measured.n == shape.n else f"{text}, for N = {measured.n}"
+        text = text if measured.n == shape.n else f"{text}, for N = {measured.n}"
+        return text if measured.padding_mode is shape.padding_mode else f"{text}, with a border of zeros"
 
     def _find(self, shape: ConvShape, arch: Arch) -> tuple[Timing, Origin, ConvShape] | None:
-        return self._found.get(shape.with_batch(1)) if str(arch) == self.arch else None
+        if str(arch) != self.arch:
+            return None
+        layer = shape.with_batch(1)
+        found = self._found.get(layer)
+        if found is None and layer.padding_mode is not Border.ZEROS:
+            found = self._of_zeros(layer, arch)
+        return found
+
+    def _of_zeros(self, layer: ConvShape, arch: Arch) -> tuple[Timing, Origin, ConvShape] | None:
+        """The entry of the layer with a border of zeros, where its plan values are of use with the layer's own."""
+        plain = replace(layer, padding_mode=Border.ZEROS, padding_value=0.0)
+        found = self._found.get(plain)
+        if found is None or not carries_over(plain, layer, arch, found[0].algorithm, dict(found[0].values)):
+            return None
+        return found
 
 
 def table(ordinal: int | None) -> Table | None:

@@ -2,9 +2,9 @@
 // Emit it again with
 //   warpconv emit --input N,2,H,W --filter 2,3,3 --padding 1 --padding-mode reflect --groups 2 --epilogue bias --pitched --arch sm_90 --algorithm wide \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set row_lanes=32 \
-//     --set gaps=zero_lanes --set edges=interior --set sub_block_rows=14 --set rows_ahead=4 \
-//     --set weights=registers --set loads=cached --set turn_steps=2 --set pipeline=paired --set tap_rows=all \
-//     --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
+//     --set gaps=zero_lanes --set edges=guarded --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers \
+//     --set loads=cached --set turn_steps=2 --set pipeline=paired --set tap_rows=all --set warp_columns=4 \
+//     --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 2, H, W] * w[2, 1, 3, 3] -> y[N, 2, P, Q], stride 1, padding 1 (reflect), groups 2, float32, rows any distance apart, then bias
 //        N, H, W (and so P, Q) and how far rows, planes and images lie apart are arguments (W a multiple of 4; Q a multiple of 4; X_ROW, X_PLANE, X_IMAGE, Y_ROW, Y_PLANE, Y_IMAGE multiples of 4); all
@@ -59,20 +59,14 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                                           int p_first, int rows_out, int q, int position, bool active, int H, int W, int Q, int X_ROW, int Y_ROW, float* ring) {
     const int lane = threadIdx.x % 32;
     const int column = q * STRIDE_W;                                       // this lane's first input column
-    const bool own_inside_0 = INTERIOR || (active && column < W);
+    const bool own_inside_0 = column < W;
     const int own = MARGIN + position * CHUNK;                             // where this lane's columns lie in a row
-    // the first lanes copy what lies beside the strip: 4 columns to its left, 4 to its right
-    const bool beside_strip = lane < 2;
-    const int beside_column = lane < 1 ? (lane - 1) * 4 : 128 + (lane - 1) * 4;
-    const int beside = MARGIN + beside_column, from_own = beside_column - position * CHUNK;
-    const bool beside_inside = INTERIOR || (unsigned)(column + from_own) < (unsigned)W;
-    // the first lanes copy single columns: 1 to the left of all lanes' and 1 to the right of theirs or the image's; those outside the image from where the border has them
-    const int first_column = column - position * CHUNK;
+    const int first_column = column - position * CHUNK;                    // of the strip
+    const bool ends = first_column + 128 > W;      // some lie in the strip itself
+    // the first lanes copy single columns: 1 to the left of the strip and 1 to the right of it or of the image; those outside the image from where the border has them
     const int outside_0 = position < 1 ? first_column + position - 1 : min(W, first_column + 128) + position - 1;
-    const int outside_to_0 = own + outside_0 - column, outside_from_0 = at_border(outside_0, W) - column;
-    const bool outside_here_0 = active && position < 2 && outside_0 - first_column < LINE - MARGIN;
-    // lane l has the row of the image that stands at row l - PAD_TOP, after those above the image at row H + l - PAD_TOP
-    const int row_outside = at_border(lane < PAD_TOP ? lane - PAD_TOP : H + lane - PAD_TOP, H);
+    const int outside_at_0 = at_border(outside_0, W), outside_to_0 = own + outside_0 - column;
+    const bool outside_here_0 = position < 2 && outside_0 - first_column < LINE - MARGIN;
     const bool out_inside_0 = INTERIOR || (active && q < Q);
     // filter, one register per weight
     const float w_r0_s0 = __ldg(w + 0), w_r0_s1 = __ldg(w + 1), w_r0_s2 = __ldg(w + 2);
@@ -82,27 +76,23 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
     const int h_first = p_first * STRIDE_H - PAD_TOP;
     int s = 0;
-    int h = h_first + s * (STEP_ROWS * ROW_STEP);
     const index_t pitch = (index_t)ROW_STEP * X_ROW;
     float* out = y + ((index_t)p_first + (s - (SLOTS - 1)) * CLASSES) * Y_ROW + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f;
     const int steps = rows_out + SLOTS - 1;
-    const int steps_inside = steps;
-    const float* row = x + (index_t)h * X_ROW + column;
-    auto copy = [&](int slot) __attribute__((always_inline)) {
+    const float* row = x + (index_t)h_first * X_ROW + column;
+    const float* outside_row_0 = row + outside_at_0 - column;
+    // the rows of a turn, from row h of the image on; inside: all of them lie in the image
+    auto copy = [&](int slot, int h, bool inside) __attribute__((always_inline)) {
 #pragma unroll
         for (int i = 0; i < TURN; ++i) {
             float* to = ring + slot + i * STEP;
-            const float* row_0 = row;
-            if (!INTERIOR) {
-                const int outside = __shfl_sync(ALL_LANES, row_outside, h < 0 ? h + PAD_TOP : h - H + PAD_TOP);
-                row_0 += (index_t)(((unsigned)h < (unsigned)H ? h : outside) - h) * X_ROW;
-            }
-            wc_copy_async_if_16(own_inside_0, to + own, row_0);
-            if (INTERIOR) wc_copy_async_if_16(beside_strip, to + beside, row_0 + from_own);
-            if (!INTERIOR) wc_copy_async_if_4(outside_here_0, to + outside_to_0, row_0 + outside_from_0);
+            const index_t moved_0 = inside ? 0 : (index_t)(at_border(h, H) - h) * X_ROW;
+            wc_copy_async_if_16(own_inside_0, to + own, row + moved_0);
+            wc_copy_async_if_4(outside_here_0, to + outside_to_0, outside_row_0 + moved_0);
             row += pitch;
+            outside_row_0 += pitch;
             h += ROW_STEP;
         }
     };
@@ -139,11 +129,13 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         out += (index_t)CLASSES * Y_ROW;
     };
     int slot = 0;                                                          // where the rows of this turn lie in the ring
-    auto turn = [&](bool copies) __attribute__((always_inline)) {
+    auto turn = [&](bool inside) __attribute__((always_inline)) {
         wc_copy_async_wait_but();
         __syncwarp();                                                      // every lane's copies of this turn are there
         // the rows of 2 turns on take the place of those of the turn before
-        if (copies) copy(slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP);
+        const int next = slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h = h_first + (s + AHEAD) * (STEP_ROWS * ROW_STEP);
+        const bool copies = inside || s < steps - AHEAD;
+        if (copies) copy(next, h, inside);
         wc_copy_async_commit();
 #pragma unroll
         for (int i = 0; i < TURN; ++i) {
@@ -154,21 +146,34 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     };
 
     __syncwarp();                                                          // all lanes have used what the ring held before
-    if (!INTERIOR) {
+    if (ends) {
         // columns outside the image that no copy reaches
 #pragma unroll 1
         for (int i = 4 * lane; i < RING; i += 32 * 4) *(float4*)(ring + i) = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         __syncwarp();
     }
+    if (h_first >= 0 && h_first + (AHEAD * STEP_ROWS - 1) * ROW_STEP < H) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), true);
+            wc_copy_async_commit();
+        }
+    } else {
 #pragma unroll 1
-    for (int i = 0; i < 2; ++i) {
-        if (s + i * TURN < steps_inside) copy(i * TURN * STEP);
-        wc_copy_async_commit();
+        for (int i = 0; i < 2; ++i) {
+            copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
+            wc_copy_async_commit();
+        }
     }
+    // turns that copy rows of the image alone end where one below it is next
+    const int inside_end = min(steps, (H - h_first - (TURN * STEP_ROWS - 1) * ROW_STEP + STEP_ROWS * ROW_STEP - 1) / (STEP_ROWS * ROW_STEP)) - AHEAD;
+    // the second loop stands in the first: one after the other takes the compiler 7 instructions a turn more
 #pragma unroll 1
-    while (s < steps_inside - 4) turn(true);
+    while (s < steps) {
 #pragma unroll 1
-    while (s < steps_inside) turn(false);
+        while (s < inside_end) turn(true);
+        turn(false);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
@@ -200,14 +205,7 @@ wide_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* 
         const float bias_k = bias[k];
         const float* w_plane = w + k * (index_t)9;
 
-        if (p_first >= P || !has_columns || made >= planes) continue;      // the same for all lanes of a warp
-        const int h_first = p_first * STRIDE_H - PAD_TOP, columns_first = strip * (STRIP * STRIDE_W);
-        // a sub-block whose every load lies in the image needs no guards
-        const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * TURN * STEP_ROWS - 1) * ROW_STEP < H
-                              && columns_first >= 4 && columns_first + 132 <= W && strip * STRIP + STRIP <= Q;
-        if (interior)
-            sub_block<true>(x_plane, w_plane, y_plane, bias_k, p_first, rows, q, lane, true, H, W, Q, X_ROW, Y_ROW, ring);
-        else
+        if (p_first < P && has_columns && made < planes)
             sub_block<false>(x_plane, w_plane, y_plane, bias_k, p_first, rows_out, q, lane, true, H, W, Q, X_ROW, Y_ROW, ring);
     }
 }

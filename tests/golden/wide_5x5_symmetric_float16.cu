@@ -2,9 +2,9 @@
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode symmetric --dtype float16 --arch sm_90 --algorithm wide \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set span=strips --set row_lanes=32 \
-//     --set gaps=zero_lanes --set edges=interior --set sub_block_rows=14 --set rows_ahead=2 \
-//     --set weights=registers --set loads=async --set turn_steps=1 --set pipeline=paired --set tap_rows=all \
-//     --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
+//     --set gaps=zero_lanes --set edges=guarded --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers \
+//     --set loads=async --set turn_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=4 \
+//     --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (symmetric), float16
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
@@ -45,11 +45,13 @@ __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) {
 
 // asynchronous copies from global to shared memory
 __device__ __forceinline__ void wc_copy_async_if_16(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_if_4(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
-constexpr int LINE = 272, MARGIN = 8;       // elements of a row in shared memory; those before its first own column
-constexpr int STEP = 272, RING = 816;       // of a step's rows; of all rows that a warp holds
+constexpr int LINE = 280, MARGIN = 8;       // elements of a row in shared memory; those before its first own column
+constexpr int STEP = 280, RING = 840;       // of a step's rows; of all rows that a warp holds
+constexpr int PAIRS = 272;      // behind a row: pairs of elements, of which one belongs outside of the image
 
 // 32 lanes, 8 output columns each. INTERIOR: every load and store lies in the image.
 template <bool INTERIOR>
@@ -57,20 +59,20 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
                                           int p_first, int rows_out, int q, int position, bool active, int H, int W, int Q, unsigned short* ring) {
     const int lane = threadIdx.x % 32;
     const int column = q * STRIDE_W;                                       // this lane's first input column
-    const bool own_inside_0 = INTERIOR || (active && column < W);
+    const bool own_inside_0 = column < W;
     const int own = MARGIN + position * CHUNK;                             // where this lane's columns lie in a row
     // the first lanes copy what lies beside the strip: 8 columns to its left, 8 to its right
-    const bool beside_strip = lane < 2;
     const int beside_column = lane < 1 ? (lane - 1) * 8 : 256 + (lane - 1) * 8;
     const int beside = MARGIN + beside_column, from_own = beside_column - position * CHUNK;
-    const bool beside_inside = INTERIOR || (unsigned)(column + from_own) < (unsigned)W;
-    // the first lanes copy single columns: 2 to the left of all lanes' and 2 to the right of theirs or the image's; those outside the image from where the border has them
-    const int first_column = column - position * CHUNK;
+    const bool beside_inside = lane < 2 && (unsigned)(column + from_own) < (unsigned)W;
+    const int first_column = column - position * CHUNK;                    // of the strip
+    const bool at_edge = first_column < 2 || first_column + 258 > W;      // some windows reach columns outside of the image
+    const bool ends = first_column + 256 > W;      // some lie in the strip itself
+    // the first lanes copy single columns outside of the image: 2 to the left of the strip and 2 to the right of it or of the image; those outside the image from where the border has them
     const int outside_0 = position < 2 ? first_column + position - 2 : min(W, first_column + 256) + position - 2;
-    const int outside_to_0 = own + outside_0 - column, outside_from_0 = at_border(outside_0, W) - column;
-    const bool outside_here_0 = active && position < 4 && outside_0 - first_column < LINE - MARGIN;
-    // lane l has the row of the image that stands at row l - PAD_TOP, after those above the image at row H + l - PAD_TOP
-    const int row_outside = at_border(lane < PAD_TOP ? lane - PAD_TOP : H + lane - PAD_TOP, H);
+    const int outside_at_0 = at_border(outside_0, W), outside_to_0 = own + outside_0 - column;
+    const int outside_from_0 = (outside_at_0 & ~1) - column, pair_0 = PAIRS + 2 * position, one_of_pair_0 = pair_0 + (outside_at_0 & 1);
+    const bool outside_here_0 = position < 4 && (unsigned)outside_0 >= (unsigned)W && outside_0 - first_column < PAIRS - MARGIN;
     const bool out_inside_0 = INTERIOR || (active && q < Q);
     // filter, one register per weight
     const float w_r0_s0 = wc_half_to_float(__ldg(w + 0)), w_r0_s1 = wc_half_to_float(__ldg(w + 1)), w_r0_s2 = wc_half_to_float(__ldg(w + 2)), w_r0_s3 = wc_half_to_float(__ldg(w + 3)),
@@ -87,7 +89,6 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
     const int h_first = p_first * STRIDE_H - PAD_TOP;
     int s = 0;
-    int h = h_first + s * (STEP_ROWS * ROW_STEP);
     const index_t pitch = (index_t)ROW_STEP * W;
     unsigned short* out = y + ((index_t)p_first + (s - (SLOTS - 1)) * CLASSES) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f, acc_p0_c4 = 0.0f, acc_p0_c5 = 0.0f, acc_p0_c6 = 0.0f, acc_p0_c7 = 0.0f,
@@ -95,35 +96,39 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
           acc_p2_c0 = 0.0f, acc_p2_c1 = 0.0f, acc_p2_c2 = 0.0f, acc_p2_c3 = 0.0f, acc_p2_c4 = 0.0f, acc_p2_c5 = 0.0f, acc_p2_c6 = 0.0f, acc_p2_c7 = 0.0f,
           acc_p3_c0 = 0.0f, acc_p3_c1 = 0.0f, acc_p3_c2 = 0.0f, acc_p3_c3 = 0.0f, acc_p3_c4 = 0.0f, acc_p3_c5 = 0.0f, acc_p3_c6 = 0.0f, acc_p3_c7 = 0.0f;
     const int steps = rows_out + SLOTS - 1;
-    const int steps_inside = steps;
-    const unsigned short* row = x + (index_t)h * W + column;
-    // single columns on their way to the rows at held_slot
-    unsigned short held_u0_0[TURN];
-    int held_slot = -1;
-    auto store_held = [&]() __attribute__((always_inline)) {
-        if (INTERIOR || held_slot < 0) return;
-#pragma unroll
-        for (int i = 0; i < TURN; ++i) {
-            if (outside_here_0) ring[held_slot + i * STEP + outside_to_0] = held_u0_0[i];
-        }
-        held_slot = -1;
-    };
-    auto copy = [&](int slot) __attribute__((always_inline)) {
-        held_slot = slot;
+    const unsigned short* row = x + (index_t)h_first * W + column;
+    // the rows of a turn, from row h of the image on; inside: all of them lie in the image
+    auto copy = [&](int slot, int h, bool inside) __attribute__((always_inline)) {
 #pragma unroll
         for (int i = 0; i < TURN; ++i) {
             unsigned short* to = ring + slot + i * STEP;
-            const unsigned short* row_0 = row;
-            if (!INTERIOR) {
-                const int outside = __shfl_sync(ALL_LANES, row_outside, h < 0 ? h + PAD_TOP : h - H + PAD_TOP);
-                row_0 += (index_t)(((unsigned)h < (unsigned)H ? h : outside) - h) * W;
-            }
-            wc_copy_async_if_16(own_inside_0, to + own, row_0);
-            if (INTERIOR) wc_copy_async_if_16(beside_strip, to + beside, row_0 + from_own);
-            if (!INTERIOR && outside_here_0) held_u0_0[i] = __ldg(row_0 + outside_from_0);
+            const index_t moved_0 = inside ? 0 : (index_t)(at_border(h, H) - h) * W;
+            wc_copy_async_if_16(own_inside_0, to + own, row + moved_0);
+            wc_copy_async_if_16(beside_inside, to + beside, row + moved_0 + from_own);
             row += pitch;
             h += ROW_STEP;
         }
+    };
+    // pairs with a column that belongs outside of the image, for the rows that copy() copies next
+    auto copy_pairs = [&](int slot, int h, bool inside) __attribute__((always_inline)) {
+        const unsigned short* from = row;
+#pragma unroll
+        for (int i = 0; i < TURN; ++i) {
+            unsigned short* to = ring + slot + i * STEP;
+            const index_t moved_0 = inside ? 0 : (index_t)(at_border(h, H) - h) * W;
+            wc_copy_async_if_4(outside_here_0, to + pair_0, from + moved_0 + outside_from_0);
+            from += pitch;
+            h += ROW_STEP;
+        }
+    };
+    // the columns themselves from the pairs that came with the rows of a turn
+    auto take_of_pairs = [&](int slot) __attribute__((always_inline)) {
+#pragma unroll
+        for (int i = 0; i < TURN; ++i) {
+            unsigned short* to = ring + slot + i * STEP;
+            if (outside_here_0) to[outside_to_0] = to[one_of_pair_0];
+        }
+        __syncwarp();
     };
     auto step = [&](int at) __attribute__((always_inline)) {
         float out_c0, out_c1, out_c2, out_c3, out_c4, out_c5, out_c6, out_c7;
@@ -203,12 +208,17 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         out += (index_t)CLASSES * Q;
     };
     int slot = 0;                                                          // where the rows of this turn lie in the ring
-    auto turn = [&](bool copies) __attribute__((always_inline)) {
-        store_held();
+    auto turn = [&](bool inside) __attribute__((always_inline)) {
         wc_copy_async_wait_but();
         __syncwarp();                                                      // every lane's copies of this turn are there
         // the rows of 2 turns on take the place of those of the turn before
-        if (copies) copy(slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP);
+        const int next = slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h = h_first + (s + AHEAD) * (STEP_ROWS * ROW_STEP);
+        const bool copies = inside || s < steps - AHEAD;
+        if (at_edge) {
+            take_of_pairs(slot);
+            if (copies) copy_pairs(next, h, inside);
+        }
+        if (copies) copy(next, h, inside);
         wc_copy_async_commit();
 #pragma unroll
         for (int i = 0; i < TURN; ++i) {
@@ -219,27 +229,41 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     };
 
     __syncwarp();                                                          // all lanes have used what the ring held before
-    if (!INTERIOR) {
+    if (ends) {
         // columns outside the image that no copy reaches
 #pragma unroll 1
         for (int i = 8 * lane; i < RING; i += 32 * 8) *(uint4*)(ring + i) = make_uint4(0u, 0u, 0u, 0u);
         __syncwarp();
     }
+    if (h_first >= 0 && h_first + (AHEAD * STEP_ROWS - 1) * ROW_STEP < H) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (at_edge) copy_pairs(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), true);
+            copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), true);
+            wc_copy_async_commit();
+        }
+    } else {
 #pragma unroll 1
-    for (int i = 0; i < 2; ++i) {
-        store_held();
-        if (s + i * TURN < steps_inside) copy(i * TURN * STEP);
-        wc_copy_async_commit();
+        for (int i = 0; i < 2; ++i) {
+            if (at_edge) copy_pairs(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
+            copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
+            wc_copy_async_commit();
+        }
     }
+    // turns that copy rows of the image alone end where one below it is next
+    const int inside_end = min(steps, (H - h_first - (TURN * STEP_ROWS - 1) * ROW_STEP + STEP_ROWS * ROW_STEP - 1) / (STEP_ROWS * ROW_STEP)) - AHEAD;
+    // the second loop stands in the first: one after the other takes the compiler 7 instructions a turn more
 #pragma unroll 1
-    while (s < steps_inside - 2) turn(true);
+    while (s < steps) {
 #pragma unroll 1
-    while (s < steps_inside) turn(false);
+        while (s < inside_end) turn(true);
+        turn(false);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
 wide_5x5(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
-    __shared__ __align__(16) unsigned short lines[3264];
+    __shared__ __align__(16) unsigned short lines[3360];
     unsigned short* ring = lines + threadIdx.x / 32 * RING;                  // this warp's rows
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int warp_column = warp % WARP_COLUMNS, warp_row = warp / WARP_COLUMNS % WARP_ROWS;
@@ -263,14 +287,7 @@ wide_5x5(const unsigned short* __restrict__ x, const unsigned short* __restrict_
         unsigned short* y_plane = y + made * ((index_t)P * Q);
         const unsigned short* w_plane = w + k * (index_t)25;
 
-        if (p_first >= P || !has_columns || made >= planes) continue;      // the same for all lanes of a warp
-        const int h_first = p_first * STRIDE_H - PAD_TOP, columns_first = strip * (STRIP * STRIDE_W);
-        // a sub-block whose every load lies in the image needs no guards
-        const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * TURN * STEP_ROWS - 1) * ROW_STEP < H
-                              && columns_first >= 8 && columns_first + 264 <= W && strip * STRIP + STRIP <= Q;
-        if (interior)
-            sub_block<true>(x_plane, w_plane, y_plane, p_first, rows, q, lane, true, H, W, Q, ring);
-        else
+        if (p_first < P && has_columns && made < planes)
             sub_block<false>(x_plane, w_plane, y_plane, p_first, rows_out, q, lane, true, H, W, Q, ring);
     }
 }

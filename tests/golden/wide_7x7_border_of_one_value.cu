@@ -2,9 +2,9 @@
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,7,7 --padding 3 --padding-mode constant --padding-value 0.5 --arch sm_90 --algorithm wide \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set row_lanes=32 \
-//     --set gaps=zero_lanes --set edges=interior --set sub_block_rows=14 --set rows_ahead=2 \
-//     --set weights=registers --set loads=cached --set turn_steps=1 --set pipeline=paired --set tap_rows=all \
-//     --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
+//     --set gaps=zero_lanes --set edges=guarded --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers \
+//     --set loads=cached --set turn_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=4 \
+//     --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 7, 7] -> y[N, 1, P, Q], stride 1, padding 3 (constant 0.5), float32
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
@@ -44,13 +44,14 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                                           int p_first, int rows_out, int q, int position, bool active, int H, int W, int Q, float* ring) {
     const int lane = threadIdx.x % 32;
     const int column = q * STRIDE_W;                                       // this lane's first input column
-    const bool own_inside_0 = INTERIOR || (active && column < W);
+    const bool own_inside_0 = column < W;
     const int own = MARGIN + position * CHUNK;                             // where this lane's columns lie in a row
     // the first lanes copy what lies beside the strip: 4 columns to its left, 4 to its right
-    const bool beside_strip = lane < 2;
     const int beside_column = lane < 1 ? (lane - 1) * 4 : 128 + (lane - 1) * 4;
     const int beside = MARGIN + beside_column, from_own = beside_column - position * CHUNK;
-    const bool beside_inside = INTERIOR || (unsigned)(column + from_own) < (unsigned)W;
+    const bool beside_inside = lane < 2 && (unsigned)(column + from_own) < (unsigned)W;
+    const int first_column = column - position * CHUNK;                    // of the strip
+    const bool at_edge = first_column < 4 || first_column + 132 > W;      // some windows reach columns outside of the image
     const bool out_inside_0 = INTERIOR || (active && q < Q);
     // filter, one register per weight
     const float w_r0_s0 = __ldg(w + 0), w_r0_s1 = __ldg(w + 1), w_r0_s2 = __ldg(w + 2), w_r0_s3 = __ldg(w + 3),
@@ -71,7 +72,6 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
     const int h_first = p_first * STRIDE_H - PAD_TOP;
     int s = 0;
-    int h = h_first + s * (STEP_ROWS * ROW_STEP);
     const index_t pitch = (index_t)ROW_STEP * W;
     float* out = y + ((index_t)p_first + (s - (SLOTS - 1)) * CLASSES) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f,
@@ -81,18 +81,18 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
           acc_p4_c0 = 0.0f, acc_p4_c1 = 0.0f, acc_p4_c2 = 0.0f, acc_p4_c3 = 0.0f,
           acc_p5_c0 = 0.0f, acc_p5_c1 = 0.0f, acc_p5_c2 = 0.0f, acc_p5_c3 = 0.0f;
     const int steps = rows_out + SLOTS - 1;
-    const int steps_inside = steps;
-    const float* row = x + (index_t)h * W + column;
-    auto copy = [&](int slot) __attribute__((always_inline)) {
+    const float* row = x + (index_t)h_first * W + column;
+    // the rows of a turn, from row h of the image on; inside: all of them lie in the image
+    auto copy = [&](int slot, int h, bool inside) __attribute__((always_inline)) {
 #pragma unroll
         for (int i = 0; i < TURN; ++i) {
             float* to = ring + slot + i * STEP;
-            if (INTERIOR || (unsigned)h < (unsigned)H) {
+            if (inside || (unsigned)h < (unsigned)H) {
                 wc_copy_async_if_16(own_inside_0, to + own, row);
-                wc_copy_async_if_16(beside_strip && beside_inside, to + own + from_own, row + from_own);
+                wc_copy_async_if_16(beside_inside, to + beside, row + from_own);
             } else {
                 if (own_inside_0) *(float4*)(to + own) = make_float4(BORDER, BORDER, BORDER, BORDER);
-                if (beside_strip && beside_inside) *(float4*)(to + own + from_own) = make_float4(BORDER, BORDER, BORDER, BORDER);
+                if (beside_inside) *(float4*)(to + beside) = make_float4(BORDER, BORDER, BORDER, BORDER);
             }
             row += pitch;
             h += ROW_STEP;
@@ -175,11 +175,13 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         out += (index_t)CLASSES * Q;
     };
     int slot = 0;                                                          // where the rows of this turn lie in the ring
-    auto turn = [&](bool copies) __attribute__((always_inline)) {
+    auto turn = [&](bool inside) __attribute__((always_inline)) {
         wc_copy_async_wait_but();
         __syncwarp();                                                      // every lane's copies of this turn are there
         // the rows of 2 turns on take the place of those of the turn before
-        if (copies) copy(slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP);
+        const int next = slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h = h_first + (s + AHEAD) * (STEP_ROWS * ROW_STEP);
+        const bool copies = inside || s < steps - AHEAD;
+        if (copies) copy(next, h, inside);
         wc_copy_async_commit();
 #pragma unroll
         for (int i = 0; i < TURN; ++i) {
@@ -190,21 +192,36 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     };
 
     __syncwarp();                                                          // all lanes have used what the ring held before
-    if (!INTERIOR) {
+    if (at_edge) {
         // columns outside the image that no copy reaches
 #pragma unroll 1
         for (int i = 4 * lane; i < RING; i += 32 * 4) *(float4*)(ring + i) = make_float4(BORDER, BORDER, BORDER, BORDER);
         __syncwarp();
     }
+    if (h_first >= 0 && h_first + (AHEAD * STEP_ROWS - 1) * ROW_STEP < H) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), true);
+            wc_copy_async_commit();
+        }
+    } else {
 #pragma unroll 1
-    for (int i = 0; i < 2; ++i) {
-        if (s + i * TURN < steps_inside) copy(i * TURN * STEP);
-        wc_copy_async_commit();
+        for (int i = 0; i < 2; ++i) {
+            copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
+            wc_copy_async_commit();
+        }
     }
+    // turns that copy rows of the image alone end where one below it is next
+    const int inside_end = min(steps, (H - h_first - (TURN * STEP_ROWS - 1) * ROW_STEP + STEP_ROWS * ROW_STEP - 1) / (STEP_ROWS * ROW_STEP)) - AHEAD;
+    // the second loop stands in the first: one after the other takes the compiler 7 instructions a turn more
 #pragma unroll 1
-    while (s < steps_inside - 2) turn(true);
+    while (s < steps) {
+        if (h_first + (s + AHEAD) * (STEP_ROWS * ROW_STEP) >= 0) {
 #pragma unroll 1
-    while (s < steps_inside) turn(false);
+            while (s < inside_end) turn(true);
+        }
+        turn(false);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
@@ -233,14 +250,7 @@ wide_7x7(const float* __restrict__ x, const float* __restrict__ w, float* __rest
         float* y_plane = y + made * ((index_t)P * Q);
         const float* w_plane = w + k * (index_t)49;
 
-        if (p_first >= P || !has_columns || made >= planes) continue;      // the same for all lanes of a warp
-        const int h_first = p_first * STRIDE_H - PAD_TOP, columns_first = strip * (STRIP * STRIDE_W);
-        // a sub-block whose every load lies in the image needs no guards
-        const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * TURN * STEP_ROWS - 1) * ROW_STEP < H
-                              && columns_first >= 4 && columns_first + 132 <= W && strip * STRIP + STRIP <= Q;
-        if (interior)
-            sub_block<true>(x_plane, w_plane, y_plane, p_first, rows, q, lane, true, H, W, Q, ring);
-        else
+        if (p_first < P && has_columns && made < planes)
             sub_block<false>(x_plane, w_plane, y_plane, p_first, rows_out, q, lane, true, H, W, Q, ring);
     }
 }

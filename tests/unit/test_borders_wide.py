@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from tests import checks, reference, settings
+from warpconv.codegen.algorithms.base import resident_blocks
 from warpconv.codegen.algorithms.wide_borders import element_bits
-from warpconv.codegen.algorithms.wide_options import Gaps
+from warpconv.codegen.algorithms.wide_options import Edges, Gaps
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
@@ -19,6 +20,7 @@ from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime import compilers, sass
 from warpconv.runtime.measure import measure
 
 MODES = [mode for mode in Border if mode is not Border.ZEROS]
@@ -140,15 +142,58 @@ def test_columns_beside_a_row_are_those_of_its_lanes(loads, dtype, mode):
 # ---- the text
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
-def test_the_interior_is_that_of_zeros(mode):
-    """Rows and columns are looked up where a sub-block is not in the interior only."""
-    text = render(planned(layer(5, 512, 512, mode=mode))).text
-    assert text.count("sub_block<true>") == 1
+def test_rows_that_are_copied_ahead_know_the_border_in_turns_of_their_own(mode):
+    made = planned(layer(5, 512, 512, mode=mode, n=1))
+    text = render(made).text
+    assert made.numbers.apart and made.options.edges is Edges.GUARDED
+    assert "sub_block<true>" not in text and text.count("turn(true)") == text.count("turn(false)") == 1
     for line in text.splitlines():
-        if "at_border(h" in line or "outside_here_0" in line and "const" not in line:
-            assert "!INTERIOR" in line, line
+        if "at_border(h" in line or "(unsigned)h <" in line:
+            assert "inside ? 0 :" in line or "if (inside ||" in line, line
     assert ("at_border" in text) == mode.reads_image and ("BORDER" in text) == (mode is Border.CONSTANT)
     assert "steps below the image" not in text      # every row counts
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+def test_the_interior_of_rows_in_registers_is_that_of_zeros(mode):
+    """Rows and columns are looked up where a sub-block is not in the interior only."""
+    text = render(planned(layer(5, 512, 512, mode=mode), loads="registers", rows_ahead=1, turn_steps=1)).text
+    assert text.count("sub_block<true>") == 1
+    for line in text.splitlines():
+        if "at_border(h" in line or "own_outside_0" in line and "const" not in line:
+            assert "!INTERIOR" in line or "own_from_" in line, line
+    assert "steps below the image" not in text
+
+
+LOOP = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z0-9]+)[^;]*?(?:0x([0-9a-f]+))?\s*;")
+
+
+def copying_loop(text: str) -> int:
+    """Instructions of the shortest loop that both copies rows and multiplies: the interior's."""
+    found = [(int(at, 16), opcode, int(target or "0", 16))
+             for match in map(LOOP.match, text.splitlines()) if match for at, opcode, target in [match.groups()]]
+    loops = [[opcode for at, opcode, _ in found if target <= at <= end]
+             for end, branch, target in found if branch == "BRA" and target < end]
+    return min(len(body) for body in loops if body.count("FFMA") > 60 and "LDGSTS" in body)
+
+
+@pytest.mark.skipif(sass.available() is None or not compilers.available()[compilers.CompilerKind.NVCC],
+                    reason="nvcc or a disassembler is not installed")
+@pytest.mark.parametrize("size", [3, 5, 7, 9, 11])
+def test_no_border_takes_more_instructions_or_registers_than_zeros(size):
+    """What the compiler makes of a plane: the interior's loop, how many warps stay, and nothing spilled."""
+    def compiled(mode: Border) -> tuple[int, int, int]:
+        made = planned(layer(size, 4096, 4096, mode=mode, n=1))
+        built = compilers.compile_source(render(made).text, arch="sm_90", kind=compilers.CompilerKind.NVCC)
+        entry, = built.entries
+        assert entry.spill_stores == entry.spill_loads == entry.stack_bytes == 0, (mode, entry)
+        resident = resident_blocks(made.spec.arch, entry.registers, made.numbers.threads)
+        return copying_loop(sass.disassemble(built.cubin)), resident, made.options.min_blocks
+
+    instructions, resident, min_blocks = compiled(Border.ZEROS)
+    for mode in (Border.CONSTANT, settings.generator(size).choice(PIXELS)):
+        found = compiled(mode)
+        assert found[0] <= 1.02 * instructions and found[1] >= resident and found[2] == min_blocks, (mode, found)
 
 
 @pytest.mark.parametrize("size, dtype", [(3, "float32"), (5, "float32"), (3, "float16")])

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from warpconv.cli import cli
 from warpconv.codegen.arch import Arch
+from warpconv.codegen.border import Border
 from warpconv.codegen.errors import FileError
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.serialise import plan_digest
@@ -234,6 +235,52 @@ def test_the_choice_is_the_same_for_every_batch():
             assert table.best(LAYER.with_batch(n), ARCH)[1] == {"block_size_x": 32}
         assert table.origin(LAYER.with_batch(3), ARCH).endswith("2026-11-20, for N = 16")
         assert len({plan_digest(plan_layer(LAYER.with_batch(n), tuning=table)) for n in (1, 3, 16)}) == 1
+
+
+# ---- a border without an entry
+
+PLANE = ConvShape(c=1, h=512, w=512, k=1, r=5, s=5, padding="same")
+BORDERS = [mode for mode in Border if mode is not Border.ZEROS]
+
+
+def of_border(shape: ConvShape, mode: Border) -> ConvShape:
+    return dataclasses.replace(shape, padding_mode=mode, padding_value=0.5 if mode is Border.CONSTANT else 0.0)
+
+
+@pytest.mark.parametrize("mode", BORDERS, ids=lambda mode: mode.value)
+def test_a_border_without_an_entry_has_the_choice_of_zeros(mode):
+    where = origin()
+    values = {"loads": "cached", "rows_ahead": 8, "turn_steps": 1, "sub_block_rows": 14, "min_blocks": 6}
+    rows = [(subject(PLANE), timing(2.5, where, "wide", **values), where)]
+    table, bordered = choice.Table(database(*rows), ARCH, "NVIDIA H200"), of_border(PLANE, mode)
+    assert table.best(bordered, ARCH) == ("wide", values)
+    assert table.origin(bordered, ARCH) == "measured: 2.5 us on NVIDIA H200, 2026-11-20, with a border of zeros"
+    assert table.origin(PLANE, ARCH) == "measured: 2.5 us on NVIDIA H200, 2026-11-20"
+    made = plan_layer(bordered, tuning=table)
+    assert values.items() <= made.settings().items() and made.settings() != plan_layer(bordered).settings()
+    # its own entry goes before, and another border's is of no use to it
+    other = next(other for other in BORDERS if other is not mode)
+    rows.append((subject(of_border(PLANE, other)), timing(9.0, where, "wide", sub_block_rows=20), where))
+    assert choice.Table(database(*rows), ARCH).best(bordered, ARCH) == ("wide", values)
+    rows.append((subject(bordered), timing(9.5, where, "wide", sub_block_rows=28), where))
+    table = choice.Table(database(*rows), ARCH)
+    assert table.best(bordered, ARCH) == ("wide", {"sub_block_rows": 28})
+    assert table.origin(bordered, ARCH).endswith("2026-11-20") and table.best(PLANE, ARCH) == ("wide", values)
+
+
+def test_a_choice_of_zeros_that_does_not_serve_the_border_leaves_it_to_the_rule():
+    """toeplitz has no borders, a plan value is unknown, and packed rows lie otherwise where pixels stand beside them."""
+    where = origin()
+    packed = ConvShape(n=32, c=96, h=56, w=56, k=96, groups=96, r=3, s=3, padding="same")
+    half = dataclasses.replace(PLANE, dtype="float16")
+    for layer, algorithm, values in ((half, "toeplitz", {}), (PLANE, "wide", {"no_such_value": 1}),
+                                     (PLANE, "wide", {"vector": 3}), (packed, "wide", {"sub_block_rows": 28})):
+        table = choice.Table(database((subject(layer), timing(2.5, where, algorithm, **values), where)), ARCH,
+                             "NVIDIA H200")
+        bordered = of_border(layer, Border.REFLECT)
+        assert table.best(layer, ARCH) == (algorithm, values) and table.best(bordered, ARCH) is None
+        assert table.origin(bordered, ARCH) == "not measured on NVIDIA H200"
+        assert plan_layer(bordered, tuning=table) == plan_layer(bordered)
 
 
 @pytest.mark.parametrize("algorithm, values", [

@@ -15,6 +15,7 @@ from tests import checks, settings
 from warpconv.codegen.algorithms import wide
 from warpconv.codegen.algorithms.wide_options import Loads, Span, Weights
 from warpconv.codegen.arch import Arch
+from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
@@ -214,6 +215,13 @@ def sampled() -> list[tuple[KernelPlan, str]]:
         shape = ConvShape(n=2, c=c, h=70, w=97, k=1 if c == 1 else 4, r=r, s=s, stride=stride, padding=(r // 2, s // 2),
                           dtype=dtype)
         found.append((planned(shape, "sm_90"), "sm_90"))
+    modes = itertools.cycle(mode for mode in Border if mode is not Border.ZEROS)
+    for (size, arch), dtype, mode in zip(itertools.product((3, 5, 7, 9, 11), ("sm_80", "sm_90")),
+                                         itertools.cycle(("float32", "float16", "float32", "bfloat16")), modes):
+        value = 0.5 if mode is Border.CONSTANT else 0.0
+        shape = replace(plane(size, dtype=dtype), padding_mode=mode, padding_value=value)
+        found.append((planned(shape, arch), arch))
+    found.append((planned(replace(plane(10), padding="same"), "sm_90"), "sm_90"))
     return [*found, (planned(plane(5, 224), "sm_90"), "sm_90")]
 
 
