@@ -52,6 +52,11 @@ def row_registers(spec: KernelSpec, options: WideOptions) -> int:
     return (options.columns - 1) * spec.stride[1] + (spec.s - 1) * spec.dilation[1] + 1
 
 
+def steps_of_one_row(spec: KernelSpec) -> bool:
+    """Whether a step takes one input row: the vertical stride divides the dilation."""
+    return math.gcd(spec.stride[0], spec.dilation[0]) == spec.stride[0]
+
+
 def tap_of(spec: KernelSpec, options: WideOptions, r: int, s: int, row: str) -> Tap:
     """The products of a weight with the input columns of a row (``row`` tells the rows of a step apart)."""
     return Tap(r, s, tuple(f"in_{signed(v * spec.stride[1] + s * spec.dilation[1] - spec.padding[1][0])}{row}"
