@@ -21,7 +21,7 @@ from warpconv.codegen.spec import Epilogue, Numerics, index_bits, parse_epilogue
 from . import arrays, axes, env, pitch, separable as factors_of, signatures
 from .arrays import ArrayView
 from .call import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
-from .given import check_plan
+from .given import check_plan, layer_given, token
 from .kernel import Filter, Kernel
 from .place import resolve_device
 
@@ -76,9 +76,9 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     signed = signatures.sign(input), signatures.sign(weight)
     key = None
     if signed[0] is not None and signed[1] is not None:
-        key = (*signed, bias is None, residual is None, _token(stride), _token(padding), _token(dilation),
-               _token(groups), activation, _token(epilogue), algorithm, layout, accum_dtype, device,
-               _token(workspace_limit), padding_mode, _token(padding_value), out_dtype, cast, separable)
+        key = (*signed, bias is None, residual is None, token(stride), token(padding), token(dilation),
+               token(groups), activation, token(epilogue), algorithm, layout, accum_dtype, device,
+               token(workspace_limit), padding_mode, token(padding_value), out_dtype, cast, separable)
         try:
             known = _quick.get(key, ())
         except TypeError:       # lists and other unhashable arguments
@@ -116,8 +116,8 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activa
     y = None if out is None else arrays.view(out, "out", dtypes=(made,), ndim=4, writable=True)
     memory = axes.memory_order(order, x, y)
     gaps = pitch.gaps_of(order, memory, x, y, None if residual is None else arrays.view(residual, "residual", ndim=4))
-    shape = _layer(axes.stored(x, order, memory), w, memory, geometry)
-    told = shape if gaps is None else _layer(axes.stored(x, order, gaps.memory), w, gaps.memory, geometry)
+    shape = layer_given(axes.stored(x, order, memory), w, memory, geometry)
+    told = shape if gaps is None else layer_given(axes.stored(x, order, gaps.memory), w, gaps.memory, geometry)
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation, residual=residual is not None)
     want = _Wanted(resolve_device(device, x, shape, depth=4), algorithm, steps, _numerics(accum_dtype),
                    limit=call_limit(workspace_limit))
@@ -165,31 +165,6 @@ def _factors(shape: ConvShape, want: _Wanted, weight: Any, view: ArrayView,
 def _pays(shape: ConvShape, want: _Wanted) -> bool:
     return factors_of.pays(shape, arch=want.arch or _arch(want.target), epilogue=want.epilogue, numerics=want.numerics,
                            limit=want.limit)
-
-
-def _token(value: Any) -> Any:
-    """An argument for a key: True and 1, or 1.0 and 1, are equal but not the same argument."""
-    if type(value) is int:
-        return value
-    return tuple(map(_token, value)) if type(value) is tuple else (type(value), value)
-
-
-def _layer(x: ArrayView, w: ArrayView, memory: Layout, geometry: dict[str, Any]) -> ConvShape:
-    """The layer of an input with its axes in memory order; checking its sizes takes longer than a launch, so it is done
-    once per set of arguments."""
-    given = tuple(geometry.values())
-    try:
-        return _layer_of(x.shape, w.shape, x.dtype, w.dtype, memory, _token(given), **geometry)
-    except ArgumentTypeError:
-        raise
-    except TypeError:       # lists and other unhashable arguments
-        return _layer_of.__wrapped__(x.shape, w.shape, x.dtype, w.dtype, memory, (), **geometry)
-
-
-@functools.lru_cache(maxsize=4096)
-def _layer_of(x: tuple[int, ...], w: tuple[int, ...], dtype: DType, weight_dtype: DType, memory: Layout, token: Any,
-              **geometry: Any) -> ConvShape:
-    return ConvShape.of(x, w, dtype=dtype, weight_dtype=weight_dtype, layout=memory, **geometry)
 
 
 def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str = "auto", algorithm: str = "auto",
