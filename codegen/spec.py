@@ -3,7 +3,8 @@
 Baked in: everything about the filter and the geometry (C, K, R, S, groups, stride, padding, dilation), the element
 types, the layout, the epilogue, the algorithm, the GPU architecture and the width of the index arithmetic.
 Arguments of the kernel: N, H and W (and with them P and Q), so one kernel serves every batch and every image size;
-where the spec is ``pitched`` also how far rows, planes and images of x and y lie apart, so that it serves arrays with gaps.
+where the spec is ``pitched`` also how far rows, planes and images of x and y lie apart, so that it serves arrays with
+gaps.
 """
 
 from __future__ import annotations

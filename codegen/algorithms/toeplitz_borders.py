@@ -35,8 +35,8 @@ class ToeplitzBorder:
         return self.left + self.right
 
     def held_rows(self, rows: int, threads: int) -> int:
-        """Of a band's ``rows`` those whose columns outside ``threads`` hold together, each one element, so that the rest
-        takes as many again and again; 0 where a row has more, or none."""
+        """Of a band's ``rows`` those whose columns outside ``threads`` hold together, each one element, so that the
+        rest takes as many again and again; 0 where a row has more, or none."""
         return largest_divisor(rows, threads // self.columns) if 0 < self.columns <= threads else 0
 
     def held(self, rows: int, threads: int) -> int:

@@ -77,8 +77,9 @@ def make_border(spec: KernelSpec, left: int, right: int, across: int, closed: bo
     folded = closed and spec.channels == 1
     value = ("0.0f" if single else "0u") if reads else "BORDER"
     quad = "float4" if single else "uint4"
+    rows = "folded" if folded else "direct" if apart else _rows(spec)
     return WideBorder(reads=reads, left=left, beside=beside, rounds=-(-beside // across) if reads and not closed else 0,
-                      right=spec.padding[1][1], rows="folded" if folded else "direct" if apart else _rows(spec), folded=folded,
+                      right=spec.padding[1][1], rows=rows, folded=folded,
                       least_rows=least_rows(spec) if folded else 1,
                       constant=spec.border_literal if single else _pair(spec.dtype, spec.padding_value),
                       element=value if single else f"(unsigned short){value}",

@@ -63,14 +63,13 @@ class Staged:
             raise KernelFault(f"{count} of {missing.size} elements of buffer '{self.buffer.name}' were not written; "
                               f"the first is element {first}, at {index}", kind="unwritten-output", entry=entry)
 
-
     def _check_gaps(self, entry: str) -> None:
         """KernelFault if an element between those of an output was written."""
         wrong = (self._writers != 0) & ~self.buffer.elements
         if wrong.any():
             raise KernelFault(f"{int(wrong.sum())} elements in the gaps of buffer '{self.buffer.name}' were written; "
-                              f"the first lies {int(np.argmax(wrong))} elements behind its first", kind="unwritten-output",
-                              entry=entry)
+                              f"the first lies {int(np.argmax(wrong))} elements behind its first",
+                              kind="unwritten-output", entry=entry)
 
 
 @contextlib.contextmanager

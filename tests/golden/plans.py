@@ -176,7 +176,8 @@ def plans() -> dict[str, KernelPlan]:
         "direct_nhwc_2x5_tile": _direct(ConvShape(c=8, h=64, w=64, k=12, r=2, s=5, stride=(1, 2), groups=2,
                                                   layout="NHWC"), block_size_x=6, block_size_y=32, k_tile=2),
         "direct_nhwc_3x3_pitched_uint8": _direct(
-            ConvShape(c=3, h=64, w=64, k=3, r=3, s=3, padding=1, groups=3, dtype="uint8", layout="NHWC").with_distances(),
+            ConvShape(c=3, h=64, w=64, k=3, r=3, s=3, padding=1, groups=3, dtype="uint8",
+                      layout="NHWC").with_distances(),
             block_size_x=3, block_size_y=64),
         "direct_3x3_residual_clamp": _direct(ConvShape(c=3, h=64, w=64, k=4, r=3, s=3, padding=1), BIAS,
                                              Epilogue.RESIDUAL, Epilogue.clamp(0, 6), k_tile=2),

@@ -1,4 +1,5 @@
-"""Borders of ``toeplitz`` and ``toeplitz_nhwc``: who takes such layers, and what the emitted text reads, on the CPU device."""
+"""Borders of ``toeplitz`` and ``toeplitz_nhwc``: who takes such layers, and what the emitted text reads, on the CPU
+device."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def test_a_value_that_16_bits_do_not_have_is_declined_and_left_to_another(layout
 @pytest.mark.parametrize("size, walk", [*itertools.product([3, 5, 7, 9, 11, 13, 31], Walk)])
 def test_columns_are_held_while_they_are_few(size, walk):
     made = planned(with_border(depthwise(4, 56, size), Border.REFLECT), walk=walk.value, warp_columns=1,
-                   weights="shared", store_vector=8, stores="direct", vector=8, tiles=7, warp_planes=1, sub_block_rows=64)
+                   weights="shared", store_vector=8, stores="direct", vector=8, tiles=7, warp_planes=1,
+                   sub_block_rows=64)
     numbers, columns = made.numbers, size // 2 * 2
     rows = numbers.band if walk is Walk.BANDS else 56 + columns
     elements = numbers.held * numbers.team

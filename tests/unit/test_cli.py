@@ -59,8 +59,8 @@ def keys(value: object) -> object:
     ["--input", "N,4,H,W", "--filter", "4,3,3", "--stride", "2,1", "--dilation", "1,300", "--padding", "1,2",
      "--arch", "sm_80"],
     [*LAYER, "--index-bits", "64"],
-    [*LAYER, "--pitched"], ["--input", "N,H,500,3", "--filter", "3,5,5", "--groups", "3", "--dtype", "uint8", "--layout",
-                            "NHWC", "--pitched"],
+    [*LAYER, "--pitched"],
+    ["--input", "N,H,500,3", "--filter", "3,5,5", "--groups", "3", "--dtype", "uint8", "--layout", "NHWC", "--pitched"],
     *([*layer, "--dtype", dtype, *form, *rest] for dtype in ("float32", "float16", "bf16") for layer, form in (
         (["--input", "N,8,H,W", "--filter", "8,3,3", "--groups", "8", "--padding", "1"], []),
         (["--input", "2,24,30,8", "--filter", "16,3,5", "--groups", "8"], ["--layout", "NHWC"]),

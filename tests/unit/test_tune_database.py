@@ -269,7 +269,8 @@ def test_a_border_without_an_entry_has_the_choice_of_zeros(mode):
 
 
 def test_a_choice_of_zeros_that_does_not_serve_the_border_leaves_it_to_the_rule():
-    """toeplitz has no borders, a plan value is unknown, and packed rows lie otherwise where pixels stand beside them."""
+    """toeplitz has no borders, a plan value is unknown, and packed rows lie otherwise where pixels stand beside
+    them."""
     where = origin()
     packed = ConvShape(n=32, c=96, h=56, w=56, k=96, groups=96, r=3, s=3, padding="same")
     half = dataclasses.replace(PLANE, dtype="float16")
