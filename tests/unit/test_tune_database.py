@@ -269,13 +269,11 @@ def test_a_border_without_an_entry_has_the_choice_of_zeros(mode):
 
 
 def test_a_choice_of_zeros_that_does_not_serve_the_border_leaves_it_to_the_rule():
-    """toeplitz has no borders, a plan value is unknown, and packed rows lie otherwise where pixels stand beside
-    them."""
+    """A plan value is unknown or does not go, and packed rows lie otherwise where pixels stand beside them."""
     where = origin()
     packed = ConvShape(n=32, c=96, h=56, w=56, k=96, groups=96, r=3, s=3, padding="same")
-    half = dataclasses.replace(PLANE, dtype="float16")
-    for layer, algorithm, values in ((half, "toeplitz", {}), (PLANE, "wide", {"no_such_value": 1}),
-                                     (PLANE, "wide", {"vector": 3}), (packed, "wide", {"sub_block_rows": 28})):
+    for layer, algorithm, values in ((PLANE, "wide", {"no_such_value": 1}), (PLANE, "wide", {"vector": 3}),
+                                     (packed, "wide", {"sub_block_rows": 28})):
         table = choice.Table(database((subject(layer), timing(2.5, where, algorithm, **values), where)), ARCH,
                              "NVIDIA H200")
         bordered = of_border(layer, Border.REFLECT)
