@@ -118,7 +118,8 @@ def measure_unit(plan: KernelPlan, *, seed: int = 0) -> UnitMeasurement | None:
             counts[tall, wide] = np.array([found.buffers["x"].load_requests, found.shuffles])
     loads, shuffles = counts[2, 2] - counts[2, 1] - counts[1, 2] + counts[1, 1]
     launch = plan.program.steps[0]
-    beside = math.prod(blocks.times for blocks in launch.grid[:2])      # over the same outputs: of other filters, or rows
+    # blocks over the same outputs: of other filters, or rows
+    beside = math.prod(blocks.times for blocks in launch.grid[:2])
     warps = -(-math.prod(launch.block) // 32) * launch.grid_of(blocks_shape(plan, 1, 1))[2] * beside
     return UnitMeasurement(plan=plan, warp_loads=float(loads) / warps, shuffles=float(shuffles) / warps)
 
