@@ -28,8 +28,9 @@ class Table:
     """A database as codegen.select.Tuning, for one architecture and one device (None: any of that architecture).
 
     A layer's entry counts for every batch, since all batches share a kernel: that measured with the largest one, and
-    of these the one with the shortest epilogue. A layer with another border than zeros that has no entry of its own has
-    that of the same layer with zeros, where the border leaves the planner's own values as they are.
+    of these the one with the shortest epilogue. A border of one value has the entry of any value; a layer with another
+    border than zeros that has no entry of its own has that of the same layer with zeros, where the border leaves the
+    planner's own values as they are.
     """
 
     def __init__(self, database: Database, arch: Arch | str, device: str | None = None):
@@ -41,7 +42,7 @@ class Table:
             if (not timed or subject.arch != self.arch or device not in (None, subject.device)
                     or subject.numerics is not Numerics.FLOAT32):
                 continue
-            layer = subject.shape.with_batch(1)
+            layer = _key(subject.shape)
             rank = subject.shape.n, -len(subject.epilogue), database.date(timed[0])
             if layer not in ranks or rank > ranks[layer]:
                 ranks[layer] = rank
@@ -60,24 +61,32 @@ class Table:
         timing, origin, measured = found
         text = f"measured: {timing.us:.4g} us on {origin.device}, {origin.date[:10]}"
         text = text if measured.n == shape.n else f"{text}, for N = {measured.n}"
-        return text if measured.padding_mode is shape.padding_mode else f"{text}, with a border of zeros"
+        if measured.padding_mode is not shape.padding_mode:
+            return f"{text}, with a border of zeros"
+        other = measured.padding_value != shape.padding_value
+        return f"{text}, with a border of {measured.padding_value:.9g}" if other else text
 
     def _find(self, shape: ConvShape, arch: Arch) -> tuple[Timing, Origin, ConvShape] | None:
         if str(arch) != self.arch:
             return None
-        layer = shape.with_batch(1)
-        found = self._found.get(layer)
-        if found is None and layer.padding_mode is not Border.ZEROS:
-            found = self._of_zeros(layer, arch)
+        found = self._found.get(_key(shape))
+        if found is None and shape.padding_mode is not Border.ZEROS:
+            found = self._of_zeros(shape.with_batch(1), arch)
         return found
 
     def _of_zeros(self, layer: ConvShape, arch: Arch) -> tuple[Timing, Origin, ConvShape] | None:
         """The entry of the layer with a border of zeros, where its plan values are of use with the layer's own."""
         plain = replace(layer, padding_mode=Border.ZEROS, padding_value=0.0)
-        found = self._found.get(plain)
+        found = self._found.get(_key(plain))
         if found is None or not carries_over(plain, layer, arch, found[0].algorithm, dict(found[0].values)):
             return None
         return found
+
+
+def _key(shape: ConvShape) -> ConvShape:
+    """What an entry is found by: any batch, and of a border of one value any value, which is but a number in the text."""
+    layer = shape.with_batch(1)
+    return layer if layer.padding_mode is not Border.CONSTANT else replace(layer, padding_value=1.0)
 
 
 def table(ordinal: int | None) -> Table | None:

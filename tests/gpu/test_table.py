@@ -14,8 +14,11 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="module", autouse=True)
-def built() -> None:
-    support.build_ahead([*cases.table(), *cases.variants()])
+def built(request: pytest.FixtureRequest) -> None:
+    """What the chosen tests of this module need is compiled side by side, before the first of them."""
+    chosen = (item.callspec.params.get("case") for item in request.session.items
+              if item.module is request.module and hasattr(item, "callspec"))
+    support.build_ahead([case for case in chosen if case is not None])
 
 
 @pytest.mark.parametrize("case", cases.table(), ids=lambda case: case.id)

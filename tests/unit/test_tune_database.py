@@ -268,6 +268,16 @@ def test_a_border_without_an_entry_has_the_choice_of_zeros(mode):
     assert table.origin(bordered, ARCH).endswith("2026-11-20") and table.best(PLANE, ARCH) == ("wide", values)
 
 
+def test_a_border_of_one_value_has_the_entry_of_any_value():
+    where = origin()
+    measured = of_border(PLANE, Border.CONSTANT)
+    table = choice.Table(database((subject(measured), timing(3.0, where, "wide", sub_block_rows=20), where)), ARCH)
+    asked = dataclasses.replace(measured, padding_value=measured.padding_value + 2)
+    assert table.best(asked, ARCH) == table.best(measured, ARCH) == ("wide", {"sub_block_rows": 20})
+    assert table.origin(asked, ARCH) == f"{table.origin(measured, ARCH)}, with a border of {measured.padding_value:g}"
+    assert table.best(of_border(PLANE, Border.REFLECT), ARCH) is None
+
+
 def test_a_choice_of_zeros_that_does_not_serve_the_border_leaves_it_to_the_rule():
     """A plan value is unknown or does not go, and packed rows lie otherwise where pixels stand beside them."""
     where = origin()
