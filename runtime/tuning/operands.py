@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
@@ -70,7 +71,7 @@ class Judge:
         self._operands, self._rng = operands, np.random.default_rng(seed)
         self._comparable = all(step in LINEAR for step in operands.epilogue)
         self._draw()
-        largest = shape.reduction * 0.25 + 0.5
+        largest = shape.reduction * 0.5 * max(0.5, abs(shape.padding_value)) + 0.5
         self._difference = 2 * (shape.reduction + 2) * EPSILON * largest      # of two results, about one value
         self._first: np.ndarray | None = None
 
@@ -129,6 +130,15 @@ def _sample(shape: ConvShape, rng: np.random.Generator) -> tuple[np.ndarray, ...
     return tuple(np.concatenate([corners, drawn], axis=1))
 
 
+def _in_image(at: np.ndarray, size: int, border: Border) -> np.ndarray:
+    """Rows or columns of windows as the border has them in the image; -1 where its one value stands."""
+    outside = (at < 0) | (at >= size)
+    found = np.where(outside, -1, at)
+    if border.reads_image:
+        found[outside] = [border.index(int(i), size) for i in at[outside]]
+    return found
+
+
 def _reference(operands: Operands, places: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
     """The outputs at some places in float64, each from its own window, and the error that each may have."""
     shape = operands.shape
@@ -137,13 +147,14 @@ def _reference(operands: Operands, places: tuple[np.ndarray, ...]) -> tuple[np.n
     rows = p[:, None] * shape.stride[0] - shape.padding[0][0] + np.arange(shape.r) * shape.dilation[0]
     columns = q[:, None] * shape.stride[1] - shape.padding[1][0] + np.arange(shape.s) * shape.dilation[1]
     c = (k // (shape.k // shape.groups) * channels)[:, None] + np.arange(channels)
-    index = (n[:, None, None, None], c[:, :, None, None], np.clip(rows, 0, shape.h - 1)[:, None, :, None],
-             np.clip(columns, 0, shape.w - 1)[:, None, None, :])
+    rows, columns = _in_image(rows, shape.h, shape.padding_mode), _in_image(columns, shape.w, shape.padding_mode)
+    index = (n[:, None, None, None], c[:, :, None, None], np.maximum(rows, 0)[:, None, :, None],
+             np.maximum(columns, 0)[:, None, None, :])
     if shape.layout is Layout.NHWC:
         index = (index[0], index[2], index[3], index[1])
-    inside = (((rows >= 0) & (rows < shape.h))[:, None, :, None]
-              & ((columns >= 0) & (columns < shape.w))[:, None, None, :])
-    products = np.where(inside, operands.x[index].astype(np.float64) * operands.w[k].astype(np.float64), 0.0)
+    inside = (rows >= 0)[:, None, :, None] & (columns >= 0)[:, None, None, :]
+    values = np.where(inside, operands.x[index].astype(np.float64), shape.padding_value)
+    products = values * operands.w[k].astype(np.float64)
     exact, magnitude = products.sum(axis=(1, 2, 3)), np.abs(products).sum(axis=(1, 2, 3))
     bias = None if operands.bias is None else operands.bias[k].astype(np.float64)
     bound = (shape.reduction + 2) * EPSILON * (magnitude + (0.0 if bias is None else np.abs(bias)))

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 
+from warpconv.codegen.border import Border
 from warpconv.codegen.arch import DEFAULT_ARCH
 from warpconv.codegen.errors import ArgumentError, CompileError, DeviceError, FileError, ToolNotFound, UnsupportedSpec
 from warpconv.codegen.registry import ALGORITHMS
@@ -162,7 +163,9 @@ JUDGED = [SMALL, dataclasses.replace(SMALL, layout="NHWC"),
           ConvShape(n=2, c=6, h=13, w=9, k=4, r=3, s=4, stride=(2, 1), padding=((2, 0), (1, 3)), dilation=(1, 2),
                     groups=2),
           ConvShape(n=1, c=1, h=300, w=400, k=1, r=5, s=5, padding=2),
-          dataclasses.replace(SMALL, dtype="float16"), dataclasses.replace(SMALL, dtype="bfloat16", layout="NHWC")]
+          dataclasses.replace(SMALL, dtype="float16"), dataclasses.replace(SMALL, dtype="bfloat16", layout="NHWC"),
+          *(ConvShape(n=2, c=2, h=5, w=9, k=2, r=3, s=4, padding=((7, 1), (2, 12)), padding_mode=mode,
+                      padding_value=-3.5 if mode is Border.CONSTANT else 0.0) for mode in Border)]
 
 
 def right(operands):
