@@ -199,23 +199,26 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
     return kernel.recognising(lambda: _factored(shape, want, order))
 
 
-def _factored(shape: ConvShape, want: _Wanted, order: Layout) -> Kernel | None:
-    """The layer's kernel for separable filters, where that is quicker."""
-    return _kernel(replace(shape, separable=True), want).for_axes(order) if _pays(shape, want) else None
+def _factored(shape: ConvShape, want: _Wanted, order: Layout, always: bool = False) -> Kernel | None:
+    """The layer's kernel for separable filters, where that is quicker than whole ones, or ``always`` if there is one."""
+    try:
+        return _kernel(replace(shape, separable=True), want).for_axes(order) if always or _pays(shape, want) else None
+    except UnsupportedSpec:
+        return None
 
 
-def factored(shape: ConvShape, x: ArrayView, device: str = "auto") -> Kernel | None:
+def factored(shape: ConvShape, x: ArrayView, device: str = "auto", always: bool = False) -> Kernel | None:
     """The kernel of a layer (of whole filters) for callers who have its factors: it takes them, (K, 1, 1, R + S), and
-    an input with the gaps of ``x`` where that is quicker than a copy. None where the whole filter is quicker, or the
-    layer has no such kernel. Raises as conv2d does."""
+    an input with the gaps of ``x`` where that is quicker than a copy. None where the whole filter is quicker (but if
+    ``always``: the caller has no use for it), or the layer has no such kernel. Raises as conv2d does."""
     gaps = pitch.gaps_of(shape.layout, shape.layout, x, None, None)
-    key = shape, gaps, x.device, device
+    key = shape, gaps, x.device, device, always
     if key not in _by_factors:      # looked for once: to plan both kernels takes longer than a launch
         target = resolve_device(device, x, shape, depth=6)
         want = _Wanted(target, "auto", (), Numerics.FLOAT32, limit=call_limit(None))
         if len(_by_factors) > MOST_LAYERS:
             _by_factors.clear()
-        _by_factors[key] = _factored(_where_quicker(gaps, shape, shape, x, want), want, shape.layout)
+        _by_factors[key] = _factored(_where_quicker(gaps, shape, shape, x, want), want, shape.layout, always)
     return _by_factors[key]
 
 

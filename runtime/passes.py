@@ -197,7 +197,8 @@ def _factored(image: Image, each: Pass, dtype: DType, extras: Extras) -> Kernel 
     shape, channels = image.planes_of()
     layer = _layer(shape, image.layout, channels, image.view.dtype, dtype, each.taps.shape, each.padding, each.border,
                    each.cval)
-    return factored(layer, planes.seen_as(image.view, shape) or image.view, extras.device)
+    view = planes.seen_as(image.view, shape) or image.view
+    return factored(layer, view, extras.device, always=each.taps.size > MOST_AT_ONCE)     # such are never made whole
 
 
 @functools.lru_cache(maxsize=1024)
