@@ -27,6 +27,11 @@ def drawn_on_gpu() -> int:
     return DRAWN_ON_GPU if drawn is None else drawn
 
 
+def share(items: list, number: int = 0, of: int = 2) -> list:
+    """Part ``number`` of the ``of`` parts of a list for what takes long, such as compiling each; all with --whole."""
+    return list(items) if whole else list(items)[number::of]
+
+
 def generator(*parts: int) -> np.random.Generator:
     """Random numbers that depend on the run's seed and on ``parts``."""
     return np.random.default_rng([seed, *parts])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests import checks
+from tests import checks, settings
 from warpconv.codegen.algorithms import channels
 from warpconv.codegen.algorithms.channels_numbers import Body, ChannelsOptions, Width, numbers_of
 from warpconv.codegen.border import Border
@@ -323,6 +323,7 @@ def defaults_table() -> list[KernelPlan]:
 def test_planned_defaults_stay_in_registers():
     plans = defaults_table()
     assert len(plans) > 60
+    plans = settings.share(plans)
     with ThreadPoolExecutor(2) as pool:
         reports = list(pool.map(lambda plan: build(plan).compiled.entry(plan.spec.name), plans))
     wrong = [f"{plan.spec}: {report.registers} registers, {report.stack_bytes} bytes of stack; {plan.settings()}"
