@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from .algorithm import Algorithm
-from .algorithms import (channels, direct, im2col, im2win, implicit_gemm, patch, pixels, reuse, staged, toeplitz,
+from .algorithms import (channels, direct, im2col, im2win, implicit_gemm, mma, patch, pixels, reuse, staged, toeplitz,
                          toeplitz_nhwc, wide)
 from .algorithms.course import coarsened, constant, halo_cached, im2win_basic, naive, tiled
 from .errors import ArgumentError
 
 ALGORITHMS: dict[str, Algorithm] = {row.name: row for row in (
     reuse.ALGORITHM, wide.ALGORITHM, patch.ALGORITHM, pixels.ALGORITHM, staged.ALGORITHM, toeplitz.ALGORITHM,
-    toeplitz_nhwc.ALGORITHM, channels.ALGORITHM, implicit_gemm.ALGORITHM, im2win.ALGORITHM, im2col.ALGORITHM,
+    toeplitz_nhwc.ALGORITHM, channels.ALGORITHM, mma.ALGORITHM, implicit_gemm.ALGORITHM, im2win.ALGORITHM, im2col.ALGORITHM,
     im2win_basic.ALGORITHM, direct.ALGORITHM, naive.ALGORITHM, constant.ALGORITHM, tiled.ALGORITHM,
     halo_cached.ALGORITHM, coarsened.ALGORITHM)}
 

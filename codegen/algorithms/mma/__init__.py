@@ -1,0 +1,5 @@
+"""NHWC, 16 bits, dense and grouped layers: a product of matrices on the tensor cores (mma.sync, sm_80 on)."""
+
+from .plan import ALGORITHM
+
+__all__ = ["ALGORITHM"]

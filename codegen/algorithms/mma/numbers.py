@@ -1,0 +1,139 @@
+"""Every number in the text of ``mma``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from warpconv.codegen.border import Border
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.parts.vectors import border_element
+from warpconv.codegen.plan import Argument
+from warpconv.codegen.spec import Epilogue, KernelSpec
+
+LANES = 32
+CELL = 8                        # elements of 16 bytes: a row of the instruction's matrices
+MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_DEPTH = 16, 8, 16       # mma.m16n8k16: pixels, filters, products
+VECTORS = (8, 4, 2, 1)          # channels of a copy: 16, 8, 4 and 2 bytes
+SIDE_THREADS = 256              # of the entries beside the product
+REGISTERS_BESIDE = 32           # of a thread besides sums, factors and windows: addresses, the loop
+MOST_REGISTERS = 255
+
+
+@dataclass(frozen=True)
+class MmaNumbers:
+    """What the templates of ``mma`` write besides the spec."""
+
+    arguments: tuple[Argument, ...]             # of the product's entry
+    addition_arguments: tuple[Argument, ...]    # of the entry that adds the sums of split tiles
+    store_bias: bool            # whether the product's entry adds it
+    regrouped: bool             # whether four lanes exchange their filters, to store 16 bytes each
+    odd_filters: bool           # whether the second of two neighbouring filters may be beyond the group's last
+    threads: int
+    warp_m: int                 # pixels and filters of a warp
+    warp_n: int
+    fragments_m: int            # matrices of a warp along pixels, along filters, along products
+    fragments_n: int
+    fragments_k: int
+    cells: int                  # 16 bytes of a shared row
+    swizzle: str                # what a cell's number is combined with, as C has it of `row`, and the bits of it
+    swizzle_mask: int
+    copy_bytes: int             # of a copy of pixels
+    stages_ahead: int           # tiles that may be under way when the next one's products begin
+    copy_columns: int           # copies across a row of pixels
+    copy_rows: int              # rows that a block copies at once
+    pixel_copies: int           # copies of a thread into a tile of pixels
+    filter_rows: int
+    filter_copies: int
+    all_copy_filters: bool
+    tap_chunks: int             # copies of a tap's channels
+    chunks: int                 # of all products of an output
+    guard_chunks: bool          # whether the last tile has fewer
+    k_steps: int                # tiles of the reduction
+    n_tiles: int                # tiles of a group's filters
+    guard_filters: bool
+    stage: int                  # elements of a stage
+    shared_bytes: int
+    guard_taps: bool            # whether a tap may lie in the padding: zero, or
+    one_value: bool             # the border's value
+    find_taps: bool             # whether a tap in the padding is a pixel of the image
+    border: str                 # that value as an element
+    registers: int
+    side_threads: int = SIDE_THREADS
+
+    inside: str = "(unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W"     # when a tap lies in the image
+
+    @property
+    def zero_copies(self) -> bool:
+        """Whether some copies of pixels are of zeros."""
+        return self.guard_chunks or self.guard_taps and not self.one_value
+
+    @property
+    def copied(self) -> str:
+        """When a copy of pixels is not of zeros, as C."""
+        conditions = ["chunk < CHUNKS"] if self.guard_chunks else []
+        return " && ".join(conditions + ([self.inside] if self.guard_taps and not self.one_value else []))
+
+
+def channel_vector(spec: KernelSpec) -> int:
+    """The widest copy that every pixel's channels of a group consist of."""
+    return next(v for v in VECTORS if spec.channels % v == 0)
+
+
+def store_widths(spec: KernelSpec, options: MmaOptions) -> tuple[int, ...]:
+    """Filters that a lane may store at once, the most first: eight where four matrices of a warp stand side by side."""
+    fitting = options.tile_n // options.warps_n % (4 * MATRIX_COLUMNS) == 0 and options.splits == 1
+    return tuple(v for v in (8, 2, 1) if spec.filters % v == 0 and (v < 8 or fitting))
+
+
+def resolved(spec: KernelSpec, options: MmaOptions) -> MmaOptions:
+    """``options`` with every derived value in its place."""
+    widest = channel_vector(spec)
+    vector = options.vector or widest
+    store = options.store_vector or (store_widths(spec, options)[0] if vector == widest else 1)
+    options = replace(options, vector=vector, store_vector=store)
+    if options.min_blocks == DERIVED:
+        threads = max(LANES, LANES * options.warps_m * options.warps_n)
+        options = replace(options, min_blocks=resident_blocks(spec.arch, planned_registers(options), threads))
+    return options
+
+
+def planned_registers(options: MmaOptions) -> int:
+    """Of a thread: sums, one step's factors, the windows that it copies from."""
+    warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
+    sums = warp_m * warp_n // LANES
+    factors = warp_m // MATRIX_ROWS * 4 + warp_n // MATRIX_COLUMNS * 2
+    threads = LANES * options.warps_m * options.warps_n
+    windows = options.tile_m * options.tile_k // max(1, options.vector) // threads
+    return sums + factors + 3 * windows + REGISTERS_BESIDE
+
+
+def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argument, ...],
+                 addition: tuple[Argument, ...]) -> MmaNumbers:
+    """All numbers of a plan whose values are resolved, and fit together."""
+    threads = LANES * options.warps_m * options.warps_n
+    cells = options.tile_k // CELL
+    warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
+    copy_columns = options.tile_k // options.vector
+    products = spec.channels * spec.r * spec.s
+    k_steps = -(-products // options.tile_k)
+    stage = (options.tile_m + options.tile_n) * options.tile_k
+    padded = any(map(any, spec.padding))
+    reads, one_value = spec.padding_mode.reads_image, padded and spec.padding_mode is Border.CONSTANT
+    filter_cells = options.tile_n * cells
+    return MmaNumbers(
+        arguments=arguments, addition_arguments=addition, threads=threads,
+        store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1, odd_filters=spec.filters % 2 != 0,
+        regrouped=options.store_vector == CELL and options.splits == 1,
+        warp_m=warp_m, warp_n=warp_n, fragments_m=warp_m // MATRIX_ROWS, fragments_n=warp_n // MATRIX_COLUMNS,
+        fragments_k=options.tile_k // MATRIX_DEPTH, cells=cells, swizzle="row" if cells == 8 else "row >> 1",
+        swizzle_mask=cells - 1, copy_bytes=2 * options.vector, stages_ahead=options.stages - 2,
+        copy_columns=copy_columns, copy_rows=threads // copy_columns,
+        pixel_copies=options.tile_m * copy_columns // threads, filter_rows=max(1, threads // cells),
+        filter_copies=-(-filter_cells // threads), all_copy_filters=filter_cells % threads == 0,
+        tap_chunks=spec.channels // options.vector, chunks=products // options.vector,
+        guard_chunks=products % options.tile_k != 0, k_steps=k_steps, n_tiles=-(-spec.filters // options.tile_n),
+        guard_filters=spec.filters % options.tile_n != 0, stage=stage,
+        shared_bytes=2 * options.stages * stage, guard_taps=padded and not reads,
+        one_value=one_value, find_taps=padded and reads, border=border_element(spec) if one_value else "",
+        registers=planned_registers(options))

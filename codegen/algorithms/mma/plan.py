@@ -1,0 +1,180 @@
+"""``mma``: dense and grouped layers of 16-bit elements in NHWC as a product of matrices on the tensor cores.
+
+    y[pixel][filter] = sum over tap and channel of x[window of pixel][tap][channel] * w[filter][tap][channel]
+
+A block makes a tile of pixels x filters. Pixels are gathered as they lie in x, several channels of a tap at a time, so
+that nothing is stored between; the filter is put in the order of its tiles once. Both come through a ring of tiles in
+shared memory that asynchronous copies fill (cp.async), go to registers as matrices (ldmatrix) and are multiplied by
+mma.sync.m16n8k16 with sums in float32: the portable form, from sm_80 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.parts.arguments import layer_arguments, named
+from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
+from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, Preparation, Program,
+                                   Role, Workspace)
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+
+from .choice import candidates, choice, instructions
+from .numbers import (LANES, MATRIX_COLUMNS, MATRIX_DEPTH, MATRIX_ROWS, MOST_REGISTERS, SIDE_THREADS, MmaNumbers,
+                      make_numbers, planned_registers, resolved, store_widths)
+from .options import MmaOptions
+
+FILTER, SUMS = "filter", "partial_sums"     # the program's names for the prepared filter and the sums of split tiles
+MOST_FILTER_BLOCKS = 1024
+SHARED_LIMIT = 99 * 1024        # bytes of a block that every architecture from sm_80 on gives
+LEAST_CHANNELS = 4              # of a group, where there are several: below, a tile is mostly filling
+MOST_STAGES = 8
+
+
+def supports(spec: KernelSpec) -> str | None:
+    """None, or in words why the spec cannot be served."""
+    if spec.arch.major < 8:
+        return f"{spec.arch} has no mma.sync of this form (sm_80 and later)"
+    if spec.groups > 1 and min(spec.channels, spec.filters) < LEAST_CHANNELS:
+        return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
+                f"least {LEAST_CHANNELS} of each)")
+    return common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC,), borders=BORDERS,
+                          residual=True) or border_refusal(spec)
+
+
+def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
+    """Raises UnsupportedSpec where plan values and spec do not go together."""
+    options = resolved(spec, options)
+    refusal = supports(spec) or _tile_refusal(options) or _layer_refusal(spec, options)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    split = options.splits > 1
+    arguments = _arguments(spec, options)
+    taken = named(arguments, "x", FILTER, *((SUMS,) if split else ("bias", "residual", "y")), "N", "H", "W", "P", "Q")
+    adding = named(arguments, SUMS, "bias", "residual", "y", "N", "P", "Q")
+    numbers = make_numbers(spec, options, taken, adding)
+    steps = [_product(spec, options, numbers)]
+    if split:
+        steps.append(_addition(spec, adding))
+    program = Program(arguments=arguments, steps=tuple(steps), preparation=_preparation(spec, options, numbers),
+                      workspaces=(_sums(spec, options),) if split else ())
+    return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("mma/kernel.cu.jinja",), program=program,
+                      cost=_cost(spec, options, numbers), phrase=_phrase(options, numbers))
+
+
+def _tile_refusal(options: MmaOptions) -> str | None:
+    """Whether warps share out a tile in whole matrices, and its copies."""
+    m, n, k = options.tile_m, options.tile_n, options.tile_k
+    if options.warps_m < 1 or options.warps_n < 1 or options.warps_m * options.warps_n > 32:
+        return f"{options.warps_m} x {options.warps_n} warps (1 to 32 are possible)"
+    if m % (options.warps_m * MATRIX_ROWS) or n % (options.warps_n * 2 * MATRIX_COLUMNS) or k % MATRIX_DEPTH:
+        return (f"{options.warps_m} x {options.warps_n} warps do not share out {m} x {n} x {k} in matrices of "
+                f"{MATRIX_ROWS} x {2 * MATRIX_COLUMNS} x {MATRIX_DEPTH}")
+    threads = LANES * options.warps_m * options.warps_n
+    columns = k // options.vector
+    if threads % columns or m % (threads // columns):
+        return f"{threads} threads do not share out the copies of {m} pixels x {k} products, {options.vector} at a time"
+    if k not in (32, 64):
+        return f"tile_k = {k} (32 or 64: whole rows of banks)"
+    if not 2 <= options.stages <= MOST_STAGES:
+        return f"stages = {options.stages} (2 to {MOST_STAGES})"
+    if planned_registers(options) > MOST_REGISTERS:
+        return f"about {planned_registers(options)} registers a thread (at most {MOST_REGISTERS}): smaller tiles"
+    return None
+
+
+def _layer_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
+    """What the layer and the chip make of the tile."""
+    if spec.channels % options.vector:
+        return f"vector = {options.vector} does not divide C/groups = {spec.channels}"
+    if options.store_vector not in (widths := store_widths(spec, options)):
+        return (f"store_vector = {options.store_vector} (one of {', '.join(map(str, widths))} for {spec.filters} filters "
+                f"a group, tile_n = {options.tile_n}, warps_n = {options.warps_n}, splits = {options.splits})")
+    steps = -(-spec.channels * spec.r * spec.s // options.tile_k)
+    if not 1 <= options.splits <= steps:
+        return f"splits = {options.splits} of {steps} tiles of the reduction (at most one each)"
+    shared = 2 * options.stages * (options.tile_m + options.tile_n) * options.tile_k
+    if shared > SHARED_LIMIT:
+        return f"{shared} bytes of shared memory for a block (at most {SHARED_LIMIT}): smaller tiles or fewer stages"
+    threads = LANES * options.warps_m * options.warps_n
+    if threads * options.min_blocks > spec.arch.resident_threads:
+        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
+    return None
+
+
+def _arguments(spec: KernelSpec, options: MmaOptions) -> tuple[Argument, ...]:
+    """The layer's, aligned as they are loaded and stored, the prepared filter and the sums of split tiles."""
+    aligned = {"x": 2 * options.vector, "y": 2 * options.store_vector, "residual": 2 * options.store_vector}
+    arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in layer_arguments(spec))
+    arguments += (Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
+    if options.splits > 1:
+        arguments += (Argument(name=SUMS, role=Role.WORKSPACE, c_type="float"),)
+    return arguments
+
+
+def _product(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Launch:
+    """Blocks of one tile of pixels stand side by side, so that they find its pixels in the cache."""
+    pixels = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=options.tile_m - 1, per=options.tile_m,
+                    times=numbers.n_tiles * spec.groups * options.splits)
+    return Launch(entry=spec.name, grid=(pixels, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
+                  arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
+
+
+def _addition(spec: KernelSpec, taken: tuple[Argument, ...]) -> Launch:
+    """The second launch of split tiles: the parts of every sum to its output."""
+    outputs = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=spec.k, add=SIDE_THREADS - 1, per=SIDE_THREADS)
+    return Launch(entry="add_partial_sums", grid=(outputs, Blocks(), Blocks()), block=(SIDE_THREADS, 1, 1),
+                  arguments=tuple(a.name for a in taken))
+
+
+def _sums(spec: KernelSpec, options: MmaOptions) -> Workspace:
+    return Workspace(name=SUMS, bytes_each=4 * spec.k * options.splits, first_step=0, last_step=1,
+                     per=(Extent(of=Dimension.N), Extent(of=Dimension.P), Extent(of=Dimension.Q)))
+
+
+def _preparation(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Preparation:
+    """The filter as [group][filter, filled up to whole tiles][tap][channel, filled up behind the last]."""
+    elements = spec.groups * numbers.n_tiles * options.tile_n * numbers.k_steps * options.tile_k
+    grid = (Blocks(times=-(-elements // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
+    launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
+    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=2 * elements))
+
+
+def _cost(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Cost:
+    """Of a warp's tile of outputs; a product of matrices counts as the FMAs of a lane that it stands for."""
+    products = numbers.k_steps * options.tile_k
+    return Cost(unit=f"a warp's {numbers.warp_m} pixels x {numbers.warp_n} filters",
+                warp_loads=numbers.k_steps * (numbers.pixel_copies + numbers.filter_copies), shuffles=0,
+                fma=products * numbers.warp_m * numbers.warp_n // LANES, registers=numbers.registers,
+                direct_loads=spec.channels * spec.r * spec.s * numbers.warp_m * numbers.warp_n // LANES)
+
+
+def _phrase(options: MmaOptions, numbers: MmaNumbers) -> str:
+    return (f"tiles of {options.tile_m} pixels x {options.tile_n} filters x {options.tile_k} products on the tensor "
+            f"cores, {options.warps_m} x {options.warps_n} warps a block, {options.stages} stages, "
+            f"{numbers.shared_bytes} bytes of shared memory")
+
+
+def lighter(spec: KernelSpec, options: MmaOptions) -> MmaOptions | None:
+    """The same without partial sums, or None where there are none."""
+    return replace(options, splits=1) if options.splits > 1 else None
+
+
+def space(spec: KernelSpec) -> Iterable[MmaOptions]:
+    """Every tile, with the reduction whole and split."""
+    return candidates(spec)
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """choice.instructions of this plan."""
+    return instructions(plan.spec, plan.options, shape)
+
+
+ALGORITHM = Algorithm(name="mma", summary="a product of matrices on the tensor cores, pixels gathered as they lie",
+                      options=MmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
+                      estimate=estimate, lighter=lighter)
+
