@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from .algorithms.base import Algorithm, assumed_batch
 from .arch import Arch, DEFAULT_ARCH
 from .dtypes import DType
-from .errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
+from .errors import ArgumentError, ArgumentTypeError, PlannerError, UnsupportedSpec
 from .options import choices, with_settings
 from .plan import KernelPlan
 from .registry import ALGORITHMS, algorithm as _row
@@ -111,7 +111,11 @@ def explain(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, *,
     if made is None:
         return tuple(ranked)
     row = _row(made.spec.algorithm)
-    chosen = Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=row.slots(made, shape),
+    try:
+        estimate = row.slots(made, shape)
+    except PlannerError:        # what was measured needs no estimate
+        estimate = None
+    chosen = Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=estimate,
                        reason=tuning.origin(shape.without_gaps(), Arch.parse(arch)))
     return chosen, *(c for c in ranked if c.algorithm != row.name)
 
@@ -149,9 +153,9 @@ def _candidate(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epi
                numerics: Numerics, limit: int | None) -> Candidate:
     try:
         made = _plan(row, shape, arch, epilogue, numerics, {}, limit)
+        estimate = row.slots(made, shape)
     except UnsupportedSpec as error:
         return Candidate(algorithm=row.name, summary=row.summary, plan=None, reason=error.reason)
-    estimate = row.slots(made, shape)
     return Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=estimate,
                      reason=f"about {estimate / 1e6:.3g} million issue slots for a batch of {assumed_batch(shape)}"
                             + (f"; {row.by_name}" if row.by_name else ""))

@@ -74,6 +74,7 @@ class _Task:
     arch: Arch
     ptx: bool
     plan: KernelPlan | None = None
+    estimate: float = 0.0                                       # of the plan, for this layer
     row: Row | None = None
     keys: tuple[str, ...] = ()                                  # ids that would do, one per compiler
     meta: Mapping[str, Any] | None = field(default=None)        # the manifest's record, once there is a kernel
@@ -235,6 +236,7 @@ def _plan(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings) ->
     layer = task.layer
     try:
         task.plan = layer.plan(task.arch)
+        task.estimate = registered(task.plan.spec.algorithm).slots(task.plan, layer.shape)
     except UnsupportedSpec as error:
         task.row = Row(name=layer.name, algorithm=layer.algorithm, arch=str(task.arch), status=DECLINED,
                        reason=error.reason)
@@ -275,8 +277,7 @@ def _meta(built: BuiltKernel, files: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 def _layer_meta(task: _Task) -> dict[str, Any]:
-    estimate = registered(task.plan.spec.algorithm).slots(task.plan, task.layer.shape)
-    return {"shape": encode(task.layer.shape), "estimate": estimate}
+    return {"shape": encode(task.layer.shape), "estimate": task.estimate}
 
 
 def _row(task: _Task, status: str, kernel: str, compiled: Compiled, size: int) -> Row:

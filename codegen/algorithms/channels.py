@@ -94,7 +94,7 @@ def _chosen(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions:
 def _rows_ahead(spec: KernelSpec, options: ChannelsOptions) -> int:
     """One step; two where a multiprocessor would have too few bytes in flight to keep the memory busy."""
     numbers = numbers_of(spec, options)
-    warps = REGISTER_FILE // (32 * (registers_of(spec, options, numbers) + 8))
+    warps = _warps(spec, options, numbers)
     flight = 32 * warps * len(numbers.loads) * len(numbers.rows_of_step) * numbers.inputs * spec.dtype.itemsize
     short = options.body is Body.RING and spec.r * spec.s < MANY_TAPS and flight < BYTES_IN_FLIGHT
     return 2 if short and _text(spec, options, numbers) <= TEXT_COMFORT // 3 else 1
@@ -145,12 +145,17 @@ def _text(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers) 
 
 def _price(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, p: int, q: int) -> float:
     """Issue slots of a lane for one output value, about."""
-    warps = min(spec.arch.resident_threads // 32, REGISTER_FILE // (32 * (registers_of(spec, options, numbers) + 8)))
+    warps = min(spec.arch.resident_threads // 32, _warps(spec, options, numbers))
     wanted = WARPS_WANTED if spec.r * spec.s < MANY_TAPS else WARPS_WANTED_MANY_TAPS
     columns, rows = -(-q // options.columns), -(-p // options.sub_block_rows)
     threads = ASSUMED_BATCH * numbers.channel_vectors * columns * rows
     return (_slots(spec, options, numbers, p) * columns * rows / (p * q * options.vector)
             * max(1.0, wanted / warps) ** 0.5 * (1 + 0.25 * LARGE_GPU * 32 * min(warps, WARPS_WANTED) / threads))
+
+
+def _warps(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers) -> int:
+    """Resident on a multiprocessor by their registers; 1 where not even one fits: plan() declines such plan values."""
+    return max(1, REGISTER_FILE // (32 * (registers_of(spec, options, numbers) + 8)))
 
 
 def _slots(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, p: int) -> float:

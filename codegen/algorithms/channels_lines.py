@@ -130,8 +130,9 @@ def _price(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers,
 
 
 def _warps(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers) -> int:
-    """Resident on a multiprocessor, in blocks of LINES_THREADS."""
-    return LINES_THREADS // 32 * (REGISTER_FILE // (LINES_THREADS * -(-registers_of(spec, options, numbers) // 8) * 8))
+    """Resident on a multiprocessor, in blocks of LINES_THREADS: one at least."""
+    registers = -(-registers_of(spec, options, numbers) // 8) * 8
+    return LINES_THREADS // 32 * max(1, REGISTER_FILE // (LINES_THREADS * registers))
 
 
 def _rows(spec: KernelSpec, options: ChannelsOptions, p: int, q: int) -> int:
