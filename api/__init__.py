@@ -11,16 +11,17 @@ from typing import Any
 from warpconv.codegen.version import VERSION as __version__
 
 _NAMES = {
-    "ConvShape": "codegen.shape", "KernelSpec": "codegen.spec", "Epilogue": "codegen.spec", "Arch": "codegen.arch",
+    "ConvShape": "codegen.shape", "KernelSpec": "codegen.spec", "Epilogue": "codegen.spec", "Arch": "codegen.hardware",
     "KernelPlan": "codegen.plan", "KernelSource": "codegen.render", "render": "codegen.render",
     "select": "codegen.select", "explain": "codegen.select", "plan": "codegen.select", "plan_layer": "codegen.select",
-    "conv2d": "runtime.conv", "specialize": "runtime.conv", "Kernel": "runtime.kernel", "Filter": "runtime.kernel",
-    **{name: "runtime.ndimage" for name in ("correlate", "convolve", "correlate1d", "convolve1d")},
-    **{name: "runtime.ndimage_filters" for name in (
+    "conv2d": "runtime.call.conv", "specialize": "runtime.call.conv",
+    "Kernel": "runtime.call.kernel", "Filter": "runtime.call.kernel",
+    **{name: "runtime.ndimage.correlate" for name in ("correlate", "convolve", "correlate1d", "convolve1d")},
+    **{name: "runtime.ndimage.filters" for name in (
         "gaussian_filter", "gaussian_filter1d", "sobel", "prewitt", "laplace", "uniform_filter", "uniform_filter1d")},
-    "graph": "runtime.cuda.graph", "Graph": "runtime.cuda.graph",
+    "graph": "runtime.devices.cuda.graph", "Graph": "runtime.devices.cuda.graph",
     "tune": "runtime.tuning",
-    "open_pack": "runtime.pack", "Pack": "runtime.pack", "build_pack": "runtime.pack",
+    "open_pack": "runtime.pack.pack", "Pack": "runtime.pack.pack", "build_pack": "runtime.pack.pack",
     **{name: "codegen.errors" for name in (
         "WarpconvError", "ShapeError", "ArgumentError", "ArgumentTypeError", "UnsupportedSpec", "CompileError",
         "ToolNotFound", "DeviceError", "KernelNotBuilt", "PackError", "FileError", "KernelFault")},

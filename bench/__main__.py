@@ -13,22 +13,22 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from . import environment
+from .report import environment
 from .devices import NoDevice, open_device
-from .report import OK, Report
+from .report.files import OK, Report
 from .study import Context, Stopped, Study
 
-STUDIES = {"variants": "bench.variants", "transactions": "bench.transactions", "latency": "bench.latency",
-           "select": "bench.selection", "baked": "bench.baked", "steps": "bench.steps",
-           "memory_wall": "bench.memory_wall", "planes": "bench.planes", "intensity": "bench.intensity",
-           "paper_layers": "bench.paper_layers", "twelve_layers": "bench.twelve_layers", "memory": "bench.memory",
-           "regret": "bench.regret", "claims": "bench.claims", "agreement": "bench.agreement",
-           "images": "bench.images", "filter": "bench.filter_command"}
+STUDIES = {"variants": "variants", "transactions": "transactions", "latency": "latency",
+           "select": "selection", "baked": "baked", "steps": "steps",
+           "memory_wall": "memory_wall", "planes": "planes", "intensity": "intensity",
+           "paper_layers": "paper_layers", "twelve_layers": "twelve_layers", "memory": "memory",
+           "regret": "regret", "claims": "claims", "agreement": "agreement",
+           "images": "images", "filter": "filter_command"}
 
 
 def study(name: str) -> Study:
     """The study of that name."""
-    return importlib.import_module(STUDIES[name]).STUDY
+    return importlib.import_module(f"bench.studies.{STUDIES[name]}").STUDY
 
 
 @click.command(epilog="  ".join(f"{name}: {study(name).summary}." for name in STUDIES))

@@ -134,14 +134,14 @@ class _GpuDevice(HostDevice):
     trial = False
 
     def held_bytes(self) -> int:
-        from warpconv.runtime.cuda import contexts
-        from warpconv.runtime.cuda.memory import pool
+        from warpconv.runtime.devices.cuda import contexts
+        from warpconv.runtime.devices.cuda.memory import pool
         with contexts.activate(0):
             return pool.held_bytes()
 
     def _trim(self) -> None:
-        from warpconv.runtime.cuda import contexts
-        from warpconv.runtime.cuda.memory import keep_alive, pool
+        from warpconv.runtime.devices.cuda import contexts
+        from warpconv.runtime.devices.cuda.memory import keep_alive, pool
         with contexts.activate(0):
             keep_alive.sweep()
             pool.trim(captured=True)      # no graph of a measurement is replayed after it

@@ -18,8 +18,8 @@ def launch_time(device: Any) -> dict[str, Any]:
     """
     if device.kind == "host":
         raise NoDevice("no GPU")
-    from warpconv.runtime.compilers import compile_source
-    from warpconv.runtime.cuda.modules import CudaModule
+    from warpconv.runtime.build.compilers import compile_source
+    from warpconv.runtime.devices.cuda.modules import CudaModule
     device.synchronize()                    # makes the library's context current
     cubin = compile_source(SOURCE, arch=device.arch, name="empty_kernel.cu").cubin
     launch = CudaModule(cubin).launcher("empty_kernel", (), (32, 1, 1))

@@ -214,7 +214,7 @@ def compile_ahead(device: Any, plans: Iterable[Callable[[], Any]]) -> None:
     """Compile many plans at once into the disk cache; what cannot be planned or compiled is left to its own row."""
     if device.trial:
         return
-    from warpconv.runtime.build import build
+    from warpconv.runtime.build.pipeline import build
 
     def planned(plan: Callable[[], Any]) -> Any:
         with contextlib.suppress(WarpconvError):

@@ -9,7 +9,7 @@ from typing import Any, Iterable
 import numpy as np
 
 from warpconv.codegen.dtypes import DType
-from warpconv.runtime.elements import FORMATS
+from warpconv.runtime.arrays.elements import FORMATS
 
 EPSILON = float(np.finfo(np.float32).eps)
 # another library may sum in its own way (Winograd, FFT), in 16-bit types round products too

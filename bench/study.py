@@ -9,7 +9,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 
 from .devices import NoDevice
 from .harness import WrongResult
-from .report import OK, Report, Table
+from .report.files import OK, Report, Table
 
 Rows = dict[str, dict[str, Any]]
 

@@ -23,7 +23,7 @@ ASSUMED_SIDE = 512      # what the letters H and W stand for on a command line (
 def banner_lines(plan: KernelPlan) -> list[str]:
     """Comment lines without the slashes; no date, path or host, so that equal plans give equal bytes."""
     spec = plan.spec
-    template = " and ".join(f"templates/kernels/{name}" for name in plan.templates)
+    template = " and ".join(f"templates/{name}" for name in plan.templates)
     lines = [f"warpconv {VERSION}: {spec.algorithm}, {spec.dtype.value}. Generated from {template}; do not edit.",
              "Emit it again with", *_folded(emit_command(plan))]
     layer = textwrap.wrap(f"layer  {spec.layer}", LONGEST_LAYER, subsequent_indent=" " * 7, break_long_words=False,

@@ -22,7 +22,7 @@ DEEPEST = 32            # operations inside each other
 MOST_NODES = 60         # numbers, names and operations
 
 # Functions by name: how many arguments they take, and how C calls them. Those without "f" at the end are written out
-# in the emitted text (fragments/epilogue.cuh.jinja), ``where`` is C's conditional operator.
+# in the emitted text (templates/parts/epilogue.cuh.jinja), ``where`` is C's conditional operator.
 FUNCTIONS: Mapping[str, tuple[int, str]] = {
     "abs": (1, "fabsf"), "min": (2, "minimum"), "max": (2, "maximum"), "exp": (1, "expf"), "log": (1, "logf"),
     "log2": (1, "log2f"), "sqrt": (1, "sqrtf"), "rsqrt": (1, "rsqrtf"), "tanh": (1, "tanhf"), "erf": (1, "erff"),

@@ -10,6 +10,8 @@ from typing import Any, Mapping
 
 from .errors import ArgumentError
 
+DERIVED = 0         # a plan value that follows from the others
+
 
 def choices(options: Any) -> dict[str, str]:
     """Name of each plan value -> what it may be, in words."""

@@ -1,10 +1,11 @@
-"""The algorithms there are. Adding one: its planner file, its template, its row here."""
+"""The algorithms there are. Adding one: its folder here and in templates, and its row."""
 
 from __future__ import annotations
 
-from .algorithms import (channels, coarsened, constant, direct, halo_cached, im2col, im2win, im2win_basic,
-                         implicit_gemm, naive, patch, pixels, reuse, staged, tiled, toeplitz, toeplitz_nhwc, wide)
-from .algorithms.base import Algorithm
+from .algorithm import Algorithm
+from .algorithms import (channels, direct, im2col, im2win, implicit_gemm, patch, pixels, reuse, staged, toeplitz,
+                         toeplitz_nhwc, wide)
+from .algorithms.course import coarsened, constant, halo_cached, im2win_basic, naive, tiled
 from .errors import ArgumentError
 
 ALGORITHMS: dict[str, Algorithm] = {row.name: row for row in (

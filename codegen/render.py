@@ -42,7 +42,7 @@ def render(plan: KernelPlan) -> KernelSource:
                                 hint="warpconv.plan_layer(shape) makes one")
     context = {"plan": plan, "spec": plan.spec, "options": plan.options, "numbers": plan.numbers,
                "arguments": plan.program.arguments, "banner": banner_lines(plan)}
-    parts = [environment().get_template(f"kernels/{name}").render(context) for name in plan.templates]
+    parts = [environment().get_template(name).render(context) for name in plan.templates]
     return KernelSource(plan=plan, text="\n".join(parts))
 
 

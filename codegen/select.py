@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .algorithms.base import Algorithm, assumed_batch
-from .arch import Arch, DEFAULT_ARCH
+from .algorithm import Algorithm, assumed_batch
+from .hardware import Arch, DEFAULT_ARCH
 from .dtypes import DType
 from .errors import ArgumentError, ArgumentTypeError, PlannerError, UnsupportedSpec
 from .options import choices, with_settings

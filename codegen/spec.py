@@ -13,7 +13,7 @@ import enum
 from dataclasses import dataclass
 from collections.abc import Iterable
 
-from .arch import Arch
+from .hardware import Arch
 from .border import Border
 from .dtypes import Cast, DType, Layout
 from .epilogue import Epilogue, parse_epilogue

@@ -13,9 +13,9 @@ from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
-from warpconv.runtime.conv import specialize
-from warpconv.runtime.cpu import LaunchReport, Mode, backend, find_toolchain
-from warpconv.runtime.kernel import Kernel
+from warpconv.runtime.call.conv import specialize
+from warpconv.runtime.devices.cpu import LaunchReport, Mode, backend, find_toolchain
+from warpconv.runtime.call.kernel import Kernel
 
 from . import pitches, reference, settings
 from .cases import Case

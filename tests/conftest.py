@@ -58,14 +58,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _no_gpu() -> str | None:
-    from warpconv.runtime.cuda import contexts
+    from warpconv.runtime.devices.cuda import contexts
     reason = contexts.usable()
     return None if reason is None else f"no GPU: {reason}"
 
 
 def _no_compiler() -> str | None:
     from warpconv.codegen.errors import ToolNotFound
-    from warpconv.runtime import compilers
+    from warpconv.runtime.build import compilers
     try:
         compilers.choose()
     except ToolNotFound as error:

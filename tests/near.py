@@ -1,4 +1,4 @@
-"""Numbers with the error that a float32 kernel may have in them: the other way (runtime/ranges.py has lower and upper
+"""Numbers with the error that a float32 kernel may have in them: the other way (accuracy/ranges.py has lower and upper
 ends) to bound what an epilogue makes of an error.
 
 A Near is a value in float64 and a radius. Operations add the radius that each operand causes, by its derivative or the
@@ -15,7 +15,7 @@ from typing import Any, Callable
 import numpy as np
 
 from warpconv.codegen.epilogue import GELU_TAIL
-from warpconv.runtime.finish import GELU_ERROR
+from warpconv.runtime.accuracy.finish import GELU_ERROR
 
 UNIT = 2.0**-23
 TWICE = 2 * math.sqrt(2 / math.pi)

@@ -61,7 +61,7 @@ def _refuse_options(ctx: click.Context, options: dict[str, Any]) -> None:
 
 def _build(layers: Sequence[Any], archs: Sequence[str], output: str, quiet: bool, **options: Any) -> Any:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-    from warpconv.runtime.pack import build_pack
+    from warpconv.runtime.pack.pack import build_pack
     bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
                    console=console(stderr=True), disable=quiet, transient=True)
     with bar:
@@ -106,7 +106,7 @@ def _archs(archs: tuple[str, ...]) -> Sequence[str]:
     """Those asked for, else those of the environment, else those of the GPUs. Raises ArgumentError for none."""
     if archs:
         return _checked(archs, "--arch")
-    from warpconv.runtime.cuda import contexts
+    from warpconv.runtime.devices.cuda import contexts
     from warpconv.runtime.env import settings
     listed = [f"{request.sm}+PTX" if request.ptx else request.sm for request in settings().cuda_arch_list]
     _checked(listed, "WARPCONV_CUDA_ARCH_LIST")

@@ -47,7 +47,7 @@ def clear(match: str | None, as_json: bool) -> None:
 
 
 def _cache() -> Any:
-    from warpconv.runtime.cache import DiskCache
+    from warpconv.runtime.build.cache import DiskCache
     return DiskCache()
 
 

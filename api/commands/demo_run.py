@@ -16,10 +16,10 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.filters import layer_arrays, weights
 from warpconv.images import Picture, finish, read_picture, to_image, write_image
 from warpconv.records import DemoRecord, DemoRow
-from warpconv.runtime.conv import specialize
-from warpconv.runtime.kernel import Kernel
-from warpconv.runtime.measure import measure, measure_unit
-from warpconv.runtime.reference import compare
+from warpconv.runtime.call.conv import specialize
+from warpconv.runtime.call.kernel import Kernel
+from warpconv.runtime.accuracy.measure import measure, measure_unit
+from warpconv.runtime.accuracy.reference import compare
 
 from .files import write_text
 from .filter import load_weights

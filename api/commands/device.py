@@ -11,7 +11,7 @@ from .wording import phrase
 
 if TYPE_CHECKING:
     from warpconv.codegen.shape import ConvShape
-    from warpconv.runtime.kernel import Kernel
+    from warpconv.runtime.call.kernel import Kernel
 
     from .layer import LayerRequest
 
@@ -27,8 +27,8 @@ def choose_device(device: str, shape: ConvShape) -> tuple[str, str | None]:
 
     Raises ArgumentError for an unknown device, DeviceError where a GPU was asked for and none can be used.
     """
-    from warpconv.runtime.conv import resolve_device
-    from warpconv.runtime.cuda import contexts
+    from warpconv.runtime.call.conv import resolve_device
+    from warpconv.runtime.devices.cuda import contexts
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)        # what it says is said here
         target = resolve_device(device, None, shape)
@@ -39,7 +39,7 @@ def choose_device(device: str, shape: ConvShape) -> tuple[str, str | None]:
 
 def make_kernel(request: LayerRequest, device: str) -> Kernel:
     """The kernel of a request on a device that choose_device gave. Raises as warpconv.specialize."""
-    from warpconv.runtime.conv import specialize
+    from warpconv.runtime.call.conv import specialize
     if request.index_bits is None:
         return specialize(request.shape, arch=request.arch, device=device, algorithm=request.algorithm,
                           epilogue=request.epilogue, settings=request.settings, accum_dtype=request.numerics.value,
@@ -54,5 +54,5 @@ def note_device(reason: str | None) -> None:
 
 
 def _arch(device: str) -> Any:
-    from warpconv.runtime.cuda import contexts
+    from warpconv.runtime.devices.cuda import contexts
     return None if device == "cpu" else contexts.arch(int(device.partition(":")[2]))

@@ -53,7 +53,7 @@ def env_record() -> Any:
     """The machine as a record. Raises ArgumentError where an environment variable cannot be read."""
     from warpconv.codegen.version import VERSION
     from warpconv.records import EnvRecord, SwitchRow
-    from warpconv.runtime.cuda import contexts
+    from warpconv.runtime.devices.cuda import contexts
     from warpconv.runtime.env import settings, table as switches
     rows = tuple(SwitchRow(name=name, kind=kind, default=default, purpose=purpose, value=os.environ.get(name))
                  for name, kind, default, purpose in switches())
@@ -64,7 +64,7 @@ def env_record() -> Any:
 
 def _tools() -> tuple[Any, ...]:
     from warpconv.records import ToolRow
-    from warpconv.runtime import compilers, sass
+    from warpconv.runtime.build import compilers, disassembly as sass
     rows = [ToolRow(name=kind.value, where=found.where, reason=found.reason, version=_compiler_version(kind))
             for kind, found in compilers.available().items()]
     disassembler = sass.available()
@@ -75,7 +75,7 @@ def _tools() -> tuple[Any, ...]:
 
 def _compiler_version(kind: Any) -> str | None:
     from warpconv.codegen.errors import WarpconvError
-    from warpconv.runtime import compilers
+    from warpconv.runtime.build import compilers
     try:
         return compilers.version_of(kind)
     except WarpconvError:       # it is there and does not answer; "env" still tells the rest
@@ -85,7 +85,7 @@ def _compiler_version(kind: Any) -> str | None:
 def _cxx() -> Any:
     from warpconv.codegen.errors import WarpconvError
     from warpconv.records import ToolRow
-    from warpconv.runtime.cpu import find_toolchain
+    from warpconv.runtime.devices.cpu import find_toolchain
     from warpconv.runtime.env import settings
     try:
         cxx = settings().cxx

@@ -10,7 +10,7 @@ from .layer import LayerRequest, layer_options, read_layer
 from .output import add_row, console, echo_record, heading, json_option, size_text, table
 
 if TYPE_CHECKING:
-    from warpconv.codegen.arch import Arch
+    from warpconv.codegen.hardware import Arch
 
 
 @click.command()
@@ -69,9 +69,9 @@ def explain_record(request: LayerRequest) -> Any:
 
 def _tuning(request: LayerRequest) -> tuple[Arch, Any, str]:
     """The architecture, the table of measured choices, and why there is none."""
-    from warpconv.codegen.arch import DEFAULT_ARCH, Arch
+    from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
     from warpconv.codegen.spec import Numerics
-    from warpconv.runtime.cuda import contexts
+    from warpconv.runtime.devices.cuda import contexts
     from warpconv.runtime.tuning import table
     arch = request.arch or DEFAULT_ARCH
     if request.algorithm != "auto" or request.settings:

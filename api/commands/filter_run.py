@@ -130,7 +130,7 @@ class _Call:
 
     def run(self, picture: Picture, how: Filtering) -> tuple[np.ndarray, _Ran]:
         """Values (P, K, H, W) of the planes (P, H, W). Raises as warpconv.specialize."""
-        from warpconv.runtime.conv import specialize
+        from warpconv.runtime.call.conv import specialize
         x, w = layer_arrays(picture.planes, self.bank[:, None])
         shape = ConvShape.of(x.shape, w.shape, padding="same", dtype=x.dtype.name, out_dtype=self.out_dtype,
                              padding_mode=how.border, padding_value=how.border_value)

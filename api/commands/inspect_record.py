@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from warpconv.codegen.plan import KernelPlan
     from warpconv.codegen.shape import ConvShape
     from warpconv.records import InspectRecord, MeasuredRecord
-    from warpconv.runtime.build import BuiltKernel
+    from warpconv.runtime.build.pipeline import BuiltKernel
 
     from .layer import LayerRequest
 
@@ -49,7 +49,7 @@ def measured_record(plan: KernelPlan, shape: ConvShape, *, units: bool = True) -
                                                                                        str | None]:
     """Counts on ``shape``, or on a smaller layer where that would take long; else None and why there are none."""
     from warpconv.records import BufferRow, MeasuredRecord
-    from warpconv.runtime.measure import measurable, measure, measure_unit
+    from warpconv.runtime.accuracy.measure import measurable, measure, measure_unit
     pair = measurable(plan, shape)
     if pair is None:
         return None, "the layer would take long, and its plan takes no smaller one"
@@ -89,7 +89,7 @@ def _reduction(plan: KernelPlan, executed: KernelPlan, shape: ConvShape, chosen:
 
 
 def _built(plan: KernelPlan, ptx: bool, *, needed: bool) -> tuple[BuiltKernel | None, str | None]:
-    from warpconv.runtime.build import build
+    from warpconv.runtime.build.pipeline import build
     try:
         return build(plan, ptx=ptx), None
     except (ToolNotFound, KernelNotBuilt, CompileError) as error:
@@ -106,7 +106,7 @@ def _compiled_rows(built: BuiltKernel | None) -> tuple[Any, ...]:
 
 
 def _sass(built: BuiltKernel) -> tuple[str | None, str | None]:
-    from warpconv.runtime.sass import disassemble
+    from warpconv.runtime.build.disassembly import disassemble
     try:
         return disassemble(built.compiled.cubin), None
     except ToolNotFound as error:

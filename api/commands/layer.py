@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import click
 
-from warpconv.codegen.arch import DEFAULT_ARCH, Arch
+from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.banner import ASSUMED_SIDE
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, FileError

@@ -43,7 +43,7 @@ def run(ctx: click.Context, x: str, w: str, bias: str | None, residual: str | No
     read as its 16 bits (uint16, or the '|V2' that ml_dtypes' arrays are saved as) with --dtype bfloat16, and written
     as X was.
     """
-    from warpconv.runtime.elements import from_bits
+    from warpconv.runtime.arrays.elements import from_bits
     _check_output(output, (x, w, bias, residual))
     arrays = [read_array(path, name) if path is not None else None
               for path, name in ((x, "X"), (w, "W"), (bias, "BIAS"))]
@@ -77,7 +77,7 @@ def _check_output(output: str, inputs: tuple[str | None, ...]) -> None:
 def _elements(arrays: list[Any], asked: str | None) -> tuple[list[Any], DType, DType]:
     """The arrays with the elements that they hold, X's type and W's: all of one, but for images of integers. Raises
     ArgumentTypeError where they are not."""
-    from warpconv.runtime.elements import from_bits
+    from warpconv.runtime.arrays.elements import from_bits
     named = next((d for d in ELEMENTS if d.value == arrays[0].dtype.name), None)
     dtype = named if asked is None else read_dtype(asked)
     taken = ", ".join(d.value for d in ELEMENTS)
@@ -99,8 +99,8 @@ def _elements(arrays: list[Any], asked: str | None) -> tuple[list[Any], DType, D
 
 def _check(request: LayerRequest, arrays: list[Any], residual: Any, result: Any) -> Any:
     import numpy as np
-    from warpconv.runtime.elements import values
-    from warpconv.runtime.reference import compare, reference
+    from warpconv.runtime.arrays.elements import values
+    from warpconv.runtime.accuracy.reference import compare, reference
     x, w, bias = arrays
     layer = {"bias": bias, "residual": residual, "epilogue": request.epilogue, "numerics": request.numerics}
     with np.errstate(invalid="ignore", over="ignore"):
@@ -131,7 +131,7 @@ def _record(request: LayerRequest, kernel: Any, seconds: float, output: str, che
 
 def _bound(request: LayerRequest) -> str:
     """The bound of runtime.reference, in short."""
-    from warpconv.runtime.finish import LINEAR
+    from warpconv.runtime.accuracy.finish import LINEAR
     dtype = request.shape.y_dtype
     eps = "eps" if request.numerics is not Numerics.FLOAT16 else f"half of {request.shape.dtype.value}'s eps"
     stored = (f", as {dtype.value} has it" if dtype.is_integer else

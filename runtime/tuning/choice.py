@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from warpconv.codegen.arch import Arch
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import FileError
 from warpconv.codegen.select import carries_over
@@ -97,7 +97,7 @@ def table(ordinal: int | None) -> Table | None:
     """
     if ordinal is None:
         return None
-    from warpconv.runtime.cuda import contexts
+    from warpconv.runtime.devices.cuda import contexts
     path = user_file()
     return _table(contexts.name(ordinal), contexts.arch(ordinal), path, _stamp(path))
 

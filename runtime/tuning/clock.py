@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from warpconv.codegen.arch import DEFAULT_ARCH, Arch
+from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.plan import KernelPlan
 
@@ -70,12 +70,12 @@ class CpuClock:
 
     def build(self, plan: KernelPlan) -> None:
         """Compile into the disk cache."""
-        from warpconv.runtime.cpu import backend
+        from warpconv.runtime.devices.cpu import backend
         backend.load(plan)
 
     def versions(self) -> dict[str, str]:
         from warpconv.runtime import env
-        from warpconv.runtime.cpu.toolchain import find_toolchain
+        from warpconv.runtime.devices.cpu.toolchain import find_toolchain
         return {"driver": platform.machine(), "cuda": "none", "compiler": find_toolchain(env.settings().cxx).version()}
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class CudaClock(CpuClock):
     """A GPU through PyCUDA, in its primary context, on the default stream. Raises DeviceError where that cannot be."""
 
     def __init__(self, ordinal: int):
-        from warpconv.runtime.cuda import contexts
+        from warpconv.runtime.devices.cuda import contexts
         self.target, self.device = f"cuda:{ordinal}", contexts.name(ordinal)
         self.arch = Arch.parse(contexts.arch(ordinal))
         self._driver = contexts.driver()
@@ -128,11 +128,11 @@ class CudaClock(CpuClock):
         return lambda: self._driver.memcpy_dtod_async(target.gpudata, source.gpudata, target.nbytes)
 
     def build(self, plan: KernelPlan) -> None:
-        from warpconv.runtime.build import build
+        from warpconv.runtime.build.pipeline import build
         build(plan)
 
     def versions(self) -> dict[str, str]:
-        from warpconv.runtime import compilers
+        from warpconv.runtime.build import compilers
         kind = compilers.choose()
         version = self._driver.get_driver_version()
         return {"driver": _driver_version(), "cuda": f"{version // 1000}.{version % 1000 // 10}",

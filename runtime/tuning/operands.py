@@ -7,7 +7,6 @@ those at the corners among them; all other outputs are compared with the first r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.arrays import numpy_dtype
-from warpconv.runtime.finish import LINEAR, finish
+from warpconv.runtime.accuracy.finish import LINEAR, finish
 
 PRODUCTS = 2**21                # of the sample, all outputs together
 FEWEST, MOST = 64, 8192         # outputs of the sample

@@ -86,7 +86,7 @@ def tune(shape: ConvShape, *, device: str = "auto", epilogue: Iterable[Any] = ()
     path = database or user_file()
     with files.locked(path):                            # a place that cannot be written shows before the first kernel
         known = files.read_or_empty(path)
-    from warpconv.runtime.conv import resolve_device
+    from warpconv.runtime.call.conv import resolve_device
     target = resolve_device(device, None, shape)
     clock = open_clock("cpu" if target is None else f"cuda:{target}")
     try:
@@ -260,7 +260,7 @@ class _Bench:
 
     def measure(self, made: Configuration) -> tuple[Sampled, dict[str, int]] | str:
         """The time and what the kernel takes; or, in words, what is wrong with its result."""
-        from warpconv.runtime.conv import specialize
+        from warpconv.runtime.call.conv import specialize
         clock, bias, residual = self._clock, self._bias, self._residual
         kernel = specialize(self._shape, plan=made.plan, device=clock.target)
         weight = self._w if made.plan.program.preparation is None else kernel.prepare(self._w)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from warpconv.codegen.algorithms.base import Algorithm
-from warpconv.codegen.arch import Arch
+from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.errors import ArgumentError, PlannerError, UnsupportedSpec
 from warpconv.codegen.options import choices, with_settings
 from warpconv.codegen.plan import KernelPlan

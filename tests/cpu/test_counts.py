@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from tests import checks, reference, settings
-from warpconv.codegen.columns import Decomposition, decompose
+from warpconv.codegen.algorithms.reuse.columns import Decomposition, decompose
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.cpu import Buffer, LaunchReport, Mode
+from warpconv.runtime.devices.cpu import Buffer, LaunchReport, Mode
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 

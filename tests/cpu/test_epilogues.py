@@ -18,9 +18,9 @@ from warpconv.codegen.render import environment
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.cpu import Buffer, CpuProgram, Mode
-from warpconv.runtime.ranges import OPERATIONS, Range
-from warpconv.runtime.reference import compare
+from warpconv.runtime.devices.cpu import Buffer, CpuProgram, Mode
+from warpconv.runtime.accuracy.ranges import OPERATIONS, Range
+from warpconv.runtime.accuracy.reference import compare
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 
@@ -103,7 +103,7 @@ def test_expressions_as_they_are_emitted(tmp_path):
             for name, (count, _) in FUNCTIONS.items()]
     trees = [parse(text) for text in each] + [_drawn(rng, 4) for _ in range(60)]
     texts = [text_of(tree) for tree in trees]
-    fragment = environment().get_template("fragments/epilogue.cuh.jinja").module
+    fragment = environment().get_template("parts/epilogue.cuh.jinja").module
     every = Epilogue.expr(" + ".join(f"{name}(v)" if FUNCTIONS[name][0] == 1 else f"{name}(v, v)"
                                      for name in ("min", "max", "sigmoid", "relu")))
     assert set(every.helpers) == {*WRITTEN_OUT, "wc_exp2", "wc_reciprocal"}

@@ -13,7 +13,7 @@ import pytest
 from tests import checks
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.cpu import Mode
+from warpconv.runtime.devices.cpu import Mode
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 

@@ -17,18 +17,20 @@ import pytest
 import warpconv
 from tests import checks, reference, settings
 from warpconv.codegen import registry, render
-from warpconv.codegen.algorithms.base import Algorithm, layer_arguments
+from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, LibraryCall,
                                    Preparation, Program, Repeat, Role, Workspace)
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime import conv, steps
-from warpconv.runtime.cpu import Mode
+from warpconv.runtime.call import conv
+from warpconv.runtime.devices import steps
+from warpconv.runtime.devices.cpu import Mode
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 
 # 1x1 filters: gather the pixels as rows of channels, multiply by the turned filter (the library step), scatter
 TEMPLATE = """\
-{% from "fragments/common.cuh.jinja" import parameters with context %}
+{% from "parts/common.cuh.jinja" import parameters with context %}
 // Test only: prepare turns the filter, gather and scatter stand around a matrix product.
 constexpr int C = {{ spec.c }}, K = {{ spec.k }};
 extern "C" __global__ void __launch_bounds__(64)

@@ -19,7 +19,7 @@ from warpconv.codegen.errors import ArgumentError
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.cpu import Mode
+from warpconv.runtime.devices.cpu import Mode
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 

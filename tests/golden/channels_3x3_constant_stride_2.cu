@@ -1,4 +1,4 @@
-// warpconv 0.1.0: channels, float32. Generated from templates/kernels/channels.cu.jinja; do not edit.
+// warpconv 0.1.0: channels, float32. Generated from templates/channels/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,H,W,16 --filter 16,3,3 --stride 2,2 --padding 1 --padding-mode constant --padding-value 0.5 --groups 16 --layout NHWC --arch sm_90 --algorithm channels \
 //     --set body=ring --set vector=1 --set columns=1 --set width=any --set sub_block_rows=14 --set rows_ahead=1 \

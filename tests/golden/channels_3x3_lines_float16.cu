@@ -1,4 +1,4 @@
-// warpconv 0.1.0: channels, float16. Generated from templates/kernels/channels_lines.cu.jinja; do not edit.
+// warpconv 0.1.0: channels, float16. Generated from templates/channels/kernel_lines.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,H,W,16 --filter 16,3,3 --padding 1 --groups 16 --dtype float16 --layout NHWC --epilogue bias --arch sm_90 --algorithm channels \
 //     --set body=lines --set vector=2 --set columns=2 --set width=whole --set sub_block_rows=14 --set rows_ahead=4 \

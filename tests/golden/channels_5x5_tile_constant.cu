@@ -1,4 +1,4 @@
-// warpconv 0.1.0: channels, float32. Generated from templates/kernels/channels.cu.jinja; do not edit.
+// warpconv 0.1.0: channels, float32. Generated from templates/channels/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,H,W,16 --filter 16,5,5 --padding 2 --padding-mode constant --padding-value 0.5 --groups 16 --layout NHWC --arch sm_90 --algorithm channels \
 //     --set body=tile --set vector=1 --set columns=2 --set width=whole --set sub_block_rows=2 --set rows_ahead=1 \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: channels, bfloat16. Generated from templates/kernels/channels.cu.jinja; do not edit.
+// warpconv 0.1.0: channels, bfloat16. Generated from templates/channels/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,H,W,16 --filter 32,5,5 --padding 2 --groups 16 --dtype bfloat16 --layout NHWC --epilogue bias,relu --arch sm_90 --algorithm channels \
 //     --set body=tile --set vector=1 --set columns=4 --set width=whole --set sub_block_rows=2 --set rows_ahead=1 \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: coarsened, float32. Generated from templates/kernels/coarsened.cu.jinja; do not edit.
+// warpconv 0.1.0: coarsened, float32. Generated from templates/course/coarsened.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,2,H,W --filter 4,7,7 --padding 3 --epilogue bias --arch sm_90 --algorithm coarsened \
 //     --set tile=32 --set walk=2 --set outputs=3 --set k_tile=2

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: constant, float32. Generated from templates/kernels/constant.cu.jinja; do not edit.
+// warpconv 0.1.0: constant, float32. Generated from templates/course/constant.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,4,H,W --filter 6,3,3 --padding 1 --groups 2 --epilogue bias --arch sm_90 --algorithm constant \
 //     --set tile=16

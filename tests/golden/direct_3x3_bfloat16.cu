@@ -1,4 +1,4 @@
-// warpconv 0.1.0: direct, bfloat16. Generated from templates/kernels/direct.cu.jinja; do not edit.
+// warpconv 0.1.0: direct, bfloat16. Generated from templates/direct/kernel_nchw.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,2,H,W --filter 2,3,3 --padding 1 --dtype bfloat16 --epilogue relu --arch sm_90 --algorithm direct \
 //     --set block_size_x=64 --set block_size_y=4 --set k_tile=2 --set min_blocks=4

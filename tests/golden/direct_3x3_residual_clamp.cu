@@ -1,4 +1,4 @@
-// warpconv 0.1.0: direct, float32. Generated from templates/kernels/direct.cu.jinja; do not edit.
+// warpconv 0.1.0: direct, float32. Generated from templates/direct/kernel_nchw.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 4,3,3 --padding 1 --epilogue 'bias,residual,clamp(0.0,6.0)' --arch sm_90 --algorithm direct \
 //     --set block_size_x=64 --set block_size_y=4 --set k_tile=2 --set min_blocks=4

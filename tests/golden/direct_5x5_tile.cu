@@ -1,4 +1,4 @@
-// warpconv 0.1.0: direct, float32. Generated from templates/kernels/direct.cu.jinja; do not edit.
+// warpconv 0.1.0: direct, float32. Generated from templates/direct/kernel_nchw.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 8,5,5 --epilogue bias --arch sm_90 --algorithm direct \
 //     --set block_size_x=64 --set block_size_y=4 --set k_tile=4 --set min_blocks=3

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: direct, float32. Generated from templates/kernels/direct_nhwc.cu.jinja; do not edit.
+// warpconv 0.1.0: direct, float32. Generated from templates/direct/kernel_nhwc.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,H,W,8 --filter 12,2,5 --stride 1,2 --groups 2 --layout NHWC --arch sm_90 --algorithm direct \
 //     --set block_size_x=6 --set block_size_y=32 --set k_tile=2 --set min_blocks=3

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: direct, float16. Generated from templates/kernels/direct_nhwc.cu.jinja; do not edit.
+// warpconv 0.1.0: direct, float16. Generated from templates/direct/kernel_nhwc.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,H,W,64 --filter 64,3,3 --padding 1 --groups 64 --dtype float16 --layout NHWC --epilogue bias --arch sm_90 --algorithm direct \
 //     --set block_size_x=64 --set block_size_y=4 --set k_tile=1 --set min_blocks=3

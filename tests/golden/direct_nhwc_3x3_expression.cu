@@ -1,4 +1,4 @@
-// warpconv 0.1.0: direct, float16. Generated from templates/kernels/direct_nhwc.cu.jinja; do not edit.
+// warpconv 0.1.0: direct, float16. Generated from templates/direct/kernel_nhwc.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,H,W,8 --filter 8,3,3 --padding 1 --groups 8 --dtype float16 --layout NHWC --epilogue 'bias,expr(where(v < 1.0, v * sigmoid(v), max(1.0, min(v, 4.0)) / 3.0) + relu(-v))' \
 //     --arch sm_90 --algorithm direct \

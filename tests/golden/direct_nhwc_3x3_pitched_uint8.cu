@@ -1,4 +1,4 @@
-// warpconv 0.1.0: direct, uint8. Generated from templates/kernels/direct_nhwc.cu.jinja; do not edit.
+// warpconv 0.1.0: direct, uint8. Generated from templates/direct/kernel_nhwc.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 3,3,3 --padding 1 --groups 3 --dtype uint8 --layout NHWC --pitched --arch sm_90 --algorithm direct \
 //     --set block_size_x=3 --set block_size_y=64 --set k_tile=1 --set min_blocks=4

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: halo_cached, bfloat16. Generated from templates/kernels/halo_cached.cu.jinja; do not edit.
+// warpconv 0.1.0: halo_cached, bfloat16. Generated from templates/course/halo_cached.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,2,H,W --filter 2,3,3 --stride 2,2 --padding 1 --dtype bfloat16 --arch sm_90 --algorithm halo_cached \
 //     --set tile=16 --set k_tile=2

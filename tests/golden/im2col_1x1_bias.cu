@@ -1,4 +1,4 @@
-// warpconv 0.1.0: im2col, float32. Generated from templates/kernels/im2col.cu.jinja; do not edit.
+// warpconv 0.1.0: im2col, float32. Generated from templates/im2col/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,16,H,W --filter 32,1,1 --epilogue bias --arch sm_90 --algorithm im2col \
 //     --set batch=whole

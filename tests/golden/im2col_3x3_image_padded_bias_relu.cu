@@ -1,4 +1,4 @@
-// warpconv 0.1.0: im2col, float32. Generated from templates/kernels/im2col.cu.jinja; do not edit.
+// warpconv 0.1.0: im2col, float32. Generated from templates/im2col/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 8,3,3 --padding 1 --epilogue bias,relu --arch sm_90 --algorithm im2col \
 //     --set batch=image

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: im2win, float32. Generated from templates/kernels/im2win.cu.jinja; do not edit.
+// warpconv 0.1.0: im2win, float32. Generated from templates/im2win/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,64,H,W --filter 128,3,3 --arch sm_90 --algorithm im2win \
 //     --set block_m=128 --set block_n=64 --set block_k=16 --set thread_m=8 --set thread_n=8 --set order=table \

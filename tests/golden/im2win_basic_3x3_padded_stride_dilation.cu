@@ -1,4 +1,4 @@
-// warpconv 0.1.0: im2win_basic, float32. Generated from templates/kernels/im2win_basic.cu.jinja; do not edit.
+// warpconv 0.1.0: im2win_basic, float32. Generated from templates/course/im2win_basic.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,8,H,W --filter 48,3,3 --stride 2,1 --padding 1 --dilation 1,2 --groups 2 --epilogue bias,relu --arch sm_90 --algorithm im2win_basic \
 //     --set mapping=coalesced

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: im2win_basic, float16. Generated from templates/kernels/im2win_basic.cu.jinja; do not edit.
+// warpconv 0.1.0: im2win_basic, float16. Generated from templates/course/im2win_basic.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 8,5,5 --dtype float16 --arch sm_90 --algorithm im2win_basic \
 //     --set mapping=document

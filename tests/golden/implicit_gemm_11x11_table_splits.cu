@@ -1,4 +1,4 @@
-// warpconv 0.1.0: implicit_gemm, float32. Generated from templates/kernels/implicit_gemm.cu.jinja; do not edit.
+// warpconv 0.1.0: implicit_gemm, float32. Generated from templates/implicit_gemm/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 96,11,11 --stride 4,4 --epilogue bias,relu --arch sm_90 --algorithm implicit_gemm \
 //     --set form=tiled --set block_m=96 --set block_n=64 --set block_k=16 --set thread_m=12 --set thread_n=8 \

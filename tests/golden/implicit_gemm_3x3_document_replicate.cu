@@ -1,4 +1,4 @@
-// warpconv 0.1.0: implicit_gemm, float32. Generated from templates/kernels/implicit_gemm_document.cu.jinja; do not edit.
+// warpconv 0.1.0: implicit_gemm, float32. Generated from templates/implicit_gemm/kernel_document.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,8,H,W --filter 8,3,3 --padding 1 --padding-mode replicate --arch sm_90 --algorithm implicit_gemm \
 //     --set form=document --set block_m=16 --set block_n=128 --set block_k=8 --set thread_m=4 --set thread_n=4 \

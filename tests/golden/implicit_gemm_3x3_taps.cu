@@ -1,4 +1,4 @@
-// warpconv 0.1.0: implicit_gemm, float32. Generated from templates/kernels/implicit_gemm.cu.jinja; do not edit.
+// warpconv 0.1.0: implicit_gemm, float32. Generated from templates/implicit_gemm/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,64,H,W --filter 128,3,3 --epilogue bias,relu --arch sm_90 --algorithm implicit_gemm \
 //     --set form=tiled --set block_m=128 --set block_n=64 --set block_k=16 --set thread_m=8 --set thread_n=8 \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: implicit_gemm, float32. Generated from templates/kernels/implicit_gemm.cu.jinja; do not edit.
+// warpconv 0.1.0: implicit_gemm, float32. Generated from templates/implicit_gemm/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 64,7,7 --stride 2,2 --padding 3 --epilogue relu --arch sm_75 --algorithm implicit_gemm \
 //     --set form=tiled --set block_m=64 --set block_n=128 --set block_k=8 --set thread_m=8 --set thread_n=8 \

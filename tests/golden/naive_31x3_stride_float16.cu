@@ -1,4 +1,4 @@
-// warpconv 0.1.0: naive, float16. Generated from templates/kernels/naive.cu.jinja; do not edit.
+// warpconv 0.1.0: naive, float16. Generated from templates/course/naive.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,2,H,W --filter 2,31,9 --stride 1,2 --dtype float16 --epilogue relu --arch sm_90 --algorithm naive \
 //     --set tile=16

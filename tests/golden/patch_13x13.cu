@@ -1,4 +1,4 @@
-// warpconv 0.1.0: patch, float32. Generated from templates/kernels/patch.cu.jinja; do not edit.
+// warpconv 0.1.0: patch, float32. Generated from templates/patch/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,16,H,W --filter 16,13,13 --padding 6 --groups 16 --arch sm_90 --algorithm patch \
 //     --set columns=8 --set row_lanes=7 --set rows=28 --set planes=1 --set height=56 --set vector=4 \

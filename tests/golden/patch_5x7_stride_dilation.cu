@@ -1,4 +1,4 @@
-// warpconv 0.1.0: patch, float32. Generated from templates/kernels/patch.cu.jinja; do not edit.
+// warpconv 0.1.0: patch, float32. Generated from templates/patch/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 2,5,7 --stride 1,2 --padding 4,3 --dilation 2,1 --epilogue bias --arch sm_90 --algorithm patch \
 //     --set columns=3 --set row_lanes=5 --set rows=28 --set planes=1 --set height=512 --set vector=1 \

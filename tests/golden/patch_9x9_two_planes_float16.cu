@@ -1,4 +1,4 @@
-// warpconv 0.1.0: patch, float16. Generated from templates/kernels/patch.cu.jinja; do not edit.
+// warpconv 0.1.0: patch, float16. Generated from templates/patch/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,16,H,W --filter 16,9,9 --padding 4 --groups 16 --dtype float16 --epilogue bias,relu --arch sm_90 --algorithm patch \
 //     --set columns=6 --set row_lanes=10 --set rows=28 --set planes=2 --set height=56 --set vector=4 \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: pixels, int16. Generated from templates/kernels/pixels.cu.jinja; do not edit.
+// warpconv 0.1.0: pixels, int16. Generated from templates/pixels/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,2,6 --stride 2,2 --padding 0,2 --padding-mode constant --padding-value -7.0 --dtype int16 --weight-dtype int16 --cast truncate --arch sm_90 --algorithm pixels \
 //     --set columns=4 --set vector=4 --set store_vector=2 --set sums=mad --set weights=shared \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: pixels, uint16. Generated from templates/kernels/pixels.cu.jinja; do not edit.
+// warpconv 0.1.0: pixels, uint16. Generated from templates/pixels/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 3,3,3 --padding 1 --groups 3 --dtype uint16 --out-dtype float16 --epilogue bias,relu --arch sm_90 --algorithm pixels \
 //     --set columns=4 --set vector=1 --set store_vector=1 --set sums=float --set weights=registers \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: pixels, uint8. Generated from templates/kernels/pixels.cu.jinja; do not edit.
+// warpconv 0.1.0: pixels, uint8. Generated from templates/pixels/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 4,3,3 --padding 1 --dtype uint8 --epilogue bias --arch sm_90 --algorithm pixels \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set sums=float --set weights=registers \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: pixels, uint8. Generated from templates/kernels/pixels.cu.jinja; do not edit.
+// warpconv 0.1.0: pixels, uint8. Generated from templates/pixels/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 3,3,3 --padding 1 --padding-mode reflect --groups 3 --dtype uint8 --layout NHWC --epilogue bias --arch sm_90 --algorithm pixels \
 //     --set columns=12 --set vector=4 --set store_vector=4 --set sums=float --set weights=registers \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: pixels, int8. Generated from templates/kernels/pixels.cu.jinja; do not edit.
+// warpconv 0.1.0: pixels, int8. Generated from templates/pixels/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,4,4 --padding 1,2,1,2 --dtype int8 --arch sm_90 --algorithm pixels \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set sums=float --set weights=constant \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: pixels, uint8. Generated from templates/kernels/pixels.cu.jinja; do not edit.
+// warpconv 0.1.0: pixels, uint8. Generated from templates/pixels/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode reflect --dtype uint8 --weight-dtype int8 --arch sm_90 --algorithm pixels \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set sums=dp4a --set weights=registers \

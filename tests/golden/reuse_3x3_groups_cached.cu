@@ -1,4 +1,4 @@
-// warpconv 0.1.0: reuse, float32. Generated from templates/kernels/reuse.cu.jinja; do not edit.
+// warpconv 0.1.0: reuse, float32. Generated from templates/reuse/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,4,H,W --filter 8,3,3 --padding 1 --groups 4 --arch sm_90 --algorithm reuse \
 //     --set exchange=select --set rows=reuse --set decomposition=paper --set weights=cached --set edges=direct \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: reuse, float32. Generated from templates/kernels/reuse.cu.jinja; do not edit.
+// warpconv 0.1.0: reuse, float32. Generated from templates/reuse/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode constant --padding-value 0.5 --arch sm_90 --algorithm reuse \
 //     --set exchange=select --set rows=reuse --set decomposition=paper --set weights=shared --set edges=predicated \

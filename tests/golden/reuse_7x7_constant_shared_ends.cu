@@ -1,4 +1,4 @@
-// warpconv 0.1.0: reuse, float32. Generated from templates/kernels/reuse.cu.jinja; do not edit.
+// warpconv 0.1.0: reuse, float32. Generated from templates/reuse/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,7,7 --padding 3 --arch sm_90 --algorithm reuse \
 //     --set exchange=select --set rows=reuse --set decomposition=shared_ends --set weights=constant \

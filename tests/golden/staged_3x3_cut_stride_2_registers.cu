@@ -1,4 +1,4 @@
-// warpconv 0.1.0: staged, float32. Generated from templates/kernels/staged.cu.jinja; do not edit.
+// warpconv 0.1.0: staged, float32. Generated from templates/staged/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,5,7,7 --filter 10,3,3 --stride 2,2 --padding 1 --groups 5 --arch sm_90 --algorithm staged \
 //     --set height=7 --set width=7 --set rows=3 --set planes=16 --set buffers=1 --set stage=registers \

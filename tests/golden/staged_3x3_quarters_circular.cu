@@ -1,4 +1,4 @@
-// warpconv 0.1.0: staged, float32. Generated from templates/kernels/staged.cu.jinja; do not edit.
+// warpconv 0.1.0: staged, float32. Generated from templates/staged/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,32,6,6 --filter 32,3,3 --padding 1 --padding-mode circular --groups 32 --arch sm_90 --algorithm staged \
 //     --set height=6 --set width=6 --set rows=3 --set planes=8 --set buffers=2 --set stage=async \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: staged, float16. Generated from templates/kernels/staged.cu.jinja; do not edit.
+// warpconv 0.1.0: staged, float16. Generated from templates/staged/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,32,8,8 --filter 32,5,5 --padding 2 --groups 32 --dtype float16 --epilogue bias,relu --arch sm_90 --algorithm staged \
 //     --set height=8 --set width=8 --set rows=2 --set planes=32 --set buffers=2 --set stage=async \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: tiled, float32. Generated from templates/kernels/tiled.cu.jinja; do not edit.
+// warpconv 0.1.0: tiled, float32. Generated from templates/course/tiled.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 8,3,3 --padding 1 --epilogue bias,relu --arch sm_90 --algorithm tiled \
 //     --set tile=16 --set k_tile=4

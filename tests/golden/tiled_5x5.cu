@@ -1,4 +1,4 @@
-// warpconv 0.1.0: tiled, float32. Generated from templates/kernels/tiled.cu.jinja; do not edit.
+// warpconv 0.1.0: tiled, float32. Generated from templates/course/tiled.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --arch sm_90 --algorithm tiled \
 //     --set tile=32 --set k_tile=1

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: toeplitz, bfloat16. Generated from templates/kernels/toeplitz.cu.jinja; do not edit.
+// warpconv 0.1.0: toeplitz, bfloat16. Generated from templates/toeplitz/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,16,28,28 --filter 16,3,15 --padding 1,7 --padding-mode replicate --groups 16 --dtype bfloat16 --arch sm_90 --algorithm toeplitz \
 //     --set walk=planes --set tiles=4 --set warp_columns=1 --set warp_rows=1 --set warp_planes=2 \

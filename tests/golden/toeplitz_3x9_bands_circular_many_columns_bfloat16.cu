@@ -1,4 +1,4 @@
-// warpconv 0.1.0: toeplitz, bfloat16. Generated from templates/kernels/toeplitz.cu.jinja; do not edit.
+// warpconv 0.1.0: toeplitz, bfloat16. Generated from templates/toeplitz/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,3,9 --padding 1,4 --padding-mode circular --dtype bfloat16 --arch sm_90 --algorithm toeplitz \
 //     --set walk=bands --set tiles=3 --set warp_columns=1 --set warp_rows=1 --set warp_planes=1 \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: toeplitz, float16. Generated from templates/kernels/toeplitz.cu.jinja; do not edit.
+// warpconv 0.1.0: toeplitz, float16. Generated from templates/toeplitz/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode reflect --dtype float16 --arch sm_90 --algorithm toeplitz \
 //     --set walk=bands --set tiles=4 --set warp_columns=2 --set warp_rows=1 --set warp_planes=1 \

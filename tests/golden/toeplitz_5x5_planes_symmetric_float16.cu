@@ -1,4 +1,4 @@
-// warpconv 0.1.0: toeplitz, float16. Generated from templates/kernels/toeplitz.cu.jinja; do not edit.
+// warpconv 0.1.0: toeplitz, float16. Generated from templates/toeplitz/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,16,14,14 --filter 16,5,5 --padding 2 --padding-mode symmetric --groups 16 --dtype float16 --arch sm_90 --algorithm toeplitz \
 //     --set walk=planes --set tiles=2 --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: toeplitz, bfloat16. Generated from templates/kernels/toeplitz.cu.jinja; do not edit.
+// warpconv 0.1.0: toeplitz, bfloat16. Generated from templates/toeplitz/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,6,14,14 --filter 6,9,3 --padding 4,1 --groups 6 --dtype bfloat16 --epilogue relu --arch sm_90 --algorithm toeplitz \
 //     --set walk=planes --set tiles=2 --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: toeplitz_nhwc, bfloat16. Generated from templates/kernels/toeplitz_nhwc.cu.jinja; do not edit.
+// warpconv 0.1.0: toeplitz_nhwc, bfloat16. Generated from templates/toeplitz_nhwc/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,H,16,24 --filter 24,3,7 --padding 1,3 --groups 24 --dtype bfloat16 --layout NHWC --epilogue relu --arch sm_90 --algorithm toeplitz_nhwc \
 //     --set pairs=1 --set chunks=2 --set warps=1 --set columns=16 --set across=2 --set turn=2 --set buffers=3 \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: toeplitz_nhwc, float16. Generated from templates/kernels/toeplitz_nhwc.cu.jinja; do not edit.
+// warpconv 0.1.0: toeplitz_nhwc, float16. Generated from templates/toeplitz_nhwc/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,H,W,16 --filter 16,5,5 --padding 2 --padding-mode reflect --groups 16 --dtype float16 --layout NHWC --arch sm_90 --algorithm toeplitz_nhwc \
 //     --set pairs=2 --set chunks=2 --set warps=1 --set columns=28 --set across=1 --set turn=1 --set buffers=3 \

@@ -1,4 +1,4 @@
-// warpconv 0.1.0: wide, float16. Generated from templates/kernels/wide.cu.jinja; do not edit.
+// warpconv 0.1.0: wide, float16. Generated from templates/wide/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode symmetric --dtype float16 --arch sm_90 --algorithm wide \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set span=strips --set row_lanes=32 \

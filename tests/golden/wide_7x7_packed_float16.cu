@@ -1,4 +1,4 @@
-// warpconv 0.1.0: wide, float16. Generated from templates/kernels/wide.cu.jinja; do not edit.
+// warpconv 0.1.0: wide, float16. Generated from templates/wide/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,16,H,56 --filter 16,7,7 --padding 3 --groups 16 --dtype float16 --epilogue bias --arch sm_90 --algorithm wide \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set span=packed --set row_lanes=8 \

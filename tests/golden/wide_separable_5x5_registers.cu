@@ -1,4 +1,4 @@
-// warpconv 0.1.0: wide, float32. Generated from templates/kernels/wide.cu.jinja; do not edit.
+// warpconv 0.1.0: wide, float32. Generated from templates/wide/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --separable --arch sm_90 --algorithm wide \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set row_lanes=32 \

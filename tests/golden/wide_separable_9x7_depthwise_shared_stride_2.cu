@@ -1,4 +1,4 @@
-// warpconv 0.1.0: wide, float32. Generated from templates/kernels/wide.cu.jinja; do not edit.
+// warpconv 0.1.0: wide, float32. Generated from templates/wide/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,16,H,64 --filter 16,9,7 --stride 2,2 --padding 4,3 --groups 16 --epilogue bias --separable --arch sm_90 --algorithm wide \
 //     --set columns=2 --set vector=4 --set store_vector=2 --set span=packed --set row_lanes=16 --set gaps=select \

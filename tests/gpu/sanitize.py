@@ -20,7 +20,7 @@ SIZES = ((2, 37, 71), (2, 36, 72), (2, 28, 28), (2, 14, 14), (2, 7, 7))     # th
 
 
 def main(arguments: list[str]) -> int:
-    from warpconv.runtime.cuda import contexts
+    from warpconv.runtime.devices.cuda import contexts
     contexts.driver()
     names = {name for name in arguments if not name.startswith("-")}
     planned = [(case, *_planned(case)) for case in cases.variants()

@@ -12,7 +12,7 @@ from tests import reference
 from tests.settings import generator
 from warpconv.codegen.errors import ArgumentTypeError
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.cuda import contexts
+from warpconv.runtime.devices.cuda import contexts
 
 SHAPE = ConvShape(n=2, c=3, h=70, w=97, k=4, r=5, s=5, padding=2)
 CONSTANT = {"weights": "constant"}

@@ -15,11 +15,11 @@ from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
-from warpconv.runtime.build import build
-from warpconv.runtime.conv import specialize
-from warpconv.runtime.cuda import contexts
-from warpconv.runtime.kernel import Kernel
-from warpconv.runtime.library import cublas
+from warpconv.runtime.build.pipeline import build
+from warpconv.runtime.call.conv import specialize
+from warpconv.runtime.devices.cuda import contexts
+from warpconv.runtime.call.kernel import Kernel
+from warpconv.runtime.devices.library import cublas
 
 COMPILERS = 8
 
@@ -116,7 +116,7 @@ def primary_context() -> Iterator[Any]:
 @contextlib.contextmanager
 def no_host_copies(monkeypatch: Any) -> Iterator[None]:
     """Any copy between host and GPU by warpconv fails inside."""
-    from warpconv.runtime.cuda import memory
+    from warpconv.runtime.devices.cuda import memory
 
     def refuse(*args: Any) -> None:
         raise AssertionError("a copy between host and GPU")

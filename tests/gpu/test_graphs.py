@@ -13,7 +13,7 @@ from tests import reference
 from tests.gpu import support
 from warpconv.codegen.errors import ArgumentError, DeviceError
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.recording import recording
+from warpconv.runtime.call.recording import recording
 
 pytestmark = pytest.mark.gpu
 

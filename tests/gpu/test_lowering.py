@@ -14,8 +14,8 @@ from tests import checks, reference, settings
 from tests.gpu import support
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
-from warpconv.runtime.cuda import memory
-from warpconv.runtime.library import cublas
+from warpconv.runtime.devices.cuda import memory
+from warpconv.runtime.devices.library import cublas
 
 pytestmark = pytest.mark.gpu
 

@@ -11,9 +11,10 @@ from tests.gpu import support
 from warpconv.codegen.errors import KernelNotBuilt
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime import compilers, conv
-from warpconv.runtime.build import build
-from warpconv.runtime.compilers import CompilerKind
+from warpconv.runtime.build import compilers
+from warpconv.runtime.call import conv
+from warpconv.runtime.build.pipeline import build
+from warpconv.runtime.build.compilers import CompilerKind
 from warpconv.runtime.layers import NamedLayer
 
 pytestmark = pytest.mark.gpu

@@ -8,7 +8,7 @@ from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.cuda import contexts, memory
+from warpconv.runtime.devices.cuda import contexts, memory
 
 pytestmark = pytest.mark.gpu
 

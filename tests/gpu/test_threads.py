@@ -10,7 +10,7 @@ import pytest
 import warpconv
 from tests.gpu import support
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime import conv
+from warpconv.runtime.call import conv
 
 pytestmark = pytest.mark.gpu
 

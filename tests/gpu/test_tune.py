@@ -7,7 +7,7 @@ from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.serialise import plan_digest
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import env
-from warpconv.runtime.cuda import contexts
+from warpconv.runtime.devices.cuda import contexts
 from warpconv.runtime.tuning import files, table, tune
 from warpconv.runtime.tuning.records import Outcome
 

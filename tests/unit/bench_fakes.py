@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bench import environment, harness, report
+from bench.report import environment, files as report
+from bench import harness
 from bench.devices import HostDevice
 
 

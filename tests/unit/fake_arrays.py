@@ -8,7 +8,7 @@ import types
 import numpy as np
 import pytest
 
-from warpconv.runtime.cuda import contexts
+from warpconv.runtime.devices.cuda import contexts
 
 
 class DlpackOnly:

@@ -10,7 +10,7 @@ from collections import defaultdict
 
 import pytest
 
-from warpconv.runtime.cuda import contexts, libcuda, memory
+from warpconv.runtime.devices.cuda import contexts, libcuda, memory
 
 PRIMARY = 1000      # handle of GPU n's primary context: PRIMARY + n
 

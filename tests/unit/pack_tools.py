@@ -7,8 +7,8 @@ import threading
 
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
-from warpconv.runtime import compilers
-from warpconv.runtime.compilers import Compiled, CompilerKind, EntryReport
+from warpconv.runtime.build import compilers
+from warpconv.runtime.build.compilers import Compiled, CompilerKind, EntryReport
 from warpconv.runtime.layers import NamedLayer
 
 SHAPE = ConvShape(n=2, c=3, h=20, w=40, k=4, r=3, s=3)
@@ -69,8 +69,8 @@ def use_fake_compiler(monkeypatch, tmp_path):
 
 def use_fake_gpu(monkeypatch, arch="sm_90", driver=(13, 0)):
     """One GPU of ``arch`` whose driver is made for CUDA ``driver``."""
-    from warpconv.runtime import pack
-    from warpconv.runtime.cuda import backend, contexts
+    from warpconv.runtime.pack import pack
+    from warpconv.runtime.devices.cuda import backend, contexts
     FakeCudaBackend.made, FakeCudaBackend.error = [], None
     monkeypatch.setattr(backend, "CudaBackend", FakeCudaBackend)
     monkeypatch.setattr(contexts, "arch", lambda ordinal: arch)

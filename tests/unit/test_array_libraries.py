@@ -13,7 +13,8 @@ import pytest
 from tests.unit.fake_arrays import DlpackOnly, Interface, cupy, gpu_pointers, torch  # noqa: F401
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentTypeError
-from warpconv.runtime import arrays, dlpack
+from warpconv.runtime import arrays
+from warpconv.runtime.arrays import dlpack
 from warpconv.runtime.arrays import ArrayKind, as_contiguous, empty, view
 
 

@@ -7,7 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 import bench.__main__ as main
-from bench import environment, selection, variants
+from bench.report import environment
+from bench.studies import selection, variants
 from bench.devices import NoDevice, open_device
 from tests.unit.bench_fakes import FakeDevice
 from warpconv.codegen.registry import ALGORITHMS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import warpconv
-from bench import agreement
+from bench.studies import agreement
 from bench.devices import HostDevice
 from bench.harness import WrongResult
 from tests import checks

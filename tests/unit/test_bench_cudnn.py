@@ -7,8 +7,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from bench import cudnn, harness, network_peers
-from bench.cudnn import Convolution, Found, Math
+from bench.peers import cudnn, networks as network_peers
+from bench import harness
+from bench.peers.cudnn import Convolution, Found, Math
 from bench.devices import NoDevice
 from tests.unit.bench_fakes import FakeDevice
 from warpconv.codegen.dtypes import DType, Layout

@@ -1,7 +1,7 @@
 """The study of filter as a command, end to end on a small photograph."""
 
 import bench.__main__ as main
-from bench import filter_command
+from bench.studies import filter_command
 from bench.devices import HostDevice
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench import floors
+from bench.studies import floors
 from warpconv.codegen.shape import ConvShape
 
 

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bench import harness, image_layers, image_peers, image_reference, npp_images
+from bench import harness
+from bench.studies import image_layers, image_reference
+from bench.peers import images as image_peers, npp_images
 from bench.devices import HostDevice, NoDevice
-from bench.npp import StreamContext
+from bench.peers.npp import StreamContext
 from tests.unit.bench_fakes import FakeDevice
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
@@ -132,7 +134,7 @@ def test_npp_is_checked_inside_and_the_quicker_call_counts(monkeypatch, types):
 
 
 def images_weights(shape):
-    from bench import images
+    from bench.studies import images
     w = images._weights(HOST, shape)
     assert w.dtype.name == shape.w_dtype.value and (shape.dtype.is_float or float(w.sum()) == pytest.approx(1))
     assert shape.dtype.is_float or len(np.unique(w)) > 2
@@ -184,7 +186,7 @@ def test_cupy_has_every_border(cupy, mode):
 
 
 def test_cupys_gaussian(cupy):
-    from bench import image_gauss
+    from bench.studies import image_gauss
     row = image_layers.Gaussian(1.0, None, 21)
     xs, ys = [HOST.random((1, 1, 21, 21), 1)], [HOST.poisoned((1, 1, 21, 21))]
     limits = image_gauss.two_passes(HOST, xs[0], image_gauss.gaussian_taps(row))

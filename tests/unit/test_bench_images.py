@@ -9,9 +9,10 @@ import pytest
 
 import bench.__main__ as main
 import warpconv
-from bench import harness, image_gauss, image_layers, image_reference, image_tables, images, reference
+from bench import harness, reference
+from bench.studies import image_gauss, image_layers, image_reference, image_tables, images
 from bench.devices import POISON, HostDevice
-from bench.image_layers import Batch, Row, Target
+from bench.studies.image_layers import Batch, Row, Target
 from tests import reference as tests_reference
 from tests.unit.bench_fakes import FakeDevice
 from warpconv.codegen.border import Border
@@ -19,7 +20,7 @@ from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.finish import finish
+from warpconv.runtime.accuracy.finish import finish
 
 HOST = HostDevice()
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 import bench.__main__ as main
-from bench import intensity, ncu, ncu_stalls
+from bench.studies import intensity
+from bench.counters import ncu, stalls as ncu_stalls
 from bench.devices import HostDevice
 from tests.unit.bench_fakes import FakeDevice
 

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from bench import __main__ as main
-from bench import harness, latency
+from bench import harness
+from bench.studies import latency
 from tests.unit.bench_fakes import FakeDevice
 from warpconv.codegen.shape import ConvShape
 

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 import bench.__main__ as main
-from bench import empty_kernel, memory_wall, peers, wall_tables
+from bench import empty_kernel
+from bench.studies import memory_wall, wall_tables
+from bench.peers import libraries as peers
 from bench.devices import HostDevice, NoDevice
-from bench.wall_layers import layers
+from bench.studies.wall_layers import layers
 from tests.unit.bench_fakes import FakeDevice
 from warpconv.codegen.errors import UnsupportedSpec
 
@@ -127,9 +129,9 @@ def test_the_launch_of_nothing_goes_to_the_devices_stream(monkeypatch):
             assert f"void {entry}()" in empty_kernel.SOURCE and types == () and block == (32, 1, 1)
             return lambda grid, args, stream: launched.append((grid, args, stream))
 
-    monkeypatch.setattr("warpconv.runtime.compilers.compile_source",
+    monkeypatch.setattr("warpconv.runtime.build.compilers.compile_source",
                         lambda text, arch, name: SimpleNamespace(cubin=b"cubin"))
-    monkeypatch.setattr("warpconv.runtime.cuda.modules.CudaModule", Module)
+    monkeypatch.setattr("warpconv.runtime.devices.cuda.modules.CudaModule", Module)
     device = FakeDevice()
     device.kind = "fake"
     monkeypatch.setattr(device, "stream", lambda: 77)

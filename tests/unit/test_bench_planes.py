@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import bench.__main__ as main
-from bench import harness, peers, planes, planes_tables, variants
+from bench import harness
+from bench.peers import libraries as peers
+from bench.studies import planes, planes_tables, variants
 from bench.devices import HostDevice
 from tests.unit.bench_fakes import FakeDevice
 from warpconv.codegen import plan

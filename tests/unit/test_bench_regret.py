@@ -5,8 +5,8 @@ import json
 import pytest
 
 import bench.__main__ as main
-from bench import regret
-from bench.contest import shape_fields
+from bench.studies import regret
+from bench.studies.contest import shape_fields
 from tests.unit.bench_fakes import FakeDevice
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain

@@ -5,7 +5,8 @@ import xml.dom.minidom
 
 import pytest
 
-from bench import environment, harness, report, study
+from bench.report import environment, files as report
+from bench import harness, study
 from bench.devices import HostDevice, NoDevice
 from tests.unit.bench_fakes import FakeDevice, open_report
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from bench import ncu, ncu_stalls, ncu_target
-from bench.report import markdown_table
-from warpconv.runtime.elements import values
+from bench.counters import ncu, stalls as ncu_stalls, target as ncu_target
+from bench.report.files import markdown_table
+from warpconv.runtime.arrays.elements import values
 
 TOLD = [json.dumps({"case": i, "kernel": name, "entries": [name], "preparation": 0}) for i, name in enumerate("ab")]
 CSV = "\n".join(['==PROF== Connected', *TOLD, '"ID","Kernel Name","Metric Name","Metric Value"',
@@ -47,7 +47,7 @@ def test_each_launch_is_a_row_and_unknown_metrics_are_left_out(monkeypatch, tmp_
                                                 "float16", "--layout", "NHWC", "-o", str(tmp_path / "x.json")])
     assert done.exit_code == 0, done.output
     assert unknown in " ".join(asked[0]) and unknown not in " ".join(asked[1])
-    target = asked[1][asked[1].index("bench.ncu_target") + 1:]
+    target = asked[1][asked[1].index("bench.counters.target") + 1:]
     assert ncu_target.main.make_context("ncu_target", list(target)).params["channels"] == 64
     first, second = json.loads((tmp_path / "x.json").read_text())
     assert (first["kernel"], first["dtype"], second["kernel"]) == ("wide", "float16", "auto")

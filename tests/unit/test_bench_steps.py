@@ -1,7 +1,7 @@
 """The study of steps, end to end on the CPU device."""
 
 import bench.__main__ as main
-from bench import steps
+from bench.studies import steps
 from bench.devices import HostDevice
 
 

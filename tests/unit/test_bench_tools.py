@@ -11,7 +11,11 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from bench import environment, harness, ncu, ncu_target, npp, peers, variants
+from bench.report import environment
+from bench import harness
+from bench.counters import ncu, target as ncu_target
+from bench.peers import npp, libraries as peers
+from bench.studies import variants
 from bench.devices import NoDevice
 from tests.unit.bench_fakes import FakeDevice
 from warpconv.codegen import plan
@@ -144,7 +148,7 @@ def test_entries_are_listed_as_a_call_makes_them():
 
 
 def test_targets_import_no_pytorch():
-    code = "import sys, bench.ncu_target, bench.latency_target; sys.exit('torch' in sys.modules)"
+    code = "import sys, bench.counters.target, bench.studies.latency_target; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=environment.ROOT).returncode == 0
 
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import bench.__main__ as main
-from bench import counting, ncu, transactions
+from bench.counters import counting, ncu
+from bench.studies import transactions
 from bench.devices import HostDevice
 from bench.harness import WrongResult
-from bench.ncu_target import Case
+from bench.counters.target import Case
 from tests.unit.bench_fakes import FakeDevice
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.registry import ALGORITHMS
@@ -55,7 +56,7 @@ def test_counts_of_direct_follow_from_its_text():
 
 def test_multiply_adds_are_those_that_lanes_execute():
     """direct skips filter rows outside the image and multiplies columns outside it by zero; idle lanes do nothing."""
-    from bench.floors import taps_inside
+    from bench.studies.floors import taps_inside
     shape = Case("direct", size=33, filter=5).shape
     rows = taps_inside(33, 5, 33, 1, 1, 2)
     assert counting.count_fmas(plan_layer(shape, algorithm="direct"), shape) == rows * 5 * 33

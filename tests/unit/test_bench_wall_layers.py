@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from bench.wall_layers import layers
+from bench.studies.wall_layers import layers
 
 
 def test_every_line_of_the_table_is_there_once():

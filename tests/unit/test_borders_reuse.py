@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests import checks
-from warpconv.codegen.algorithms.gemm_tiles import MOST_PLACES, Order
+from warpconv.codegen.parts.gemm.tiles import MOST_PLACES, Order
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan

@@ -13,7 +13,7 @@ from warpconv.codegen.border import Border
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime import compilers
+from warpconv.runtime.build import compilers
 
 
 # ---- plans

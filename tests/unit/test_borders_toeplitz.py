@@ -9,15 +9,15 @@ import itertools
 import pytest
 
 from tests import checks
-from warpconv.codegen.algorithms.toeplitz_borders import MOST_HELD, MOST_OF_PLANE
-from warpconv.codegen.algorithms.toeplitz_numbers import Walk
+from warpconv.codegen.parts.tile_borders import MOST_HELD, MOST_OF_PLANE
+from warpconv.codegen.algorithms.toeplitz.numbers import Walk
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime import compilers
+from warpconv.runtime.build import compilers
 
 on_the_cpu = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 BORDERS = tuple(mode for mode in Border if mode is not Border.ZEROS)

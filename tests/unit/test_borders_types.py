@@ -14,7 +14,7 @@ from warpconv.codegen.select import plan_layer
 from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import Epilogue
-from warpconv.runtime.cpu import Mode
+from warpconv.runtime.devices.cpu import Mode
 
 from tests import checks, reference, settings
 
@@ -184,7 +184,7 @@ def test_conv2d_has_borders_and_types():
 
 def test_references_agree():
     """The run time's reference and the tests' own pad and cast in different ways."""
-    from warpconv.runtime.reference import compare
+    from warpconv.runtime.accuracy.reference import compare
     rng = settings.generator(2)
     for mode, dtype, cast in itertools.product(Border, ("float32", "uint8", "int16"), ("nearest", "truncate")):
         shape = layer(c=2, h=4, w=3, padding=((5, 2), (1, 7)), padding_mode=mode, dtype=dtype, cast=cast,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests import checks, reference, settings
-from warpconv.codegen.algorithms.base import resident_blocks
-from warpconv.codegen.algorithms.wide_borders import element_bits
-from warpconv.codegen.algorithms.wide_options import Edges, Gaps
+from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.parts.vectors import element_bits
+from warpconv.codegen.algorithms.wide.options import Edges, Gaps
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
@@ -20,8 +20,8 @@ from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime import compilers, sass
-from warpconv.runtime.measure import measure
+from warpconv.runtime.build import compilers, disassembly as sass
+from warpconv.runtime.accuracy.measure import measure
 
 MODES = [mode for mode in Border if mode is not Border.ZEROS]
 PIXELS = [mode for mode in MODES if mode.reads_image]

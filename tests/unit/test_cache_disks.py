@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.test_cache import KEY, build, disk, never  # noqa: F401
 from warpconv.codegen.errors import FileError
-from warpconv.runtime import cache
-from warpconv.runtime.cache import CacheKey, DiskCache
+from warpconv.runtime.build import cache
+from warpconv.runtime.build.cache import CacheKey, DiskCache
 
 
 @pytest.fixture

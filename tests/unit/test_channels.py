@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests import checks, settings
-from warpconv.codegen.algorithms import channels
-from warpconv.codegen.algorithms.channels_numbers import Body, ChannelsOptions, Width, numbers_of
+from warpconv.codegen.algorithms.channels import plan as channels
+from warpconv.codegen.algorithms.channels.numbers import Body, ChannelsOptions, Width, numbers_of
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
@@ -20,9 +20,9 @@ from warpconv.codegen.render import render
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
-from warpconv.codegen.arch import Arch
-from warpconv.runtime import sass
-from warpconv.runtime.build import build
+from warpconv.codegen.hardware import Arch
+from warpconv.runtime.build import disassembly as sass
+from warpconv.runtime.build.pipeline import build
 
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 LAYERS = ((32, 128, 112), (128, 96, 56), (128, 384, 14), (64, 768, 7))

@@ -204,7 +204,7 @@ def test_switches_that_cannot_be_read_are_named(monkeypatch):
 
 
 def test_a_missing_gpu_is_a_failure(tmp_path):
-    from warpconv.runtime.cuda import contexts
+    from warpconv.runtime.devices.cuda import contexts
     if contexts.usable() is None:
         pytest.skip("there is a GPU")
     np.save(tmp_path / "a.npy", np.ones((1, 1, 3, 3), np.float32))
@@ -261,7 +261,7 @@ def test_the_documentation_has_every_switch():
 def test_records_have_the_golden_keys(tmp_path):
     """Written anew by: python -m pytest tests/unit/test_cli.py -k golden --update-golden"""
     from tests import settings
-    from warpconv.runtime import compilers
+    from warpconv.runtime.build import compilers
     image = pytest.importorskip("PIL.Image")
     pytest.importorskip("matplotlib")
     np.save(tmp_path / "x.npy", np.ones((1, 1, 8, 8), np.float32))
@@ -326,7 +326,7 @@ def test_inspect_without_compiler_and_disassembler_shows_the_rest(monkeypatch):
     def missing(*_, **__):
         raise ToolNotFound("no compiler here", hint="get one")
 
-    monkeypatch.setattr("warpconv.runtime.build.build", missing)
+    monkeypatch.setattr("warpconv.runtime.build.pipeline.build", missing)
     text = good("inspect", *SMALL, "--no-source", "--ptx", "--sass")
     assert text.count("not: no compiler here; get one") == 3
     assert "the emitted text, executed" in text and "the text above" not in text

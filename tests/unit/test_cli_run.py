@@ -69,7 +69,7 @@ def test_run_of_float16_tells_overflow_from_error(tmp_path):
 
 
 def test_run_fails_where_the_result_is_outside_the_bound(tmp_path, monkeypatch):
-    from warpconv.runtime.kernel import Kernel
+    from warpconv.runtime.call.kernel import Kernel
     real = Kernel.__call__
     monkeypatch.setattr(Kernel, "__call__", lambda self, *a, **k: real(self, *a, **k) + np.float32(1e-3))
     files = arrays(tmp_path, x=(1, 1, 9, 9), w=(1, 1, 3, 3))

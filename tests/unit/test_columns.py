@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from warpconv.codegen.columns import Decomposition, Load, decompose, plain
+from warpconv.codegen.algorithms.reuse.columns import Decomposition, Load, decompose, plain
 
 PAPER, FEWEST, SHARED = Decomposition.PAPER, Decomposition.FEWEST_LOADS, Decomposition.SHARED_ENDS
 

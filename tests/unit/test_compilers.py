@@ -8,9 +8,10 @@ import tempfile
 import pytest
 
 from warpconv.codegen.errors import ArgumentError, CompileError, FileError, ToolNotFound
-from warpconv.runtime import compilers, env
-from warpconv.runtime.compilers import (Compiled, CompilerKind, EntryReport, check_no_spills, nvcc, nvrtc, parse_log,
-                                        parse_ptx_isa, tools)
+from warpconv.runtime.build import compilers
+from warpconv.runtime import env
+from warpconv.runtime.build.compilers import (Compiled, CompilerKind, EntryReport, check_no_spills, nvcc, nvrtc,
+                                              parse_log, parse_ptx_isa, tools)
 
 SOURCE = """\
 // column sums of 32 x 32 tiles, and the first element of a shuffle; include-free, as emitted kernels are

@@ -11,8 +11,9 @@ import pytest
 
 from tests.unit.test_compilers import NVRTC_LOG, bare_machine, fake_nvcc, own_cache  # noqa: F401
 from warpconv.codegen.errors import CompileError, ToolNotFound
-from warpconv.runtime import compilers, env
-from warpconv.runtime.compilers import CompilerKind, pycuda_route, tools
+from warpconv.runtime.build import compilers
+from warpconv.runtime import env
+from warpconv.runtime.build.compilers import CompilerKind, pycuda_route, tools
 
 
 def fake_compile(**rest):

@@ -8,8 +8,8 @@ import pytest
 import warpconv
 from tests import checks, reference, settings
 from warpconv import ArgumentError, ArgumentTypeError, ConvShape, DeviceError, ShapeError, UnsupportedSpec
-from warpconv.runtime import conv, place
-from warpconv.runtime.cuda import contexts
+from warpconv.runtime.call import conv, place
+from warpconv.runtime.devices.cuda import contexts
 
 SHAPE = ConvShape(n=2, c=2, h=9, w=11, k=4, r=3, s=3, padding=1)
 needs_compiler = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
@@ -241,7 +241,7 @@ def test_the_warning_of_the_cpu_device_comes_once_and_names_the_size(monkeypatch
 @builds
 @needs_compiler
 def test_sizes_past_what_a_kernel_was_made_for(monkeypatch):
-    from warpconv.runtime import call as calls
+    from warpconv.runtime.call import checks as calls
     kernel = warpconv.specialize(SHAPE, device="cpu")
     assert kernel.spec.index_bits == 32
     with pytest.raises(ShapeError) as caught:

@@ -13,7 +13,9 @@ from tests import checks, reference, settings
 from tests.unit.fake_arrays import DlpackOnly
 from warpconv import ArgumentError, ArgumentTypeError, ConvShape
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.runtime import array_factories, arrays, axes, conv
+from warpconv.runtime.arrays import factories as array_factories, axes
+from warpconv.runtime import arrays
+from warpconv.runtime.call import conv
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 

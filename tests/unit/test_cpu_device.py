@@ -10,8 +10,8 @@ import pytest
 from cpu_kernels.harness import KERNEL, compiler_or_skip, fault, floats, program, read, run, scratch, source, written
 from test_cpu_device_counts import run_convolution
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, CompileError, KernelFault, ToolNotFound
-from warpconv.runtime.cpu import Buffer, CpuProgram, Mode, build_key_fields, find_toolchain
-from warpconv.runtime.cpu import abi
+from warpconv.runtime.devices.cpu import Buffer, CpuProgram, Mode, build_key_fields, find_toolchain
+from warpconv.runtime.devices.cpu import abi
 
 TOOLCHAIN = compiler_or_skip()
 IDENTITY = KERNEL + "k(float* y) { y[threadIdx.x] = threadIdx.x; }"

@@ -6,7 +6,7 @@ import pytest
 from cpu_kernels.harness import KERNEL, compiler_or_skip, fault, floats, read, run, source, written
 from test_cpu_device_counts import run_convolution
 from warpconv.codegen.errors import KernelFault
-from warpconv.runtime.cpu import Buffer, Mode
+from warpconv.runtime.devices.cpu import Buffer, Mode
 
 compiler_or_skip()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cpu_kernels.harness import FULL, KERNEL, compiler_or_skip, floats, read, run, written
-from warpconv.runtime.cpu import Mode
+from warpconv.runtime.devices.cpu import Mode
 
 compiler_or_skip()
 
@@ -271,9 +271,9 @@ def test_bfloat16():
 def test_the_fragments_primitives_are_exactly_this_devices():
     """The emitted text defines each with inline PTX on one line; this device drops the line and has its own."""
     from warpconv.codegen.render import environment
-    from warpconv.runtime.cpu.build import PRIMITIVES
+    from warpconv.runtime.devices.cpu.objects import PRIMITIVES
 
-    fragment = environment().get_template("fragments/primitives.cuh.jinja").module
+    fragment = environment().get_template("parts/primitives.cuh.jinja").module
     lines = {name: str(getattr(fragment, name)()) for name in dir(fragment) if name.startswith("wc_")}
     assert tuple(sorted(lines)) == tuple(sorted(PRIMITIVES))
     assert {name for name, line in lines.items() if "asm" not in line} == {"wc_bfloat16_to_float"}   # the rest is PTX

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.fake_cuda import PRIMARY, FakeCuda, cuda, fake_driver  # noqa: F401
 from warpconv.codegen.errors import ArgumentError, DeviceError
-from warpconv.runtime.cuda import contexts
+from warpconv.runtime.devices.cuda import contexts
 
 
 class TestReasons:

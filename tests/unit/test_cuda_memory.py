@@ -14,7 +14,7 @@ from tests.unit.fake_cuda import PRIMARY, cuda  # noqa: F401
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, DeviceError
 from warpconv.runtime import arrays
-from warpconv.runtime.cuda import contexts, memory, streams
+from warpconv.runtime.devices.cuda import contexts, memory, streams
 
 
 class TestPool:

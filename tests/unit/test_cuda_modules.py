@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.fake_cuda import PRIMARY, cuda  # noqa: F401
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError
-from warpconv.runtime.cuda import modules
+from warpconv.runtime.devices.cuda import modules
 
 
 class TestModules:

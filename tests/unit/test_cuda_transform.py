@@ -7,7 +7,7 @@ import pytest
 
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.cuda import backend
+from warpconv.runtime.devices.cuda import backend
 
 SHAPE = ConvShape(n=2, c=32, h=14, w=14, k=32, r=3, s=3)
 PROGRAM = plan_layer(SHAPE, algorithm="implicit_gemm").program

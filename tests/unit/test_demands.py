@@ -11,7 +11,8 @@ from tests.unit.fake_cuda import PRIMARY, cuda  # noqa: F401
 from tests.unit.test_quick_calls import ORDINAL, SHAPE, Operands, dense, load
 from warpconv.codegen.errors import ArgumentError, ShapeError, UnsupportedSpec
 from warpconv.codegen.select import plan_layer
-from warpconv.runtime import conv, tuning
+from warpconv.runtime.call import conv
+from warpconv.runtime import tuning
 
 
 def demanding(plan, **demands):

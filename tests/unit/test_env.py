@@ -118,7 +118,7 @@ def test_no_other_module_reads_our_variables():
 
 def test_import_needs_nothing_and_reads_nothing():
     """Neither a bad variable nor a missing compiler may break an import."""
-    code = ("import sys, warpconv.runtime.env, warpconv.runtime.cache, warpconv.runtime.compilers, "
-            "warpconv.runtime.sass; assert 'pycuda' not in sys.modules")
+    code = ("import sys, warpconv.runtime.env, warpconv.runtime.build.cache, warpconv.runtime.build.compilers, "
+            "warpconv.runtime.build.disassembly; assert 'pycuda' not in sys.modules")
     child_env = {**os.environ, "WARPCONV_COMPILER": "nonsense", "PATH": ""}
     subprocess.run([sys.executable, "-c", code], env=child_env, check=True, timeout=60)

@@ -25,7 +25,7 @@ from warpconv.codegen.select import plan_layer
 from warpconv.codegen.serialise import canonical, decode, encode, plan_digest
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.runtime.finish import GELU_ERROR
+from warpconv.runtime.accuracy.finish import GELU_ERROR
 from warpconv.runtime.layers import NamedLayer, default_name
 
 SHAPE = ConvShape(c=2, h=20, w=20, k=4, r=3, s=3)
@@ -279,7 +279,7 @@ def test_the_page_on_epilogues_has_every_step_and_function_and_shows_emitted_tex
 @pytest.mark.parametrize("step", ["silu", "gelu", "gelu_tanh", "expr(sigmoid(v))"])
 def test_the_bound_far_to_the_left_is_small(step):
     """Where e^-v leaves float64 a bound of infinity would let everything pass."""
-    from warpconv.runtime.finish import finish
+    from warpconv.runtime.accuracy.finish import finish
     values = np.array([-1e4, -3e4, -1e6])
     made = finish(values, np.zeros(3), (Epilogue.parse(step),))
     assert (made.high - made.low <= 1e-7 * np.abs(values)).all() and (made.low <= made.value).all()

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from tests import checks, reference, settings
-from warpconv.codegen.algorithms import gemm_tiles
-from warpconv.codegen.arch import Arch
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import ALGORITHMS
@@ -19,10 +18,10 @@ from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.runtime import compilers, sass
-from warpconv.runtime.build import build
-from warpconv.runtime.cpu import Mode
-from warpconv.runtime.measure import measure
+from warpconv.runtime.build import compilers, disassembly as sass
+from warpconv.runtime.build.pipeline import build
+from warpconv.runtime.devices.cpu import Mode
+from warpconv.runtime.accuracy.measure import measure
 
 BOTH = ("implicit_gemm", "im2win")
 PARTS = ("prefetch", "vector_loads", "micro_kernel")

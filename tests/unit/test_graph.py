@@ -14,9 +14,9 @@ from tests.unit.fake_cuda import PRIMARY, cuda  # noqa: F401
 from tests.unit.test_quick_calls import ORDINAL, SHAPE, Operands, dense, load
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError
 from warpconv.codegen.select import plan_layer
-from warpconv.runtime import conv
-from warpconv.runtime.cuda import memory, streams
-from warpconv.runtime.recording import recording
+from warpconv.runtime.call import conv
+from warpconv.runtime.devices.cuda import memory, streams
+from warpconv.runtime.call.recording import recording
 
 
 @pytest.fixture

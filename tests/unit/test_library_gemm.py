@@ -13,10 +13,11 @@ from tests import checks, settings
 from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime import conv, steps
-from warpconv.runtime.cpu import Mode
-from warpconv.runtime.cuda.backend import CudaBackend
-from warpconv.runtime.library import cublas, numpy_gemm
+from warpconv.runtime.call import conv
+from warpconv.runtime.devices import steps
+from warpconv.runtime.devices.cpu import Mode
+from warpconv.runtime.devices.cuda.backend import CudaBackend
+from warpconv.runtime.devices.library import cublas, numpy_gemm
 
 SMALL = ConvShape(n=3, c=4, h=11, w=13, k=6, r=3, s=3, padding=1, groups=2)
 needs_cpu = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
@@ -76,7 +77,7 @@ def columns(address: int, rows: int, wide: int, leading: int) -> np.ndarray:
 
 @pytest.fixture
 def host_cublas(monkeypatch):
-    from warpconv.runtime.cuda import contexts, streams
+    from warpconv.runtime.devices.cuda import contexts, streams
     made = HostCublas()
     monkeypatch.setattr(cublas, "binding", lambda: made)
     monkeypatch.setattr(cublas, "_free", {})

@@ -7,8 +7,8 @@ import pytest
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Numerics
-from warpconv.runtime import reference
-from warpconv.runtime.measure import affordable, blocks_shape, measure, measure_unit, operands, reduced
+from warpconv.runtime.accuracy import reference
+from warpconv.runtime.accuracy.measure import affordable, blocks_shape, measure, measure_unit, operands, reduced
 
 LAYERS = [("direct", dict(c=2, h=64, w=64, k=1, r=3, s=3), {}),
           ("direct", dict(c=1, h=64, w=64, k=2, r=4, s=3, stride=(2, 1), dilation=(1, 2), padding=1), {}),

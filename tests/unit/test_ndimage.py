@@ -278,8 +278,8 @@ def test_origins_have_scipys_range(size):
                 with pytest.raises(ArgumentError, match="off its centre"):
                     getattr(warpconv, name)(np.zeros(9, np.float32), np.ones(size), origin=origin, device="cpu")
             else:
-                from warpconv.runtime.ndimage import _turned
-                from warpconv.runtime.passes import check_origin
+                from warpconv.runtime.ndimage.correlate import _turned
+                from warpconv.runtime.ndimage.passes import check_origin
                 check_origin(_turned(origin, size) if name == "convolve1d" else origin, size)
 
 
@@ -318,13 +318,15 @@ def test_host_memory_by_dlpack_gives_numpy_arrays():
 
 
 def test_where_weights_are_is_known_without_reading_them():
-    from warpconv.runtime.planes import on_gpu
+    from warpconv.runtime.ndimage.planes import on_gpu
     assert not any(map(on_gpu, ([1, 2], np.ones(3), 3.0, DlpackOnly(np.ones(3)))))
     assert on_gpu(Interface())
 
 
 def test_gpu_memory_without_a_library_is_seen_in_another_shape(monkeypatch):
-    from warpconv.runtime import arrays, array_readers, planes
+    from warpconv.runtime import arrays
+    from warpconv.runtime.arrays import readers as array_readers
+    from warpconv.runtime.ndimage import planes
     monkeypatch.setattr(array_readers, "_pointer_device", lambda pointer: 1)
     for stream, told in ((None, None), (1, 1), (7, 7)):
         value = Interface(**({} if stream is None else {"stream": stream}))

@@ -9,9 +9,9 @@ from hypothesis import given, strategies as st
 import warpconv
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
-from warpconv.runtime import passes
-from warpconv.runtime.ndimage import line_of
-from warpconv.runtime.ndimage_filters import gaussian_taps
+from warpconv.runtime.ndimage import passes
+from warpconv.runtime.ndimage.correlate import line_of
+from warpconv.runtime.ndimage.filters import gaussian_taps
 
 from tests import settings
 from tests.unit.test_ndimage import DRAWN, DTYPES, MODES, drawn_image, ndimage, needs_cpu, needs_scipy, poisoned
@@ -346,7 +346,7 @@ def test_what_cannot_be_filtered(call, error, argument):
 
 @needs_cpu
 def test_a_call_like_one_before_plans_nothing(monkeypatch):
-    from warpconv.runtime import conv
+    from warpconv.runtime.call import conv
     x = drawn_image(settings.generator(18), (20, 33), "float32")
     first = warpconv.gaussian_filter(x, 1.0, device="cpu")
     monkeypatch.setattr(conv, "_factored", None)
@@ -356,8 +356,8 @@ def test_a_call_like_one_before_plans_nothing(monkeypatch):
 @needs_cpu
 @pytest.mark.parametrize("output", [None, "float32"])
 def test_addresses_that_the_factors_kernel_refuses(output, monkeypatch):
-    from warpconv.runtime.call import Misaligned
-    from warpconv.runtime.kernel import Kernel
+    from warpconv.runtime.call.checks import Misaligned
+    from warpconv.runtime.call.kernel import Kernel
     x = drawn_image(settings.generator(19), (20, 33), "float32")
     call, refused = Kernel.__call__, []
 

@@ -8,8 +8,9 @@ import pytest
 
 from tests.unit.pack_tools import LAYERS, SHAPE, FakeCudaBackend, use_fake_compiler, use_fake_gpu
 from warpconv.codegen.errors import ArgumentError, PackError
-from warpconv.runtime import conv, pack_format
-from warpconv.runtime.pack import build_pack, open_pack
+from warpconv.runtime.call import conv
+from warpconv.runtime.pack import format as pack_format
+from warpconv.runtime.pack.pack import build_pack, open_pack
 
 
 @pytest.fixture

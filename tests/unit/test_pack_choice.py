@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from warpconv.codegen.arch import Arch
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
-from warpconv.runtime.build import BuiltKernel
-from warpconv.runtime.compilers import Compiled, CompilerKind
-from warpconv.runtime.pack_choice import PtxTooNew, check_ptx, cubin_runs, newest_isa, ptx_runs, ranked, serves
-from warpconv.runtime.pack_format import LayerRecord, Record
+from warpconv.runtime.build.pipeline import BuiltKernel
+from warpconv.runtime.build.compilers import Compiled, CompilerKind
+from warpconv.runtime.pack.choice import PtxTooNew, check_ptx, cubin_runs, newest_isa, ptx_runs, ranked, serves
+from warpconv.runtime.pack.format import LayerRecord, Record
 
 SHAPE = ConvShape(n=1, c=2, h=40, w=40, k=4, r=3, s=3)
 

@@ -16,10 +16,10 @@ from warpconv.codegen.errors import (ArgumentError, ArgumentTypeError, DeviceErr
                                      ToolNotFound, UnsupportedSpec)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
-from warpconv.runtime import conv
+from warpconv.runtime.call import conv
 from warpconv.runtime.layers import NamedLayer
-from warpconv.runtime.pack import build_pack, find_in_packs, open_pack
-from warpconv.runtime.pack_choice import PtxTooNew
+from warpconv.runtime.pack.pack import build_pack, find_in_packs, open_pack
+from warpconv.runtime.pack.choice import PtxTooNew
 
 STRIDED = LAYERS[1].shape
 FUSED = LAYERS[1].epilogue
@@ -27,7 +27,7 @@ FUSED = LAYERS[1].epilogue
 
 def has_cxx():
     from warpconv.runtime import env
-    from warpconv.runtime.cpu.toolchain import find_toolchain
+    from warpconv.runtime.devices.cpu.toolchain import find_toolchain
     try:
         find_toolchain(env.settings().cxx)
     except ToolNotFound:

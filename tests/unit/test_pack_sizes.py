@@ -7,9 +7,9 @@ import pytest
 from tests.unit.pack_tools import use_fake_compiler, use_fake_gpu
 from warpconv.codegen.errors import KernelNotBuilt
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime import conv
+from warpconv.runtime.call import conv
 from warpconv.runtime.layers import NamedLayer
-from warpconv.runtime.pack import build_pack, find_in_packs, open_pack
+from warpconv.runtime.pack.pack import build_pack, find_in_packs, open_pack
 
 PLANE = ConvShape(c=1, h=224, w=224, k=1, r=3, s=3, padding=1)
 

@@ -18,10 +18,12 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.serialise import canonical, decode, encode
 from warpconv.codegen.spec import KernelSpec, index_bits
-from warpconv.runtime import array_factories, arrays, conv, pitch
-from warpconv.runtime.cpu import Mode
-from warpconv.runtime.cpu.memory import stage
-from warpconv.runtime.cpu.report import Buffer
+from warpconv.runtime.arrays import factories as array_factories
+from warpconv.runtime import arrays
+from warpconv.runtime.call import conv, pitch
+from warpconv.runtime.devices.cpu import Mode
+from warpconv.runtime.devices.cpu.memory import stage
+from warpconv.runtime.devices.cpu.report import Buffer
 
 needs_compiler = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 
@@ -337,7 +339,7 @@ def test_the_cpu_device_refuses_a_write_between_the_rows_of_an_output():
 
 
 def test_a_graph_records_gaps_that_the_kernel_takes_and_no_copy():
-    from warpconv.runtime.cuda.graph import Graph
+    from warpconv.runtime.devices.cuda.graph import Graph
     apart = arrays.ArrayView(arrays.ArrayKind.TORCH, 4096, (1, 1, 9, 8), (320, 320, 32, 1), DType.FLOAT32, 0, None,
                              False)
     found = pitch.input_pitch(apart, Layout.NCHW)

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from warpconv.codegen.algorithms import direct, reuse
+from warpconv.codegen.algorithms.direct import plan as direct
+from warpconv.codegen.algorithms.reuse import plan as reuse
 from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
 from warpconv.codegen.options import choices
 from warpconv.codegen.plan import Blocks, Dimension, Extent, Launch, Program, Role, Workspace

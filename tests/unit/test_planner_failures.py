@@ -10,7 +10,7 @@ import pytest
 
 import warpconv
 from warpconv.codegen import registry, select
-from warpconv.codegen.algorithms import channels, channels_lines
+from warpconv.codegen.algorithms.channels import lines, plan as channels
 from warpconv.codegen.errors import PlannerError, UnsupportedSpec
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.layers import NamedLayer
@@ -50,7 +50,7 @@ def test_filters_that_fill_more_than_the_registers(image, filters, stride):
     assert not isinstance(error.value, PlannerError)
 
 
-@pytest.mark.parametrize("module", [channels, channels_lines])
+@pytest.mark.parametrize("module", [channels, lines])
 def test_no_warps_are_never_counted(module, monkeypatch):
     spec = warpconv.plan_layer(ConvShape(c=32, h=56, w=56, k=32, r=3, s=3, groups=32, padding=1, layout="NHWC"),
                                algorithm="channels").spec

@@ -15,10 +15,10 @@ from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
-from warpconv.runtime import conv, signatures
-from warpconv.runtime.cuda.backend import CudaBackend
-from warpconv.runtime.kernel import Kernel
-from warpconv.runtime.recording import recording
+from warpconv.runtime.call import conv, signatures
+from warpconv.runtime.devices.cuda.backend import CudaBackend
+from warpconv.runtime.call.kernel import Kernel
+from warpconv.runtime.call.recording import recording
 
 SHAPE = ConvShape(n=2, c=3, h=9, w=11, k=4, r=3, s=3, padding=1)
 ORDINAL = 1

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from warpconv.codegen.errors import ArgumentError, ToolNotFound
-from warpconv.runtime import compilers, env, sass
-from warpconv.runtime.compilers import CompilerKind, tools
+from warpconv.runtime.build import compilers, disassembly as sass
+from warpconv.runtime import env
+from warpconv.runtime.build.compilers import CompilerKind, tools
 
 SOURCE = """\
 extern "C" __global__ void __launch_bounds__(32)

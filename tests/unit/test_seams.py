@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from tests import checks
-from warpconv.codegen.algorithms.wide_seams import has_seams
+from warpconv.codegen.algorithms.wide.seams import has_seams
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
-from warpconv.runtime import compilers
+from warpconv.runtime.build import compilers
 
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 STACK = {"warp_columns": 1, "warp_rows": 3, "warp_planes": 1}

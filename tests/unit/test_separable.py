@@ -15,8 +15,8 @@ import pytest
 
 import warpconv
 from tests import checks, reference, settings
-from warpconv.codegen.algorithms.wide_options import Loads, Weights
-from warpconv.codegen.arch import Arch
+from warpconv.codegen.algorithms.wide.options import Loads, Weights
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.banner import emit_command
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
@@ -26,8 +26,9 @@ from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Numerics
-from warpconv.runtime import arrays, compilers, env
-from warpconv.runtime.separable import TOLERANCE, factorise, pays, recognised, whole
+from warpconv.runtime import arrays, env
+from warpconv.runtime.build import compilers
+from warpconv.runtime.call.separable import TOLERANCE, factorise, pays, recognised, whole
 
 EPS = 2.0**-23
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
@@ -261,7 +262,7 @@ def within(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape) -> N
 @on_cpu_device
 @pytest.mark.parametrize("w", [gaussian(9, 1.5), np.ones((1, 1, 5, 5), np.float32), gaussian(17, 3.0)])
 def test_conv2d_takes_a_separable_filter_as_that(w, monkeypatch):
-    from warpconv.runtime import conv
+    from warpconv.runtime.call import conv
     taken = []
     make = conv._kernel
     monkeypatch.setattr(conv, "_kernel", lambda shape, want: taken.append(shape) or make(shape, want))

@@ -11,9 +11,8 @@ from typing import Any, Callable
 import pytest
 
 from tests import checks
-from warpconv.codegen.algorithms import slides
-from warpconv.codegen.algorithms.slides import halo_share, intensity, intensity_bound
-from warpconv.codegen.arch import Arch
+from warpconv.codegen.algorithms.course.slides import halo_share, intensity, intensity_bound
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.errors import ArgumentError, KernelFault, UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm
@@ -21,10 +20,10 @@ from warpconv.codegen.render import render
 from warpconv.codegen.select import explain, plan_layer, select
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.runtime import compilers
-from warpconv.runtime.cpu import Mode, backend
-from warpconv.runtime.kernel import Kernel
-from warpconv.runtime.measure import Measurement, blocks_shape, measure, measure_unit
+from warpconv.runtime.build import compilers
+from warpconv.runtime.devices.cpu import Mode, backend
+from warpconv.runtime.call.kernel import Kernel
+from warpconv.runtime.accuracy.measure import Measurement, blocks_shape, measure, measure_unit
 
 VARIANTS = ("naive", "constant", "tiled", "halo_cached", "coarsened")
 WITH_BANK, WITH_TILE, STAGED = VARIANTS[1:], ("tiled", "coarsened"), VARIANTS[2:]

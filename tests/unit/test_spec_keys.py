@@ -6,7 +6,7 @@ import enum
 import pytest
 
 from tests import cases
-from warpconv.codegen.arch import Arch
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Cast, DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
@@ -17,8 +17,8 @@ from warpconv.codegen.serialise import canonical, plan_digest
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 from warpconv.runtime import env
-from warpconv.runtime.build import cache_key
-from warpconv.runtime.compilers import CompilerKind
+from warpconv.runtime.build.pipeline import cache_key
+from warpconv.runtime.build.compilers import CompilerKind
 
 SHAPE = ConvShape(c=4, h=50, w=60, k=8, r=3, s=3, padding=1, groups=2)
 OTHER = {"algorithm": "direct", "c": 8, "k": 16, "r": 5, "s": 5, "stride": (2, 2), "padding": ((1, 1), (1, 2)),

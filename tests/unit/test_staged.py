@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from tests import checks, settings
-from warpconv.codegen.algorithms.staged_numbers import WIDEST_ACCESS
+from warpconv.codegen.algorithms.staged.numbers import WIDEST_ACCESS
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan, plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
-from warpconv.runtime import compilers, sass
-from warpconv.runtime.cpu import Mode
+from warpconv.runtime.build import compilers, disassembly as sass
+from warpconv.runtime.devices.cpu import Mode
 
 BIAS, RELU = Epilogue.BIAS, Epilogue.RELU
 on_the_cpu = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))

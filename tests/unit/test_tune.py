@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from warpconv.codegen.border import Border
-from warpconv.codegen.arch import DEFAULT_ARCH
+from warpconv.codegen.hardware import DEFAULT_ARCH
 from warpconv.codegen.errors import ArgumentError, CompileError, DeviceError, FileError, ToolNotFound, UnsupportedSpec
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
-from warpconv.runtime.reference import reference
+from warpconv.runtime.accuracy.reference import reference
 from warpconv.runtime.tuning import clock, files, search, session, tune
 from warpconv.runtime.tuning.operands import Judge, Operands
 from warpconv.runtime.tuning.records import Outcome

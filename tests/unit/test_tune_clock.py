@@ -82,7 +82,7 @@ class FakeCuda:
 
 
 def test_a_gpu_is_timed_by_events_behind_a_fill_that_hides_the_host(monkeypatch):
-    from warpconv.runtime.cuda import contexts
+    from warpconv.runtime.devices.cuda import contexts
     fake = FakeCuda()
     for name, made in (("driver", lambda: fake), ("name", lambda ordinal: "GPU"), ("arch", lambda ordinal: "sm_80")):
         monkeypatch.setattr(contexts, name, made)

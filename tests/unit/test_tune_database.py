@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from warpconv.cli import cli
-from warpconv.codegen.arch import Arch
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import FileError
 from warpconv.codegen.select import explain, plan_layer
@@ -24,7 +24,7 @@ from warpconv.codegen.serialise import plan_digest
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
 from warpconv.runtime import env
-from warpconv.runtime.cuda import contexts
+from warpconv.runtime.devices.cuda import contexts
 from warpconv.runtime.tuning import choice, files
 from warpconv.runtime.tuning.records import Database, Origin, Outcome, Subject, Timing, values_of
 

@@ -16,9 +16,9 @@ from tests import checks
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime import sass
-from warpconv.runtime.build import build
-from warpconv.runtime.compilers import EntryReport
+from warpconv.runtime.build import disassembly as sass
+from warpconv.runtime.build.pipeline import build
+from warpconv.runtime.build.compilers import EntryReport
 
 pytestmark = pytest.mark.nvcc
 needs_disassembler = pytest.mark.skipif(sass.available() is None, reason=f"no disassembler; {sass.WAYS}")

@@ -15,8 +15,9 @@ from warpconv.cli import cli
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
 from warpconv.codegen.select import explain, plan_layer, select
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime import conv, env
-from warpconv.runtime.cpu import backend
+from warpconv.runtime.call import conv
+from warpconv.runtime import env
+from warpconv.runtime.devices.cpu import backend
 from warpconv.runtime.layers import NamedLayer, read_layers
 
 TWELVE = {layer.name: layer.shape for layer in read_layers("twelve_layers")}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from warpconv.codegen.errors import KernelFault, ToolNotFound
-from warpconv.runtime.cpu import Buffer, CpuProgram, LaunchReport, Mode, Toolchain, find_toolchain
+from warpconv.runtime.devices.cpu import Buffer, CpuProgram, LaunchReport, Mode, Toolchain, find_toolchain
 
 HERE = Path(__file__).parent
 KERNEL = 'extern "C" __global__ void '

@@ -1,0 +1,1 @@
+"""Results on disk, and what they were measured on."""

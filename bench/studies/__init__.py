@@ -1,0 +1,1 @@
+"""The studies: what each measures, its tables and plots."""

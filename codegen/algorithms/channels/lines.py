@@ -1,0 +1,185 @@
+"""``channels`` with its input rows copied to shared memory: what it serves, and its plan values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import gcd
+from typing import Iterator
+
+from warpconv.codegen.hardware import REGISTER_FILE
+from warpconv.codegen.spec import KernelSpec, Numerics
+from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
+
+LINES_SHARED_LIMIT = 48 * 1024     # static shared memory of a block, bytes
+MULTIPROCESSOR_SHARED = 200 * 1024  # what the blocks of a multiprocessor share of the largest
+LINES_REGISTERS = 168              # 12 warps of a multiprocessor stay
+LINES_WARPS = 16                   # with fewer, latency shows, but little, since rows wait in shared memory:
+LINES_LATENCY = 0.1                # exponent
+LINES_THREADS = 128
+LINES_PIXEL_BYTES = 128            # of a block's channels: whole lines of memory; of few taps
+LINES_WIDE_PIXEL_BYTES = 256       # several
+LINES_TEXT = 1200                  # products in the text of a turn: beyond it the instruction cache starves
+LINES_COLUMNS = (7, 6, 5, 4, 3, 2, 1)
+LINES_ROWS = (112, 56, 28, 14, 7)  # rows of a sub-block: few values, so that most image sizes share a kernel
+FEW_TAPS = 16                      # memory sets the pace, and sub-blocks of
+ROWS_OF_FEW_TAPS = 28              # rows spread its traffic evenly over time;
+ROWS_OF_WHOLE_PIXELS = 14          # of a sub-block, and
+AHEAD_OF_WHOLE_PIXELS = 6          # rows ahead, of blocks that have whole pixels,
+LEAST_WHOLE_PIXELS = 32            # channels or more: 96, 128 and 384 were measured
+MANY_TAPS = 40                     # arithmetic sets it, and a turn of
+TURN_OF_MANY_TAPS = 4              # rows has fewer barriers
+LINES_BATCH = 128                  # images that fill a GPU (the batch itself is never looked at)
+WARPS_THAT_FILL = 132 * 8
+SHORT_PLANE = 7                    # rows: a thread with several channels would be one of too few
+STEP_INSTRUCTIONS = 12             # besides products, reads, conversions and stores
+
+
+def lines_refusal(spec: KernelSpec) -> str | None:
+    """Why rows of this layer cannot be copied to shared memory, whatever the plan values."""
+    if spec.filters != 1:
+        return f"lines with {spec.filters} filters a channel; body=ring serves them"
+    if spec.stride[0] // gcd(spec.stride[0], spec.dilation[0]) != 1:
+        return f"lines with a vertical stride of {spec.stride[0]}; body=ring serves it"
+    if spec.c * spec.dtype.itemsize % 4:
+        return f"lines of C = {spec.c} channels, which cannot be copied in pieces of 4 bytes; body=ring serves them"
+    return None
+
+
+def lines_options_refusal(spec: KernelSpec, options: ChannelsOptions) -> str | None:
+    """Why these plan values do not go together."""
+    pixel = options.block_channels * options.vector
+    if pixel * spec.dtype.itemsize % 4:
+        return f"a block of {pixel} channels, which cannot be copied in pieces of 4 bytes"
+    if pixel * spec.r * spec.s * spec.dtype.itemsize % 4 or spec.k * spec.r * spec.s * spec.dtype.itemsize % 4:
+        return f"filters of {pixel} channels, which cannot be copied in pieces of 4 bytes"
+    if options.block_rows != 1:
+        return f"block_rows = {options.block_rows} with lines, whose threads share their rows"
+    if options.rows_ahead % options.turn_rows:
+        return f"rows_ahead = {options.rows_ahead} is not a multiple of turn_rows = {options.turn_rows}"
+    return None
+
+
+def lines_defaults(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions | None:
+    """The vector and columns with the fewest instructions an output; None where none leaves enough registers."""
+    narrow = _narrow(spec, p)
+    found = [(_price(spec, options, numbers, q), -options.columns, options)
+             for options, numbers in _shapes(spec)
+             if numbers.units == 1 or p > SHORT_PLANE and not (narrow and options.vector > 1)]
+    if not found:
+        return None
+    options = min(found, key=lambda entry: entry[:2])[2]
+    whole = known and q % options.columns == 0
+    options = replace(options, width=Width.WHOLE if whole else Width.ANY, sub_block_rows=_rows(spec, options, p, q))
+    turn = 1 if p <= SHORT_PLANE else TURN_OF_MANY_TAPS if spec.r * spec.s >= MANY_TAPS and p > 28 else 2
+    # deeper where a turn is a small part of the walk; else the first rows would only wait for more of their kind
+    ahead = SHORT_PLANE if turn == 1 else 2 * turn if options.sub_block_rows == LINES_ROWS[0] and turn > 2 else 4
+    if narrow:
+        return _ahead(spec, _whole_pixels(spec, replace(options, sub_block_rows=min(
+            r for r in LINES_ROWS if r >= min(p, ROWS_OF_WHOLE_PIXELS))), q), AHEAD_OF_WHOLE_PIXELS, turn)
+    return _ahead(spec, _block(spec, options, q), ahead, turn)
+
+
+def _narrow(spec: KernelSpec, p: int) -> bool:
+    """Whether memory sets the pace and elements are of two bytes: then a block that has whole pixels, in one unbroken
+    piece of memory a row, and a channel a thread, with many warps, is quicker (3x3, H200, 2026-11-21: 112^2 55.6 us
+    instead of 58.6, 56^2 42.9 instead of 48.9 and 46.4). Not so in float32 (116 us instead of 111)."""
+    return (spec.dtype.itemsize == 2 and spec.r * spec.s < FEW_TAPS and p > SHORT_PLANE
+            and spec.k >= LEAST_WHOLE_PIXELS and spec.numerics is not Numerics.FLOAT16)
+
+
+def _whole_pixels(spec: KernelSpec, options: ChannelsOptions, q: int) -> ChannelsOptions:
+    """All channels of a pixel in a block, or evenly as many as LINES_THREADS; further columns beside them where they
+    are few."""
+    blocks = -(-spec.k // LINES_THREADS)
+    channels = -(-spec.k // blocks)
+    channels += channels % 2                     # copies are of 4 bytes and more
+    columns = max(1, min(LINES_THREADS // channels, -(-q // options.columns)))
+    return replace(options, block_channels=channels, block_columns=columns)
+
+
+def line_candidates(spec: KernelSpec, p: int, q: int) -> Iterator[ChannelsOptions]:
+    """Plan values worth measuring, for outputs of p x q."""
+    for options, _ in _shapes(spec):
+        for rows in LINES_ROWS:
+            options = _block(spec, replace(options, sub_block_rows=rows), q)
+            for ahead, turn in ((8, 2), (4, 2), (8, 4)):
+                yield _ahead(spec, options, ahead, turn)
+
+
+def _shapes(spec: KernelSpec) -> Iterator[tuple[ChannelsOptions, ChannelsNumbers]]:
+    least = 2 if spec.numerics is Numerics.FLOAT16 else 1
+    for vector in (least, 2 * least):
+        if spec.k % vector or vector * spec.dtype.itemsize > 16:
+            continue
+        for columns in LINES_COLUMNS:
+            options = ChannelsOptions(body=Body.LINES, vector=vector, columns=columns, turn_rows=1)
+            numbers = numbers_of(spec, options)
+            products = spec.r * spec.s * columns * numbers.units
+            if registers_of(spec, options, numbers) <= LINES_REGISTERS and products <= LINES_TEXT:
+                yield options, numbers
+
+
+def _price(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, q: int) -> float:
+    """Instructions of a thread for one output value, about; more where few warps stay resident."""
+    reads = len(numbers.loads) * (1 + (numbers.input_units if numbers.converted else 0))
+    products = spec.r * spec.s * options.columns * numbers.units
+    stores = options.columns * (1 + (numbers.units / 2 if numbers.converted else 0))
+    made = options.vector * q / -(-q // options.columns)
+    latency = max(1.0, LINES_WARPS / _warps(spec, options, numbers)) ** LINES_LATENCY
+    return (products + reads + stores + STEP_INSTRUCTIONS) / made * latency
+
+
+def _warps(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers) -> int:
+    """Resident on a multiprocessor, in blocks of LINES_THREADS: one at least."""
+    registers = -(-registers_of(spec, options, numbers) // 8) * 8
+    return LINES_THREADS // 32 * max(1, REGISTER_FILE // (LINES_THREADS * registers))
+
+
+def _rows(spec: KernelSpec, options: ChannelsOptions, p: int, q: int) -> int:
+    """Whole planes, whose rows outside the image cost nothing, unless that leaves too few warps."""
+    most = ROWS_OF_FEW_TAPS if spec.r * spec.s < FEW_TAPS else LINES_ROWS[0]
+    rows = min([r for r in LINES_ROWS if r >= min(p, most)])
+    columns = LINES_BATCH * (spec.k // options.vector) * -(-q // options.columns) / 32
+    while rows > LINES_ROWS[-1] and columns * -(-p // rows) < WARPS_THAT_FILL:
+        rows //= 2
+    return rows
+
+
+def _block(spec: KernelSpec, options: ChannelsOptions, q: int) -> ChannelsOptions:
+    """Channels first, of whole lines of memory where they divide so, then columns, evenly."""
+    vectors = spec.k // options.vector
+    bytes_ = LINES_WIDE_PIXEL_BYTES if spec.r * spec.s < FEW_TAPS else LINES_PIXEL_BYTES
+    wanted = bytes_ // (options.vector * spec.dtype.itemsize)
+    channels = next((c for c in (wanted, 32, 48, 16) if vectors % c == 0), 0)
+    if not channels:
+        channels = -(-vectors // -(-vectors // wanted))
+        channels += channels * options.vector * spec.dtype.itemsize % 4 // 2
+    jobs = -(-q // options.columns)
+    while channels * jobs < LINES_THREADS // 2 and vectors % (2 * channels) == 0:
+        channels *= 2
+    most = max(1, LINES_THREADS // channels)
+    return replace(options, block_channels=channels, block_columns=-(-jobs // -(-jobs // most)))
+
+
+def _ahead(spec: KernelSpec, options: ChannelsOptions, ahead: int, turn: int) -> ChannelsOptions:
+    """As many rows ahead as shared memory holds: of a block, and of all that stay on a multiprocessor. Shorter turns,
+    then fewer columns and channels of a block, where nothing fits."""
+    numbers = numbers_of(spec, options)
+    blocks = max(1, 32 * _warps(spec, options, numbers) // numbers.threads)
+    limit = min(LINES_SHARED_LIMIT, MULTIPROCESSOR_SHARED // blocks)
+    for rows, short in [(r, turn) for r in range(ahead, turn - 1, -turn)] + [(2, 2), (1, 1)]:
+        found = replace(options, rows_ahead=rows, turn_rows=short)
+        if numbers_of(spec, found).line.shared_bytes <= limit:
+            return found
+    if options.block_columns > 1:
+        return _ahead(spec, replace(options, block_columns=options.block_columns // 2), ahead, turn)
+    if options.block_channels % 2 == 0 and options.block_channels * options.vector * spec.dtype.itemsize > 8:
+        return _ahead(spec, replace(options, block_channels=options.block_channels // 2), ahead, turn)
+    return found
+
+
+def resident_lines(spec: KernelSpec, registers: int, threads: int) -> int:
+    """Blocks of a multiprocessor that leave each thread `registers`; its four parts have the same number of warps."""
+    warps, most = -(-threads // 32), spec.arch.resident_threads // 32
+    fitting = min(most, REGISTER_FILE // (32 * 4 * -(-registers // 8) * 8) * 4)
+    return max(1, min(fitting // warps, spec.arch.resident_threads // (32 * warps)))

@@ -1,0 +1,1 @@
+"""The documents' teaching steps and basic forms, taken by name."""

@@ -1,0 +1,5 @@
+"""Any layer: every tap loaded."""
+
+from .plan import ALGORITHM
+
+__all__ = ["ALGORITHM"]

@@ -1,0 +1,154 @@
+"""``implicit_gemm``: the convolution as a product of matrices whose right one is never stored.
+
+Source: im2win (arXiv 2306.14316), Algorithm 1, in two forms. ``document`` is the algorithm as printed (its stride
+mended): a thread for each output, which works out from k where each product lies. ``tiled`` is the same product with
+tiles in shared memory and in registers (gemm_tiles).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import Iterable
+
+from warpconv.codegen.border import Border
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue, KernelSpec
+from warpconv.codegen.parts.gemm import choice as gemm_choice, tiles as gemm_tiles
+from warpconv.codegen.parts.refusals import BORDERS, common_refusal
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.parts.arguments import layer_arguments, named
+from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
+
+DOCUMENT_THREADS = 256
+DOCUMENT_REGISTERS = 32
+TAP_INSIDE = "(unsigned)h < (unsigned)H && (unsigned)column < (unsigned)W"
+
+
+class Form(enum.Enum):
+    """The algorithm as printed, or with tiles."""
+
+    DOCUMENT = "document"
+    TILED = "tiled"
+
+
+@dataclass(frozen=True)
+class ImplicitGemmOptions:
+    """Plan values. A block makes ``block_m`` filters x ``block_n`` pixels, ``block_k`` products at a time; a thread
+    ``thread_m`` x ``thread_n`` of them. ``stages`` tiles of products lie in shared memory (2, or 3 of few, with
+    ``prefetch``, else 1, where not given); ``splits`` blocks share the sums of a tile. ``prefetch``, ``vector_loads``
+    and ``micro_kernel`` can be left out, each alone. The document's form has none of them."""
+
+    form: Form = Form.TILED
+    block_m: int = 128
+    block_n: int = 128
+    block_k: int = 8
+    thread_m: int = 8
+    thread_n: int = 8
+    order: Order = Order.TAPS
+    stages: int = DERIVED
+    splits: int = 1
+    prefetch: Switch = Switch.ON
+    vector_loads: Switch = Switch.ON
+    micro_kernel: Switch = Switch.ON
+    min_blocks: int = DERIVED
+
+
+@dataclass(frozen=True)
+class TiledNumbers:
+    """What the template of the tiled form writes besides the spec."""
+
+    gemm: GemmNumbers
+    arguments: tuple[Argument, ...]             # of the product's entry
+    stored_epilogue: tuple[Epilogue, ...]       # nothing where partial sums are stored
+    side_threads: int = gemm_tiles.SIDE_THREADS
+
+
+@dataclass(frozen=True)
+class DocumentNumbers:
+    """What the template of the document's form writes besides the spec."""
+
+    arguments: tuple[Argument, ...]
+    guard_taps: bool        # taps in the padding are skipped
+    guard: str              # when a pixel lies in the image, where something else may stand; empty if always
+    threads: int = DOCUMENT_THREADS
+
+
+def supports(spec: KernelSpec) -> str | None:
+    return common_refusal(spec, borders=BORDERS)
+
+
+def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ImplicitGemmOptions:
+    return ImplicitGemmOptions(**gemm_choice.choice(spec, by_columns=False))
+
+
+def plan(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
+    refusal = supports(spec)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    return _document(spec, options) if options.form is Form.DOCUMENT else _tiled(spec, options)
+
+
+def _padded(spec: KernelSpec) -> bool:
+    return any(map(any, spec.padding))
+
+
+def _document(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
+    arguments = layer_arguments(spec)
+    mode = spec.padding_mode if _padded(spec) else None
+    numbers = DocumentNumbers(arguments=arguments, guard_taps=mode is Border.ZEROS,
+                              guard=TAP_INSIDE if mode is Border.CONSTANT else "")
+    grid = (Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=numbers.threads - 1, per=numbers.threads,
+                   times=spec.k), Blocks(), Blocks())
+    launch = Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1),
+                    arguments=tuple(a.name for a in arguments))
+    reduction = spec.channels * spec.r * spec.s
+    options = replace(options, min_blocks=1) if options.min_blocks == DERIVED else options
+    return KernelPlan(
+        spec=spec, options=options, numbers=numbers, templates=("implicit_gemm/kernel_document.cu.jinja",),
+        program=Program(arguments=arguments, steps=(launch,)),
+        cost=Cost(unit="32 outputs of a filter", warp_loads=2 * reduction, shuffles=0, fma=reduction,
+                  registers=DOCUMENT_REGISTERS, direct_loads=reduction),
+        phrase="the document's loops, one output a thread")
+
+
+def _tiled(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
+    resolved = gemm_tiles.resolved(spec, options)
+    if resolved.order is Order.WINDOW:
+        raise UnsupportedSpec(spec, "order = window: the windows of x do not lie in one piece, im2win's do "
+                                    "(order = taps or table)")
+    gemm = gemm_tiles.numbers(spec, resolved, by_columns=False, padded=_padded(spec))
+    arguments = layer_arguments(spec) + gemm_tiles.arguments(gemm)
+    split = gemm.splits > 1
+    stored = (SUMS,) if split else ("bias", "y")
+    product = named(arguments, "x", FILTER, *stored, "N", "H", "W", "P", "Q")
+    steps = (gemm_tiles.multiply(spec, resolved, gemm, product),)
+    if split:
+        steps += (gemm_tiles.add_sums(arguments),)
+    numbers = TiledNumbers(gemm=gemm, arguments=product, stored_epilogue=() if split else spec.epilogue)
+    program = Program(arguments=arguments, steps=steps, preparation=gemm_tiles.preparation(spec, resolved, gemm),
+                      workspaces=(gemm_tiles.sums_workspace(spec, gemm.splits, 0),) if split else ())
+    return KernelPlan(
+        spec=spec, options=resolved, numbers=numbers, templates=("implicit_gemm/kernel.cu.jinja",), program=program,
+        cost=gemm_tiles.cost(spec, resolved, gemm), phrase=gemm_tiles.phrase(resolved, gemm),
+        notes=gemm_tiles.notes(options, resolved))
+
+
+def space(spec: KernelSpec) -> Iterable[ImplicitGemmOptions]:
+    return [ImplicitGemmOptions(**values) for values in gemm_choice.space(spec, by_columns=False)]
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """The document's form: per product two loads, an FMA, and some twenty instructions that find where they lie. The
+    tiled form: gemm_choice."""
+    if plan.options.form is Form.DOCUMENT:
+        return -(-shape.n * shape.p * shape.q // 32) * shape.k * (30 + 24 * shape.reduction)
+    return gemm_choice.instructions(plan.spec, plan.options, plan.numbers.gemm, shape)
+
+
+ALGORITHM = Algorithm(name="implicit_gemm", summary="a product of matrices whose right one is gathered as it is needed",
+                      options=ImplicitGemmOptions, supports=supports, defaults=defaults, plan=plan, space=space,
+                      estimate=estimate, lighter=lambda spec, options: gemm_tiles.lighter(options))

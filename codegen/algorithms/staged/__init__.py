@@ -1,0 +1,5 @@
+"""Small planes, whole in shared memory."""
+
+from .plan import ALGORITHM
+
+__all__ = ["ALGORITHM"]

@@ -1,0 +1,61 @@
+"""What a layer costs with ``wide``, in issue slots."""
+
+from __future__ import annotations
+
+from warpconv.codegen.plan import Cost, KernelPlan
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+from warpconv.codegen.algorithm import BANK_COPY
+from .numbers import REGISTER_LIMIT, WideNumbers
+from .options import LANES, TapRows, Weights, WideOptions
+
+CACHED_CONSTANTS = 400        # weights that the constant cache keeps: 31x31 on 2048^2 takes 470 us, three times its
+                              # products
+FETCH_SLOTS = 1050            # issue slots of a GPU for an instruction of cold text: planes of 256^2 to 1024^2, H200
+CACHED_TEXT = 8000            # instructions that an instruction cache holds, about: 128 KB
+LATER_TEXT = 0.2              # of FETCH_SLOTS for what it does not hold: other warps work meanwhile (13x13, 31x31,
+                              # H200)
+SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several channels follow each other, H200
+SEAM_SLOTS = 6                # issue slots of a row of a seam: read, address and store
+PASS_SLOTS = 4                # issue slots of a multiprocessor while its shared memory moves a word for each lane
+
+
+def cost_of(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registers: int) -> Cost:
+    """What a sub-block costs, as the banner and explain tell it."""
+    rows = numbers.steps * numbers.step_rows
+    outputs = f"{options.sub_block_rows} rows x {LANES * options.columns} columns"
+    loads = numbers.own_loads + numbers.edge_loads + (numbers.line.elements > 0 and not numbers.packed)
+    return Cost(unit=f"sub-block of {outputs}{', all channels' if spec.channels > 1 else ''}",
+                warp_loads=rows * loads * spec.channels, shuffles=rows * len(numbers.takes) * spec.channels,
+                fma=numbers.steps * numbers.taps * options.columns * spec.channels,
+                registers=registers,
+                direct_loads=options.sub_block_rows * options.columns * spec.r * spec.s * spec.channels,
+                no_spills=registers <= REGISTER_LIMIT)
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """Warp instructions of the layer: products, exchanges, loads, stores and the loop's own. Several channels wait for
+    shared memory between them, and the text of an unrolled turn has to come to every multiprocessor first."""
+    options, numbers, spec = plan.options, plan.numbers, plan.spec
+    rows = options.sub_block_rows * numbers.classes if numbers.seams is None else numbers.block_rows
+    bands = -(-shape.p // rows) * numbers.classes
+    steps = shape.p + bands * (numbers.slots - 1)
+    seams = bands * (options.warp_rows - 1) * numbers.seams.rows if numbers.seams else 0
+    warps = bands if numbers.seams is None else bands * options.warp_rows
+    needed = shape.p / steps if options.tap_rows is TapRows.NEEDED else 1      # of the products, about
+    fma = numbers.taps * options.columns
+    # a weight from shared memory takes a pass of it, for every lane, which is PASS_SLOTS issue slots
+    shared = max(fma / 16, PASS_SLOTS * numbers.taps - fma) if options.weights is Weights.SHARED else 0
+    if options.weights is Weights.CONSTANT and numbers.taps > CACHED_CONSTANTS:
+        shared = 2 * fma
+    row = (numbers.own_loads + 2 * numbers.edge_loads + 2 * len(numbers.takes) + numbers.row_cells) * numbers.step_rows
+    loads = 4 * (options.columns * spec.stride[1] // options.vector - 1)
+    across = 1 if numbers.packed else -(-shape.q // numbers.strip)
+    planes = shape.n * spec.k / (numbers.planes if numbers.packed else 1)
+    setup = 60 + numbers.taps * (1 if options.weights is Weights.REGISTERS else 0.2)
+    waits = SEVERAL_CHANNELS if spec.channels > 1 else 1.0
+    text = fma * numbers.slots
+    fetched = min(text, CACHED_TEXT) + LATER_TEXT * max(0, text - CACHED_TEXT)
+    start = FETCH_SLOTS * fetched + (BANK_COPY if options.weights is Weights.CONSTANT else 0)
+    return start + planes * across * (steps * (waits * spec.channels * (needed * (fma + shared) + row + loads) + 12)
+                                     + warps * setup + seams * (SEAM_SLOTS + options.columns))

@@ -1,0 +1,1 @@
+"""What several planners share, under names of the field."""

@@ -1,0 +1,47 @@
+"""The arguments of a layer's kernel, and what a plan asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..dtypes import Layout
+from ..plan import Argument, Role
+from ..spec import Epilogue, KernelSpec
+
+
+SIZES = ("N", "H", "W", "P", "Q")
+
+
+def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
+    """x, w, the bias and the residual if the epilogue adds them, y, and the sizes that are not baked in, of arrays with
+    gaps their distances too. A residual may be y itself, and lies in memory as y does."""
+    arguments = [Argument(name="x", role=Role.INPUT, c_type=spec.dtype.c_name),
+                 Argument(name="w", role=Role.WEIGHT, c_type=spec.w_dtype.c_name)]
+    if Epilogue.BIAS in spec.epilogue:
+        arguments.append(Argument(name="bias", role=Role.BIAS, c_type=spec.bias_dtype.c_name))
+    residual = Epilogue.RESIDUAL in spec.epilogue
+    if residual:
+        arguments.append(Argument(name="residual", role=Role.RESIDUAL, c_type=spec.y_dtype.c_name, alone=False))
+    arguments.append(Argument(name="y", role=Role.OUTPUT, c_type=spec.y_dtype.c_name, alone=not residual))
+    sizes = [Argument(name=name, role=Role.SIZE, c_type="int") for name in SIZES]
+    if spec.pitched:        # 0 where there is nothing further
+        sizes += [Argument(name=name, role=Role.SIZE, c_type="int", at_least=0) for name in distances(spec)]
+    return (*arguments, *sizes)
+
+
+def distances(spec: KernelSpec) -> tuple[str, ...]:
+    """The names of the distances of x and y that a layout has: the channels of NHWC lie side by side."""
+    apart = ("ROW", "PLANE", "IMAGE") if spec.layout is Layout.NCHW else ("ROW", "IMAGE")
+    return tuple(f"{array}_{distance}" for array in "XY" for distance in apart)
+
+
+def distance_demands(spec: KernelSpec, vector: int, store_vector: int) -> dict[str, dict[str, int]]:
+    """What vectors ask of the distances: rows, planes and images begin at a multiple of them."""
+    return {name: {"multiple_of": vector if name.startswith("X") else store_vector} for name in distances(spec)}
+
+
+def named(arguments: Iterable[Argument], *names: str) -> tuple[Argument, ...]:
+    """Those of ``arguments`` that have these names, in the names' order; a name that none has (the bias of a layer
+    without one) is passed over."""
+    by_name = {argument.name: argument for argument in arguments}
+    return tuple(by_name[name] for name in names if name in by_name)

@@ -1,0 +1,82 @@
+"""Which tiles a layer gets, and what a layer is modelled to cost with them.
+
+The rules are of sweeps over the twelve layers of the documents' comparison and three of fewer filters (H200, batch 128,
+float32). Tiles of 64 pixels were the quickest where there are 96 filters and more: blocks of 128 threads leave the last
+round of the GPU fuller than those of 256. 16 products a tile were quicker than 8 by 2 to 5 %, and a third stage was
+worth something only where there are few tiles. Splits of the sums lost on all of them: they are for layers of few
+pixels, and never a default, since the batch is never looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Iterable
+
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+from . import tiles as gemm_tiles
+from .tiles import TABLE_LIMIT, GemmNumbers, Order, Tile
+
+MULTIPROCESSORS = 132       # of the GPU that the tiles were measured on
+# tile -> what an output costs in it, against the quickest (filters are filled up to whole tiles: fewer may be better)
+TILES = {Tile(128, 64, 8, 8): 1.0, Tile(96, 64, 12, 8): 1.0, Tile(64, 64, 8, 8): 1.03, Tile(32, 128, 4, 8): 1.25,
+         Tile(16, 128, 4, 4): 1.75}
+LONG_SUM, LONG_TILE = 1024, Tile(64, 128, 8, 8)     # products from which on 64 filters are better off with 128 pixels
+FURTHER_TILES = (LONG_TILE, Tile(128, 128, 8, 8), Tile(64, 256, 8, 8), Tile(96, 128, 12, 8), Tile(128, 256, 8, 16))
+DEPTHS = (16, 8)
+DEEP_GAIN = 0.97            # what a product costs 16 a tile, against 8
+SPLITS = (1, 2, 4)
+SECTOR = 8                  # floats that are read from memory together
+ASSUMED_BATCH = 64          # so that the batch never changes the choice
+MOST_IDLE = 4.0             # a layer that leaves more of the GPU idle waits for other things
+
+
+def choice(spec: KernelSpec, *, by_columns: bool) -> dict[str, Any]:
+    """Plan values for a layer of any size: the tile that wastes least, products a tile, their order."""
+    tile = min(TILES, key=lambda t: -(-spec.filters // t.block_m) * t.block_m * TILES[t])
+    products = spec.channels * spec.r * spec.s
+    if tile.block_m == LONG_TILE.block_m and products >= LONG_SUM:
+        tile = LONG_TILE
+    order = _order(spec, products) if by_columns else None
+    depth = DEPTHS[0] if order is Order.WINDOW else _depth(products)
+    return dict(block_m=tile.block_m, block_n=tile.block_n, block_k=depth, thread_m=tile.thread_m,
+                thread_n=tile.thread_n, order=order or gemm_tiles.k_order(spec, depth))
+
+
+def _depth(products: int) -> int:
+    """16 products a tile, but where they fill many more of the last one, or all are few."""
+    deep, flat = (-(-products // depth) * depth for depth in DEPTHS)
+    return DEPTHS[1] if products < gemm_tiles.FEW_TILES * DEPTHS[1] or deep * DEEP_GAIN > flat else DEPTHS[0]
+
+
+def _order(spec: KernelSpec, products: int) -> Order | None:
+    """im2win's: neighbouring threads along a window where neighbouring windows begin in different sectors of memory,
+    else along pixels, whose accesses then share theirs; None where the list of places would be too long."""
+    if products > TABLE_LIMIT or gemm_tiles.far_taps(spec):
+        return None
+    return Order.WINDOW if spec.stride[1] * spec.r >= SECTOR else Order.TABLE
+
+
+def space(spec: KernelSpec, *, by_columns: bool) -> Iterable[dict[str, Any]]:
+    """Tiles that hold no more than twice the filters, depths, orders and splits worth trying."""
+    orders = (Order.WINDOW, Order.TABLE) if by_columns else (None,)
+    for tile in (*TILES, *FURTHER_TILES):
+        for depth in DEPTHS if tile.block_m < 2 * spec.filters + 16 else ():
+            for order in orders:
+                for splits in SPLITS:
+                    yield dict(block_m=tile.block_m, block_n=tile.block_n, block_k=depth, thread_m=tile.thread_m,
+                               thread_n=tile.thread_n, order=order or gemm_tiles.k_order(spec, depth), splits=splits)
+
+
+def instructions(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape) -> float:
+    """Warp instructions of the product for a layer: per tile of products the FMAs, the loads of their factors, the
+    copies and some twenty more; per output its store. More where the last blocks of a batch leave the GPU idle."""
+    blocks = -(-shape.n * shape.p * shape.q // options.block_n) * gemm.m_tiles * spec.groups * options.splits
+    outputs = options.thread_m * options.thread_n
+    copy = (8 if gemm.find_taps else 6) if gemm.asks_taps and gemm.table else 3
+    tile = options.block_k * (outputs + gemm.fragments) + copy * gemm.rows + 2 * gemm.a_rounds + 20
+    block = gemm.threads // 32 * (gemm.k_tiles / options.splits * tile + 150 + 3 * outputs)
+    each = blocks / shape.n * ASSUMED_BATCH / MULTIPROCESSORS
+    idle = min(MOST_IDLE, math.ceil(each) / each)
+    added = shape.n * shape.k * shape.p * shape.q / 32 * (3 + 2 * options.splits) if options.splits > 1 else 0.0
+    return blocks * block * idle + added

@@ -1,0 +1,359 @@
+"""The matrix product of ``implicit_gemm`` and ``im2win``: tiles in shared memory, in registers, and their copies.
+
+    C[m][n] = sum over k of A[m][k] * B[k][n]
+
+m counts the filters of a group, n the pixels of the whole batch (image, output row, output column), k the products of
+one output. A is the filter, put in the order of its tiles once (and filled up with zeros, so that its copies have no
+guards); B is never stored: a thread copies one pixel's products from where they lie in x, or in the im2win tensor.
+
+Source: im2win (arXiv 2306.14316), Algorithm 3, mended: its register tile is thread_m x thread_n, its buffers are
+toggled, every M, N and K is served, and the sums are stored.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import Any
+
+from warpconv.codegen.border import Border
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, Extent, Launch, Preparation, Role, Workspace
+from warpconv.codegen.spec import KernelSpec
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.arguments import named
+from warpconv.codegen.parts.occupancy import resident_blocks
+
+FILTER, SUMS = "filter", "partial_sums"           # the program's names for A and for the sums of split reductions
+FILTER_ENTRY, SUMS_ENTRY = "prepare_filter", "add_partial_sums"
+SIDE_THREADS = 256          # threads of a block of these two
+MOST_FILTER_BLOCKS = 1024
+WARP = 32
+SHARED_LIMIT = 99 * 1024    # bytes of a block that every architecture from sm_80 on gives
+SHARED_BEFORE_AMPERE = 48 * 1024
+MOST_SUMS = 160             # accumulators of a thread beyond which it would spill
+REGISTERS_BESIDE = 32       # of a thread besides sums, factors and windows: addresses, the loop
+MOST_STAGES = 4
+FEW_TILES = 8               # of products: below, the way to the first of them weighs, and a third stage pays
+WINDOW_PRODUCTS, WINDOW_PAD = 8, 4      # neighbouring lanes that share a window; floats that keep them in banks apart
+MOST_FILLING = 0.125        # of a tap's channels, where taps come first
+FURTHEST_TAP = 2**15 - 1
+TABLE_LIMIT = 6144          # products of an output whose places are listed in shared memory
+MOST_PLACES = 32            # rows and columns of a window that are listed there, too, by default: for each pixel
+ONE_OUTPUT_SIDE = 32        # without a register tile: a block of 32 x 32 threads, as the document's
+
+
+class Order(enum.Enum):
+    """How k counts, and how it is copied: tap by tap with the channels inside, a pixel a thread; channel by channel
+    with the taps inside, whose places each block lists in shared memory; the same, with neighbouring threads along a
+    window."""
+
+    TAPS = "taps"
+    TABLE = "table"
+    WINDOW = "window"
+
+
+class Switch(enum.Enum):
+    """A part of the kernel that can be left out, to see what it is worth."""
+
+    ON = "on"
+    OFF = "off"
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A block tile and a thread tile: filters x pixels."""
+
+    block_m: int
+    block_n: int
+    thread_m: int
+    thread_n: int
+
+    @property
+    def threads(self) -> int:
+        return self.block_m * self.block_n // (self.thread_m * self.thread_n)
+
+
+@dataclass(frozen=True)
+class GemmNumbers:
+    """What the fragments gemm_* write. Sizes of tiles and shared memory are in floats where nothing else is said."""
+
+    threads: int
+    lanes_m: int            # lanes of a warp along filters, along pixels
+    lanes_n: int
+    warps_m: int
+    vector: int             # floats of a load from shared memory
+    rows: int               # products that a thread copies into a tile
+    a_rounds: int           # 16-byte copies of a thread into a tile of filters
+    a_whole: bool           # whether all threads take part in all of them
+    outer: int              # taps: filter rows and columns, or columns and rows where `by_columns`
+    inner: int
+    by_columns: bool
+    k_channels: int         # channels a group as k counts them: filled up to whole tiles where taps come first
+    k_products: int         # products of an output without the last tile's filling
+    k_tiles: int
+    m_tiles: int
+    splits: int
+    stages: int
+    pixels: int             # windows a thread copies from, where neighbouring lanes share one; else 0
+    window_lanes: int
+    pixel_row: int          # floats of a product's pixels, and their padding
+    stage: int
+    async_copies: bool
+    registers_ahead: bool
+    guard_filters: bool     # whether the last tile has fewer filters than others
+    guard_taps: bool        # whether a tap may lie in the padding, which has one value: zero,
+    one_value: bool         # or the border's
+    find_taps: bool         # whether one may, and is then copied from where the border has it
+    guard_channels: bool    # taps first: whether the last channels of a tap are filling
+    guard_products: bool    # channels first: whether the last products are
+    table: bool
+    shared_bytes: int
+    fragments: int          # loads from shared memory for one product of a thread's tile
+    registers: int
+
+    @property
+    def stages_ahead(self) -> int:
+        """Tiles that may still be under way when the next one's products begin."""
+        return max(0, self.stages - 2)
+
+    @property
+    def zero_copies(self) -> bool:
+        """Whether some copies of pixels are of zeros; beside a border's value they are of that, filling too, whose
+        weights are zeros."""
+        return self.chosen_copies and not self.one_value
+
+    @property
+    def chosen_copies(self) -> bool:
+        """Whether some copies of pixels are of something else than pixels."""
+        return self.guard_taps or self.guard_channels or self.guard_products
+
+    @property
+    def same_tap(self) -> bool:
+        """Whether all copies of a tile are of one tap, which lies in the image or is the border's value."""
+        return self.one_value and not self.table and not self.guard_channels
+
+    @property
+    def asks_taps(self) -> bool:
+        """Whether a thread asks where in the image a tap lies."""
+        return self.guard_taps or self.find_taps
+
+
+def k_order(spec: KernelSpec, block_k: int) -> Order:
+    """Taps first where the channels fill whole tiles, or nearly; else channels first, while their lists are short."""
+    filling = -spec.channels % block_k / spec.channels
+    products, pixels = spec.channels * spec.r * spec.s, spec.padding_mode.reads_image
+    long = products > (TABLE_LIMIT // 2 if pixels else TABLE_LIMIT) or far_taps(spec)
+    return Order.TAPS if filling <= MOST_FILLING or long or pixels and spec.r + spec.s > MOST_PLACES else Order.TABLE
+
+
+def far_taps(spec: KernelSpec) -> bool:
+    """Whether a tap is further from the window's first than half a word of the list tells."""
+    return (spec.r - 1) * spec.dilation[0] > FURTHEST_TAP or (spec.s - 1) * spec.dilation[1] > FURTHEST_TAP
+
+
+def resolved(spec: KernelSpec, options: Any) -> Any:
+    """``options`` with every derived value in its place; without a register tile the block is one of its own."""
+    if options.micro_kernel is Switch.OFF and options.thread_m * options.thread_n != 1:
+        options = replace(options, block_m=ONE_OUTPUT_SIDE, block_n=ONE_OUTPUT_SIDE, block_k=ONE_OUTPUT_SIDE,
+                          thread_m=1, thread_n=1, order=k_order(spec, ONE_OUTPUT_SIDE), min_blocks=DERIVED)
+    if options.stages == DERIVED:
+        few = spec.channels * spec.r * spec.s < FEW_TILES * options.block_k
+        options = replace(options, stages=1 if options.prefetch is Switch.OFF else 3 if few else 2)
+    if options.min_blocks == DERIVED:
+        options = replace(options, min_blocks=resident_blocks(spec.arch, _registers(options), _threads(options)))
+    return options
+
+
+def _threads(options: Any) -> int:
+    return max(1, options.block_m * options.block_n // (options.thread_m * options.thread_n))
+
+
+def _registers(options: Any) -> int:
+    held = 2 if options.prefetch is Switch.ON else 1
+    windows = options.block_n * WINDOW_PRODUCTS // _threads(options) if options.order is Order.WINDOW else 0
+    factors = held * (options.thread_m + options.thread_n)
+    # an address for each window, of which the first four are among REGISTERS_BESIDE
+    return options.thread_m * options.thread_n + factors + REGISTERS_BESIDE + 2 * max(0, windows - 4)
+
+
+def refusal(spec: KernelSpec, options: Any, *, by_columns: bool, padded: bool) -> str | None:
+    """Why these tiles cannot be, in words, or None."""
+    return (_tile_refusal(options) or _stage_refusal(options)
+            or _layer_refusal(spec, options, _numbers(spec, options, by_columns, padded)))
+
+
+def _tile_refusal(options: Any) -> str | None:
+    """Block tile and thread tile: whole warps, which share out the copies."""
+    m, n, thread_m, thread_n = options.block_m, options.block_n, options.thread_m, options.thread_n
+    if m % thread_m or n % thread_n:
+        return f"thread tile {thread_m} x {thread_n} does not divide block tile {m} x {n}"
+    threads = m * n // (thread_m * thread_n)
+    if not WARP <= threads <= 1024 or threads % WARP:
+        return f"a block of {threads} threads (whole warps, 32 to 1024 threads are possible)"
+    if thread_m * thread_n > MOST_SUMS:
+        return f"{thread_m} x {thread_n} sums would not stay in registers (at most {MOST_SUMS})"
+    lanes_m, lanes_n = _lanes(options)
+    if m % (lanes_m * thread_m) or n % (lanes_n * thread_n):
+        return f"warps of {lanes_m * thread_m} x {lanes_n * thread_n} outputs do not divide block tile {m} x {n}"
+    if m % 4:
+        return f"block_m = {m}: filters are copied four at a time"
+    if threads % n or options.block_k * n % threads:
+        return f"{threads} threads do not share out the copies of {options.block_k} x {n} products"
+    if thread_m * thread_n != 1 and options.micro_kernel is Switch.OFF:
+        return f"micro_kernel = off makes one output a thread, not {thread_m} x {thread_n}"
+    return None
+
+
+def _stage_refusal(options: Any) -> str | None:
+    """Tiles in shared memory: two and more with prefetch, else one."""
+    if options.stages > 1 and options.prefetch is Switch.OFF:
+        return f"stages = {options.stages}: without prefetch there is one (stages = 1, or prefetch = on)"
+    if options.stages == 1 and options.prefetch is Switch.ON:
+        return "stages = 1: prefetch needs a second one (stages = 2, or prefetch = off)"
+    if options.stages > MOST_STAGES:
+        return f"stages = {options.stages} (at most {MOST_STAGES})"
+    return None
+
+
+def _layer_refusal(spec: KernelSpec, options: Any, found: GemmNumbers) -> str | None:
+    """What the layer makes of the tiles: lists, splits, shared memory, resident threads."""
+    if found.table and found.k_products > TABLE_LIMIT:
+        return (f"order = {options.order.value} lists the places of {found.k_products} products (at most "
+                f"{TABLE_LIMIT}); order = taps does not")
+    if found.table and far_taps(spec):
+        return (f"order = {options.order.value} lists taps at most {FURTHEST_TAP} rows and columns apart; order = taps "
+                "lists none")
+    n, threads = options.block_n, found.threads
+    shared_out = n % WARP == options.block_k % WINDOW_PRODUCTS == n * WINDOW_PRODUCTS % threads == 0
+    if options.order is Order.WINDOW and not shared_out:
+        return (f"order = window copies {WINDOW_PRODUCTS} products of {WARP} pixels at a time, which tiles of "
+                f"{options.block_k} x {n} on {threads} threads are not made of")
+    if options.splits > found.k_tiles:
+        return f"splits = {options.splits} of {found.k_tiles} tiles of the reduction (at most one each)"
+    limit = SHARED_LIMIT if spec.arch.major >= 8 else SHARED_BEFORE_AMPERE
+    if found.shared_bytes > limit:
+        return (f"{found.shared_bytes} bytes of shared memory for a block (at most {limit}): smaller tiles or fewer "
+                "stages")
+    if threads * options.min_blocks > spec.arch.resident_threads:
+        return (f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads, "
+                f"{spec.arch.resident_threads // threads} blocks of {threads}")
+    return None
+
+
+def _lanes(options: Any) -> tuple[int, int]:
+    """Lanes of a warp along filters and along pixels: 4 x 8, as square as a register tile wants them; along pixels
+    alone where a thread has one output."""
+    if options.thread_m * options.thread_n == 1:
+        return 1, WARP
+    return 4, 8
+
+
+def numbers(spec: KernelSpec, options: Any, *, by_columns: bool, padded: bool) -> GemmNumbers:
+    """All numbers of a plan whose values are resolved. ``by_columns``: taps count filter rows inside filter columns, as
+    the im2win tensor stores them; ``padded``: taps may lie outside of what is copied from. Raises UnsupportedSpec."""
+    said = refusal(spec, options, by_columns=by_columns, padded=padded)
+    if said is not None:
+        raise UnsupportedSpec(spec, said)
+    return _numbers(spec, options, by_columns, padded)
+
+
+def _numbers(spec: KernelSpec, options: Any, by_columns: bool, padded: bool) -> GemmNumbers:
+    m, n, k = options.block_m, options.block_n, options.block_k
+    threads = m * n // (options.thread_m * options.thread_n)
+    lanes_m, lanes_n = _lanes(options)
+    vector = 4 if options.vector_loads is Switch.ON and options.thread_m % 4 == options.thread_n % 4 == 0 else 1
+    table, taps = options.order is not Order.TAPS, spec.r * spec.s
+    pixel_row = n + WINDOW_PAD if options.order is Order.WINDOW else n
+    channels = spec.channels if table else -(-spec.channels // k) * k
+    products = channels * taps
+    tiles = -(-products // k)
+    offset_bytes = 8 if by_columns or spec.index_bits == 64 else 4
+    find_taps = padded and spec.padding_mode.reads_image
+    places = n * (spec.r * offset_bytes + spec.s * 4) if find_taps else 0
+    listed = tiles * k * (offset_bytes + (4 if padded else 0)) + places if table else 0
+    vectors = k * m // 4
+    return GemmNumbers(
+        threads=threads, lanes_m=lanes_m, lanes_n=lanes_n, warps_m=m // (lanes_m * options.thread_m), vector=vector,
+        rows=max(1, k * n // threads), a_rounds=-(-vectors // threads), a_whole=vectors % threads == 0,
+        outer=spec.s if by_columns else spec.r, inner=spec.r if by_columns else spec.s, by_columns=by_columns,
+        k_channels=channels, k_products=products, k_tiles=tiles, m_tiles=-(-spec.filters // m), splits=options.splits,
+        stages=options.stages, window_lanes=WINDOW_PRODUCTS,
+        pixels=n * WINDOW_PRODUCTS // threads if options.order is Order.WINDOW else 0, pixel_row=pixel_row,
+        stage=k * (m + pixel_row), async_copies=spec.arch.major >= 8, registers_ahead=options.prefetch is Switch.ON,
+        guard_filters=spec.filters % m != 0,
+        guard_taps=padded and not spec.padding_mode.reads_image,
+        one_value=padded and spec.padding_mode is Border.CONSTANT, find_taps=find_taps,
+        guard_channels=not table and channels != spec.channels, guard_products=table and products % k != 0, table=table,
+        shared_bytes=4 * options.stages * k * (m + pixel_row) + listed,
+        fragments=(options.thread_m + options.thread_n) // vector, registers=_registers(options))
+
+
+def lighter(options: Any) -> Any | None:
+    """The same without partial sums, or None where there are none."""
+    return replace(options, splits=1, min_blocks=DERIVED) if options.splits > 1 else None
+
+
+# ---- the program's parts
+
+def arguments(numbers: GemmNumbers) -> tuple[Argument, ...]:
+    """The prepared filter and, where the reduction is split, the partial sums."""
+    names = (FILTER, SUMS) if numbers.splits > 1 else (FILTER,)
+    return tuple(Argument(name=name, role=Role.WORKSPACE, c_type="float") for name in names)
+
+
+def preparation(spec: KernelSpec, options: Any, numbers: GemmNumbers) -> Preparation:
+    """The filter in the order of its tiles [group][tile of filters][tile of products][product][filter]."""
+    elements = spec.groups * numbers.m_tiles * options.block_m * numbers.k_tiles * options.block_k
+    grid = (Blocks(times=-(-elements // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
+    return Preparation(
+        steps=(Launch(entry=FILTER_ENTRY, grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER)),),
+        buffer=Workspace(name=FILTER, bytes_each=4 * elements))
+
+
+def multiply(spec: KernelSpec, options: Any, numbers: GemmNumbers, taken: tuple[Argument, ...]) -> Launch:
+    """The product, whose entry takes the arguments ``taken``: blocks of one pixel tile stand side by side, so that they
+    find its pixels in the cache."""
+    times = numbers.m_tiles * spec.groups * numbers.splits
+    grid = (Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=options.block_n - 1, per=options.block_n,
+                   times=times), Blocks(), Blocks())
+    return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in taken),
+                  shared_bytes=numbers.shared_bytes)
+
+
+def add_sums(given: tuple[Argument, ...]) -> Launch:
+    """The second launch of a split reduction: partial sums to outputs. ``given`` are the program's arguments."""
+    taken = named(given, SUMS, "bias", "y", "N", "P", "Q")
+    pixels = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=SIDE_THREADS - 1, per=SIDE_THREADS)
+    grid = (pixels, Blocks(), Blocks())
+    return Launch(entry=SUMS_ENTRY, grid=grid, block=(SIDE_THREADS, 1, 1), arguments=tuple(a.name for a in taken))
+
+
+def sums_workspace(spec: KernelSpec, splits: int, first_step: int) -> Workspace:
+    return Workspace(name=SUMS, bytes_each=4 * spec.k * splits, first_step=first_step, last_step=first_step + 1,
+                     per=(Extent(of=Dimension.N), Extent(of=Dimension.P), Extent(of=Dimension.Q)))
+
+
+# ---- what the plan says of itself
+
+def cost(spec: KernelSpec, options: Any, numbers: GemmNumbers) -> Cost:
+    """Of one warp's tile of outputs: its copies count as loads, once each."""
+    products = numbers.k_tiles * options.block_k
+    loads = numbers.k_tiles * (numbers.rows + numbers.a_rounds)
+    outputs = options.thread_m * options.thread_n
+    m, n = numbers.lanes_m * options.thread_m, numbers.lanes_n * options.thread_n
+    return Cost(unit=f"a warp's {m} filters x {n} pixels", warp_loads=loads, shuffles=0, fma=products * outputs,
+                registers=numbers.registers, direct_loads=spec.channels * spec.r * spec.s * outputs)
+
+
+def phrase(options: Any, numbers: GemmNumbers) -> str:
+    return (f"tiles of {options.block_m} filters x {options.block_n} pixels x {options.block_k} products, "
+            f"{options.thread_m} x {options.thread_n} outputs a thread, {numbers.threads} threads a block, "
+            f"{numbers.shared_bytes} bytes of shared memory")
+
+
+def notes(asked: Any, options: Any) -> tuple[str, ...]:
+    """What became of values that do not go with another."""
+    if options.micro_kernel is Switch.OFF and asked.thread_m * asked.thread_n != 1:
+        return (f"micro_kernel = off: one output a thread, in blocks of {ONE_OUTPUT_SIDE} x {ONE_OUTPUT_SIDE}",)
+    return ()

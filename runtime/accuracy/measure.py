@@ -1,0 +1,192 @@
+"""Counting what a kernel does: its emitted text, executed on the CPU device in CHECK mode."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.plan import Dimension, KernelPlan, Launch
+from warpconv.codegen.registry import algorithm
+from warpconv.codegen.select import plan as plan_spec
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue
+
+from warpconv.runtime.devices.cpu.report import BufferCounts, LaunchReport, Mode
+from warpconv.runtime.arrays.elements import drawn
+from .reference import Accuracy, compare
+
+# Modelled warp instructions of one execution; the CPU device counts some millions of them a second.
+BUDGET = 8e5
+FEWEST_CHANNELS = 2         # below, a planner may choose another form
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """Counts of one execution, summed over the program's launches, and how exact the result was."""
+
+    shape: ConvShape
+    buffers: dict[str, BufferCounts]
+    shuffles: int
+    shared_requests: int
+    shared_wavefronts: int
+    constant_requests: int
+    accuracy: Accuracy
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitMeasurement:
+    """Counts of one unit of the plan's cost (what one warp does, away from the image's edges), per warp.
+
+    ``plan`` is the one executed: that of the layer or, where that would take too long, of one with fewer channels and
+    filters but the same plan values.
+    """
+
+    plan: KernelPlan
+    warp_loads: float
+    shuffles: float
+
+
+def measure(plan: KernelPlan, shape: ConvShape, *, seed: int = 0) -> Measurement:
+    """Execute a plan's text on random data and count.
+
+    Raises ToolNotFound without a C++ compiler, KernelFault where the text breaks a rule of the machine.
+    """
+    from warpconv.runtime.devices.cpu import backend
+    from warpconv.runtime.call.kernel import Kernel
+    loaded, source = backend.load(plan, mode=Mode.CHECK)
+    kernel = Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)
+    x, w, bias, residual = operands(plan, shape, seed)
+    output = kernel(x, w, bias, residual=residual)
+    return _summed(loaded.reports, shape, compare(output, x, w, shape, bias=bias, residual=residual,
+                                                  epilogue=plan.spec.epilogue, numerics=plan.spec.numerics))
+
+
+def operands(plan: KernelPlan, shape: ConvShape, seed: int = 0) -> tuple[np.ndarray | None, ...]:
+    """Random input (axes in the layout's order), weight and, where the epilogue adds them, bias and residual (else
+    None), of the layer's element types.
+
+    Raises ArgumentTypeError for bfloat16 without ml_dtypes.
+    """
+    rng = np.random.default_rng(seed)
+    x, w, bias = (drawn(rng, size, dtype) for size, dtype in ((shape.layout.stored(shape.input_shape), shape.dtype),
+                                                              (shape.weight_shape, shape.w_dtype),
+                                                              ((shape.k,), shape.bias_dtype)))
+    steps = plan.spec.epilogue
+    residual = None
+    if Epilogue.RESIDUAL in steps:
+        residual = drawn(rng, shape.layout.stored(shape.output_shape), shape.y_dtype)
+    return x, w, bias if Epilogue.BIAS in steps else None, residual
+
+
+def affordable(plan: KernelPlan, shape: ConvShape) -> bool:
+    """Whether an execution of ``shape`` in CHECK mode takes about a second at most."""
+    return algorithm(plan.spec.algorithm).estimate(plan, shape) <= BUDGET
+
+
+def measurable(plan: KernelPlan, shape: ConvShape) -> tuple[KernelPlan, ConvShape] | None:
+    """The plan and the layer or, where that would take too long, the same plan values for fewer channels and filters on
+    an image of two by two blocks, or where the plan takes no such image, on one of the layer's. None if all take
+    long."""
+    smaller = plan if affordable(plan, shape) else reduced(plan)
+    tries = [(plan, shape), (smaller, smaller.spec.example_shape(h=shape.h, w=shape.w))]
+    if _tiles_the_output(smaller):
+        tries.insert(1, (smaller, blocks_shape(smaller, 2, 2)))
+    return next(((made, layer) for made, layer in tries
+                 if made.program.refusal(layer) is None and affordable(made, layer)), None)
+
+
+def measure_unit(plan: KernelPlan, *, seed: int = 0) -> UnitMeasurement | None:
+    """Count what one warp does for a unit of the plan's cost; None where the program is not one launch over P and Q, or
+    asks for other sizes than those of whole blocks.
+
+    Four images are executed, one or two blocks wide and one or two high. In f(2, 2) - f(2, 1) - f(1, 2) + f(1, 1) all
+    that happens along edges and corners cancels, and one block's interior is left. Raises as measure().
+    """
+    if not _tiles_the_output(plan):
+        return None
+    plan = reduced(_as_in_a_large_layer(plan))
+    if any(plan.program.refusal(blocks_shape(plan, tall, wide)) for tall in (1, 2) for wide in (1, 2)):
+        return None
+    counts = {}
+    for tall in (1, 2):
+        for wide in (1, 2):
+            found = measure(plan, blocks_shape(plan, tall, wide), seed=seed)
+            counts[tall, wide] = np.array([found.buffers["x"].load_requests, found.shuffles])
+    loads, shuffles = counts[2, 2] - counts[2, 1] - counts[1, 2] + counts[1, 1]
+    launch = plan.program.steps[0]
+    # blocks over the same outputs: of other filters, or rows
+    beside = math.prod(blocks.times for blocks in launch.grid[:2])
+    warps = -(-math.prod(launch.block) // 32) * launch.grid_of(blocks_shape(plan, 1, 1))[2] * beside
+    return UnitMeasurement(plan=plan, warp_loads=float(loads) / warps, shuffles=float(shuffles) / warps)
+
+
+def _as_in_a_large_layer(plan: KernelPlan) -> KernelPlan:
+    """The plan with the blocks that it launches where a GPU is full: unit for unit the planned ones. A program of
+    several steps as it is: no rule fills a GPU with those."""
+    if not _tiles_the_output(plan):
+        return plan
+    launch = plan.program.steps[0]
+    grid = tuple(replace(blocks, fill=None) for blocks in launch.grid)
+    return replace(plan, program=replace(plan.program, steps=(replace(launch, grid=grid),)))
+
+
+def reduced(plan: KernelPlan) -> KernelPlan:
+    """The plan, or one of the same values for fewer filters and channels, so that two by two blocks are affordable. The
+    plan as it is, too, where its algorithm cannot serve fewer."""
+    if _tiles_the_output(plan) and affordable(plan, blocks_shape(plan, 2, 2)):
+        return plan
+    spec, smaller = plan.spec, plan
+    filters = getattr(plan.options, "k_tile", 1)
+    if spec.layout is Layout.NHWC:      # the filters that lie side by side in a block
+        filters = min(spec.filters * spec.groups, filters * plan.program.steps[0].block[0])
+    if spec.groups == 1 and spec.c <= FEWEST_CHANNELS and spec.k == filters:
+        return plan
+    for channels in _halved(spec.channels):
+        try:
+            smaller = _as_in_a_large_layer(plan_spec(replace(spec, groups=1, c=channels, k=filters), plan.settings()))
+        except UnsupportedSpec:
+            return plan
+        if _tiles_the_output(smaller) and affordable(smaller, blocks_shape(smaller, 2, 2)):
+            break
+    return smaller
+
+
+def blocks_shape(plan: KernelPlan, tall: int, wide: int) -> ConvShape:
+    """One image whose outputs that touch no padding fill ``tall`` x ``wide`` blocks; all its outputs where the plan
+    refuses that size."""
+    spec, launch = plan.spec, plan.program.steps[0]
+    sizes = [(count * blocks.per - 1) * stride + (taps - 1) * dilation + 1
+             for count, blocks, stride, taps, dilation in zip((tall, wide), (launch.grid[1], launch.grid[0]),
+                                                              spec.stride, (spec.r, spec.s), spec.dilation)]
+    shape = spec.example_shape(n=1, h=sizes[0], w=sizes[1])
+    if plan.program.refusal(shape) is None:
+        return shape
+    h, w = (max(1, size - sum(sides)) for size, sides in zip(sizes, spec.padding))
+    return spec.example_shape(n=1, h=h, w=w)
+
+
+def _tiles_the_output(plan: KernelPlan) -> bool:
+    steps = plan.program.steps
+    return (len(steps) == 1 and isinstance(steps[0], Launch) and steps[0].grid[0].of is Dimension.Q
+            and steps[0].grid[1].of is Dimension.P)
+
+
+def _halved(channels: int) -> list[int]:
+    counts = [channels]
+    while counts[-1] > FEWEST_CHANNELS:
+        counts.append(max(FEWEST_CHANNELS, counts[-1] // 2))
+    return counts
+
+
+def _summed(reports: list[LaunchReport], shape: ConvShape, accuracy: Accuracy) -> Measurement:
+    buffers: dict[str, BufferCounts] = {}
+    for report in reports:
+        for name, counts in report.buffers.items():
+            buffers[name] = buffers.get(name, BufferCounts()) + counts
+    totals = {name: sum(getattr(report, name) for report in reports)
+              for name in ("shuffles", "shared_requests", "shared_wavefronts", "constant_requests")}
+    return Measurement(shape=shape, buffers=buffers, accuracy=accuracy, **totals)

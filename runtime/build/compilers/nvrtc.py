@@ -1,0 +1,196 @@
+"""NVRTC, NVIDIA's compiler as a library, through ctypes: no driver, no host compiler, no subprocess, no files."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from warpconv.codegen.errors import ArgumentError, CompileError, ToolNotFound
+from . import tools
+from .report import Compiled, CompilerKind, parse_log, parse_ptx_isa
+from warpconv.runtime.env import Settings
+
+INVALID_OPTION = 5
+WAYS = 'pip install "warpconv[compile]", or a CUDA toolkit named by CUDA_HOME'
+_LIBRARY = re.compile(r"libnvrtc\.so(\.\d+)*|nvrtc64_\d+_\d+\.dll")
+_BUILTINS = re.compile(r"libnvrtc-builtins\.so(\.\d+)*|nvrtc-builtins64_\d+\.dll")
+_SONAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
+
+# Flags that nvcc takes and NVRTC refuses, none of which changes a cubin: the host compiler's affairs.
+_HOST_FLAG_WITH_VALUE = ("-ccbin", "--compiler-bindir", "-Xcompiler", "--compiler-options", "--threads", "-t")
+_HOST_FLAG = re.compile(r"-O[0-3]|-m64|--machine=64|(" + "|".join(_HOST_FLAG_WITH_VALUE) + ")=.*")
+
+
+def flags(nvcc_flags: tuple[str, ...]) -> tuple[str, ...]:
+    """nvcc's flags as NVRTC takes them: those of the host compiler left out, ``-std x`` joined to ``-std=x``."""
+    kept: list[str] = []
+    words = iter(nvcc_flags)
+    for word in words:
+        if word in _HOST_FLAG_WITH_VALUE:
+            next(words, None)
+        elif word in ("-std", "--std"):
+            kept.append(f"{word}={next(words, '')}")
+        elif not _HOST_FLAG.fullmatch(word):
+            kept.append(word)
+    return tuple(kept)
+
+
+def find(settings: Settings) -> str | None:
+    """Where the library is (a path, or a name that the loader knows), or None. Starts no subprocess."""
+    for path in _candidates(settings):
+        if _LIBRARY.fullmatch(path.name) and path.is_file():
+            return str(path)
+    return _known_to_loader()
+
+
+def _candidates(settings: Settings) -> Iterator[Path]:
+    yield from tools.wheel_files("nvrtc")
+    for toolkit in (*settings.toolkits, tools.USUAL_TOOLKIT):
+        for folder in ("lib64", "lib", "bin", "bin/x64"):
+            with contextlib.suppress(OSError):
+                yield from sorted((toolkit / folder).iterdir())
+
+
+@functools.lru_cache(maxsize=1)
+def _known_to_loader() -> str | None:
+    # ctypes.util.find_library would start ldconfig or a C compiler; asking the loader itself does not.
+    for name in _SONAMES:
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(name)
+            return name
+    return None
+
+
+def compile_source(text: str, *, arch: str, options: tuple[str, ...], ptx: bool, name: str,
+                   settings: Settings) -> Compiled:
+    """Compile to a cubin. Raises ToolNotFound, ArgumentError (an arch it does not know) or CompileError."""
+    where = find(settings)
+    if where is None:
+        raise ToolNotFound("NVRTC is not on this machine", argument="compiler", value="nvrtc", hint=WAYS)
+    library = _load(where)
+    library.check_arch(arch)
+    start = time.perf_counter()
+    # NVRTC may answer from a cache of its own, and then without the report on registers; older ones know no such switch
+    for switch in (("--no-cache",), ()):
+        with library.program(text, name) as program:
+            status = program.compile((*options, *switch))
+            log = program.log()
+            if status == INVALID_OPTION and switch:
+                continue
+            if status != 0:
+                raise _refusal(library, status, text=text, arch=arch, options=options, log=log, name=name)
+            cubin, ptx_text = program.cubin(), program.ptx() if ptx else None
+            break
+    return Compiled(cubin=cubin, ptx=ptx_text, ptx_isa=parse_ptx_isa(ptx_text), entries=parse_log(log), log=log,
+                    compiler=CompilerKind.NVRTC, version=library.version, options=options, arch=arch,
+                    seconds=time.perf_counter() - start)
+
+
+def _refusal(library: _Library, status: int, *, text: str, arch: str, options: tuple[str, ...], log: str,
+             name: str) -> Exception:
+    if re.search(r"gpu-architecture|nv_arch", log):         # the number is known, but not with this suffix
+        return library.unsupported(arch)
+    hint = "check WARPCONV_NVCC_FLAGS" if status == INVALID_OPTION else None
+    return CompileError(f"NVRTC {library.version} refused {name} for {arch} ({library.error_text(status)})",
+                        source=text, options=options, log=log, hint=hint)
+
+
+def version(settings: Settings) -> str | None:
+    """The version of the library that would be used, or None. Loads it."""
+    where = find(settings)
+    return _load(where).version if where else None
+
+
+@functools.lru_cache(maxsize=4)
+def _load(where: str) -> _Library:
+    path = Path(where)
+    if path.parent != Path("."):
+        # NVRTC opens its builtins by name; loading them first works wherever the library came from.
+        for beside in sorted(path.parent.iterdir()):
+            if _BUILTINS.fullmatch(beside.name):
+                with contextlib.suppress(OSError):
+                    ctypes.CDLL(str(beside))
+    try:
+        return _Library(ctypes.CDLL(where))
+    except (OSError, AttributeError) as error:
+        raise ToolNotFound(f"NVRTC cannot be loaded: {error}", argument="library", value=where, hint=WAYS) from error
+
+
+class _Library:
+    """The calls of libnvrtc that we need, with their argument types declared."""
+
+    def __init__(self, dll: ctypes.CDLL):
+        self.dll = dll
+        dll.nvrtcGetErrorString.restype = ctypes.c_char_p
+        for function in ("nvrtcDestroyProgram", "nvrtcCompileProgram", "nvrtcGetProgramLog", "nvrtcGetCUBIN",
+                         "nvrtcGetCUBINSize", "nvrtcGetPTX", "nvrtcGetPTXSize", "nvrtcGetProgramLogSize"):
+            getattr(dll, function)          # AttributeError here rather than in the middle of a compilation
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        dll.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        self.version = f"{major.value}.{minor.value}"
+
+    def error_text(self, status: int) -> str:
+        return (self.dll.nvrtcGetErrorString(ctypes.c_int(status)) or b"").decode("ascii", "replace")
+
+    def supported(self) -> list[int]:
+        """The architectures it knows, without the suffixes a and f."""
+        count = ctypes.c_int()
+        self.dll.nvrtcGetNumSupportedArchs(ctypes.byref(count))
+        numbers = (ctypes.c_int * count.value)()
+        self.dll.nvrtcGetSupportedArchs(numbers)
+        return sorted(numbers)
+
+    def check_arch(self, arch: str) -> None:
+        if int(re.sub(r"\D", "", arch)) not in self.supported():
+            raise self.unsupported(arch)
+
+    def unsupported(self, arch: str) -> ArgumentError:
+        known = ", ".join(f"sm_{number}" for number in self.supported())
+        return ArgumentError(f"NVRTC {self.version} cannot compile for this architecture", argument="arch", value=arch,
+                             hint=f"it supports {known}")
+
+    @contextlib.contextmanager
+    def program(self, text: str, name: str) -> Iterator[_Program]:
+        handle = ctypes.c_void_p()
+        status = self.dll.nvrtcCreateProgram(ctypes.byref(handle), text.encode("utf-8"), os.fsencode(name), 0, None,
+                                             None)
+        if status != 0:
+            raise CompileError(f"NVRTC {self.version}: {self.error_text(status)}", source=text, options=(), log="")
+        try:
+            yield _Program(self, handle)
+        finally:
+            self.dll.nvrtcDestroyProgram(ctypes.byref(handle))
+
+
+class _Program:
+    """One nvrtcProgram; lives inside ``_Library.program``."""
+
+    def __init__(self, library: _Library, handle: ctypes.c_void_p):
+        self._dll = library.dll
+        self._handle = handle
+
+    def compile(self, options: tuple[str, ...]) -> int:
+        array = (ctypes.c_char_p * len(options))(*(option.encode("utf-8") for option in options))
+        return self._dll.nvrtcCompileProgram(self._handle, len(options), array)
+
+    def log(self) -> str:
+        return self._bytes("ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
+
+    def cubin(self) -> bytes:
+        return self._bytes("CUBIN")
+
+    def ptx(self) -> str:
+        return self._bytes("PTX").rstrip(b"\0").decode("utf-8", "replace")
+
+    def _bytes(self, what: str) -> bytes:
+        size = ctypes.c_size_t()
+        getattr(self._dll, f"nvrtcGet{what}Size")(self._handle, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        getattr(self._dll, f"nvrtcGet{what}")(self._handle, buffer)
+        return buffer.raw

@@ -1,0 +1,1 @@
+"""A call: what is given, checked, planned, kept and launched."""

@@ -1,0 +1,60 @@
+"""What callers give: arguments of conv2d() as keys and as a layer, a plan for specialize()."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
+from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+
+from warpconv.runtime.arrays.view import ArrayView
+
+
+def check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more: Any) -> None:
+    """A given plan is taken as it is: nothing else (``more``: epilogue, bias, activation, arithmetic, limit) may ask
+    for something different, and it must serve the shape. Raises ArgumentTypeError (no plan) or ArgumentError."""
+    if not isinstance(plan, KernelPlan):
+        raise ArgumentTypeError("plan must be a KernelPlan", argument="plan", value=type(plan).__name__,
+                                hint="warpconv.plan(spec, settings) makes one")
+    if algorithm != "auto" or settings or any(more):
+        raise ArgumentError("a plan has its algorithm, settings, epilogue and arithmetic already", argument="plan",
+                            value=plan.spec.name, hint="give the plan alone, or no plan")
+    needed = KernelSpec.of(shape, algorithm=plan.spec.algorithm, arch=plan.spec.arch, epilogue=plan.spec.epilogue,
+                           numerics=plan.spec.numerics)
+    if plan.spec not in (needed, replace(needed, index_bits=64)):
+        raise ArgumentError("this plan is for other layers", argument="plan", value=str(plan.spec),
+                            hint=f"the shape needs {needed}")
+    refusal = plan.program.refusal(shape)
+    if refusal is not None:
+        raise ArgumentError(f"the shape does not suit this plan: {refusal}", argument="plan", value=str(plan.spec),
+                            hint="specialize(shape) finds one")
+
+
+def token(value: Any) -> Any:
+    """An argument for a key: True and 1, or 1.0 and 1, are equal but not the same argument."""
+    if type(value) is int:
+        return value
+    return tuple(map(token, value)) if type(value) is tuple else (type(value), value)
+
+
+def layer_given(x: ArrayView, w: ArrayView, memory: Layout, geometry: dict[str, Any]) -> ConvShape:
+    """The layer of an input with its axes in memory order; checking its sizes takes longer than a launch, so it is done
+    once per set of arguments. Raises what ConvShape.of does: ShapeError, ArgumentError or ArgumentTypeError."""
+    given = tuple(geometry.values())
+    try:
+        return _layer_of(x.shape, w.shape, x.dtype, w.dtype, memory, token(given), **geometry)
+    except ArgumentTypeError:
+        raise
+    except TypeError:       # lists and other unhashable arguments
+        return _layer_of.__wrapped__(x.shape, w.shape, x.dtype, w.dtype, memory, (), **geometry)
+
+
+@functools.lru_cache(maxsize=4096)
+def _layer_of(x: tuple[int, ...], w: tuple[int, ...], dtype: DType, weight_dtype: DType, memory: Layout, kinds: Any,
+              **geometry: Any) -> ConvShape:
+    return ConvShape.of(x, w, dtype=dtype, weight_dtype=weight_dtype, layout=memory, **geometry)

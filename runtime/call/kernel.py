@@ -1,0 +1,314 @@
+"""Kernel: a specialised layer on one device, ready to call. Filter: a weight prepared for it once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Callable, Protocol
+
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.codegen.pitch import Pitch
+from warpconv.codegen.plan import Program, Role
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+
+from warpconv.runtime import arrays
+from warpconv.runtime.arrays import axes
+from . import pitch, separable as factors_of
+from warpconv.runtime.arrays import ArrayView
+from .checks import (MOST_LAYERS, Call, Misaligned, check_address, check_bias, check_out, check_residual, check_weight,
+                     contiguous, layer_of, name_of, place, same_memory)
+from .quick import QuickCalls
+from .recording import recording
+
+
+class Prepared(Protocol):
+    """What a backend keeps of a filter: device memory that stands in the weight's place, a constant bank, or both."""
+
+
+class Backend(Protocol):
+    """A kernel's compiled code on one device."""
+
+    device: str          # "cpu" or "cuda:N"
+    ordinal: int | None  # None: host memory
+
+    def prepare(self, weight: ArrayView, queue: Any) -> Prepared: ...
+
+    def run(self, call: Call, prepared: Prepared | None, queue: Any) -> None: ...
+
+    def for_program(self, program: Program) -> Backend: ...
+
+
+class Filter:
+    """A weight prepared for one kernel; owns its copies, so the array it was made from may change or go.
+
+    ``separable``: where the weight is a column times a row, that in words, and ``factored`` is the Filter of these
+    factors, whose kernel the calls use as far as it takes their arrays; else both are None.
+    """
+
+    def __init__(self, kernel: Kernel, prepared: Prepared, shape: tuple[int, ...]):
+        self.kernel = kernel
+        self.shape = shape
+        self.separable: str | None = None
+        self.factored: Filter | None = None
+        self._prepared = prepared
+
+    def __repr__(self) -> str:
+        by = f", by {self.factored.kernel.spec.name}" if self.factored is not None else ""
+        factors = f"; separable: {self.separable}{by}" if self.separable else ""
+        return f"<warpconv.Filter {self.shape} for {self.kernel.spec.name} on {self.kernel.device}{factors}>"
+
+
+class Kernel:
+    """A convolution specialised to a class of layers (any N, H and W) on one device.
+
+    ``kernel(input, weight, bias=None, *, residual=None, out=None, stream=None)`` computes it: input with its axes in
+    the order ``axes``, (N, C, H, W) or (N, H, W, C), weight (K, C/groups, R, S) or a Filter, bias (K,), residual of the
+    output's shape, of the spec's element types. In memory input, residual and output have the order of the spec's
+    layout; others, and arrays with gaps, are copied (by a kernel whose spec is ``pitched`` only what has other gaps
+    than between rows, planes and images). ``out`` may be the residual itself, to add in place. The
+    result is ``out`` or a new array of the input's library, its axes in the same order. On a GPU the work is queued on
+    ``stream`` (default: the stream that the input's library is on); for NumPy arrays the call returns when the result
+    is there.
+    """
+
+    def __init__(self, spec: KernelSpec, program: Program, backend: Backend, *, source: str, report: Any = None,
+                 plan: Any = None, axes: Layout | None = None, factored: Callable[[], Kernel | None] | None = None):
+        self.spec = spec
+        self.program = program
+        self.source = source
+        self.report = report      # compilers.Compiled on a GPU: registers, spills, shared memory, log
+        self.plan = plan          # None for a kernel served from a pack
+        self.axes = axes or spec.layout
+        self._backend = backend
+        self._factored = factored # makes the kernel of this layer's separable filters; None where none is wanted
+        self._to_memory, self._to_caller = _orders(self.axes, spec.layout)
+        self._aligned = tuple(a for a in program.arguments if a.is_pointer and a.demand)
+        self._quick = None if backend.ordinal is None else QuickCalls(backend, program)
+        self._siblings: dict[str, Kernel] = {}
+        self._shapes: dict[tuple, ConvShape] = {}
+        self._x, self._w, self._bias, self._residual, self._y = (name_of(program, role) for role in (
+            Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT))
+
+    @property
+    def device(self) -> str:
+        """"cpu" or "cuda:N"."""
+        return self._backend.device
+
+    def __call__(self, input: Any, weight: Any, bias: Any = None, *, residual: Any = None, out: Any = None,
+                 stream: Any = None) -> Any:
+        """Raises ShapeError, ArgumentError or ArgumentTypeError before anything is launched or written."""
+        by_filter = isinstance(weight, Filter)
+        if by_filter and weight.factored is not None and weight.kernel._backend is self._backend:
+            try:
+                return weight.factored.kernel.for_axes(self.axes)(input, weight.factored, bias, residual=residual,
+                                                                  out=out, stream=stream)
+            except (Misaligned, ShapeError):    # sizes or addresses that its plan does not take: the whole filter
+                pass
+        if self._quick is not None:
+            done = self._quick(input, weight, bias, residual, out, stream, by_filter)
+            if done is not None:
+                return done
+        return self._call(input, weight, bias, residual, out, stream)
+
+    def repeat(self, input: Any, weight: Any, bias: Any, residual: Any, out: Any, stream: Any,
+               signed: tuple[Any, Any]) -> Any:
+        """A call whose like has been checked, by the ``signatures`` of input and weight; None where it has not been."""
+        return self._quick(input, weight, bias, residual, out, stream, False, signed)
+
+    def _call(self, input: Any, weight: Any, bias: Any, residual: Any, out: Any, stream: Any) -> Any:
+        """A call with everything checked; what passes is remembered for the quick way."""
+        spec, handle, given = self.spec, self._handle(stream), out
+        x = arrays.view(input, "input", dtypes=(spec.dtype,), ndim=4, stream=handle)
+        self._check_place(x, "input")
+        x = self._stored(x)
+        pitches = self._pitches(x, out, residual) if spec.pitched else (None, None)
+        shape = self._shapes.get((x.shape, *pitches)) or self._layer(x.shape, *pitches)
+        prepared, w = self._weight(weight, x, handle)
+        b = check_bias(spec, bias, x, handle)
+        r = check_residual(spec, residual, shape, self.axes, x, handle)
+        inputs = {"input": x, "weight": w, "bias": b, "residual": r}
+        y = None if out is None else check_out(out, shape, self.axes, inputs)
+        if recording.graph is not None:
+            recording.graph.check(stream, {**inputs, "out": y}, pitches)
+        queue = self._queue(stream, handle, x)
+        # all is checked but addresses: from here on memory is taken, then work queued
+        operands = {self._x: x if pitches[0] else contiguous(input, x, "input", self._to_memory)}
+        if w is not None:
+            operands[self._w] = contiguous(weight, w, "weight")
+        if b is not None:
+            operands[self._bias] = contiguous(bias, b, "bias")
+        if r is not None:
+            operands[self._residual] = r if pitches[1] else contiguous(residual, r, "residual", self._to_memory)
+        if y is None:
+            out = arrays.empty(x, spec.layout.stored(shape.output_shape), spec.y_dtype, order=self._to_caller,
+                               stream=0 if queue is None else queue.handle)
+            y = self._stored(arrays.view(out, "out"))
+        operands[self._y] = y
+        if x.is_device:         # what comes from the host is copied to memory that is aligned
+            for argument in self._aligned:
+                if argument.name in operands:
+                    check_address(argument, operands[argument.name].pointer)
+        self._backend.run(Call(shape, operands), prepared, queue)
+        if recording.graph is not None:
+            recording.graph.add(operands.values(), prepared)
+        elif self._quick is not None and x.is_device:
+            self._quick.learn(input, weight if w is not None else None, bias, residual, given, out, operands,
+                              shape)
+        return out
+
+    def for_axes(self, order: Layout) -> Kernel:
+        """The same kernel for arrays whose axes are in this order; the same in memory."""
+        if order is self.axes:
+            return self
+        found = self._siblings.get(order.value)
+        if found is None:
+            made = self._sibling(axes=order, factored=self._factored)
+            made._siblings[self.axes.value] = self
+            found = self._siblings.setdefault(order.value, made)
+        return found
+
+    def recognising(self, factored: Callable[[], Kernel | None]) -> Kernel:
+        """The same kernel, whose prepare() sees whether a filter is separable; ``factored`` makes the kernel for those,
+        or gives None where that does not pay."""
+        return self._sibling(axes=self.axes, factored=factored)
+
+    def _sibling(self, **changes: Any) -> Kernel:
+        return Kernel(self.spec, self.program, self._backend, source=self.source, report=self.report, plan=self.plan,
+                      **changes)
+
+    def prepare(self, weight: Any, *, stream: Any = None, separable: bool | None = None) -> Filter:
+        """Copy, reorder or move ``weight`` once; the Filter is accepted in its place by this kernel.
+
+        ``separable`` None: a weight in host memory that is a column times a row, to a few float32 roundings, is seen
+        to be that by kernels that were made for a layer without naming algorithm, plan or plan values, and calls
+        take the layer's separable kernel, which is built here; False: never; True: demanded. The kernel of a separable
+        layer takes factors (K, 1, 1, R + S) or, from the host, whole filters (K, 1, R, S).
+
+        Raises ShapeError or ArgumentTypeError where it does not fit, ArgumentError where ``separable`` is demanded of
+        what is not.
+        """
+        handle = self._handle(stream)
+        view = arrays.view(weight, "weight", dtypes=self._weight_types, ndim=4, stream=handle)
+        factors = factors_of.as_factors(self.spec, weight, view)
+        if factors is not None:
+            made = self.prepare(factors.weight, stream=stream)
+            made.separable = str(factors)
+            return made
+        view = arrays.view(weight, "weight", dtypes=(self.spec.w_dtype,), stream=handle)
+        check_weight(self.spec, view)
+        self._check_place(view, "weight")
+        given, view = view, contiguous(weight, view, "weight")
+        made = Filter(self, self._backend.prepare(view, self._queue(stream, handle, view)), view.shape)
+        if self._factored is not None or separable is not None:
+            self._factor(made, weight, given, stream, separable)
+        return made
+
+    def _factor(self, made: Filter, weight: Any, view: ArrayView, stream: Any, separable: bool | None) -> None:
+        """Give a Filter its factors, if it has them and they pay."""
+        factors = factors_of.recognised(self.spec.example_shape(), weight, view, separable)
+        if factors is None:
+            return
+        kernel = None if self._factored is None else self._factored()
+        if kernel is None and separable:
+            raise ArgumentError("this kernel has no separable one beside it", argument="separable", value=True,
+                                hint="specialize(shape) without an algorithm, or of ConvShape(separable=True)")
+        if kernel is not None:
+            made.factored = kernel.prepare(factors.weight, stream=stream)
+            made.separable = str(factors)
+
+    @property
+    def _weight_types(self) -> tuple[Any, ...]:
+        """Elements that a weight may have: a separable kernel's factors are float32, whole filters like the input's."""
+        spec = self.spec
+        return (spec.w_dtype,) if not spec.separable else tuple(dict.fromkeys((spec.w_dtype, spec.dtype)))
+
+    def workspace_bytes(self, shape: ConvShape) -> int:
+        """Bytes of workspace that a call of ``shape`` takes from the pool."""
+        return self.program.workspace_bytes(shape)
+
+    def only(self, step: int | None) -> Kernel:
+        """This kernel's code for one step of its program alone, or (None) for its filter's preparation: to time it.
+
+        A workspace that another step would have filled holds whatever memory the pool gives. Raises ArgumentError where
+        the program has no such step.
+        """
+        program, preparation = self.program, self.program.preparation
+        if step is None:
+            if preparation is None or not preparation.steps:
+                raise ArgumentError("this kernel's filters are not transformed", argument="step",
+                                    hint="the number of a step")
+            last = len(preparation.steps) - 1
+            part = replace(program, steps=preparation.steps, preparation=None,
+                           workspaces=(replace(preparation.buffer, first_step=0, last_step=last),))
+        elif 0 <= step < len(program.steps):
+            part = replace(program, steps=(program.steps[step],), workspaces=tuple(
+                replace(w, first_step=0, last_step=0) for w in program.workspaces
+                if w.first_step <= step <= w.last_step))
+        else:
+            raise ArgumentError("the program has no such step", argument="step", value=step,
+                                hint=f"0 to {len(program.steps) - 1}")
+        return Kernel(self.spec, part, self._backend.for_program(part), source=self.source, report=self.report,
+                      axes=self.axes)
+
+    def __repr__(self) -> str:
+        return f"<warpconv.Kernel {self.spec.name} on {self.device}: {self.spec}>"
+
+    def _layer(self, x: tuple[int, ...], *pitches: Pitch | None) -> ConvShape:
+        """The layer for an input of shape ``x`` (in memory order) and the gaps of input and output, remembered."""
+        shape = layer_of(self.spec, x, self.program, pitches)
+        if len(self._shapes) > MOST_LAYERS:
+            self._shapes.clear()
+        self._shapes[(x, *pitches)] = shape
+        return shape
+
+    def _pitches(self, x: ArrayView, out: Any, residual: Any) -> tuple[Pitch | None, Pitch | None]:
+        """The gaps of input and output that the kernel takes as they are; an array with others is copied or refused."""
+        y, r = (None if value is None else self._stored(arrays.view(value, name, ndim=4))
+                for value, name in ((out, "out"), (residual, "residual")))
+        layout = self.spec.layout
+        return pitch.input_pitch(x, layout), pitch.output_pitch(y, r, layout)
+
+    def _weight(self, weight: Any, x: ArrayView, handle: int | None) -> tuple[Prepared | None, ArrayView | None]:
+        if isinstance(weight, Filter):
+            if weight.kernel._backend is not self._backend:
+                raise ArgumentError("this Filter was prepared by another kernel", argument="weight",
+                                    hint="kernel.prepare(weight) of the kernel that is called")
+            return weight._prepared, None
+        view = arrays.view(weight, "weight", dtypes=(self.spec.w_dtype,), ndim=4, stream=handle)
+        check_weight(self.spec, view)
+        same_memory(view, x, "weight")
+        return None, view
+
+    def _stored(self, view: ArrayView) -> ArrayView:
+        """An input or output with its axes in memory order."""
+        return view if self._to_memory is None else view.transposed(self._to_memory)
+
+    def _handle(self, stream: Any) -> int | None:
+        """The handle of a stream that the caller named."""
+        if stream is None:
+            return None
+        if self._backend.ordinal is None:
+            raise ArgumentError("the CPU device has no streams", argument="stream", value=stream, hint="leave it out")
+        return arrays.stream_handle(stream)
+
+    def _queue(self, stream: Any, handle: int | None, x: ArrayView) -> Any:
+        """The stream to work on: the caller's, else the one that the input's library is on. None on the CPU device."""
+        if self._backend.ordinal is None:
+            return None
+        from warpconv.runtime.devices.cuda.backend import Queue
+        if recording.graph is not None:
+            return Queue(recording.graph.join(self._backend.ordinal, x.pointer), True)
+        if handle is None:
+            return Queue((arrays.current_stream(x) or 0) if x.is_device else 0)
+        return Queue(handle, True, stream if type(stream).__module__.startswith("pycuda") else None)
+
+    def _check_place(self, view: ArrayView, argument: str) -> None:
+        if view.is_device and view.device != self._backend.ordinal:
+            raise ArgumentTypeError(f"{argument} is {place(view.device)} and this kernel was made for {self.device}",
+                                    argument=argument, hint=f"specialize(..., device='cuda:{view.device}')")
+
+
+def _orders(given: Layout, memory: Layout) -> tuple[Any, Any]:
+    """How an array's axes are turned to memory order, and back."""
+    return axes.order(given, memory), axes.order(memory, given)

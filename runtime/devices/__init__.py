@@ -1,0 +1,1 @@
+"""What executes a program: a GPU or the CPU device."""

@@ -1,0 +1,84 @@
+// The structures that Python fills through ctypes (runtime/devices/cpu/abi.py mirrors them field by field) and the calls that
+// a kernel's text makes into the runtime. Plain C types only: this header is also part of every kernel's compilation.
+#pragma once
+
+typedef unsigned char wcpu_u8;
+typedef unsigned short wcpu_u16;
+typedef unsigned int wcpu_u32;
+typedef unsigned long long wcpu_u64;
+
+struct uint3 { unsigned x, y, z; };
+
+// What threadIdx, blockIdx, blockDim and gridDim read. One per CUDA thread; the runtime's Thread begins with it.
+struct wcpu_ids {
+    uint3 thread_index, block_index, block_size, grid_size;
+    unsigned lane;                    // in its warp
+};
+
+enum wcpu_buffer_flag { WCPU_WRITABLE = 1, WCPU_INITIALISED = 2 };
+
+enum wcpu_count {
+    WCPU_LOAD_REQUESTS, WCPU_LOAD_SECTORS, WCPU_LOAD_LINES, WCPU_LOAD_BYTES,
+    WCPU_STORE_REQUESTS, WCPU_STORE_SECTORS, WCPU_STORE_LINES, WCPU_STORE_BYTES,
+    WCPU_BUFFER_COUNTS
+};
+
+// The order is that of KernelFault.KINDS in codegen/errors.py; 0 is "no fault".
+enum wcpu_fault_kind {
+    WCPU_NO_FAULT, WCPU_OUT_OF_BOUNDS, WCPU_MISALIGNED, WCPU_READ_ONLY, WCPU_UNINITIALISED_READ, WCPU_UNWRITTEN_OUTPUT,
+    WCPU_GLOBAL_RACE, WCPU_SHARED_RACE, WCPU_REGISTER_INDEX, WCPU_INACTIVE_LANE, WCPU_DIVERGENT_BARRIER, WCPU_DEADLOCK,
+    WCPU_LAUNCH
+};
+
+struct wcpu_buffer {
+    const char *name;
+    wcpu_u64 begin, end;              // addresses
+    wcpu_u32 unit;                    // bytes that one shadow entry stands for (the array's item size)
+    wcpu_u32 flags;                   // wcpu_buffer_flag
+    wcpu_u32 *writers, *readers;      // shadow: 1 + number of the thread that last wrote / read; null: not tracked
+    wcpu_u64 counts[WCPU_BUFFER_COUNTS];
+};
+
+struct wcpu_launch {
+    wcpu_u32 grid[3], block[3];
+    wcpu_u64 shared_bytes;            // dynamic shared memory
+    wcpu_u32 workers, order;          // order: bit 0 lanes, bit 1 warps, bit 2 blocks in descending order
+    wcpu_u64 buffer_count;
+    wcpu_buffer *buffers;
+    void **arguments;                 // one address per kernel parameter
+    wcpu_u64 shuffles, barriers, shared_requests, shared_wavefronts, constant_requests;
+    wcpu_u32 fault_kind, reserved;
+    char fault[512];
+};
+
+// What a kernel's text offers: one per entry, made by the generated tail (launcher.h).
+struct wcpu_kernel {
+    void (*call)(void **arguments);
+    wcpu_u64 argument_count;
+    const wcpu_u8 *argument_sizes;
+    const char *argument_kinds;       // 'p' pointer, 'i' integer, 'f' floating point, 's' anything else
+    void *(*dynamic_shared)();        // this worker's dynamic shared array; null function: the text declares none
+    wcpu_u64 dynamic_capacity;
+};
+
+// Sources of an exchange that are no lane.
+enum wcpu_exchange_kind { WCPU_BALLOT = -1, WCPU_SYNCWARP = -2 };
+
+// Lanes meet in these calls: a compiler must not make two calls in two branches into one.
+#ifdef __clang__
+#define WCPU_MEETING __attribute__((convergent))
+#else
+#define WCPU_MEETING                  // g++ merges equal code only where its flags ask for it; see toolchain.py
+#endif
+
+extern "C" {
+// The CUDA thread that runs. It is the same all through a thread, so the compiler may keep it: hence const.
+wcpu_ids *wcpu_self() __attribute__((const));
+// All lanes named in `mask` meet; each gets the value of lane `source`, or the ballot of (value != 0).
+WCPU_MEETING wcpu_u64 wcpu_exchange(wcpu_ids *self, wcpu_u64 value, unsigned mask, int source);
+WCPU_MEETING void wcpu_block_barrier(wcpu_ids *self);
+WCPU_MEETING unsigned wcpu_active_lanes(wcpu_ids *self, int place);    // place: tells two calls apart, no more
+void wcpu_atomic_access(void *address, unsigned size);
+__attribute__((visibility("default"))) int wcpu_run(const wcpu_kernel *kernel, wcpu_launch *launch);
+__attribute__((visibility("default"))) wcpu_u64 wcpu_symbol_size(void *address);
+}

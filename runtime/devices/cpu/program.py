@@ -1,0 +1,195 @@
+"""A compiled kernel text, loaded into this process, and its launches."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, KernelFault
+
+from . import objects as _build
+from .abi import COUNT_NAMES, FAULT_KINDS, LAUNCH_COUNTS, CBuffer, CKernel, CLaunch
+from .memory import Staged, stage
+from .report import Buffer, BufferCounts, LaunchReport, Mode
+from .toolchain import Toolchain
+
+Argument = Buffer | np.generic | None
+
+_MOST_THREADS = 1024
+_BLOCK_LIMITS = (1024, 1024, 64)
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)
+_KIND_NAMES = {"p": "a pointer", "i": "an integer", "f": "a floating-point number", "s": "a structure"}
+
+
+class CpuProgram:
+    """The kernels of one text. Several threads may launch at once: shared memory belongs to the workers of a launch.
+
+    Constant memory belongs to the loaded file, hence to all programs that loaded the same file: what set_constant
+    writes is seen by every launch that runs then or later.
+    """
+
+    def __init__(self, library: ctypes.CDLL, *, entries: Sequence[str], mode: Mode):
+        """Use :meth:`compile` or :meth:`load`."""
+        self.mode = mode
+        self.entries = tuple(entries)
+        self._library = library
+        self._kernels = {entry: _kernel(library, entry) for entry in self.entries}
+        library.wcpu_run.argtypes = [ctypes.POINTER(CKernel), ctypes.POINTER(CLaunch)]
+        library.wcpu_symbol_size.argtypes = [ctypes.c_void_p]
+        library.wcpu_symbol_size.restype = ctypes.c_uint64
+
+    @classmethod
+    def compile(cls, text: str, *, entries: Sequence[str], mode: Mode, directory: Path,
+                runtime_directory: Path | None = None, toolchain: Toolchain | None = None) -> CpuProgram:
+        """Load ``directory``'s shared object, building it first if it is not there. Raises as :meth:`build` does."""
+        if not (directory / _build.object_name(mode)).exists():
+            cls.build(text, entries=entries, mode=mode, directory=directory, runtime_directory=runtime_directory,
+                      toolchain=toolchain)
+        return cls.load(directory, entries=entries, mode=mode)
+
+    @staticmethod
+    def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path,
+              runtime_directory: Path | None = None, toolchain: Toolchain | None = None) -> dict[str, object]:
+        """Only build; returns compiler, version, flags, seconds and log. Raises CompileError, ToolNotFound."""
+        return _build.build(text, entries=entries, mode=mode, directory=Path(directory),
+                            runtime_directory=runtime_directory, toolchain=toolchain)
+
+    @classmethod
+    def load(cls, directory: Path, *, entries: Sequence[str], mode: Mode) -> CpuProgram:
+        """Load what :meth:`build` has put into ``directory``; OSError if it is not there or no shared object."""
+        path = Path(directory).resolve() / _build.object_name(mode)
+        return cls(ctypes.CDLL(str(path)), entries=entries, mode=mode)
+
+    def launch(self, entry: str, *, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int,
+               args: Sequence[Argument], threads: int | None = None, order: int = 0) -> LaunchReport:
+        """Run one kernel to its end on ``threads`` cores (default: all that this process may use).
+
+        ``order`` changes the order in which what is unordered happens: bit 0 turns the lanes round, bit 1 the
+        warps, bit 2 the blocks. Raises KernelFault if the launch or the kernel breaks a rule: in FAST mode
+        only kinds launch, deadlock and divergent-barrier are seen. After a fault the writable buffers hold no result.
+        """
+        kernel = self._kernel_of(entry)
+        _check_launch(entry, kernel, grid, block, shared_bytes)
+        _check_arguments(entry, kernel, args)
+        with stage([a for a in args if isinstance(a, Buffer)], self.mode) as staged:
+            values, pointers = _argument_values(args, staged)
+            buffers = (CBuffer * max(1, len(staged)))(*(s.description for s in staged))
+            request = CLaunch(grid=tuple(grid), block=tuple(block), shared_bytes=shared_bytes,
+                              workers=threads or _available_cores(), order=order, buffer_count=len(staged),
+                              buffers=buffers, arguments=pointers)
+            start = time.perf_counter()
+            faulted = self._library.wcpu_run(ctypes.byref(kernel), ctypes.byref(request))
+            seconds = time.perf_counter() - start
+            if faulted:
+                raise KernelFault(request.fault.decode(errors="replace"), kind=FAULT_KINDS[request.fault_kind],
+                                  entry=entry)
+            for one in staged:
+                one.finish(entry)
+            return LaunchReport(seconds, _buffer_counts(staged, buffers),
+                                **{name: getattr(request, name) for name in LAUNCH_COUNTS})
+
+    def set_constant(self, symbol: str, data: np.ndarray) -> None:
+        """Copy ``data``'s bytes to the start of a ``__constant__`` array.
+
+        Raises ArgumentError if the text has no such array (a ``static`` or ``const`` one cannot be set) or it is
+        smaller.
+        """
+        try:
+            address = ctypes.addressof(ctypes.c_char.in_dll(self._library, symbol))
+        except ValueError:
+            raise ArgumentError("the kernel's text has no __constant__ array of this name", argument="symbol",
+                                value=symbol) from None
+        data = np.ascontiguousarray(data)
+        size = self._library.wcpu_symbol_size(address)
+        if data.nbytes > size:
+            raise ArgumentError(f"{data.nbytes} bytes do not fit constant array {symbol} of {size}", argument="data",
+                                value=data.shape)
+        ctypes.memmove(address, data.ctypes.data, data.nbytes)
+
+    def number(self, symbol: str) -> ctypes.c_uint64:
+        """A 64-bit variable of the text with external linkage, to be read and set between launches. Raises
+        ArgumentError if there is none of this name."""
+        try:
+            return ctypes.c_uint64.in_dll(self._library, symbol)
+        except ValueError:
+            raise ArgumentError("the kernel's text has no variable of this name", argument="symbol",
+                                value=symbol) from None
+
+    def _kernel_of(self, entry: str) -> CKernel:
+        try:
+            return self._kernels[entry]
+        except KeyError:
+            raise ArgumentError("the program has no such entry", argument="entry", value=entry,
+                                hint=f"one of {', '.join(self.entries)}") from None
+
+
+def _kernel(library: ctypes.CDLL, entry: str) -> CKernel:
+    try:
+        return CKernel.in_dll(library, f"wcpu_entry_{entry}")
+    except ValueError:
+        raise ArgumentError("the shared object was built without this entry", argument="entries", value=entry) from None
+
+
+def _available_cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def _check_launch(entry: str, kernel: CKernel, grid: Sequence[int], block: Sequence[int], shared_bytes: int) -> None:
+    """Raise what the GPU's driver would: KernelFault of kind launch."""
+    def refuse(message: str) -> KernelFault:
+        return KernelFault(f"bad launch: {message}", kind="launch", entry=entry)
+
+    for name, sizes, limits in (("grid", grid, _GRID_LIMITS), ("block", block, _BLOCK_LIMITS)):
+        if len(sizes) != 3 or not all(1 <= size <= limit for size, limit in zip(sizes, limits)):
+            raise refuse(f"{name} {tuple(sizes)} is not within (1, 1, 1) .. {limits}")
+    if block[0] * block[1] * block[2] > _MOST_THREADS:
+        raise refuse(f"block {tuple(block)} has more than {_MOST_THREADS} threads")
+    if not 0 <= shared_bytes <= (kernel.dynamic_capacity or _build.DYNAMIC_CAPACITY):
+        raise refuse(f"{shared_bytes} bytes of dynamic shared memory are not within 0 .. {_build.DYNAMIC_CAPACITY}")
+
+
+def _check_arguments(entry: str, kernel: CKernel, args: Sequence[Argument]) -> None:
+    """KernelFault of kind launch if number, kind or size of the arguments differ from the kernel's parameters."""
+    if len(args) != kernel.argument_count:
+        raise KernelFault(f"bad launch: {len(args)} arguments for {kernel.argument_count} parameters", kind="launch",
+                          entry=entry)
+    for number, argument in enumerate(args):
+        kind, size = chr(kernel.argument_kinds[number]), kernel.argument_sizes[number]
+        given, given_size = _kind_and_size(argument)
+        if given != kind or given_size != size:
+            raise KernelFault(f"bad launch: parameter {number} is {_KIND_NAMES[kind]} of {size} bytes; the argument is "
+                              f"{_KIND_NAMES[given]} of {given_size}", kind="launch", entry=entry)
+
+
+def _kind_and_size(argument: Argument) -> tuple[str, int]:
+    if argument is None or isinstance(argument, Buffer):
+        return "p", ctypes.sizeof(ctypes.c_void_p)
+    if isinstance(argument, np.generic):
+        return {"f": "f", "V": "s"}.get(argument.dtype.kind, "i"), argument.dtype.itemsize
+    raise ArgumentTypeError("a kernel's argument is a Buffer, a NumPy scalar or None", argument="args",
+                            value=type(argument).__name__)
+
+
+def _argument_values(args: Sequence[Argument], staged: Sequence[Staged]) -> tuple[list, ctypes.Array]:
+    """The arguments' values in memory and the array of their addresses; the first keeps the second alive."""
+    addresses = iter(staged)
+    values = []
+    for argument in args:
+        if isinstance(argument, np.generic):
+            values.append((ctypes.c_char * argument.dtype.itemsize).from_buffer_copy(argument.tobytes()))
+        else:
+            values.append(ctypes.c_void_p(None if argument is None else next(addresses).address))
+    pointers = (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(value) for value in values))
+    return values, pointers
+
+
+def _buffer_counts(staged: Sequence[Staged], buffers: Sequence[CBuffer]) -> Mapping[str, BufferCounts]:
+    return {one.buffer.name: BufferCounts(**dict(zip(COUNT_NAMES, raw.counts))) for one, raw in zip(staged, buffers)}

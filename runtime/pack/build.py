@@ -1,0 +1,295 @@
+"""Building packs: layers and architectures -> plans -> kernels, compiled in parallel, put into a pack."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from warpconv.codegen.hardware import Arch
+from warpconv.codegen.errors import ArgumentError, ToolNotFound, UnsupportedSpec, WarpconvError
+from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.registry import algorithm as registered
+from warpconv.codegen.render import generator_digest
+from warpconv.codegen.serialise import encode
+from warpconv.codegen.version import VERSION
+
+from warpconv.runtime.build import compilers
+from warpconv.runtime import env
+from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel, build, cache_key
+from warpconv.runtime.build.cache import DiskCache
+from warpconv.runtime.build.compilers import Compiled, CompilerKind
+from warpconv.runtime.layers import NamedLayer
+from .format import SCHEMA, file_record
+from .write import Existing, FolderWriter, Writer, ZipWriter, existing, writing
+
+CHECKPOINT_SECONDS = 2.0
+
+BUILT, UP_TO_DATE, FAILED, DECLINED = "built", "up-to-date", "failed", "declined"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What became of one layer on one architecture. The figures are None where there is no kernel."""
+
+    name: str
+    algorithm: str
+    arch: str
+    status: str                     # built, up-to-date, failed or declined
+    registers: int | None = None    # of a thread, the most of the kernel's entries
+    spills: int | None = None       # bytes of a thread, stored and loaded
+    stack: int | None = None        # bytes of a thread
+    shared: int | None = None       # bytes of a block, static and dynamic
+    bytes: int | None = None        # of the cubin
+    reason: str = ""
+    kernel: str | None = None       # its id in the pack
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackReport:
+    """What a build did; rows in the order of the layers, then of the architectures."""
+
+    path: Path
+    rows: tuple[Row, ...]
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed. A layer that the asked-for algorithm does not serve is declined, not failed."""
+        return not any(row.status == FAILED for row in self.rows)
+
+    def count(self, status: str) -> int:
+        """Rows of that status."""
+        return sum(row.status == status for row in self.rows)
+
+
+@dataclass
+class _Task:
+    """One layer on one architecture on its way into the pack."""
+
+    layer: NamedLayer
+    arch: Arch
+    ptx: bool
+    plan: KernelPlan | None = None
+    estimate: float = 0.0                                       # of the plan, for this layer
+    row: Row | None = None
+    keys: tuple[str, ...] = ()                                  # ids that would do, one per compiler
+    meta: Mapping[str, Any] | None = field(default=None)        # the manifest's record, once there is a kernel
+
+
+def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], archs: Sequence[Arch | str], *,
+               ptx: bool = False, jobs: int | None = None, allow_spills: bool = False,
+               progress: Callable[[Row], None] | None = None) -> PackReport:
+    """Compile every layer for every architecture into the pack ``output`` (a directory, or a zip if it ends in .zip).
+
+    What the pack has up to date is not compiled again, and kernels of other layers stay in it; a layer of the same name
+    and architecture is replaced. ``archs`` are written like sm_90, or sm_90+PTX to have its PTX too (``ptx``: for all).
+    ``progress`` is called in this thread as rows are done. A layer that does not compile, or spills though its plan
+    promises not to, is a row that failed; the others are built. Raises ArgumentError for layers, archs or plan values
+    that cannot be, FileError where the pack cannot be written, PackError where it is of another schema.
+    """
+    start = time.perf_counter()
+    settings = replace(env.settings(), fail_on_spills=False)
+    output = Path(os.path.abspath(os.path.expanduser(os.fspath(output))))
+    tasks = _tasks(layers, archs, ptx, settings)
+    jobs = settings.compile_jobs if jobs is None else jobs
+    if not isinstance(jobs, int) or jobs < 1:
+        raise ArgumentError("jobs is a whole number of at least 1", argument="jobs", value=jobs)
+    with writing(output):
+        had = existing(output)
+        builder = _Builder(tasks, had, allow_spills, progress or _quiet)
+        builder.run(lambda: _writer(output, had), settings, jobs)
+    return PackReport(path=output, rows=tuple(task.row for task in tasks), seconds=time.perf_counter() - start)
+
+
+class _Builder:
+    """One run of build_pack: the tasks, what the pack had, and what it gets."""
+
+    def __init__(self, tasks: list[_Task], had: Existing, allow_spills: bool, progress: Callable[[Row], None]):
+        self.tasks = tasks
+        self.intact = had.intact
+        self.had = {name: record.meta for name, (record, _) in had.kernels.items()}
+        self.allow_spills = allow_spills
+        self.progress = progress
+
+    def run(self, open_writer: Callable[[], Writer], settings: env.Settings, jobs: int) -> None:
+        for task in self.tasks:
+            if task.row is None:
+                self._reuse(task)
+            if task.row is not None:
+                self.progress(task.row)
+        missing = [task for task in self.tasks if task.row is None]
+        document = self.document()
+        if not missing and self.intact and document["kernels"] == self.had:
+            return                      # nothing to change, so the pack may be read-only
+        writer = open_writer()
+        try:
+            self._compile(missing, writer, settings, jobs)
+        finally:                        # also when interrupted: what is built is in the pack
+            document = self.document()
+            if document["kernels"] or self.had or not self.intact:
+                writer.commit(document)
+
+    def document(self) -> dict[str, Any]:
+        """The manifest: what the pack had, with the tasks' layers moved to their kernels, in the tasks' order."""
+        kernels = {name: {**meta, "layers": dict(meta["layers"])} for name, meta in self.had.items()}
+        for task in self.tasks:
+            if task.meta is None:
+                continue
+            for meta in kernels.values():
+                if meta["report"]["arch"] == str(task.arch):
+                    meta["layers"].pop(task.layer.name, None)
+            mine = kernels.setdefault(task.row.kernel, {**task.meta, "layers": {}})
+            mine["layers"][task.layer.name] = _layer_meta(task)
+        kernels = {name: meta for name, meta in kernels.items() if meta["layers"]}
+        return {"schema": SCHEMA, "generator": {"version": VERSION, "digest": generator_digest()}, "kernels": kernels}
+
+    def _reuse(self, task: _Task) -> None:
+        """Fill the row of a task whose kernel the pack has already."""
+        kernel = next((key for key in task.keys if key in self.had), None)
+        if kernel is None:
+            return
+        meta = self.had[kernel]
+        compiled = Compiled.from_meta({**meta["report"], "seconds": 0.0}, b"")
+        task.row = self._judged(task, _row(task, UP_TO_DATE, kernel, compiled, meta["files"][CUBIN]["size"]))
+        task.meta = meta if task.row.status == UP_TO_DATE else None
+
+    def _compile(self, tasks: list[_Task], writer: Writer, settings: env.Settings, jobs: int) -> None:
+        groups: dict[str, list[_Task]] = {}         # layers that share a kernel compile it once
+        for task in tasks:
+            groups.setdefault(task.keys[0], []).append(task)
+        cache = DiskCache(settings.cache_dir, enabled=not settings.disable_cache)
+        last = time.monotonic()
+        pool = ThreadPoolExecutor(min(jobs, max(1, len(groups))), thread_name_prefix="warpconv-build")
+        try:
+            futures = {pool.submit(build, group[0].plan, ptx=group[0].ptx, cache=cache, settings=settings): group
+                       for group in groups.values()}
+            for future in as_completed(futures):
+                self._collect(future, futures[future], writer, settings)
+                if time.monotonic() - last > CHECKPOINT_SECONDS and (document := self.document())["kernels"]:
+                    writer.checkpoint(document)
+                    last = time.monotonic()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _collect(self, future: Future, group: list[_Task], writer: Writer, settings: env.Settings) -> None:
+        try:
+            built: BuiltKernel = future.result()
+        except WarpconvError as error:
+            for task in group:
+                self._fail(task, str(error))
+            return
+        files = _files(built)
+        kernel = cache_key(group[0].plan, built.compiled.compiler, group[0].ptx, settings).directory
+        rows = [self._judged(task, _row(task, BUILT, kernel, built.compiled, len(built.compiled.cubin)))
+                for task in group]
+        if any(row.status == BUILT for row in rows):
+            writer.add(kernel, files)       # before a task has its record: no manifest lists what is not stored
+        meta = _meta(built, files)
+        for task, row in zip(group, rows):
+            task.row, task.meta = row, meta if row.status == BUILT else None
+            self.progress(row)
+
+    def _judged(self, task: _Task, row: Row) -> Row:
+        """The row, failed where the kernel uses local memory though its plan promises registers."""
+        if self.allow_spills or not task.plan.cost.no_spills or not (row.spills or row.stack):
+            return row
+        return replace(row, status=FAILED, kernel=None, reason=(
+            f"the plan promises registers and the kernel uses local memory ({row.stack} bytes of stack, "
+            f"{row.spills} bytes spilled)"))
+
+    def _fail(self, task: _Task, reason: str) -> None:
+        task.row = Row(name=task.layer.name, algorithm=task.plan.spec.algorithm, arch=str(task.arch), status=FAILED,
+                       reason=reason)
+        self.progress(task.row)
+
+
+def _tasks(layers: Sequence[NamedLayer], archs: Sequence[Arch | str], ptx: bool, settings: env.Settings) -> list[_Task]:
+    """Every layer on every architecture, planned. Raises ArgumentError."""
+    names = [layer.name for layer in layers]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ArgumentError("two layers have one name", argument="layers", value=twice, hint="rename one")
+    wanted = dict(_parse_archs(archs, ptx))
+    if not layers or not wanted:
+        raise ArgumentError("a pack needs at least one layer and one architecture",
+                            argument="archs" if layers else "layers", hint="for instance --arch sm_90")
+    tasks = [_Task(layer, arch, with_ptx) for layer in layers for arch, with_ptx in wanted.items()]
+    kinds = _kinds(settings)
+    for task in tasks:
+        _plan(task, kinds, settings)
+    return tasks
+
+
+def _parse_archs(archs: Sequence[Arch | str], ptx: bool) -> Iterator[tuple[Arch, bool]]:
+    for arch in ([archs] if isinstance(archs, (str, Arch)) else archs):
+        text = str(arch)
+        name = text[:-4] if text.upper().endswith("+PTX") else text
+        yield Arch.parse(name, "archs"), ptx or name != text
+
+
+def _plan(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings) -> None:
+    """Plan a task, or decline it with the reason."""
+    layer = task.layer
+    try:
+        task.plan = layer.plan(task.arch)
+        task.estimate = registered(task.plan.spec.algorithm).slots(task.plan, layer.shape)
+    except UnsupportedSpec as error:
+        task.row = Row(name=layer.name, algorithm=layer.algorithm, arch=str(task.arch), status=DECLINED,
+                       reason=error.reason)
+        return
+    except ArgumentError as error:
+        raise ArgumentError(f"layer {layer.name}: {error.message}", argument=error.argument, value=error.value,
+                            hint=error.hint) from error
+    task.keys = tuple(cache_key(task.plan, kind, task.ptx, settings).directory for kind in kinds)
+
+
+def _kinds(settings: env.Settings) -> list[CompilerKind]:
+    """The compiler whose kernels are up to date; every one's where there is none."""
+    try:
+        return [compilers.choose(None, settings)]
+    except ToolNotFound:
+        return list(CompilerKind)
+
+
+def _writer(output: Path, had: Existing) -> Writer:
+    if output.suffix != ".zip":
+        return FolderWriter(output)
+    return ZipWriter(output, {name: files for name, (_, files) in had.kernels.items()})
+
+
+def _files(built: BuiltKernel) -> dict[str, bytes]:
+    files = {SOURCE: built.source.encode(), CUBIN: built.compiled.cubin}
+    if built.compiled.ptx is not None:
+        files[PTX] = built.compiled.ptx.encode()
+    return files
+
+
+def _meta(built: BuiltKernel, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """The manifest's record of a kernel; nothing in it depends on when or how fast it was compiled."""
+    report = {name: value for name, value in built.compiled.to_meta().items() if name != "seconds"}
+    report["log"] = "".join(line + "\n" for line in built.compiled.log.splitlines() if "Compile time" not in line)
+    return {"files": {name: file_record(data) for name, data in files.items()}, "spec": encode(built.spec),
+            "settings": encode(dict(built.settings)), "program": encode(built.program), "report": report}
+
+
+def _layer_meta(task: _Task) -> dict[str, Any]:
+    return {"shape": encode(task.layer.shape), "estimate": task.estimate}
+
+
+def _row(task: _Task, status: str, kernel: str, compiled: Compiled, size: int) -> Row:
+    entries = compiled.entries
+    dynamic = max((launch.shared_bytes for launch in task.plan.program.launches), default=0)
+    return Row(name=task.layer.name, algorithm=task.plan.spec.algorithm, arch=str(task.arch), status=status,
+               registers=max((entry.registers for entry in entries), default=None),
+               spills=sum(entry.spill_stores + entry.spill_loads for entry in entries),
+               stack=sum(entry.stack_bytes for entry in entries),
+               shared=max((entry.shared_bytes for entry in entries), default=0) + dynamic, bytes=size, kernel=kernel)
+
+
+def _quiet(row: Row) -> None:
+    pass
