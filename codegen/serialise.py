@@ -43,7 +43,7 @@ def decode(kind: Any, data: Any) -> Any:
     """The inverse of encode for type ``kind``. Raises ArgumentError where the data does not have its form."""
     try:
         return _decode(kind, data)
-    except (KeyError, TypeError, ValueError, StopIteration) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, StopIteration, RecursionError) as error:
         raise ArgumentError(f"stored data does not describe a {getattr(kind, '__name__', kind)}: {error}",
                             argument="data") from error
 

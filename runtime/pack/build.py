@@ -24,7 +24,7 @@ from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel, bui
 from warpconv.runtime.build.cache import DiskCache
 from warpconv.runtime.build.compilers import Compiled, CompilerKind
 from warpconv.runtime.layers import NamedLayer
-from .format import SCHEMA, file_record
+from .format import FORMAT, SCHEMA, file_record
 from .write import Existing, FolderWriter, Writer, ZipWriter, existing, writing
 
 CHECKPOINT_SECONDS = 2.0
@@ -82,7 +82,7 @@ class _Task:
 
 
 def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], archs: Sequence[Arch | str], *,
-               ptx: bool = False, jobs: int | None = None, allow_spills: bool = False,
+               ptx: bool = False, jobs: int | None = None, allow_spills: bool = False, force: bool = False,
                progress: Callable[[Row], None] | None = None) -> PackReport:
     """Compile every layer for every architecture into the pack ``output`` (a directory, or a zip if it ends in .zip).
 
@@ -90,7 +90,8 @@ def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], arc
     and architecture is replaced. ``archs`` are written like sm_90, or sm_90+PTX to have its PTX too (``ptx``: for all).
     ``progress`` is called in this thread as rows are done. A layer that does not compile, or spills though its plan
     promises not to, is a row that failed; the others are built. Raises ArgumentError for layers, archs or plan values
-    that cannot be, FileError where the pack cannot be written, PackError where it is of another schema.
+    that cannot be; FileError where the pack cannot be written, or what stands there is no pack; PackError where it is of
+    another schema, or its manifest is damaged and not to be overwritten (``force``).
     """
     start = time.perf_counter()
     settings = replace(env.settings(), fail_on_spills=False)
@@ -100,7 +101,7 @@ def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], arc
     if not isinstance(jobs, int) or jobs < 1:
         raise ArgumentError("jobs is a whole number of at least 1", argument="jobs", value=jobs)
     with writing(output):
-        had = existing(output)
+        had = existing(output, force)
         builder = _Builder(tasks, had, allow_spills, progress or _quiet)
         builder.run(lambda: _writer(output, had), settings, jobs)
     return PackReport(path=output, rows=tuple(task.row for task in tasks), seconds=time.perf_counter() - start)
@@ -146,7 +147,7 @@ class _Builder:
             mine = kernels.setdefault(task.row.kernel, {**task.meta, "layers": {}})
             mine["layers"][task.layer.name] = _layer_meta(task)
         kernels = {name: meta for name, meta in kernels.items() if meta["layers"]}
-        return {"schema": SCHEMA, "generator": {"version": VERSION, "digest": generator_digest()}, "kernels": kernels}
+        return {"format": FORMAT, "schema": SCHEMA, "generator": {"version": VERSION, "digest": generator_digest()}, "kernels": kernels}
 
     def _reuse(self, task: _Task) -> None:
         """Fill the row of a task whose kernel the pack has already."""
@@ -258,7 +259,7 @@ def _kinds(settings: env.Settings) -> list[CompilerKind]:
 
 def _writer(output: Path, had: Existing) -> Writer:
     if output.suffix != ".zip":
-        return FolderWriter(output)
+        return FolderWriter(output, had.listed)
     return ZipWriter(output, {name: files for name, (_, files) in had.kernels.items()})
 
 
