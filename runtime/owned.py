@@ -21,6 +21,7 @@ from pathlib import Path
 
 from warpconv.codegen.errors import FileError
 
+_KEYED = re.compile(r".+-[0-9a-f]{32}")
 _ASIDE = re.compile(r"\.aside-[0-9a-f]{32}")
 
 
@@ -33,6 +34,12 @@ def is_aside(name: str, of: str = "") -> bool:
     """Whether a file name is one that aside() gives (for ``of``)."""
     prefix = of and "." + of
     return name.startswith(prefix) and _ASIDE.fullmatch(name[len(prefix):]) is not None
+
+
+def is_keyed(path: Path) -> bool:
+    """Whether a folder, no link, has a name that ends in a digest: an entry of a cache, a pack's kernel, or one of them
+    in the making or on its way out."""
+    return _KEYED.fullmatch(path.name) is not None and is_folder(path)
 
 
 def is_folder(path: Path) -> bool:

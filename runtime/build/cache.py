@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from warpconv.codegen.errors import FileError, WarpconvError
-from warpconv.runtime import env
+from warpconv.runtime import env, owned
 from . import private
 from .entry import CacheKey, Defect, Entry, load_document, load_entry, seal, sync
 
@@ -161,7 +161,7 @@ def _row(path: Path) -> EntryRow:
 
 def _entry_paths(root: Path) -> list[Path]:
     try:
-        return sorted(path for path in (root / "entries").iterdir() if path.is_dir())
+        return sorted(path for path in (root / "entries").iterdir() if owned.is_keyed(path))
     except OSError:
         return []
 
@@ -264,5 +264,5 @@ def _sweep(root: Path) -> None:
     with contextlib.suppress(OSError):
         for path in (root / "tmp").iterdir():
             with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime >= STALE_SECONDS:
+                if owned.is_keyed(path) and time.time() - path.stat().st_mtime >= STALE_SECONDS:
                     shutil.rmtree(path, ignore_errors=True)

@@ -25,7 +25,6 @@ from .format import (FILES, KERNELS, MANIFEST, Record, Tree, ZipTree, is_kernel_
 
 _log = logging.getLogger("warpconv.pack")
 _MEMBER = re.compile(rf"{KERNELS}/([^/]+)/({'|'.join(map(re.escape, FILES))})")
-_KERNEL = re.compile(r".+-[0-9a-f]{32}")        # a kernel's directory as it is named today
 _HEAD = b"PK\x03\x04"
 
 
@@ -199,7 +198,7 @@ def _kernels_of(output: Path) -> list[str]:
 
 
 def _is_kernel(path: Path) -> bool:
-    return _KERNEL.fullmatch(path.name) is not None and is_kernel_name(path.name) and owned.holds_only(path, FILES)
+    return owned.is_keyed(path) and is_kernel_name(path.name) and owned.holds_only(path, FILES)
 
 
 def _check_is_pack(output: Path) -> None:

@@ -312,3 +312,23 @@ def test_a_killed_builder_leaves_no_entry_and_no_lock(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "STALE_SECONDS", 0.0)
     disk.clear()
     assert not orphan.exists()
+
+
+def test_what_is_no_entry_is_neither_listed_nor_removed(tmp_path):
+    """A cache directory set to a place that has folders of these names already."""
+    cache = DiskCache(tmp_path)
+    for folder in ("entries/photos", "tmp/old", "entries/linux-6.1"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "file").write_text("mine")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").write_text("mine")
+    (tmp_path / "entries" / f"link-{'0' * 32}").symlink_to(tmp_path / "there")
+    left = tmp_path / "tmp" / f"left-{'0' * 32}"
+    left.mkdir()
+    for path in (left, tmp_path / "tmp" / "old"):
+        os.utime(path, (0, 0))
+    cache.fetch(CacheKey(name="one", fields=()), lambda folder: {})
+    assert [row.name for row in cache.entries()] == ["one"]
+    assert cache.clear() == 1 and not left.exists()
+    assert sorted(path.parent.name for path in tmp_path.rglob("file")) == ["linux-6.1", "old", "photos", "there"]
+    assert (tmp_path / "entries" / f"link-{'0' * 32}").is_symlink()
