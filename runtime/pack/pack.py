@@ -20,7 +20,7 @@ from warpconv.runtime import env
 from warpconv.runtime.build.pipeline import BuiltKernel, build_command
 from warpconv.runtime.call.kernel import Kernel
 from .build import PackReport, Row, build_pack
-from .choice import PtxTooNew, check_ptx, ptx_too_new, ranked, serves
+from .choice import PtxTooNew, check_ptx, near_misses, ptx_too_new, ranked, serves
 from .format import FolderTree, MANIFEST, Manifest, Record, Tree, load, read_files, read_manifest, tree_of
 
 __all__ = ["Pack", "PackKernel", "PackReport", "Row", "build_pack", "find_in_packs", "open_pack"]
@@ -171,8 +171,10 @@ class Pack:
         else:
             plan = plan_layer(shape, algorithm=algorithm, arch=arch, epilogue=epilogue)
             spec, command = plan.spec, build_command(plan).removesuffix("PACK") + shlex.quote(str(self.path))
+        misses = near_misses(self._manifest.records, shape, epilogue)
+        near = "; it has this layer " + ", and ".join(misses) if misses else ""
         return KernelNotBuilt(f"the pack {self.path} has no kernel for {arch} that serves {shape}{steps} "
-                              f"(it has kernels for {have})", spec=spec, command=command)
+                              f"(it has kernels for {have}{near})", spec=spec, command=command)
 
 
 def open_pack(path: str | os.PathLike[str]) -> Pack:

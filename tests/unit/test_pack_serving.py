@@ -1,14 +1,17 @@
 """Packs served: to GPUs of their architecture or newer, to conv2d, on the CPU; no compiler, template or disk needed."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import warpconv
 from tests.reference import expected, operands
 from tests.unit.pack_tools import LAYERS, SHAPE, FakeCudaBackend, use_fake_gpu
 from tests.unit.test_pack import compiler, folder, path  # noqa: F401
@@ -17,7 +20,7 @@ from warpconv.codegen.errors import (ArgumentError, ArgumentTypeError, DeviceErr
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.call import conv
-from warpconv.runtime.layers import NamedLayer
+from warpconv.runtime.layers import NamedLayer, read_layers
 from warpconv.runtime.pack.pack import build_pack, find_in_packs, open_pack
 from warpconv.runtime.pack.choice import PtxTooNew
 
@@ -93,6 +96,38 @@ def test_what_is_not_there_names_the_command(path, monkeypatch):
         open_pack(path).specialize(STRIDED, algorithm="winograd")
     with pytest.raises(ArgumentTypeError):
         open_pack(path).specialize((1, 2, 3, 4))
+
+
+def test_what_is_near_is_named(path, monkeypatch):
+    """docs/packs.md built with bias and relu and asked without; nothing said that the layer is there with them."""
+    use_fake_gpu(monkeypatch, "sm_90")
+    pack = open_pack(path)
+    with pytest.raises(KernelNotBuilt, match=r"this layer with epilogue bias, relu \(.* for sm_80, .* for sm_90\)"):
+        pack.specialize(STRIDED, device="cuda")
+    with pytest.raises(KernelNotBuilt, match="this layer without an epilogue"):
+        pack.specialize(SHAPE, device="cuda", epilogue="relu")
+    with pytest.raises(KernelNotBuilt, match="this layer as asked for .* for sm_90"):
+        pack.specialize(SHAPE, device="cuda", arch="sm_86")
+    with pytest.raises(KernelNotBuilt) as caught:
+        pack.specialize(replace(SHAPE, k=8), device="cuda")
+    assert "this layer" not in str(caught.value)
+
+
+def test_the_documents_pack_serves_what_they_ask_for(tmp_path, compiler, monkeypatch):
+    """The layers file and the call of docs/packs.md, as they stand there."""
+    text = (Path(__file__).parents[2] / "docs" / "packs.md").read_text(encoding="utf-8")
+    layers, call = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("toml", "python"))
+    monkeypatch.chdir(tmp_path)
+    Path("layers.toml").write_text(layers, encoding="utf-8")
+    report = build_pack(read_layers("layers.toml"), "kernels.zip", ["sm_90"])
+    assert report.ok and report.count("built") == len(report.rows) == 1
+    use_fake_gpu(monkeypatch, "sm_90")
+    before, _, after = call.partition("y = kernel(")
+    names = {}
+    exec(before, names)
+    assert after and names["kernel"].report.cubin.startswith(b"\x7fELF")
+    auto = read_layers("layers.toml")[0].plan("sm_90").spec.algorithm
+    assert auto == warpconv.select(read_layers("layers.toml")[0].shape, "sm_90", epilogue=("bias", "relu")).algorithm
 
 
 def test_arch_narrows_the_choice(path, monkeypatch):
