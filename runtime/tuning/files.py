@@ -15,6 +15,7 @@ from warpconv.codegen.errors import FileError, WarpconvError
 from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
+from warpconv.runtime import owned
 
 from .records import Database, Origin, Outcome, Subject, Timing, values_of
 
@@ -80,6 +81,7 @@ def add_to(path: Path, news: Database) -> Database:
     The file before is kept beside it. Raises FileError where the place cannot be written or holds no database; ``news``
     is then in a file of the temporary directory, which the error names.
     """
+    path = Path(os.path.realpath(path))     # a link stays, what it leads to is replaced
     try:
         with locked(path):
             database = read_or_empty(path)
@@ -131,11 +133,22 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _keep_previous(path: Path) -> None:
-    """The file's present state under its second name, put there in one step."""
+    """The file's present state under its second name, put there in one step; what stands there and is no database of
+    ours stays."""
+    if os.path.lexists(previous(path)) and not _is_ours(previous(path)):
+        return
     aside = path.with_name(f".{path.name}-{os.getpid()}.previous")
     with contextlib.suppress(OSError):      # a file system without links: the replacement itself is safe all the same
         os.link(path, aside)
         os.replace(aside, previous(path))
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file begins as text_of() writes it."""
+    try:
+        return owned.is_file(path) and path.read_bytes()[:200].startswith(f'{{"format": "{FORMAT}"'.encode())
+    except OSError:
+        return False
 
 
 def _rescued(path: Path, news: Database, error: OSError) -> FileError:

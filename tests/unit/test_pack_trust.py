@@ -12,8 +12,10 @@ import time
 import zipfile
 
 import pytest
+from click.testing import CliRunner
 
 from tests.unit.pack_tools import LAYERS, SHAPE, use_fake_compiler
+from warpconv.cli import cli
 from warpconv.codegen.errors import FileError, PackError
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain
@@ -391,3 +393,22 @@ def test_what_planners_make_passes_the_check():
                 check.check_program(candidate.plan.program, candidate.plan.spec)
                 made.add(candidate.algorithm)
     assert made >= set(ALGORITHMS), set(ALGORITHMS) - made
+
+
+def test_the_command(tmp_path):
+    """D1 as it was found."""
+    app = tmp_path / "app"
+    (app / "kernels" / "linux-6.1").mkdir(parents=True)
+    (app / "manifest.json").write_text('{"name":"my web app"}')
+    (app / "kernels" / "linux-6.1" / "bzImage").write_text("x")
+    before = tree(app)
+    command = ["build", "--input", "1,1,8,8", "--filter", "1,3,3", "--arch", "sm_90", "-o"]
+    for more in ([], ["--force"]):
+        made = CliRunner().invoke(cli, [*command, str(app), *more])
+        assert made.exit_code != 0 and isinstance(made.exception, SystemExit) and "no pack" in made.output
+        assert tree(app) == before
+    pack = tmp_path / "pack"
+    assert CliRunner().invoke(cli, [*command, str(pack)]).exit_code == 0
+    (pack / "manifest.json").write_text("{")
+    assert "--force" in CliRunner().invoke(cli, [*command, str(pack)]).output
+    assert CliRunner().invoke(cli, [*command, str(pack), "--force"]).exit_code == 0 and open_pack(pack).kernels()
