@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import hashlib
 import json
 import types
@@ -77,12 +78,18 @@ def _decode(kind: Any, data: Any) -> Any:
     if kind is Epilogue:
         return Epilogue.parse(data)
     if is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
+        hints = _hints(kind)
         return kind(**{f.name: _decode(hints[f.name], data[f.name]) for f in fields(kind)
                        if f.name in data or not f.metadata.get("later")})
     if kind in (int, str, bool, float) and not isinstance(data, kind):
         raise TypeError(f"{data!r} is no {kind.__name__}")
     return data
+
+
+@functools.lru_cache(maxsize=None)
+def _hints(kind: type) -> dict[str, Any]:
+    """A dataclass's types; asking takes a millisecond, and a pack has thousands of them."""
+    return typing.get_type_hints(kind)
 
 
 def _decode_union(kinds: tuple[Any, ...], data: Any) -> Any:
