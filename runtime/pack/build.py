@@ -90,8 +90,8 @@ def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], arc
     and architecture is replaced. ``archs`` are written like sm_90, or sm_90+PTX to have its PTX too (``ptx``: for all).
     ``progress`` is called in this thread as rows are done. A layer that does not compile, or spills though its plan
     promises not to, is a row that failed; the others are built. Raises ArgumentError for layers, archs or plan values
-    that cannot be; FileError where the pack cannot be written, or what stands there is no pack; PackError where it is of
-    another schema, or its manifest is damaged and not to be overwritten (``force``).
+    that cannot be; FileError where the pack cannot be written, or what stands there is no pack; PackError where it is
+    of another schema, or its manifest is damaged and not to be overwritten (``force``).
     """
     start = time.perf_counter()
     settings = replace(env.settings(), fail_on_spills=False)
@@ -147,7 +147,8 @@ class _Builder:
             mine = kernels.setdefault(task.row.kernel, {**task.meta, "layers": {}})
             mine["layers"][task.layer.name] = _layer_meta(task)
         kernels = {name: meta for name, meta in kernels.items() if meta["layers"]}
-        return {"format": FORMAT, "schema": SCHEMA, "generator": {"version": VERSION, "digest": generator_digest()}, "kernels": kernels}
+        return {"format": FORMAT, "schema": SCHEMA,
+                "generator": {"version": VERSION, "digest": generator_digest()}, "kernels": kernels}
 
     def _reuse(self, task: _Task) -> None:
         """Fill the row of a task whose kernel the pack has already."""

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from warpconv.codegen.plan import (GRID_LIMIT, Argument, Blocks, Dimension, Extent, Launch, LibraryCall, Program, Repeat,
-                                   Role, Step, Workspace)
+from warpconv.codegen.plan import (GRID_LIMIT, Argument, Blocks, Dimension, Extent, Launch, LibraryCall, Program,
+                                   Repeat, Role, Step, Workspace)
 from warpconv.codegen.spec import Epilogue, KernelSpec
 
 LARGEST = 2**62             # of any number: sums and products of a few stay numbers that a GPU's driver takes
