@@ -45,7 +45,7 @@ from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape, describe_geometry, describe_types
 from warpconv.codegen.spec import Epilogue, Numerics, parse_epilogue
 
-from . import env
+from . import env, paths
 
 _AS_THEY_ARE = ("stride", "dilation", "groups", "dtype", "padding_mode", "padding_value", "weight_dtype", "out_dtype",
                 "cast", "separable")
@@ -138,7 +138,7 @@ def read_layers(path: str | os.PathLike[str]) -> tuple[NamedLayer, ...]:
 def _text(path: str | os.PathLike[str]) -> tuple[str, str]:
     """The file's text, and what messages call the file."""
     name = os.fspath(path)
-    if not Path(name).exists() and name in shipped():
+    if not paths.exists(name) and name in shipped():
         label = f"{name}.toml"
         return resources.files("warpconv").joinpath("layers", label).read_text(encoding="utf-8"), label
     hint = f"a .toml or .json file, or one of {', '.join(shipped())}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Iterable, NamedTuple
@@ -18,7 +17,7 @@ from warpconv.codegen.select import check_limit, plan_layer
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics, index_bits, parse_epilogue
 
-from warpconv.runtime import arrays, env
+from warpconv.runtime import arrays, env, forks
 from warpconv.runtime.arrays import axes
 from . import pitch, separable as factors_of, signatures
 from warpconv.runtime.arrays import ArrayView
@@ -31,7 +30,7 @@ _kernels: dict[tuple, Kernel] = {}                          # by layer without i
 _quick: dict[tuple, tuple[Kernel, ...]] = {}                # by the call's arguments as they were given
 _by_plan: dict[tuple[str, int | None], Kernel] = {}         # by plan, and device
 _by_factors: dict[tuple, Kernel | None] = {}                # by layer of whole filters, and device
-_lock = threading.RLock()
+_lock = forks.rlock()
 
 MOST_KERNELS = 4        # that one call's arguments may need, by what lies at odd addresses or tells no order of axes
 

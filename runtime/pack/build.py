@@ -19,7 +19,7 @@ from warpconv.codegen.serialise import encode
 from warpconv.codegen.version import VERSION
 
 from warpconv.runtime.build import compilers
-from warpconv.runtime import env
+from warpconv.runtime import env, paths
 from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel, build, cache_key
 from warpconv.runtime.build.cache import DiskCache
 from warpconv.runtime.build.compilers import Compiled, CompilerKind
@@ -95,7 +95,7 @@ def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], arc
     """
     start = time.perf_counter()
     settings = replace(env.settings(), fail_on_spills=False)
-    output = Path(os.path.abspath(os.path.expanduser(os.fspath(output))))
+    output = paths.absolute(output)
     tasks = _tasks(layers, archs, ptx, settings)
     jobs = settings.compile_jobs if jobs is None else jobs
     if not isinstance(jobs, int) or jobs < 1:

@@ -27,6 +27,7 @@ from typing import Any, Protocol
 from warpconv.codegen.errors import PackError, WarpconvError
 from warpconv.codegen.serialise import decode
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime import paths
 from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel
 
 from .check import check_kernel
@@ -156,10 +157,12 @@ def _member(file: Any, info: zipfile.ZipInfo, limit: int) -> bytes:
 
 def tree_of(path: Path) -> Tree:
     """The files of a pack at ``path``. Raises PackError if there is nothing that could be one."""
-    if path.is_dir():
+    if paths.is_dir(path):
         return FolderTree(path)
-    if path.is_file():
+    if paths.is_file(path):
         return ZipTree(path)
+    if (reason := paths.refusal(path)) is not None:
+        raise PackError(f"the pack cannot be read: {reason}", argument="pack", value=str(path))
     raise PackError("there is no such pack", argument="pack", value=str(path),
                     hint=f"build one with: warpconv build LAYERS -o {path}")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceErro
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, parse_epilogue
 
-from warpconv.runtime import env
+from warpconv.runtime import env, forks, paths
 from warpconv.runtime.build.pipeline import BuiltKernel, build_command
 from warpconv.runtime.call.kernel import Kernel
 from .build import PackReport, Row, build_pack
@@ -27,7 +26,7 @@ __all__ = ["Pack", "PackKernel", "PackReport", "Row", "build_pack", "find_in_pac
 
 _log = logging.getLogger("warpconv.pack")
 _packs: dict[Path, tuple[Any, Pack]] = {}
-_packs_lock = threading.Lock()
+_packs_lock = forks.lock()
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Pack:
         self._tree = tree
         self._manifest = manifest
         self._kernels: dict[tuple[str, int | None], Kernel] = {}
-        self._lock = threading.RLock()
+        self._lock = forks.rlock()
 
     def __repr__(self) -> str:
         return f"<warpconv.Pack {self.path}: {len(self._manifest.records)} kernels>"
@@ -183,7 +182,7 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
     Raises PackError, naming what is wrong, where it is missing, damaged, or of another schema.
     """
     try:
-        path = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
+        path = paths.absolute(path)
     except TypeError:
         raise ArgumentTypeError("a pack is named by its path", argument="path", value=path) from None
     tree = tree_of(path)
@@ -243,11 +242,10 @@ def _opened(path: Path) -> Pack:
     """The pack at ``path``, as it stands on the disk now."""
     tree = tree_of(path)
     file = path / MANIFEST if isinstance(tree, FolderTree) else path
-    try:
-        status = file.stat()
-    except OSError as error:
-        raise PackError(f"the pack cannot be read: {error.strerror or error}", argument="WARPCONV_PACK",
-                        value=str(path)) from error
+    status = paths.status(file)
+    if status is None:
+        reason = paths.refusal(file) or f"it has no {MANIFEST}"
+        raise PackError(f"the pack cannot be read: {reason}", argument="WARPCONV_PACK", value=str(path))
     state = (status.st_mtime_ns, status.st_size, status.st_ino)
     with _packs_lock:
         known = _packs.get(path)

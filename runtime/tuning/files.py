@@ -15,7 +15,7 @@ from warpconv.codegen.errors import FileError, WarpconvError
 from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
-from warpconv.runtime import owned
+from warpconv.runtime import owned, paths
 
 from .records import Database, Origin, Outcome, Subject, Timing, values_of
 
@@ -33,14 +33,14 @@ def read(path: Path) -> Database:
                         value=str(path)) from error
     except (WarpconvError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         before = previous(path)
-        way_out = f"{before.name} beside it holds the state before the last save; " if before.exists() else ""
+        way_out = f"{before.name} beside it holds the state before the last save; " if paths.exists(before) else ""
         raise FileError(f"this is no tuning database: {_reason(error)}", argument="database", value=str(path),
                         hint=f"{way_out}move the file away to start a new one") from error
 
 
 def read_or_empty(path: Path) -> Database:
     """As read(); an empty database where there is no file."""
-    return read(path) if path.exists() else Database()
+    return read(path) if paths.exists(path) or paths.refusal(path) else Database()
 
 
 def parse(text: str) -> Database:
@@ -101,7 +101,7 @@ def write(path: Path, database: Database) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, 0o644)
-        if path.exists():
+        if paths.exists(path):
             _keep_previous(path)
         os.replace(name, path)
     except BaseException:

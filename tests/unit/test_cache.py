@@ -12,7 +12,7 @@ import warnings
 import pytest
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, CompileError, FileError, ToolNotFound
-from warpconv.runtime.build import cache, entry
+from warpconv.runtime.build import cache, cache_disk, entry
 from warpconv.runtime import env
 from warpconv.runtime.build.cache import CacheKey, DiskCache, load_entry
 
@@ -309,7 +309,7 @@ def test_a_killed_builder_leaves_no_entry_and_no_lock(tmp_path, monkeypatch):
     begin = time.monotonic()
     assert disk.fetch(KEY, build).meta["registers"] == 32
     assert time.monotonic() - begin < 10 and orphan.exists()        # young: it might be at work
-    monkeypatch.setattr(cache, "STALE_SECONDS", 0.0)
+    monkeypatch.setattr(cache_disk, "STALE_SECONDS", 0.0)
     disk.clear()
     assert not orphan.exists()
 

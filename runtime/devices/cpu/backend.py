@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Mapping
@@ -11,12 +10,12 @@ from typing import Any, Mapping
 import numpy as np
 
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.errors import KernelNotBuilt
+from warpconv.codegen.errors import DeviceError, KernelNotBuilt
 from warpconv.codegen.plan import Dimension, KernelPlan, Launch, Program, Role, Workspace
 from warpconv.codegen.serialise import plan_identity
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.runtime import env
+from warpconv.runtime import env, forks
 from warpconv.runtime.arrays import ArrayView, numpy_dtype
 from warpconv.runtime.build.cache import CacheKey, DiskCache
 from warpconv.runtime.call.checks import Call, name_of
@@ -50,7 +49,7 @@ class CpuBackend:
         self.compiled = compiled
         self.reports: list[LaunchReport] = []
         self._weight = name_of(program, Role.WEIGHT)
-        self._constant_lock = threading.Lock()   # the object has one constant bank for all threads
+        self._constant_lock = forks.lock()   # the object has one constant bank for all threads
 
     def for_program(self, program: Program) -> CpuBackend:
         """The same compiled text under another program of its entries."""
@@ -139,7 +138,8 @@ class _Executor:
 def load(plan: KernelPlan, *, mode: Mode = Mode.FAST, cache: DiskCache | None = None) -> tuple[CpuBackend, str]:
     """A plan's kernel on the CPU device, and its text; compiled once, then from the disk cache.
 
-    Raises ToolNotFound where there is no C++ compiler, CompileError where it refuses the text.
+    Raises ToolNotFound where there is no C++ compiler, CompileError where it refuses the text, DeviceError where what
+    it made cannot be loaded, FileError where no disk can take what it writes.
     """
     def text() -> str:
         from warpconv.codegen.render import render
@@ -167,27 +167,43 @@ def _load(spec: KernelSpec, program: Program, identity: tuple[tuple[str, str], .
         raise KernelNotBuilt("compiling is off (WARPCONV_DISABLE_JIT), also for the CPU device, and this kernel is not "
                              f"in the cache: {spec}", spec=spec)
 
+    built: list[CpuProgram] = []
+
     def build(folder: Path) -> Mapping[str, Any]:
         source = text()
         (folder / SOURCE).write_text(source, encoding="utf-8")
         meta = CpuProgram.build(source, entries=program.entries, mode=mode, directory=folder,
-                                runtime_directory=_runtime(cache, mode, toolchain), toolchain=toolchain)
+                                runtime=_runtime(cache, mode, toolchain), toolchain=toolchain)
+        # loaded before it is kept: what a wrong compiler made never gets into the cache
+        built[:] = [CpuProgram.load(folder, entries=program.entries, mode=mode)]
         return meta
 
-    entry = cache.fetch(key, build)
-    compiled = CpuProgram.load(entry.path, entries=program.entries, mode=mode)
-    return CpuBackend(program, compiled), entry.read(SOURCE).decode()
+    def loaded() -> tuple[CpuProgram, str]:
+        entry = cache.fetch(key, build)
+        data = entry.read(objects.object_name(mode))
+        compiled = built[0] if built else CpuProgram.from_bytes(data, entries=program.entries, mode=mode)
+        return compiled, entry.read(SOURCE).decode()
+
+    try:
+        compiled, source = loaded()
+    except DeviceError:
+        if built or settings.disable_jit or cache.find(key) is None:
+            raise
+        cache.discard(key)          # a library that it needs has gone since it was built
+        compiled, source = loaded()
+    return CpuBackend(program, compiled), source
 
 
-def _runtime(cache: DiskCache, mode: Mode, toolchain: Toolchain) -> Path:
-    """A folder with the device's own object, which all kernels link; an entry of the cache like theirs."""
+def _runtime(cache: DiskCache, mode: Mode, toolchain: Toolchain) -> bytes:
+    """The device's own object, which all kernels link; an entry of the cache like theirs."""
     machine = {k: v for k, v in objects.build_key_fields("", mode, toolchain) if k not in ("text", "kernel_flags")}
     key = CacheKey(name=f"cpu-device-{mode.value}", fields=tuple(sorted(machine.items())))
 
     def build(folder: Path) -> Mapping[str, Any]:
         return {"object": objects.runtime_object(folder, mode, toolchain).name}
 
-    return cache.fetch(key, build).path
+    entry = cache.fetch(key, build)
+    return entry.read(entry.meta["object"])
 
 
 def _toolchain() -> Toolchain:

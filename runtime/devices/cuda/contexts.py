@@ -13,6 +13,7 @@ from ctypes import byref, c_int, c_size_t, c_ulonglong
 from typing import Any
 
 from warpconv.codegen.errors import ArgumentError, DeviceError
+from warpconv.runtime import forks
 
 from . import libcuda as _libcuda
 from .libcuda import INVALID_CONTEXT, call, check, libcuda
@@ -21,7 +22,7 @@ _POINTER_CONTEXT = 1            # CU_POINTER_ATTRIBUTE_CONTEXT
 _POINTER_DEVICE_ORDINAL = 9     # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 
 _primaries: dict[int, int] = {}
-_primaries_lock = threading.Lock()
+_primaries_lock = forks.lock()
 
 
 @functools.cache
