@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from warpconv.codegen.errors import FileError, PackError, WarpconvError
-from warpconv.runtime import owned
+from warpconv.runtime import owned, paths
 from warpconv.runtime.build.entry import sync
 
 from . import lock
@@ -144,13 +144,17 @@ def existing(output: Path, force: bool = False) -> Existing:
     allows to overwrite it. Raises FileError where something stands there that is no pack, or a link; PackError for a
     damaged manifest without ``force``, and for a pack of another schema.
     """
+    why = paths.refusal(output)
+    if why is not None:
+        raise FileError(f"the pack cannot be looked at: {why}", argument="output", value=str(output),
+                        hint="name a path that can be reached")
     if not os.path.lexists(output):
         return Existing({}, True)
     owned.refuse_link(output, "output")
-    if output.is_dir() == (output.suffix == ".zip"):
-        raise FileError("a folder named .zip is no pack" if output.is_dir() else "a file that is no zip by its name is "
+    if paths.is_dir(output) == (output.suffix == ".zip"):
+        raise FileError("a folder named .zip is no pack" if paths.is_dir(output) else "a file that is no zip by its name is "
                         "no pack", argument="output", value=str(output), hint="name another path")
-    if output.is_dir() and _is_unfinished(output):
+    if paths.is_dir(output) and _is_unfinished(output):
         return Existing({}, True)
     try:
         tree = _tree(output)
@@ -169,14 +173,14 @@ def existing(output: Path, force: bool = False) -> Existing:
     for record in manifest.records:
         try:
             files = read_files(tree, record, str(output))
-            found[record.id] = record, {} if output.is_dir() else files     # a zip is written anew, a directory stays
+            found[record.id] = record, {} if paths.is_dir(output) else files     # a zip is written anew, a directory stays
         except PackError as error:
             _log.warning("%s is left out: %s", record.id, error)
     return Existing(found, len(found) == len(manifest.records), frozenset(record.id for record in manifest.records))
 
 
 def _tree(output: Path) -> Tree:
-    if output.is_dir():
+    if paths.is_dir(output):
         for name in (MANIFEST, KERNELS):
             owned.refuse_link(output / name, "output")
     return tree_of(output)
@@ -203,7 +207,7 @@ def _is_kernel(path: Path) -> bool:
 
 def _check_is_pack(output: Path) -> None:
     """Raises FileError where nothing says that this is a pack, sound or damaged."""
-    if not (_folder_is_pack(output) if output.is_dir() else _zip_is_pack(output)):
+    if not (_folder_is_pack(output) if paths.is_dir(output) else _zip_is_pack(output)):
         raise FileError("there is something at this path, and it is no pack", argument="output", value=str(output),
                         hint="remove it, or name another path")
 
@@ -248,7 +252,7 @@ def _begins_as_pack(output: Path) -> bool:
 @contextlib.contextmanager
 def writing(output: Path) -> Iterator[None]:
     """One builder at a time for a pack. Turns OSErrors into FileError; folders that were made for nothing go again."""
-    missing = [folder for folder in output.parents if not folder.exists()]
+    missing = [folder for folder in output.parents if not paths.exists(folder)]
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         with lock.held(output):
