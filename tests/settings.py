@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any, Sequence
+
 import numpy as np
+import pytest
 
 # set by tests/conftest.py before any test module is imported
 seed = 0
@@ -27,9 +30,14 @@ def drawn_on_gpu() -> int:
     return DRAWN_ON_GPU if drawn is None else drawn
 
 
-def share(items: list, number: int = 0, of: int = 2) -> list:
+def share(items: Sequence[Any], number: int = 0, of: int = 2) -> list:
     """Part ``number`` of the ``of`` parts of a list for what takes long, such as compiling each; all with --whole."""
     return list(items) if whole else list(items)[number::of]
+
+
+def long_but(quick: int, items: Sequence[Any], number: int = 0) -> list:
+    """The items as parameters of a test, all ``long`` but one in every ``quick``."""
+    return [item if i % quick == number else pytest.param(item, marks=pytest.mark.long) for i, item in enumerate(items)]
 
 
 def generator(*parts: int) -> np.random.Generator:
