@@ -29,7 +29,7 @@ def through_json(value):
     return json.loads(json.dumps(encode(value)))
 
 
-@pytest.mark.parametrize("case", cases.table()[::9], ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases.table()[::36], ids=lambda case: case.id)
 def test_round_trip_of_plans(case):
     plan = case.plan()
     assert decode(KernelSpec, through_json(plan.spec)) == plan.spec
@@ -77,8 +77,8 @@ def test_what_is_no_spec_at_all(data):
 
 
 def test_canonical_text_is_that_of_equal_values_only():
-    plans = [case.plan() for case in cases.table()]
+    plans = [case.plan() for case in cases.every_value()]
     assert len({canonical(plan.spec) + canonical(plan.settings()) for plan in plans}) == len(
         {(plan.spec, tuple(plan.settings().items())) for plan in plans})
     assert canonical({"b": 1, "a": 2}) == canonical({"a": 2, "b": 1}) == '{"a":2,"b":1}'
-    assert plan_digest(plans[0]) == plan_digest(cases.table()[0].plan()) and len(plan_digest(plans[0])) == 32
+    assert plan_digest(plans[0]) == plan_digest(cases.every_value()[0].plan()) and len(plan_digest(plans[0])) == 32

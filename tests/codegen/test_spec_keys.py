@@ -6,6 +6,7 @@ import enum
 import pytest
 
 from tests import cases
+from warpconv.codegen import render
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Cast, DType, Layout
@@ -70,13 +71,10 @@ def test_every_plan_value_changes_both_keys(algorithm):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_plans_of_equal_digest_have_equal_text_and_the_others_not(algorithm):
-    from warpconv.codegen.render import render
     texts: dict[str, str] = {}
-    for case in cases.table():
-        if case.algorithm == algorithm:
-            made = case.plan()
-            texts.setdefault(plan_digest(made), render(made).text)
-            assert texts[plan_digest(made)] == render(made).text
+    for case in (*cases.every_value(algorithm), *cases.table(algorithm)[::5]):
+        made = case.plan()
+        assert texts.setdefault(plan_digest(made), text := render.render(made).text) == text
     assert len(set(texts.values())) == len(texts)
 
 
@@ -87,10 +85,51 @@ def test_compiler_architecture_options_and_ptx_are_in_the_disk_key():
 
 
 def test_the_generator_is_in_the_key(monkeypatch):
-    from warpconv.codegen import render
     before = plan_digest(BASE), key(BASE)
-    monkeypatch.setattr(render, "generator_digest", lambda: "another")
+    monkeypatch.setattr(render, "generator_digest", lambda algorithm: "another")
     assert plan_digest(BASE) != before[0] and key(BASE) != before[1]
+
+
+@pytest.fixture
+def digests(monkeypatch):
+    """Each algorithm's digest, as it would be if the file that ends so were edited."""
+    files = render._sources()
+
+    def of(ending=None):
+        edited = [(path, data + b"\n") if ending and path.endswith(ending) else (path, data) for path, data in files]
+        assert ending is None or edited != files
+        monkeypatch.setattr(render, "_sources", lambda: edited)
+        render.generator_digest.cache_clear()
+        return {name: render.generator_digest(name) for name in ("", *ALGORITHMS)}
+
+    yield of
+    render.generator_digest.cache_clear()
+
+
+@pytest.mark.parametrize("ending, rooms", [
+    ("codegen/algorithms/wide/plan.py", {"wide"}), ("templates/wide/kernel.cu.jinja", {"wide"}),
+    ("codegen/algorithms/toeplitz/numbers.py", {"toeplitz"}),
+    ("templates/course/layer.cuh.jinja", {"naive", "constant", "tiled", "halo_cached", "coarsened", "im2win_basic"}),
+    ("codegen/parts/vectors.py", set(ALGORITHMS)), ("codegen/shape.py", set(ALGORITHMS)),
+    ("templates/parts/elements.cuh.jinja", set(ALGORITHMS))])
+def test_an_edit_of_one_algorithm_leaves_the_keys_of_the_others(digests, ending, rooms):
+    before, after = digests(), digests(ending)
+    assert {name for name in before if before[name] != after[name]} == {"", *rooms}
+
+
+def test_an_algorithm_from_elsewhere_is_known_by_its_own_package(digests, monkeypatch):
+    def elsewhere(spec, options):
+        raise NotImplementedError
+
+    before = digests()
+    monkeypatch.undo()
+    monkeypatch.setattr(elsewhere, "__module__", "warpconv.runtime.env")     # any package that is not the generator's
+    monkeypatch.setitem(ALGORITHMS, "mine", dataclasses.replace(ALGORITHMS["direct"], name="mine", plan=elsewhere))
+    render.generator_digest.cache_clear()
+    assert "warpconv.runtime/env.py" in dict(render._sources())
+    after = {name: render.generator_digest(name) for name in before}
+    assert {name for name in before if before[name] != after[name]} == {""}
+    assert render.generator_digest("mine") not in after.values()
 
 
 @pytest.mark.parametrize("algorithm", ["reuse", "direct"])
@@ -117,7 +156,7 @@ def test_digests_are_the_same_for_equal_plans_made_apart():
 
 
 def test_names_are_safe_for_files_and_c():
-    for case in cases.table():
+    for case in cases.every_value():
         try:
             made = case.plan()
         except UnsupportedSpec:
