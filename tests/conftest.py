@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,6 @@ from tests import settings
 
 DAYS = 14               # that a kernel is kept which no run has made or read
 QUICK = "not long"      # what setup.cfg selects
-# decide how text looks on a terminal; tests set what they mean
-UNSET = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,8 +36,6 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.update_golden = config.getoption("--update-golden")
     if settings.whole and config.option.markexpr == QUICK:
         config.option.markexpr = ""
-    for name in UNSET:
-        os.environ.pop(name, None)
     # The tests never see, fill or clear the user's cache. Theirs stays between runs: its keys hold all that decides a
     # kernel. ``pytest --cache-clear`` empties it. Tests of caches have folders of their own.
     folder = config.cache.mkdir("warpconv")
@@ -59,13 +56,27 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"warpconv: --seed {settings.seed} draws the same layers again"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _thin(items)
     marked = {name: [item for item in items if item.get_closest_marker(name)] for name in ("gpu", "nvcc")}
     for name, reason in (("gpu", _no_gpu), ("nvcc", _no_compiler)):
         why = reason() if marked[name] else None
         if why is not None:
             for item in marked[name]:
                 item.add_marker(pytest.mark.skip(reason=why))
+
+
+def _thin(items: list[pytest.Item]) -> None:
+    """Of a test marked ``thin(n)``, the parameters that are ``long``: all but one in n of those collected."""
+    met: Counter[str] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("thin")
+        if mark is not None:
+            name = item.nodeid.split("[")[0]
+            if met[name] % mark.args[0]:
+                item.add_marker(pytest.mark.long)
+            met[name] += 1
 
 
 def _no_gpu() -> str | None:

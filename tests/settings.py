@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 import numpy as np
-import pytest
 
 # set by tests/conftest.py before any test module is imported
 seed = 0
@@ -33,11 +32,6 @@ def drawn_on_gpu() -> int:
 def share(items: Sequence[Any], number: int = 0, of: int = 2) -> list:
     """Part ``number`` of the ``of`` parts of a list for what takes long, such as compiling each; all with --whole."""
     return list(items) if whole else list(items)[number::of]
-
-
-def long_but(quick: int, items: Sequence[Any], number: int = 0) -> list:
-    """The items as parameters of a test, all ``long`` but one in every ``quick``."""
-    return [item if i % quick == number else pytest.param(item, marks=pytest.mark.long) for i, item in enumerate(items)]
 
 
 def generator(*parts: int) -> np.random.Generator:

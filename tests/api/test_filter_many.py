@@ -346,9 +346,12 @@ def test_a_contact_sheet_shows_before_and_after(photos, tmp_path):
 
 
 def test_a_bar_is_for_terminals(photos, tmp_path, monkeypatch):
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
     result = run(photos, tmp_path / "out", "--kernel", "box:3")
     assert "━" not in result.stderr and result.exit_code == 0
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")         # dumb ones have no bar
     shown = run(photos, tmp_path / "out", "--kernel", "box:3")
     assert "━" in shown.stderr and shown.exit_code == 0
     assert "━" not in run(photos, tmp_path / "out", "--kernel", "box:3", "--json").stderr

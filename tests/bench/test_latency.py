@@ -13,6 +13,7 @@ from tests.bench.fakes import FakeDevice
 from warpconv.codegen.shape import ConvShape
 
 
+@pytest.mark.long
 def test_latency_from_end_to_end(tmp_path, monkeypatch):
     sample = {"import_ms": 90.0, "first_ms": 300.0, "memory_ms": 0.01}
     monkeypatch.setattr(latency, "_process", lambda compiler, cache, device: dict(sample))

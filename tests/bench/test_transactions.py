@@ -27,6 +27,7 @@ def few(monkeypatch):
     monkeypatch.setattr(transactions, "cases", lambda taps, arch: FEW[taps])
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("taps", [3, 5])
 def test_a_sub_block_costs_what_the_documents_say(taps):
     found = [transactions.sub_block(taps, settings) for settings in transactions.FORMS.values()]

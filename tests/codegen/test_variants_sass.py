@@ -143,6 +143,7 @@ def promising_plans() -> list[KernelPlan]:
     return plans
 
 
+@pytest.mark.long
 def test_planned_defaults_stay_in_registers():
     plans = promising_plans()
     assert len(plans) > 80

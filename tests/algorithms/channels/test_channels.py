@@ -166,6 +166,7 @@ def test_the_ring_adds_every_filter_row_of_every_output_once(r, stride, dilation
             assert sorted(done) == sorted(wanted)
 
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("body, values", [("ring", dict(vector=2, rows_ahead=1)),
                                           ("ring", dict(vector=2, rows_ahead=2)),
@@ -235,6 +236,7 @@ def test_what_lines_are_copied_with_must_be_aligned():
     assert [program.argument(name).multiple_of for name in ("x", "w", "y")] == [4, 4, 4]
 
 
+@pytest.mark.thin(5)
 @on_cpu_device
 @pytest.mark.parametrize("size, changes, values", [
     (3, {}, {}), (5, dict(side=9), dict(sub_block_rows=4)), (1, dict(padding=0), {}),
@@ -257,6 +259,7 @@ def test_lines_compute_what_was_asked(dtype, size, changes, values):
 BORDERS = [dict(padding_mode=mode.value, padding_value=0.5 * (mode is Border.CONSTANT)) for mode in Border]
 
 
+@pytest.mark.thin(4)
 @on_cpu_device
 @pytest.mark.parametrize("border", BORDERS[1:], ids=lambda border: border["padding_mode"])
 @pytest.mark.parametrize("size, changes, values", [
@@ -319,6 +322,7 @@ def defaults_table() -> list[KernelPlan]:
     return list({render(plan).digest: plan for plan in plans}.values())
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_planned_defaults_stay_in_registers():
     plans = defaults_table()
@@ -331,6 +335,7 @@ def test_planned_defaults_stay_in_registers():
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.nvcc
 @pytest.mark.skipif(sass.available() is None, reason=f"no disassembler; {sass.WAYS}")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])

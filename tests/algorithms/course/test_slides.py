@@ -297,6 +297,7 @@ def sampled() -> list[KernelPlan]:
                     for name in VARIANTS for size, tile in ((3, 8), (5, 16), (5, 32), (9, 32))]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
 def test_defaults_do_not_spill():
     def report(made: KernelPlan) -> str | None:

@@ -191,6 +191,7 @@ def test_an_older_architecture_copies_through_registers(algorithm):
 
 # ---- what a compiler makes of it
 
+@pytest.mark.long
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
 def test_defaults_do_not_spill():
     def report(item: tuple[str, ConvShape, str]) -> str | None:
@@ -222,6 +223,7 @@ def main_loop(text: str, entry: str) -> list[str]:
     return max(loops, key=lambda loop: (sum("FFMA" in what for what in loop), -len(loop)))
 
 
+@pytest.mark.thin(4)
 @pytest.mark.nvcc
 @pytest.mark.skipif(sass.available() is None, reason=f"no disassembler; {sass.WAYS}")
 @pytest.mark.parametrize("algorithm, number", [("implicit_gemm", 4), ("implicit_gemm", 5), ("implicit_gemm", 8),

@@ -137,6 +137,7 @@ def sampled() -> list[tuple[KernelPlan, str]]:
             for size, (dtype, arch, side) in zip((*sizes, 63), itertools.cycle(kinds))]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
 def test_defaults_do_not_spill():
     def report(item: tuple[KernelPlan, str]) -> str | None:

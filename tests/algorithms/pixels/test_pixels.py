@@ -270,6 +270,7 @@ def test_images_smaller_than_the_filter():
 
 # ---- compiled
 
+@pytest.mark.long
 def test_defaults_do_not_spill():
     kind = compilers.CompilerKind.NVCC
     if not compilers.available()[kind]:

@@ -106,6 +106,7 @@ def test_every_access_checked_with_a_border(shape, values):
 
 # ---- what a compiler makes of it
 
+@pytest.mark.long
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
 @pytest.mark.parametrize("border", [{"padding_mode": "constant", "padding_value": 0.5}, {"padding_mode": "reflect"},
                                     {"padding_mode": "circular"}], ids=lambda border: border["padding_mode"])

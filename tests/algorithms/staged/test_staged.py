@@ -346,6 +346,7 @@ def test_both_ways_of_staging_give_the_same_bits():
 
 # ---- what a compiler makes of it
 
+@pytest.mark.long
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100"])
 @pytest.mark.parametrize("dtype", DTYPES[:2])
@@ -357,6 +358,7 @@ def test_planned_defaults_do_not_spill(dtype, arch):
             assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (side, size, entry)
 
 
+@pytest.mark.thin(5)
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC] or not sass.available(),
                     reason="NVRTC and a disassembler are not installed")
 @pytest.mark.parametrize("size, mode", [(3, "zeros"), (5, "zeros"), (7, "zeros"), (3, "reflect"), (5, "reflect")])

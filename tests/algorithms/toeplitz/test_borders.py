@@ -86,6 +86,7 @@ SMALL = (depthwise(3, 9, 3, padding=((11, 20), (13, 19)), w=5), depthwise(2, 1, 
          depthwise(2, 17, 2, s=15, w=24, padding=((1, 0), (14, 3))))
 
 
+@pytest.mark.thin(4)
 @on_the_cpu
 @pytest.mark.parametrize("mode", BORDERS)
 @pytest.mark.parametrize("shape", SMALL, ids=str)
@@ -98,6 +99,7 @@ def test_every_access_checked(shape, mode):
     checks.check_checked(planned(shape, walk="bands", stores="direct", store_vector=1, **bands), shape)
 
 
+@pytest.mark.thin(3)
 @on_the_cpu
 @pytest.mark.parametrize("mode", BORDERS)
 @pytest.mark.parametrize("shape, values", [
@@ -109,6 +111,7 @@ def test_every_access_in_nhwc_checked(shape, values, mode):
     checks.check_checked(planned(with_border(shape, mode), **values), with_border(shape, mode))
 
 
+@pytest.mark.thin(3)
 @on_the_cpu
 @pytest.mark.parametrize("shape, values", [
     (depthwise(1, 160, 5, n=1, w=512), {"sub_block_rows": 32}), (depthwise(4, 56, 5), {}),
@@ -131,6 +134,7 @@ def test_what_lies_inside_is_read_as_often_as_with_zeros(shape, values):
 
 # ---- what a compiler makes of it
 
+@pytest.mark.long
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
 @pytest.mark.parametrize("mode", [Border.REFLECT, Border.CONSTANT])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])

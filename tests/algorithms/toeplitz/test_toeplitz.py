@@ -247,6 +247,7 @@ def test_what_is_not_finite_stays_near_its_columns(bad):
 
 # ---- what a compiler makes of it
 
+@pytest.mark.long
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
 def test_planned_defaults_do_not_spill(arch):
@@ -257,6 +258,7 @@ def test_planned_defaults_do_not_spill(arch):
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (str(shape), entry)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC] or not sass.available(),
                     reason="NVRTC and a disassembler are not installed")
 @pytest.mark.parametrize("shape", [plane(8192, 7), depthwise(96, 56, 5), depthwise(384, 14, 5)], ids=str)

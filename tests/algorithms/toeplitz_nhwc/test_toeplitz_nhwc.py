@@ -236,6 +236,7 @@ def test_what_is_not_finite_stays_in_its_pair_of_channels_and_near_its_tile(bad)
 
 # ---- what a compiler makes of it
 
+@pytest.mark.long
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
 def test_planned_defaults_do_not_spill(arch):
@@ -245,6 +246,7 @@ def test_planned_defaults_do_not_spill(arch):
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (str(shape), entry)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC] or not sass.available(),
                     reason="NVRTC and a disassembler are not installed")
 @pytest.mark.parametrize("matrix, split", [("sparse", 0), ("dense", 4)])

@@ -177,6 +177,7 @@ def copying_loop(text: str) -> int:
     return min(len(body) for body in loops if body.count("FFMA") > 60 and "LDGSTS" in body)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sass.available() is None or not compilers.available()[compilers.CompilerKind.NVCC],
                     reason="nvcc or a disassembler is not installed")
 @pytest.mark.parametrize("size", [3, 5, 7, 9, 11])
@@ -215,6 +216,7 @@ LOADS = [dict(loads="registers", rows_ahead=2, turn_steps=1), dict(loads="async"
          dict(loads="cached", rows_ahead=4, turn_steps=2)]
 
 
+@pytest.mark.thin(4)
 @on_cpu_device
 @pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
@@ -230,6 +232,7 @@ def test_every_border_however_rows_are_loaded(mode, values):
         checks.check_checked(planned(shape, **values), shape, seed=i)
 
 
+@pytest.mark.thin(5)
 @on_cpu_device
 @pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
 @pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
@@ -248,6 +251,7 @@ def test_whole_rows(mode, values):
         checks.check_checked(made, shape, seed=i)
 
 
+@pytest.mark.thin(5)
 @on_cpu_device
 @pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
 @pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
@@ -265,6 +269,7 @@ def test_whole_rows_take_a_load_a_row_and_the_exchange_of_their_window(mode, val
         assert len(made.numbers.takes) == size - 1
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
 def test_the_same_bits_whether_rows_are_whole(mode):
@@ -276,6 +281,7 @@ def test_the_same_bits_whether_rows_are_whole(mode):
     assert all(np.array_equal(output, outputs[0]) for output in outputs)
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 def test_several_channels(mode):
@@ -285,6 +291,7 @@ def test_several_channels(mode):
         checks.check_checked(planned(shape), shape, seed=i)
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 def test_patch_has_every_border(mode):

@@ -124,6 +124,7 @@ def test_blocks_that_were_measured_without_an_epilogue_are_not_taken_with_one():
     assert with_step.options.rows_ahead == plain.options.rows_ahead == 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [compilers.CompilerKind.NVRTC, compilers.CompilerKind.NVCC], ids=["nvrtc", "nvcc"])
 def test_defaults_do_not_spill(kind):
     """Every step and type on one of the architectures and widths, in turn."""

@@ -133,6 +133,7 @@ def test_what_lies_far_away_changes_nothing():
     assert np.isinf(y[0, 0, 32:49, 58:63]).all() and np.count_nonzero(y) == 17 * 5
 
 
+@pytest.mark.long
 def test_sums_that_are_handed_over_stay_in_registers():
     if not compilers.available()[compilers.CompilerKind.NVCC]:
         pytest.skip("nvcc is not installed")

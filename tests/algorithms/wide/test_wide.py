@@ -225,6 +225,7 @@ def sampled() -> list[tuple[KernelPlan, str]]:
     return [*found, (planned(plane(5, 224), "sm_90"), "sm_90")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [pytest.param(compilers.CompilerKind.NVRTC, id="nvrtc"),
                                   pytest.param(compilers.CompilerKind.NVCC, id="nvcc")])
 def test_defaults_do_not_spill(kind):

@@ -196,6 +196,7 @@ def test_filters_of_one_image_lie_in_a_block():
     assert planned(layer(3, h=512, w=512, c=4, k=4, groups=4)).options.warp_planes == 1
 
 
+@pytest.mark.long
 def test_defaults_do_not_spill():
     if not compilers.available()[compilers.CompilerKind.NVCC]:
         pytest.skip("nvcc is not installed")
