@@ -93,7 +93,7 @@ def _room(algorithm: str) -> str:
 
 
 def _sources() -> list[tuple[str, bytes]]:
-    """The templates and the generator's code, by path, with that of algorithms that came to the registry from elsewhere."""
+    """The templates and the generator's code, by path, with what came to the registry from elsewhere."""
     from .registry import ALGORITHMS
     packages = {"warpconv.codegen", _PACKAGE}
     packages |= {_room(name) for name, row in ALGORITHMS.items() if not row.plan.__module__.startswith(_ALGORITHMS)}

@@ -1,9 +1,9 @@
 """The case table: kernels chosen so that every pair of values of any two axes occurs in at least one (covering arrays).
 
 A product of the axes would be millions of kernels; most faults need two values to meet, so pairs are what is covered.
-Each kernel then runs on several image sizes, which cost no compiling, and these too meet in pairs. Pairs that no planner
-accepts are left out. The arrays are kept in the algorithms' rooms (tests/algorithms), and tests/cover.py finds them; to
-list a table plans nothing.
+Each kernel then runs on several image sizes, which cost no compiling, and these too meet in pairs. Pairs that no
+planner accepts are left out. The arrays are kept in the algorithms' rooms (tests/algorithms), and tests/cover.py finds
+them; to list a table plans nothing.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -38,7 +39,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.markexpr = ""
     # The tests never see, fill or clear the user's cache. Theirs stays between runs: its keys hold all that decides a
     # kernel. ``pytest --cache-clear`` empties it. Tests of caches have folders of their own.
-    folder = config.cache.mkdir("warpconv")
+    try:
+        folder = config.cache.mkdir("warpconv")
+    except (AttributeError, OSError):           # -p no:cacheprovider, or a tree that cannot be written
+        folder = Path(tempfile.mkdtemp(prefix="warpconv-tests-"))
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     if not hasattr(config, "workerinput"):
         _forget_old(folder / "entries")
     os.environ["WARPCONV_CACHE_DIR"] = str(folder)

@@ -74,7 +74,8 @@ def search(axes: Axes, accepted: Accepted, seed: int) -> list[Row]:
     return complete(axes, accepted, seed, taken=[], wanted=_all_pairs(axes))
 
 
-def complete(axes: Axes, accepted: Accepted, seed: int, taken: Sequence[list[int]], wanted: Iterable[Pair]) -> list[Row]:
+def complete(axes: Axes, accepted: Accepted, seed: int, taken: Sequence[list[int]],
+             wanted: Iterable[Pair]) -> list[Row]:
     """``taken`` and, greedily few, rows for those of the ``wanted`` pairs of values that it lacks.
 
     A pair that few completions accept (a plan value that asks much of the rest) is tried again at the end, each axis

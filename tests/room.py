@@ -1,8 +1,8 @@
 """What every room of tests/algorithms tests: its part of the case table on the CPU device, and its emitted texts.
 
 A room's test_room.py has a class of each; what they cover follows from the folder. Quick are a part of the table in
-which every value of every axis occurs, at few sizes, and such a part of the variants with every access checked; ``long``
-are shares of the rest, and the proof of every pair; ``--whole`` takes all of both.
+which every value of every axis occurs, at few sizes, and such a part of the variants with every access checked. Shares
+of the rest are ``long``, and the proof of every pair is; ``--whole`` takes all of both.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def served(algorithm: str, names: tuple[str, ...], values: tuple[tuple, ...]) ->
         fields = dict(zip(names, chosen))
         if fields.get("padding_mode") == "constant":
             fields["padding_value"] = axes.BORDER_VALUE
-        with contextlib.suppress(ArgumentError, UnsupportedSpec):        # ArgumentError: there is no layer of these types
+        with contextlib.suppress(ArgumentError, UnsupportedSpec):        # the first: there is no layer of these types
             shape = ConvShape(c=8, h=28, w=28, k=8, r=3, s=3, padding=1, groups=8, **fields)
             if all(getattr(getattr(shape, name), "value", None) == value for name, value in zip(names, chosen)):
                 plan_layer(shape, algorithm=algorithm)

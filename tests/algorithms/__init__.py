@@ -1,7 +1,7 @@
 """A room of tests for each algorithm (the documents' teaching steps share ``course``).
 
 In a room: ``axes.py`` (what covers the algorithm), ``covering.json`` (the kept covering array, see tests/cover.py),
-``plans.py`` and ``golden/`` (texts under review), ``test_room.py`` (both of them executed), and its unit tests. A room is
+``plans.py`` and ``golden/`` (texts under review), ``test_room.py`` (the tests of both), and its unit tests. A room is
 found by its folder; nothing lists them.
 """
 

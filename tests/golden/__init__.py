@@ -1,4 +1,4 @@
-"""Texts under review: each room's plans.py says of which plans, its golden/ has them. ``python -m tests.golden.update``."""
+"""Texts under review: each room's plans.py says of which plans, its golden/ has them; update.py writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plans of the documents' teaching steps whose emitted text is kept under review: one of each form that a kernel can take."""
+"""The plans of the documents' teaching steps whose emitted text is kept under review: one of each form."""
 
 from __future__ import annotations
 

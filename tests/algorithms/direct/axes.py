@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any, Iterable, Mapping
 
-from tests.axes import (BORDERS, CASTS, CHANNELS, DTYPES, EPILOGUES, LAYOUTS, OUTPUTS, PADDINGS, PITCHES, PIXELS, WEIGHTS,
-                     WITH_RESIDUAL, Choose, Row, Rows, k_tile)
+from tests.axes import (BORDERS, CASTS, CHANNELS, DTYPES, EPILOGUES, LAYOUTS, OUTPUTS, PADDINGS, PITCHES, PIXELS,
+                        WEIGHTS, WITH_RESIDUAL, Choose, Row, Rows, k_tile)
 
 DIRECT_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (2, 3), (3, 3), (5, 5), (4, 7), (13, 2), (1, 9), (31, 31)), "channels": CHANNELS,

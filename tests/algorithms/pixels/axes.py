@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any, Iterable, Mapping
 
-from tests.axes import BORDERS, CASTS, EPILOGUES, LAYOUTS, OUTPUTS, PADDINGS, PITCHES, PIXELS, WEIGHTS, Choose, Row, Rows
+from tests.axes import (BORDERS, CASTS, EPILOGUES, LAYOUTS, OUTPUTS, PADDINGS, PITCHES, PIXELS, WEIGHTS, Choose, Row,
+                        Rows)
 
 PIXELS_CHANNELS = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (4, 4, 4), (2, 6, 2))
 PIXELS_AXES: Mapping[str, tuple] = {

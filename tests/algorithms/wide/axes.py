@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any, Iterable, Mapping
 
-from tests.axes import BIAS, BORDERS, CASTS, DTYPES, EPILOGUES, PADDINGS, PITCHES, WITH_RESIDUAL, RELU, Choose, Row, Rows
+from tests.axes import (BIAS, BORDERS, CASTS, DTYPES, EPILOGUES, PADDINGS, PITCHES, RELU, WITH_RESIDUAL, Choose, Row,
+                        Rows)
 
 WIDE_CHANNELS = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (5, 5, 5), (2, 6, 2), (4, 4, 2), (6, 4, 2))
 WIDE_AXES: Mapping[str, tuple] = {
