@@ -56,10 +56,10 @@ def canonical(value: Any) -> str:
 
 def plan_identity(plan: KernelPlan) -> dict[str, str]:
     """What decides the emitted text and its launch: the spec, the plan values and all that the planner made of them,
-    the generator. Known without rendering."""
+    the generator as far as it makes this algorithm's. Known without rendering."""
     from .render import generator_digest
     return {"spec": canonical(plan.spec), "plan": canonical(plan.settings()), "numbers": canonical(plan.numbers),
-            "program": canonical(plan.program), "generator": generator_digest(), "version": VERSION}
+            "program": canonical(plan.program), "generator": generator_digest(plan.spec.algorithm), "version": VERSION}
 
 
 def plan_digest(plan: KernelPlan) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Sequence
+
 import numpy as np
 
 # set by tests/conftest.py before any test module is imported
@@ -27,7 +29,7 @@ def drawn_on_gpu() -> int:
     return DRAWN_ON_GPU if drawn is None else drawn
 
 
-def share(items: list, number: int = 0, of: int = 2) -> list:
+def share(items: Sequence[Any], number: int = 0, of: int = 2) -> list:
     """Part ``number`` of the ``of`` parts of a list for what takes long, such as compiling each; all with --whole."""
     return list(items) if whole else list(items)[number::of]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests import checks, near, reference, settings
-from tests.axes.common import BIAS, CLAMP, RELU, RESIDUAL
+from tests.axes import BIAS, CLAMP, RELU, RESIDUAL
 from warpconv.codegen.epilogue import OPERANDS, PLAIN, Epilogue
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.expression import (FUNCTIONS, NEGATE, WRITTEN_OUT, Apply, Node, Number, Value, c_text, evaluate,

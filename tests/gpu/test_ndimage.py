@@ -7,7 +7,7 @@ import pytest
 
 import warpconv
 from tests import settings
-from tests.unit.test_ndimage import MODES, check, drawn_image, drawn_weights
+from tests.runtime.ndimage.test_ndimage import MODES, check, drawn_image, drawn_weights
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 
 pytestmark = pytest.mark.gpu
