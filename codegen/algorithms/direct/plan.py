@@ -11,6 +11,7 @@ from typing import Iterable
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES
 from warpconv.codegen.plan import Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
@@ -168,7 +169,8 @@ def _finished(spec: KernelSpec, options: DirectOptions, numbers: DirectNumbers |
               grid: tuple[Blocks, Blocks, Blocks], registers: int, template: str, *, unit: str, loads: int, fma: int,
               phrase: str) -> KernelPlan:
     if options.min_blocks == DERIVED:
-        options = replace(options, min_blocks=resident_blocks(spec.arch, registers + REGISTER_MARGIN, numbers.threads))
+        fitting = resident_blocks(spec.hardware, registers + REGISTER_MARGIN, numbers.threads)
+        options = replace(options, min_blocks=fitting)
     arguments = layer_arguments(spec)
     launch = Launch(entry=spec.name, block=(options.block_size_x, options.block_size_y, 1), grid=grid,
                     arguments=tuple(a.name for a in arguments))
@@ -186,12 +188,12 @@ def _check(spec: KernelSpec, options: DirectOptions) -> None:
     if refusal is None and options.k_tile > MOST_ACCUMULATORS:
         refusal = f"k_tile = {options.k_tile} accumulators would not stay in registers (at most {MOST_ACCUMULATORS})"
     threads = options.block_size_x * options.block_size_y
-    if refusal is None and not 32 <= threads <= 1024:
-        refusal = f"a block of {threads} threads (32 to 1024 are possible)"
+    if refusal is None and not LANES <= threads <= BLOCK_THREADS:
+        refusal = f"a block of {threads} threads ({LANES} to {BLOCK_THREADS} are possible)"
     if refusal is None and options.block_size_y > MOST_ROWS and spec.layout is Layout.NCHW:
         refusal = f"block_size_y = {options.block_size_y} (at most {MOST_ROWS}, so that row indices cannot overflow)"
-    if refusal is None and threads * options.min_blocks > spec.arch.resident_threads:
-        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
+    if refusal is None and threads * options.min_blocks > spec.hardware.resident_threads:
+        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
 

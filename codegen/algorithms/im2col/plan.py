@@ -16,7 +16,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Iterable
 
-from warpconv.codegen.hardware import Arch
+from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, QUARTERS, Arch
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, GRID_LIMIT, KernelPlan, Launch,
                                    LibraryCall, Program, Repeat, Role, Step, Workspace)
@@ -45,7 +45,7 @@ MOST_COLUMN_BYTES, USUAL_IMAGES = 1 << 30, 128
 # clock allows), and warp instructions that pass while a warp's 128 bytes go to memory or come from it (132 SMs x 4
 # slots at 1.98 GHz against 4.2 TB/s that a copy reaches).
 GEMM_EFFICIENCY = 0.75
-INSTRUCTIONS_A_LINE = 32
+INSTRUCTIONS_A_LINE = round(H200.multiprocessors * QUARTERS * H200_CLOCK / (H200_COPY / 128))
 
 
 class Batch(enum.Enum):

@@ -7,11 +7,11 @@ import math
 from dataclasses import dataclass
 
 from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.vectors import packs_limited
 
-LANES = 32
 WORD_BYTES = 4
 
 

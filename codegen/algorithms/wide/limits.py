@@ -6,7 +6,6 @@ from warpconv.codegen.dtypes import DType
 from warpconv.codegen.spec import KernelSpec
 from .numbers import WideNumbers
 
-SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 BYTES_OF_A_WORD = 4           # outputs of 8 bits that are stored together
 VECTOR_BYTES = 16             # of the widest load
 TALLEST_FILTER = 63
