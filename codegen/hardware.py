@@ -96,6 +96,16 @@ class Hardware:
                 raise ArgumentError("a GPU has at least one", argument=name, value=value)
         return replace(row, **sizes) if sizes else row
 
+    @classmethod
+    def parse(cls, value: Hardware | Arch | str) -> Hardware:
+        """Hardware as it is, an architecture's as ``of``."""
+        return value if isinstance(value, cls) else cls.of(value)
+
+    @property
+    def at_hand(self) -> Hardware | None:
+        """This GPU where it is another chip than its architecture's row."""
+        return None if self == _row_of(self.arch) else self
+
     @property
     def resident_warps(self) -> int:
         """Warps of a multiprocessor, at most."""

@@ -23,6 +23,7 @@ from warpconv.codegen.parts.arguments import layer_arguments
 
 # Taps are unrolled up to this many FMAs in all; beyond it the loop over filter rows stays a loop (31x31 has 961 taps).
 UNROLLED_TAPS = 256
+UNROLLED_COLUMNS = 512  # FMAs of a filter row in NCHW, beyond which the loop over its columns stays a loop, too
 THREADS = 256
 MOST_ROWS = 64
 MOST_ACCUMULATORS = 32
@@ -51,6 +52,7 @@ class DirectNumbers:
 
     k_tiles: int
     unroll_rows: bool
+    unroll_columns: bool
     threads: int
     guard_rows: bool        # rows in the padding are skipped
     guard: str              # when a pixel lies in the image, empty if always
@@ -115,10 +117,13 @@ def _plan_nchw(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
     taps = spec.r * spec.s
     k_tiles = spec.filters // options.k_tile
     threads = options.block_size_x * options.block_size_y
-    hoisted = taps * options.k_tile if spec.channels == 1 else 0     # one channel's weights do not change in the loop
-    registers = 24 + 2 * options.k_tile + 2 * spec.s + hoisted + step_registers(spec, options.k_tile)
-    numbers = DirectNumbers(k_tiles=k_tiles, unroll_rows=taps * options.k_tile <= UNROLLED_TAPS, threads=threads,
-                            **_padding(spec))
+    unroll_columns = spec.s * options.k_tile <= UNROLLED_COLUMNS
+    # one channel's weights do not change in the loop
+    hoisted = taps * options.k_tile if spec.channels == 1 and unroll_columns else 0
+    loads = 2 * spec.s if unroll_columns else 2
+    registers = 24 + 2 * options.k_tile + loads + hoisted + step_registers(spec, options.k_tile)
+    numbers = DirectNumbers(k_tiles=k_tiles, unroll_rows=taps * options.k_tile <= UNROLLED_TAPS,
+                            unroll_columns=unroll_columns, threads=threads, **_padding(spec))
     grid = (Blocks(of=Dimension.Q, add=options.block_size_x - 1, per=options.block_size_x, limit=GRID_LIMIT[0]),
             Blocks(of=Dimension.P, add=options.block_size_y - 1, per=options.block_size_y, limit=GRID_LIMIT[1]),
             Blocks(of=Dimension.N, times=spec.groups * k_tiles, limit=GRID_LIMIT[2]))

@@ -50,6 +50,7 @@ TILES_DOWN = (1, 2, 3)        # of a plane, evenly,
 TILE_ROWS = (64, 32, 16, 8)   # or of so many rows
 STRIPS = (1, 2, 4, 8)         # tiles side by side on a plane
 MOST_LANES = 16               # of a row
+MOST_ENDS = 32                # tiles at an end of the image that are looked at one by one
 LEAST = PatchOptions(columns=4, row_lanes=1, rows=8)
 
 
@@ -139,17 +140,33 @@ def _slots(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, h: in
     row = max(issue, memory) + NOT_HIDDEN * min(issue, memory)
     loads = options.planes * numbers.lines * numbers.row_vectors / CELL + options.planes * spec.r * spec.s
     tile = loads / LANES * STAGE_SLOTS + numbers.warps * (2 * options.columns + 60)
-    steps = sum(_steps(spec, options, first, h) for first in range(0, p, options.rows))
-    return -(-q // numbers.tile_columns) * (-(-p // options.rows) * tile + steps * row)
+    return -(-q // numbers.tile_columns) * (-(-p // options.rows) * tile + _all_steps(spec, options, h, p) * row)
+
+
+def _all_steps(spec: KernelSpec, options: PatchOptions, h: int, p: int) -> int:
+    """Of all tiles over each other: those whose windows lie in the image are alike, so that any height is counted in
+    the same time; of many tiles at the ends some are looked at."""
+    tiles, down = -(-p // options.rows), options.rows * spec.stride[0]
+    reach = (options.rows - 1) * spec.stride[0] + (spec.r - 1) * spec.dilation[0]
+    if spec.padding_mode is Border.ZEROS:
+        first = min(tiles, -(-spec.padding[0][0] // down))
+        after = max(first, min(tiles, (h - 1 - reach + spec.padding[0][0]) // down + 1))
+    else:
+        first, after = 0, tiles
+    inside = -(-options.row_lanes * options.planes * options.rows // LANES) * spec.r
+    return (_end_steps(spec, options, h, 0, first) + (after - first) * inside
+            + _end_steps(spec, options, h, after, tiles))
+
+
+def _end_steps(spec: KernelSpec, options: PatchOptions, h: int, first: int, after: int) -> int:
+    """Of tiles ``first`` .. ``after`` - 1."""
+    each = max(1, (after - first) // MOST_ENDS)
+    return each * sum(_steps(spec, options, tile * options.rows, h) for tile in range(first, after, each))
 
 
 def _steps(spec: KernelSpec, options: PatchOptions, p_first: int, h: int) -> int:
     """Filter rows that the warps of a tile go through in all: those inside the image for any lane of a warp."""
     lanes = options.row_lanes * options.planes
-    top = p_first * spec.stride[0] - spec.padding[0][0]
-    bottom = top + (options.rows - 1) * spec.stride[0] + (spec.r - 1) * spec.dilation[0]
-    if spec.padding_mode is not Border.ZEROS or (top >= 0 and bottom < h):
-        return -(-lanes * options.rows // LANES) * spec.r       # as most tiles are: all of them for every warp
     found = 0
     for first in range(0, lanes * options.rows, LANES):
         low = (p_first + first // lanes) * spec.stride[0] - spec.padding[0][0]

@@ -19,12 +19,13 @@ from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Fill, GRID
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.algorithm import BANK_COPY, Algorithm
+from warpconv.codegen.parts.rows import stride_refusal, vertical
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal, integer_border
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
 from .numbers import (WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, Weights, make_numbers, row_words,
-                      side_by_side, vertical, weight_registers, window_registers)
+                      side_by_side, weight_registers, window_registers)
 
 REGISTER_LIMIT = 255 - 30     # registers of a thread, less what addresses and the loop take
 REGISTER_MARGIN = 10          # beyond the planned registers, which nvcc 13.0 was seen to take without a spill;
@@ -48,7 +49,7 @@ VECTOR_BYTES = 16             # of the widest load
 def supports(spec: KernelSpec) -> str | None:
     refusal = common_refusal(spec, dtypes=PIXELS, borders=BORDERS, numerics=(Numerics.FLOAT32, Numerics.INT32),
                              layouts=(Layout.NCHW, Layout.NHWC), mixed=True,
-                             pitched=True) or integer_border(spec)
+                             pitched=True) or integer_border(spec) or stride_refusal(spec)
     least, most = spec.dtype.limits if spec.dtype.is_integer else (0, 0)
     value = spec.padding_value
     if refusal is None and not (value == int(value) and least <= value <= most):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.spec import Epilogue, KernelSpec
+from warpconv.codegen.parts.rows import vertical
 from warpconv.codegen.parts.vectors import packs_limited
 from .borders import RowEnd, WideBorder, make_border, row_ends
 from .lines import (Column, Line, Piece, StorePart, beside_chunk, line_of, pieces_of, read_cell, read_columns,
@@ -143,9 +143,7 @@ def filter_registers(spec: KernelSpec, options: WideOptions) -> int:
 
 def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     stride, dilation, left = spec.stride[1], spec.dilation[1], spec.padding[1][0]
-    common = math.gcd(spec.stride[0], spec.dilation[0])
-    step_rows, classes = spec.stride[0] // common, spec.dilation[0] // common
-    slots = -(-spec.r // step_rows)
+    step_rows, slots, classes = vertical(spec)
     packed = options.span is Span.PACKED
     chunk = options.columns * stride
     needed = sorted({v * stride + s * dilation - left for v in range(options.columns) for s in range(spec.s)})

@@ -25,9 +25,11 @@ from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
 from warpconv.codegen.hardware import BLOCK_THREADS, H200_SHARED_BESIDE_CACHE, H200_SHARED_FILLED, LANES, SHARED_STATIC
 from warpconv.codegen.parts.refusals import border_refusal
+from warpconv.codegen.parts.rows import stride_refusal
 from .defaults import defaults
 from .estimate import cost_of, estimate
-from .limits import BYTES_OF_A_WORD, LARGEST_TEXT, TALLEST_FILTER, VECTOR_BYTES, shared_bytes, to_bytes
+from .limits import (BYTES_OF_A_WORD, LARGEST_TEXT, MOST_REGISTERS, TALLEST_FILTER, VECTOR_BYTES, shared_bytes,
+                     to_bytes)
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers
 from .options import Edges, Gaps, Loads, Span, TapRows, Weights, WideOptions
 from .registers import WEIGHTS_HELD, planned_registers, register_margin
@@ -41,7 +43,7 @@ MOST_CHANNELS = 16            # of a group: more is a matrix product, not this a
 def supports(spec: KernelSpec) -> str | None:
     refusal = (common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=spec.out_dtype is None,
                               mixed=to_bytes(spec), separable=True, pitched=True)
-               or border_refusal(spec))
+               or border_refusal(spec) or stride_refusal(spec))
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
     narrow = spec.s == 1 or (spec.separable and (spec.s - 1) * spec.dilation[1] < LANES)
@@ -77,7 +79,7 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
         shared = shared_bytes(spec, numbers) + numbers.seam_bytes
         options = replace(options, min_blocks=min(fitting, blocks_by_shared(spec.hardware, filled, shared)))
     cost = cost_of(spec, options, numbers, registers)
-    _check(spec, options, numbers)
+    _check(spec, options, numbers, registers)
     arguments = _arguments(spec, options, numbers)
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments), shared_bytes=numbers.seam_bytes)
@@ -120,8 +122,10 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
     return None
 
 
-def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None:
+def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registers: int) -> None:
     refusal = None
+    if registers > MOST_REGISTERS:
+        refusal = f"about {registers} registers, most of which would be spilled (at most {MOST_REGISTERS})"
     line = numbers.line
     if numbers.edge_loads and numbers.left_lanes + numbers.right_lanes > numbers.across:
         refusal = (f"a window reaches {numbers.left_lanes} lanes to the left and {numbers.right_lanes} to the right of "
