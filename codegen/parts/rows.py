@@ -7,7 +7,7 @@ import math
 from ..hardware import GRID_LIMIT
 from ..spec import KernelSpec
 
-LARGEST_STRIDE = 16     # input rows of a step, columns of an output: all are loaded, each in text of its own
+LARGEST_STRIDE = 8      # input rows of a step, columns of an output: all are loaded, each in text of its own
 
 
 def vertical(spec: KernelSpec) -> tuple[int, int, int]:

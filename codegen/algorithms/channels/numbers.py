@@ -213,7 +213,7 @@ def _line(spec: KernelSpec, options: ChannelsOptions, window: int) -> Line:
     elements = columns * pixel
     all_rows = (turns + 1) * options.turn_rows * elements
     return Line(columns=columns, pixel=pixel, piece=piece, copy_bytes=piece * size, copy_columns=copy_columns,
-                copies=tuple(range(min(SHARED_STATIC, -(-columns // max(1, copy_columns))))), turns_ahead=turns,
+                copies=tuple(range(min(SHARED_STATIC // 4, -(-columns // max(1, copy_columns))))), turns_ahead=turns,
                 elements=elements,
                 words=all_rows * size // 4, shared_bytes=(all_rows + pixel * taps) * size,
                 channels_left=spec.k % pixel > 0, taps=taps, filter_piece=filter_piece,

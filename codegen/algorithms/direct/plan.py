@@ -18,12 +18,12 @@ from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.parts.text import MOST_UNROLLED
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
 from warpconv.codegen.parts.arguments import layer_arguments
 
 # Taps are unrolled up to this many FMAs in all; beyond it the loop over filter rows stays a loop (31x31 has 961 taps).
 UNROLLED_TAPS = 256
-UNROLLED_COLUMNS = 512  # FMAs of a filter row in NCHW, beyond which the loop over its columns stays a loop, too
 THREADS = 256
 MOST_ROWS = 64
 MOST_ACCUMULATORS = 32
@@ -117,7 +117,7 @@ def _plan_nchw(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
     taps = spec.r * spec.s
     k_tiles = spec.filters // options.k_tile
     threads = options.block_size_x * options.block_size_y
-    unroll_columns = spec.s * options.k_tile <= UNROLLED_COLUMNS
+    unroll_columns = spec.s * options.k_tile <= MOST_UNROLLED
     # one channel's weights do not change in the loop
     hoisted = taps * options.k_tile if spec.channels == 1 and unroll_columns else 0
     loads = 2 * spec.s if unroll_columns else 2

@@ -22,11 +22,13 @@ from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, GR
                                    LibraryCall, Program, Repeat, Role, Step, Workspace)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.arguments import layer_arguments, named
 
 THREADS = 256
+BYTES_OF_A_COLUMN = 200  # of the filter, in the text of the lowering
 TAPS_EACH = 16          # elements of a column that a thread of the lowering makes at least, where there are as many
 FINISH_X, FINISH_Y = 32, 8
 COLUMNS, SCRATCH, IMAGE = "columns", "scratch", "image"
@@ -83,7 +85,7 @@ class Im2colNumbers:
 
 
 def supports(spec: KernelSpec) -> str | None:
-    return common_refusal(spec, borders=BORDERS)
+    return common_refusal(spec, borders=BORDERS) or text_refusal(spec.s, BYTES_OF_A_COLUMN, "filter columns")
 
 
 def is_matrix(spec: KernelSpec) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Iterable
 
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.hardware import BLOCK_THREADS, LANES
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, THREAD_REGISTERS
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.pitch import together
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation,
@@ -20,6 +20,7 @@ from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.algorithm import BANK_COPY, Algorithm
 from warpconv.codegen.parts.rows import stride_refusal, vertical
+from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal, integer_border
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
@@ -34,7 +35,9 @@ BANK_WEIGHTS = 30             # of a single filter that are quicker in constant 
                               # register each; 7x7 180 and 187, but others like it spill (8192^2, H200)
 ROOM_FOR_ROWS = 125           # planned registers from which more rows ahead leave too few warps (7x7, H200)
 TALLEST_FILTER = 31
-LARGEST_TEXT = 8192           # products of a step: more takes the compiler many seconds
+LARGEST_TEXT = 8192           # products of a row: more takes the compiler many seconds
+BYTES_OF_A_PRODUCT = 62       # in the text;
+BYTES_OF_AN_INPUT = 75        # of a column, from its word to a number
 MOST_ACCUMULATORS = 136       # registers of the output rows in work, from which a lane has fewer columns
 WEIGHTS_HELD = 90             # that stay in registers beside them
 PIXELS_AHEAD = 24             # registers of rows ahead that are loaded pixel by pixel
@@ -241,7 +244,12 @@ def _block_refusal(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumb
         return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
     if options.sub_block_rows * options.warp_rows > 4096:
         return f"sub_block_rows = {options.sub_block_rows} in {options.warp_rows} warps (at most 4096 in all)"
-    return None
+    words = numbers.step_rows * row_words(spec, options.columns)
+    if words > THREAD_REGISTERS:
+        return f"{words} words of the {numbers.step_rows} input rows of a step (at most {THREAD_REGISTERS}: registers)"
+    products = spec.r * spec.s * options.columns * options.filters
+    return text_refusal(products, BYTES_OF_A_PRODUCT, "products of a step",
+                        beside=BYTES_OF_AN_INPUT * numbers.step_rows * len(numbers.inputs))
 
 
 def _arguments(spec: KernelSpec, options: PixelsOptions) -> tuple[Argument, ...]:

@@ -21,6 +21,7 @@ from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
 from .numbers import (BLOCK_COLUMNS, TILE_ROWS, Begin, Stores, ToeplitzNumbers, ToeplitzOptions, Walk, Way,
                       Weights, filter_registers, make_numbers, slices_of)
@@ -31,7 +32,8 @@ MOST_SHARED = 8               # tiles by default of a warp that shares rows with
 WHOLE_ROWS_REGISTERS = 176    # up to which a warp takes whole rows
 MOST_BESIDE = 10              # filter rows up to which four warps share a strip by default, else two
 NEAR_ROWS = 5                 # filter rows up to which copies through the first-level cache pay
-MOST_TEXT = 6000              # matrix instructions in the text
+MOST_BLOCKS = 3000            # blocks of eight columns of a filter
+BYTES_OF_A_PRODUCT = 190      # in the text: a matrix instruction and what it takes
 FILTER_HELD = 64              # registers of a filter that stays in registers by default
 LARGEST_PLANE = 64            # rows and columns of a plane that walk=planes takes by default
 SMALL_PLANE = 512             # elements, up to which more than one plane of a team is on its way
@@ -52,8 +54,8 @@ def supports(spec: KernelSpec) -> str | None:
         refusal = f"{spec.channels} channels in a group (a banded matrix holds one: planes, or C = groups)"
     if refusal is None and (spec.stride != (1, 1) or spec.dilation != (1, 1)):
         refusal = "stride and dilation other than 1: neighbouring outputs would not share a band"
-    if refusal is None and filter_registers(spec) > MOST_TEXT // 2:
-        refusal = f"a filter of {spec.r} x {spec.s} (at most {MOST_TEXT // 2} blocks of eight columns)"
+    if refusal is None and filter_registers(spec) > MOST_BLOCKS:
+        refusal = f"a filter of {spec.r} x {spec.s} (at most {MOST_BLOCKS} blocks of eight columns)"
     return refusal or border_refusal(spec)
 
 
@@ -170,8 +172,9 @@ def _refusal(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumber
     planes = options.walk is Walk.PLANES
     if numbers.threads > BLOCK_THREADS:
         return f"{numbers.threads // LANES} warps are more than a block's {BLOCK_THREADS} threads"
-    if len(numbers.products) * numbers.made_tiles > MOST_TEXT:
-        return f"{len(numbers.products) * numbers.made_tiles} matrix instructions in the text (at most {MOST_TEXT})"
+    refusal = text_refusal(len(numbers.products) * numbers.made_tiles, BYTES_OF_A_PRODUCT, "matrix instructions")
+    if refusal is not None:
+        return refusal
     if numbers.shared_bytes > SHARED_STATIC:
         return f"{numbers.shared_bytes} bytes of shared memory for a block (at most {SHARED_STATIC})"
     if planes and min(numbers.most_rows, numbers.most_columns) < 1:

@@ -12,7 +12,7 @@ from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.parts.occupancy import largest_divisor
 from warpconv.codegen.hardware import LANES, SHARED_STATIC
 from .borders import least_rows
-from .limits import BYTES_OF_A_WORD, LARGEST_TEXT, TALLEST_FILTER, VECTOR_BYTES, shared_bytes, to_bytes
+from .limits import BYTES_OF_A_WORD, TALLEST_FILTER, VECTOR_BYTES, shared_bytes, to_bytes
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers
 from .options import Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 from .registers import WEIGHTS_HELD
@@ -163,7 +163,7 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
         tall = accumulators(spec, options.columns) > TALL_RING and (spec.separable or spec.r > TALLEST_FILTER)
         pipeline = Pipeline.COPIED if fma > 300 or tall else Pipeline.PAIRED
         return {"loads": Loads.REGISTERS, "rows_ahead": ahead, "pipeline": pipeline}
-    ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (LARGEST_TEXT, 1, 1))
+    ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (math.inf, 1, 1))
                        if fma <= most)
     if fma <= 9 * 8 and spec.dtype.itemsize == 2:      # few rows in flight are enough, and more warps stay
         ahead, turn = 4, 1

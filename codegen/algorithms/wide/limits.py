@@ -11,7 +11,7 @@ BYTES_OF_A_WORD = 4           # outputs of 8 bits that are stored together
 VECTOR_BYTES = 16             # of the widest load
 TALLEST_FILTER = 63
 MOST_REGISTERS = 2 * THREAD_REGISTERS     # planned ones, of which half are spilled
-LARGEST_TEXT = 8192           # FMAs of a step: more takes the compiler many seconds
+BYTES_OF_AN_FMA = 66          # in the text
 
 
 def to_bytes(spec: KernelSpec) -> bool:

@@ -26,9 +26,10 @@ from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
 from warpconv.codegen.hardware import BLOCK_THREADS, H200_SHARED_BESIDE_CACHE, H200_SHARED_FILLED, LANES, SHARED_STATIC
 from warpconv.codegen.parts.refusals import border_refusal
 from warpconv.codegen.parts.rows import stride_refusal
+from warpconv.codegen.parts.text import text_refusal
 from .defaults import defaults
 from .estimate import cost_of, estimate
-from .limits import (BYTES_OF_A_WORD, LARGEST_TEXT, MOST_REGISTERS, TALLEST_FILTER, VECTOR_BYTES, shared_bytes,
+from .limits import (BYTES_OF_A_WORD, BYTES_OF_AN_FMA, MOST_REGISTERS, TALLEST_FILTER, VECTOR_BYTES, shared_bytes,
                      to_bytes)
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers
 from .options import Edges, Gaps, Loads, Span, TapRows, Weights, WideOptions
@@ -50,9 +51,7 @@ def supports(spec: KernelSpec) -> str | None:
     most = TALLEST_NARROW if narrow else TALLEST_FILTER
     if refusal is None and spec.r > most:
         refusal = f"a filter {spec.r} rows tall (at most {most}: the accumulators have a register per row)"
-    if refusal is None and taps_of(spec) > LARGEST_TEXT:
-        refusal = f"a filter of {taps_of(spec)} taps (at most {LARGEST_TEXT} in the text)"
-    return refusal
+    return refusal or text_refusal(taps_of(spec), BYTES_OF_AN_FMA, "taps")
 
 
 def _fewest_rows(spec: KernelSpec) -> int:
@@ -117,9 +116,8 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
     if accumulators(spec, options.columns) > REGISTER_LIMIT:
         return (f"{accumulators(spec, options.columns)} accumulators would not stay in registers (at most "
                 f"{REGISTER_LIMIT})")
-    if taps_of(spec) * options.columns > LARGEST_TEXT:
-        return f"{taps_of(spec) * options.columns} FMAs a row in the text (at most {LARGEST_TEXT})"
-    return None
+    together = options.rows_ahead if options.loads is Loads.REGISTERS else options.turn_steps
+    return text_refusal(taps_of(spec) * options.columns * together, BYTES_OF_AN_FMA, "FMAs of steps that follow on")
 
 
 def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registers: int) -> None:
