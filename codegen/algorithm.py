@@ -17,7 +17,7 @@ _log.addHandler(logging.NullHandler())      # where nobody configured logging, t
 
 ASSUMED_IMAGES = 64         # of a layer with channels
 ASSUMED_PIXELS = 256 * 256  # of single planes together, at least
-BANK_COPY = 1.2e6   # issue slots of a GPU while a filter that was not prepared is copied to constant memory: 1.3 us
+BANK_COPY = 1.2e6   # issue slots of an H200 while a filter that was not prepared is copied to constant memory: 1.3 us
 
 
 @dataclass(frozen=True, kw_only=True)

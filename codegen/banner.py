@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import re
 import textwrap
@@ -126,7 +127,7 @@ def _sides(spec: KernelSpec, name: str) -> Iterator[tuple[int, int]]:
     """Sizes of the input and the output along H or W: what the letter stands for, then larger and smaller ones."""
     least = {"H": spec.dilation[0] * (spec.r - 1) + 1, "W": spec.dilation[1] * (spec.s - 1) + 1}
     usual = {axis: max(ASSUMED_SIDE, extent) for axis, extent in least.items()}
-    for size in (*range(usual[name], usual[name] + 64), *range(usual[name] - 1, 0, -1)):
+    for size in itertools.chain(range(usual[name], usual[name] + 64), range(usual[name] - 1, 0, -1)):
         try:
             shape = spec.example_shape(**{axis.lower(): side for axis, side in {**usual, name: size}.items()})
         except ShapeError:      # an empty output

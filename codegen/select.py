@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .algorithm import Algorithm, assumed_batch
-from .hardware import Arch, DEFAULT_ARCH
+from .hardware import Arch, DEFAULT_ARCH, Hardware
 from .dtypes import DType
 from .errors import ArgumentError, ArgumentTypeError, PlannerError, UnsupportedSpec
 from .options import choices, with_settings
@@ -54,30 +54,32 @@ class Candidate:
         return f"{self.algorithm}: {'' if self.supported else 'declined, '}{self.reason}"
 
 
-def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | str = DEFAULT_ARCH,
+def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardware | str = DEFAULT_ARCH,
                epilogue: Iterable[Epilogue] = (), settings: Mapping[str, Any] | None = None,
                tuning: Tuning | None = None, numerics: Numerics | str = Numerics.FLOAT32,
                workspace_limit: int | None = None) -> KernelPlan:
-    """The plan for a layer: select() and the planner in one call. ``workspace_limit``: bytes of workspace that a call
-    of this layer may take at most, None for any number.
+    """The plan for a layer: select() and the planner in one call. ``arch``: an architecture, or the Hardware at hand,
+    whose multiprocessors the grid is then made for. ``workspace_limit``: bytes of workspace that a call of this layer
+    may take at most, None for any number.
 
     Raises UnsupportedSpec where the named algorithm cannot serve it, ArgumentError for unknown names and values.
     """
     _check_shape(shape)
     epilogue = parse_epilogue(epilogue, takes_bias=True)
     settings, numerics, limit = _names(settings), _arithmetic(numerics, shape), check_limit(workspace_limit)
+    hardware = Hardware.parse(arch)
     if algorithm == "auto" and not settings:
-        measured = _measured(shape, Arch.parse(arch), epilogue, numerics, tuning, limit)
+        measured = _measured(shape, hardware, epilogue, numerics, tuning, limit)
         if measured is not None:
             return measured
     if algorithm == "auto":
-        answers = explain(shape, arch, epilogue=epilogue, numerics=numerics, workspace_limit=limit)
+        answers = explain(shape, hardware, epilogue=epilogue, numerics=numerics, workspace_limit=limit)
         having = [c for c in answers if set(settings) <= set(choices(_row(c.algorithm).options))]
         algorithm = _quickest(shape, having, settings).algorithm
-    return _plan(_row(algorithm), shape, Arch.parse(arch), epilogue, numerics, settings, limit)
+    return _plan(_row(algorithm), shape, hardware, epilogue, numerics, settings, limit)
 
 
-def select(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, tuning: Tuning | None = None, *,
+def select(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, tuning: Tuning | None = None, *,
            epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32,
            workspace_limit: int | None = None) -> KernelSpec:
     """The spec of the quickest supported algorithm for a layer, by the rule above."""
@@ -98,16 +100,16 @@ def plan(spec: KernelSpec, settings: Mapping[str, Any] | None = None, shape: Con
     return row.plan(spec, with_settings(row.defaults(spec, shape), _names(settings)))
 
 
-def explain(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, *,
+def explain(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, *,
             epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32,
             tuning: Tuning | None = None, workspace_limit: int | None = None) -> tuple[Candidate, ...]:
     """Every algorithm's answer for a layer, the chosen one first; what ``tuning`` chooses says so."""
     _check_shape(shape)
     steps = parse_epilogue(epilogue, takes_bias=True)
-    numerics, limit = Numerics.parse(numerics), check_limit(workspace_limit)
-    candidates = [_candidate(row, shape, Arch.parse(arch), steps, numerics, limit) for row in ALGORITHMS.values()]
+    numerics, limit, hardware = Numerics.parse(numerics), check_limit(workspace_limit), Hardware.parse(arch)
+    candidates = [_candidate(row, shape, hardware, steps, numerics, limit) for row in ALGORITHMS.values()]
     ranked = sorted(candidates, key=lambda c: (c.estimate is None, _row(c.algorithm).by_name != "", c.estimate or 0.0))
-    made = _measured(shape, Arch.parse(arch), steps, numerics, tuning, limit)
+    made = _measured(shape, hardware, steps, numerics, tuning, limit)
     if made is None:
         return tuple(ranked)
     row = _row(made.spec.algorithm)
@@ -116,21 +118,23 @@ def explain(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, *,
     except PlannerError:        # what was measured needs no estimate
         estimate = None
     chosen = Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=estimate,
-                       reason=tuning.origin(shape.without_gaps(), Arch.parse(arch)))
+                       reason=tuning.origin(shape.without_gaps(), hardware.arch))
     return chosen, *(c for c in ranked if c.algorithm != row.name)
 
 
-def _measured(shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], numerics: Numerics,
+def _measured(shape: ConvShape, hardware: Hardware, epilogue: tuple[Epilogue, ...], numerics: Numerics,
               tuning: Tuning | None, limit: int | None) -> KernelPlan | None:
     """The plan that a table of measured choices has for the layer (arrays with gaps by that without); None where it has
     none that can still be made."""
-    found = tuning.best(shape.without_gaps(), arch) if tuning is not None and numerics is Numerics.FLOAT32 else None
+    if tuning is None or numerics is not Numerics.FLOAT32:
+        return None
+    found = tuning.best(shape.without_gaps(), hardware.arch)
     if found is None:
         return None
     try:
         row = _row(found[0])
         values = {name: value for name, value in found[1].items() if not (epilogue and name in row.follows)}
-        return _plan(row, shape, arch, epilogue, numerics, values, limit)
+        return _plan(row, shape, hardware, epilogue, numerics, values, limit)
     except (ArgumentError, UnsupportedSpec):    # by another version, for another epilogue, too large: the rule decides
         return None
 
@@ -143,16 +147,16 @@ def carries_over(measured: ConvShape, shape: ConvShape, arch: Arch | str, algori
     try:
         row, arch = _row(algorithm), Arch.parse(arch)
         own = [row.defaults(KernelSpec.of(layer, algorithm=algorithm, arch=arch), layer) for layer in (measured, shape)]
-        _plan(row, shape, arch, (), Numerics.FLOAT32, settings, None)
+        _plan(row, shape, Hardware.of(arch), (), Numerics.FLOAT32, settings, None)
     except (ArgumentError, UnsupportedSpec):
         return False
     return own[0] == own[1]
 
 
-def _candidate(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...],
+def _candidate(row: Algorithm, shape: ConvShape, hardware: Hardware, epilogue: tuple[Epilogue, ...],
                numerics: Numerics, limit: int | None) -> Candidate:
     try:
-        made = _plan(row, shape, arch, epilogue, numerics, {}, limit)
+        made = _plan(row, shape, hardware, epilogue, numerics, {}, limit)
         estimate = row.slots(made, shape)
     except UnsupportedSpec as error:
         return Candidate(algorithm=row.name, summary=row.summary, plan=None, reason=error.reason)
@@ -161,9 +165,10 @@ def _candidate(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epi
                             + (f"; {row.by_name}" if row.by_name else ""))
 
 
-def _plan(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], numerics: Numerics,
+def _plan(row: Algorithm, shape: ConvShape, hardware: Hardware, epilogue: tuple[Epilogue, ...], numerics: Numerics,
           settings: Mapping[str, Any], limit: int | None) -> KernelPlan:
-    spec = KernelSpec.of(shape, algorithm=row.name, arch=arch, epilogue=epilogue, numerics=numerics)
+    spec = KernelSpec.of(shape, algorithm=row.name, arch=hardware.arch, epilogue=epilogue, numerics=numerics,
+                         at_hand=hardware.at_hand)
     made = plan(spec, settings, shape)
     refusal = made.program.refusal(shape)
     if refusal is not None:

@@ -10,10 +10,10 @@ gaps.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from collections.abc import Iterable
 
-from .hardware import Arch
+from .hardware import Arch, Hardware
 from .border import Border
 from .dtypes import Cast, DType, Layout
 from .epilogue import Epilogue, parse_epilogue
@@ -75,10 +75,12 @@ class KernelSpec:
     cast: Cast = later(Cast.NEAREST)
     separable: bool = later(False)
     pitched: bool = later(False)
+    # the GPU at hand, where one is known: plan values are chosen for it, and it is no part of what is stored
+    at_hand: Hardware | None = field(default=None, metadata={"stored": False})
 
     @classmethod
     def of(cls, shape: ConvShape, *, algorithm: str, arch: Arch, epilogue: Iterable[Epilogue] = (),
-           numerics: Numerics = Numerics.FLOAT32) -> KernelSpec:
+           numerics: Numerics = Numerics.FLOAT32, at_hand: Hardware | None = None) -> KernelSpec:
         """The spec of ``algorithm`` for ``shape``; 64-bit index arithmetic only where an offset needs it, and integer
         arithmetic where the filter is of integers."""
         if numerics is Numerics.FLOAT32 and shape.w_dtype.is_integer:
@@ -88,7 +90,12 @@ class KernelSpec:
                    layout=shape.layout, numerics=numerics, epilogue=tuple(epilogue), arch=arch,
                    index_bits=index_bits(shape), padding_mode=shape.padding_mode, padding_value=shape.padding_value,
                    weight_dtype=shape.weight_dtype, out_dtype=shape.out_dtype, cast=shape.cast,
-                   separable=shape.separable, pitched=shape.pitched)
+                   separable=shape.separable, pitched=shape.pitched, at_hand=at_hand)
+
+    @property
+    def hardware(self) -> Hardware:
+        """The GPU that plan values are chosen for: the one at hand, else the architecture's largest common one."""
+        return self.at_hand or Hardware.of(self.arch)
 
     @property
     def channels(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Iterable, NamedTuple
 
-from warpconv.codegen.hardware import Arch, DEFAULT_ARCH
+from warpconv.codegen.hardware import Arch, DEFAULT_ARCH, Hardware
 from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
@@ -164,7 +164,7 @@ def _factors(shape: ConvShape, want: _Wanted, weight: Any, view: ArrayView,
 
 
 def _pays(shape: ConvShape, want: _Wanted) -> bool:
-    return factors_of.pays(shape, arch=want.arch or _arch(want.target), epilogue=want.epilogue, numerics=want.numerics,
+    return factors_of.pays(shape, arch=want.arch or _hardware(want.target), epilogue=want.epilogue, numerics=want.numerics,
                            limit=want.limit)
 
 
@@ -304,7 +304,7 @@ def _plan(shape: ConvShape, want: _Wanted) -> KernelPlan:
     """By what was measured on this GPU, where the layer was; that may ask for another batch, or be of another
     version."""
     def by(table: Any) -> KernelPlan:
-        return plan_layer(shape, algorithm=want.algorithm, arch=want.arch or _arch(want.target), epilogue=want.epilogue,
+        return plan_layer(shape, algorithm=want.algorithm, arch=want.arch or _hardware(want.target), epilogue=want.epilogue,
                           settings=want.settings, tuning=table, numerics=want.numerics, workspace_limit=want.limit)
 
     if want.target is None or want.algorithm != "auto" or want.settings or want.numerics is not Numerics.FLOAT32:
@@ -374,8 +374,9 @@ def _from_packs(shape: ConvShape, want: _Wanted) -> Kernel | None:
                          numerics=want.numerics, workspace_limit=want.limit)
 
 
-def _arch(target: int | None) -> Arch:
+def _hardware(target: int | None) -> Hardware:
+    """The GPU that plans are made for."""
     if target is None:
-        return DEFAULT_ARCH
+        return Hardware.of(DEFAULT_ARCH)
     from warpconv.runtime.devices.cuda import contexts
-    return Arch.parse(contexts.arch(target))
+    return contexts.hardware(target)

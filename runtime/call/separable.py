@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from warpconv.codegen.hardware import Arch
+from warpconv.codegen.hardware import Arch, Hardware
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
 from warpconv.codegen.registry import algorithm as registered
 from warpconv.codegen.select import plan_layer
@@ -153,7 +153,7 @@ def recognised(shape: ConvShape, weight: Any, view: ArrayView, separable: bool |
     return None
 
 
-def pays(shape: ConvShape, *, arch: Arch, epilogue: tuple[Epilogue, ...], numerics: Numerics,
+def pays(shape: ConvShape, *, arch: Arch | Hardware, epilogue: tuple[Epilogue, ...], numerics: Numerics,
          limit: int | None) -> bool:
     """Whether the planners estimate fewer issue slots for the layer's separable kernel than for its best other one.
     Below FEWEST_TAPS memory decides, and the whole filter is no slower (3x3 on 4096^2: 35.5 us, its factors 36.7)."""
@@ -163,7 +163,7 @@ def pays(shape: ConvShape, *, arch: Arch, epilogue: tuple[Epilogue, ...], numeri
 
 
 @functools.lru_cache(maxsize=1024)
-def _pays(shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], limit: int | None) -> bool:
+def _pays(shape: ConvShape, arch: Arch | Hardware, epilogue: tuple[Epilogue, ...], limit: int | None) -> bool:
     slots = []
     try:
         for layer in (replace(shape, separable=True), shape):

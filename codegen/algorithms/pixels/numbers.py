@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import enum
-import math
 from dataclasses import dataclass
 
 from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.rows import vertical
 from warpconv.codegen.parts.vectors import packs_limited
 
-LANES = 32
 WORD_BYTES = 4
 
 
@@ -202,13 +202,6 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
         offset=f"{float(2**23 + (1 << bits - 1 if signed else 0))}f",
         sign_bits=f"0x{0x80808080 if itemsize == 1 else 0x80008000:08x}u" if signed else "",
         threads=LANES * warps, block_rows=classes * options.sub_block_rows * options.warp_rows)
-
-
-def vertical(spec: KernelSpec) -> tuple[int, int, int]:
-    """Input rows of a step, output rows in work at a time, classes of output rows that share no input row."""
-    common = math.gcd(spec.stride[0], spec.dilation[0])
-    step_rows = spec.stride[0] // common
-    return step_rows, -(-spec.r // step_rows), spec.dilation[0] // common
 
 
 def side_by_side(spec: KernelSpec) -> int:

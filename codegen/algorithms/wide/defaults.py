@@ -10,11 +10,11 @@ from warpconv.codegen.pitch import together
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.parts.occupancy import largest_divisor
-from warpconv.codegen.hardware import shared_of
+from warpconv.codegen.hardware import LANES, SHARED_STATIC
 from .borders import least_rows
-from .limits import BYTES_OF_A_WORD, LARGEST_TEXT, SHARED_LIMIT, TALLEST_FILTER, VECTOR_BYTES, shared_bytes, to_bytes
+from .limits import BYTES_OF_A_WORD, TALLEST_FILTER, VECTOR_BYTES, shared_bytes, to_bytes
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers
-from .options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
+from .options import Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 from .registers import WEIGHTS_HELD
 from .seams import has_seams, stacked
 from .taps import accumulators, row_registers, steps_of_one_row, taps_of
@@ -72,7 +72,7 @@ def _fitted(spec: KernelSpec, options: WideOptions) -> WideOptions:
 
 def _shared_suffices(spec: KernelSpec, numbers: WideNumbers) -> bool:
     shared = shared_bytes(spec, numbers)
-    return shared <= SHARED_LIMIT and shared + numbers.seam_bytes <= shared_of(spec.arch)
+    return shared <= SHARED_STATIC and shared + numbers.seam_bytes <= spec.hardware.shared_block
 
 
 def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> WideOptions:
@@ -163,7 +163,7 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
         tall = accumulators(spec, options.columns) > TALL_RING and (spec.separable or spec.r > TALLEST_FILTER)
         pipeline = Pipeline.COPIED if fma > 300 or tall else Pipeline.PAIRED
         return {"loads": Loads.REGISTERS, "rows_ahead": ahead, "pipeline": pipeline}
-    ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (LARGEST_TEXT, 1, 1))
+    ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (math.inf, 1, 1))
                        if fma <= most)
     if fma <= 9 * 8 and spec.dtype.itemsize == 2:      # few rows in flight are enough, and more warps stay
         ahead, turn = 4, 1
@@ -196,7 +196,7 @@ def _warp_arrangement(spec: KernelSpec, shape: ConvShape | None, options: WideOp
     if options.span is Span.STRIPS and spec.channels == 1 and planes > 1:
         # an image's filters side by side in a block: its rows come from memory once
         together = {"warp_columns": max(1, 4 // planes), "warp_rows": 1, "warp_planes": planes}
-        if shared_bytes(spec, make_numbers(spec, replace(options, **together))) <= SHARED_LIMIT:
+        if shared_bytes(spec, make_numbers(spec, replace(options, **together))) <= SHARED_STATIC:
             return together
     if options.span is Span.STRIPS and has_seams(spec, options):
         return stacked(spec, options)
