@@ -14,7 +14,8 @@ from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
-from warpconv.codegen.select import check_limit, plan_layer
+from warpconv.codegen.request import check_limit
+from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics, index_bits, parse_epilogue
 
