@@ -60,11 +60,12 @@ class Numerics(enum.Enum):
                                 hint=f"one of {', '.join(e.value for e in cls)}") from None
 
     @classmethod
-    def of(cls, accumulator: Accumulator, precision: Precision = Precision.FULL) -> Numerics:
-        """The arithmetic of a pair; ArgumentError where no kernel has it."""
+    def of(cls, accumulator: Accumulator | str, precision: Precision | str = Precision.FULL) -> Numerics:
+        """The arithmetic of a pair, or of its names; ArgumentError where no kernel has it."""
+        asked = tuple(getattr(part, "value", part) for part in (accumulator, precision))
         for made in cls:
-            if (made.accumulator, made.precision) == (accumulator, precision):
+            if (made.accumulator.value, made.precision.value) == asked:
                 return made
-        raise ArgumentError(f"no kernel sums in {accumulator.value} with {precision.value} precision",
-                            argument="precision", value=precision.value,
+        raise ArgumentError(f"no kernel sums in {asked[0]} with {asked[1]} precision", argument="precision",
+                            value=asked[1],
                             hint="; ".join(f"{e.accumulator.value} with {e.precision.value}" for e in cls))

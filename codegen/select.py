@@ -89,7 +89,7 @@ class Resolution:
         request = self.request
         _check_arithmetic(request)
         if self._measured is not None:
-            return self._measured.plan
+            return self._measured
         if request.algorithm != "auto":
             return _plan(_row(request.algorithm), request)
         rows = self._rows
@@ -109,11 +109,16 @@ class Resolution:
     @functools.cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         """The answer of every algorithm that was asked (all, where none is named), the chosen one first."""
-        request, chosen = self.request, self._measured
+        request, made = self.request, self._measured
         rows = self._rows if request.algorithm == "auto" else [_row(request.algorithm)]
-        rest = [self._answer(row) for row in rows if chosen is None or row.name != chosen.algorithm]
+        rest = [self._answer(row) for row in rows if made is None or row.name != made.spec.algorithm]
         rest.sort(key=lambda a: (a.estimate is None, _row(a.algorithm).by_name != "", a.estimate or 0.0))
-        return tuple(rest) if chosen is None else (chosen, *rest)
+        if made is None:
+            return tuple(rest)
+        row = _row(made.spec.algorithm)
+        chosen = Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=row.slots(made, request.layer),
+                           reason=self._tuning.origin(request.layer.without_gaps(), request.target))
+        return chosen, *rest
 
     @property
     def selection(self) -> Selection:
@@ -138,23 +143,21 @@ class Resolution:
         return self._answers[row.name]
 
     @functools.cached_property
-    def _measured(self) -> Candidate | None:
+    def _measured(self) -> KernelPlan | None:
         """What a table of measured choices has for the layer (arrays with gaps by that without); None where it has
         nothing that can still be made."""
-        request, layer = self.request, self.request.layer.without_gaps()
+        request = self.request
         if self._tuning is None or not request.by_rule or request.numerics is not Numerics.FLOAT32:
             return None
-        found = self._tuning.best(layer, request.target)
+        found = self._tuning.best(request.layer.without_gaps(), request.target)
         if found is None:
             return None
         try:
             row = _row(found[0])
             values = {name: value for name, value in found[1].items() if not (request.epilogue and name in row.follows)}
-            made = _plan(row, request, settings_of(values))
+            return _plan(row, request, settings_of(values))
         except (ArgumentError, UnsupportedSpec):    # by another version, for another epilogue, too large: by rule
             return None
-        return Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=row.slots(made, request.layer),
-                         reason=self._tuning.origin(layer, request.target))
 
 
 def resolve(request: Request, tuning: Tuning | None = None) -> Resolution:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .dtypes import DType, Layout
 from .errors import ShapeError
-from .layer import (INTEGER_WEIGHTS, LARGEST_PADDING, LARGEST_SIZE, PIXELS, Layer, Pair, describe_geometry,
+from .layer import (INTEGER_WEIGHTS, LARGEST_PADDING, LARGEST_SIZE, PIXELS, Layer, describe_geometry,
                     describe_types, integer, later)
 from .pitch import Pitch
 

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from warpconv.codegen.hardware import Arch
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
+from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.registry import algorithm as registered
-from warpconv.codegen.select import plan_layer
+from warpconv.codegen.request import Request
+from warpconv.codegen.select import resolve
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
+from warpconv.codegen.spec import KernelSpec
 
 from warpconv.runtime import env
 from warpconv.runtime.arrays.factories import as_contiguous
@@ -153,21 +154,20 @@ def recognised(shape: ConvShape, weight: Any, view: ArrayView, separable: bool |
     return None
 
 
-def pays(shape: ConvShape, *, arch: Arch, epilogue: tuple[Epilogue, ...], numerics: Numerics,
-         limit: int | None) -> bool:
+def pays(request: Request) -> bool:
     """Whether the planners estimate fewer issue slots for the layer's separable kernel than for its best other one.
     Below FEWEST_TAPS memory decides, and the whole filter is no slower (3x3 on 4096^2: 35.5 us, its factors 36.7)."""
-    if shape.r * shape.s < FEWEST_TAPS or numerics is not Numerics.FLOAT32:
+    if request.layer.r * request.layer.s < FEWEST_TAPS or request.numerics is not Numerics.FLOAT32:
         return False
-    return _pays(shape.with_batch(1), arch, epilogue, limit)
+    return _pays(request.for_any_batch)
 
 
 @functools.lru_cache(maxsize=1024)
-def _pays(shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], limit: int | None) -> bool:
+def _pays(request: Request) -> bool:
     slots = []
     try:
-        for layer in (replace(shape, separable=True), shape):
-            made = plan_layer(layer, arch=arch, epilogue=epilogue, workspace_limit=limit)
+        for layer in (replace(request.layer, separable=True), request.layer):
+            made = resolve(replace(request, layer=layer)).plan
             slots.append(registered(made.spec.algorithm).slots(made, layer))
     except UnsupportedSpec:
         return False

@@ -9,6 +9,7 @@ import pytest
 
 from warpconv.codegen.pitch import Pitch
 from warpconv.codegen.plan import Program
+from warpconv.codegen.request import Request
 from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
@@ -73,7 +74,7 @@ def test_packs(tmp_path):
     assert records["plain"].kernel.spec.epilogue == BIAS_RELU
     assert records["half"].kernel.spec.numerics is Numerics.FLOAT16
     assert records["pixels"].kernel.spec.numerics is Numerics.INT32
-    assert pack.find(SHAPES["pixels"], device=None) is not None, "its text runs on the CPU device"
+    assert pack.find(Request.of(SHAPES["pixels"]), device=None) is not None, "its text runs on the CPU device"
 
 
 def test_tuning_databases():
