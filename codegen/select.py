@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .algorithm import Algorithm, assumed_batch
@@ -59,15 +59,20 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which kernel serves a layer: its spec and all of its plan values. plan() makes the chosen plan of it."""
+    """Which kernel serves a layer: its spec and plan values; plan() makes the chosen plan of it. ``request`` names the
+    algorithm, and the plan values that are not the planner's own."""
 
     spec: KernelSpec
     settings: Settings
-    layer: ConvShape
+    request: Request = field(compare=False, repr=False)
 
     @property
     def algorithm(self) -> str:
         return self.spec.algorithm
+
+    @property
+    def layer(self) -> ConvShape:
+        return self.request.layer
 
     def __str__(self) -> str:
         return f"{self.spec}; {', '.join(f'{name}={value}' for name, value in self.settings)}"
@@ -81,6 +86,7 @@ class Resolution:
         self.request = request
         self._tuning = tuning
         self._answers: dict[str, Candidate] = {}
+        self._measured_settings: Settings = ()
 
     @functools.cached_property
     def plan(self) -> KernelPlan:
@@ -123,7 +129,10 @@ class Resolution:
     @property
     def selection(self) -> Selection:
         """The plan as spec and plan values."""
-        return Selection(spec=self.plan.spec, settings=settings_of(self.plan.settings()), layer=self.request.layer)
+        made = self.plan
+        settings = self.request.settings if self._measured is None else self._measured_settings
+        return Selection(spec=made.spec, settings=settings_of(made.settings()),
+                         request=replace(self.request, algorithm=made.spec.algorithm, settings=settings))
 
     @functools.cached_property
     def _rows(self) -> list[Algorithm]:
@@ -155,7 +164,8 @@ class Resolution:
         try:
             row = _row(found[0])
             values = {name: value for name, value in found[1].items() if not (request.epilogue and name in row.follows)}
-            return _plan(row, request, settings_of(values))
+            self._measured_settings = settings_of(values)
+            return _plan(row, replace(request, settings=self._measured_settings))
         except (ArgumentError, UnsupportedSpec):    # by another version, for another epilogue, too large: by rule
             return None
 
@@ -193,11 +203,13 @@ def select(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, tuning: Tuning | N
 
 def plan(spec: KernelSpec | Selection, settings: Mapping[str, Any] | None = None,
          shape: ConvShape | None = None) -> KernelPlan:
-    """The plan of a selection or a spec: of a selection its plan values, of a spec the algorithm's defaults (better
-    where ``shape`` shows the sizes), with ``settings`` over them. Raises UnsupportedSpec, ArgumentError."""
+    """The plan of a selection, or of a spec: then by the algorithm's defaults (better where ``shape`` shows the sizes);
+    with ``settings`` over what it would take. Raises UnsupportedSpec, ArgumentError."""
     values = dict(settings_of(settings))
     if isinstance(spec, Selection):
-        spec, values, shape = spec.spec, {**dict(spec.settings), **values}, shape or spec.layer
+        request = spec.request
+        return _plan(_row(spec.algorithm), replace(request, layer=shape or request.layer,
+                                                   settings=settings_of({**dict(request.settings), **values})))
     if not isinstance(spec, KernelSpec):
         raise ArgumentTypeError("plan takes a KernelSpec or a Selection", argument="spec", value=type(spec).__name__,
                                 hint="warpconv.select(shape) makes one; plan_layer(shape) goes all the way")
@@ -243,9 +255,9 @@ def _candidate(row: Algorithm, request: Request) -> Candidate:
                             f"{assumed_batch(request.layer)}" + (f"; {row.by_name}" if row.by_name else ""))
 
 
-def _plan(row: Algorithm, request: Request, settings: Settings | None = None) -> KernelPlan:
-    """An algorithm's plan, with the request's plan values or these. Raises UnsupportedSpec, ArgumentError."""
-    values = dict(request.settings if settings is None else settings)
+def _plan(row: Algorithm, request: Request) -> KernelPlan:
+    """An algorithm's plan, with the request's plan values. Raises UnsupportedSpec, ArgumentError."""
+    values = dict(request.settings)
     made = plan(request.spec(row.name), values, request.layer)
     refusal = made.program.refusal(request.layer)
     if refusal is not None:

@@ -26,6 +26,7 @@ from warpconv.codegen.spec import KernelSpec
 
 from warpconv.runtime import env
 from warpconv.runtime.arrays.factories import as_contiguous
+from warpconv.runtime.arrays.host import host_array
 from warpconv.runtime.arrays.view import ArrayView
 from warpconv.runtime.arrays.elements import values
 
@@ -187,7 +188,6 @@ def as_factors(spec: KernelSpec, weight: Any, view: ArrayView) -> Factors | None
 
 def _remembered(weight: Any, view: ArrayView) -> Factors | None:
     """The factors of a filter, made once for equal filters; None where it has elements that are not finite."""
-    from warpconv.runtime.devices.cpu.backend import host_array
     array = host_array(view if view.contiguous else as_contiguous(weight, view, "weight")[1])
     return _made(values(array, view.dtype).astype(np.float32).tobytes(), view.shape)
 

@@ -173,8 +173,9 @@ SERVING = """
 
     subprocess.Popen.__init__ = os.system = os.posix_spawn = forbidden
     import warpconv
-    from warpconv.runtime import pack, conv
-    from warpconv.runtime.cuda import backend, contexts
+    from warpconv.runtime.call import conv
+    from warpconv.runtime.devices.cuda import backend, contexts
+    from warpconv.runtime.pack import pack
 
     class Backend:
         def __init__(self, program, code, ordinal):

@@ -59,6 +59,10 @@ def test_the_steps_give_what_all_at_once_gives():
     chosen = select(LAYER)
     assert dict(chosen.settings)["vector"] == 4, "sizes are not lost on the way"
     same(plan(chosen), plan_layer(LAYER))
+    values = {"sub_block_rows": 20}
+    same(plan(chosen, values), plan_layer(LAYER, algorithm=chosen.algorithm, settings=values))
+    limited = select(ConvShape(n=2, c=8, h=30, w=30, k=4, r=3, s=3), workspace_limit=0)
+    same(plan(limited), plan_layer(limited.layer, workspace_limit=0))
 
 
 @pytest.mark.parametrize("number", range(DRAWN))
@@ -68,7 +72,9 @@ def test_drawn_layers_one_step_after_the_other(number):
     assert found is not None
     case, shape = found
     known = {"epilogue": case.epilogue, "numerics": case.numerics}
-    same(plan(select(shape, **known)), plan_layer(shape, **known))
+    chosen = select(shape, **known)
+    same(plan(chosen), plan_layer(shape, **known))
+    same(plan(chosen.spec, dict(chosen.settings), shape), plan_layer(shape, **known))
     if case.algorithm == "auto":
         return
     named = case.plan(shape=shape)
