@@ -12,8 +12,9 @@ from .border import Border
 from .dtypes import Cast, DType, Layout
 from .errors import ShapeError
 from .plan import KernelPlan, in_words
-from .shape import padding_text
-from .spec import KernelSpec, Numerics
+from .layer import padding_text
+from .numerics import Numerics
+from .spec import KernelSpec
 from .version import VERSION
 
 

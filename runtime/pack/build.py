@@ -20,7 +20,7 @@ from warpconv.codegen.version import VERSION
 
 from warpconv.runtime.build import compilers
 from warpconv.runtime import env, paths
-from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel, build, cache_key
+from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel, CudaTarget, build, cache_key
 from warpconv.runtime.build.cache import DiskCache
 from warpconv.runtime.build.compilers import Compiled, CompilerKind
 from warpconv.runtime.layers import NamedLayer
@@ -186,7 +186,7 @@ class _Builder:
                 self._fail(task, str(error))
             return
         files = _files(built)
-        kernel = cache_key(group[0].plan, built.compiled.compiler, group[0].ptx, settings).directory
+        kernel = cache_key(group[0].plan, CudaTarget(built.compiled.compiler, group[0].ptx), settings).directory
         rows = [self._judged(task, _row(task, BUILT, kernel, built.compiled, len(built.compiled.cubin)))
                 for task in group]
         if any(row.status == BUILT for row in rows):
@@ -247,7 +247,7 @@ def _plan(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings) ->
     except ArgumentError as error:
         raise ArgumentError(f"layer {layer.name}: {error.message}", argument=error.argument, value=error.value,
                             hint=error.hint) from error
-    task.keys = tuple(cache_key(task.plan, kind, task.ptx, settings).directory for kind in kinds)
+    task.keys = tuple(cache_key(task.plan, CudaTarget(kind, task.ptx), settings).directory for kind in kinds)
 
 
 def _kinds(settings: env.Settings) -> list[CompilerKind]:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
+from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, KernelNotBuilt, PackError
+from warpconv.codegen.request import Request
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, parse_epilogue
+from warpconv.codegen.spec import Epilogue, KernelSpec, parse_epilogue
 
 from warpconv.runtime import env, forks, paths
 from warpconv.runtime.build.pipeline import BuiltKernel, build_command
@@ -89,23 +90,24 @@ class Pack:
         steps = parse_epilogue(epilogue, bias=bias, activation=activation, takes_bias=True)
         target = resolve_device(device, None, shape)
         wanted = None if arch is None else Arch.parse(arch)
-        kernel = self.find(shape, device=target, algorithm=algorithm, epilogue=steps, arch=wanted,
-                           workspace_limit=call_limit(workspace_limit))
+        request = Request(layer=shape, hardware=Hardware.of(wanted or _device_arch(target) or DEFAULT_ARCH), algorithm=algorithm,
+                          epilogue=steps, workspace_limit=call_limit(workspace_limit))
+        kernel = self.find(request, device=target, exact=wanted is not None)
         if kernel is not None:
             return kernel
         raise self._not_built(shape, target, algorithm, steps, wanted)
 
-    def find(self, shape: ConvShape, *, device: int | None, algorithm: str = "auto",
-             epilogue: tuple[Epilogue, ...] = (), arch: Arch | None = None, numerics: Numerics = Numerics.FLOAT32,
-             workspace_limit: int | None = None) -> Kernel | None:
+    def find(self, request: Request, *, device: int | None, exact: bool = False) -> Kernel | None:
         """As specialize, with a GPU's ordinal (None: the CPU device), and None where the pack has no such kernel. One
-        that leans on a library is found by its name alone, as select() leaves it to those who name it."""
-        near = _device_arch(device)
+        that leans on a library is found by its name alone, as select() leaves it to those who name it. ``exact``: only
+        those built for the request's architecture."""
+        shape, algorithm, near = request.layer, request.algorithm, _device_arch(device)
         fitting = [record for record in self._manifest.records
-                   if algorithm in ("auto", record.kernel.spec.algorithm) and arch in (None, record.kernel.spec.arch)
-                   and serves(record.kernel.spec, shape, epilogue, numerics)
+                   if algorithm in ("auto", record.kernel.spec.algorithm)
+                   and not (exact and record.kernel.spec.arch != request.target)
+                   and serves(record.kernel.spec, shape, request.epilogue, request.numerics)
                    and record.kernel.program.refusal(shape) is None
-                   and record.kernel.program.over_limit(shape, workspace_limit) is None
+                   and record.kernel.program.over_limit(shape, request.workspace_limit) is None
                    and (algorithm != "auto" or not record.kernel.program.library_calls)]
         too_new = None
         for record, by_ptx in ranked(fitting, shape, near):
@@ -192,9 +194,7 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
     return Pack(path, tree, manifest)
 
 
-def find_in_packs(shape: ConvShape, *, device: int | None, algorithm: str = "auto",
-                  epilogue: tuple[Epilogue, ...] = (), arch: Arch | None = None,
-                  numerics: Numerics = Numerics.FLOAT32, workspace_limit: int | None = None) -> Kernel | None:
+def find_in_packs(request: Request, *, device: int | None, exact: bool = False) -> Kernel | None:
     """A kernel for the layer from the first pack of WARPCONV_PACK that has one, else None.
 
     A pack is opened and verified once, and again when it has changed. Raises PackError for one that is missing or
@@ -204,8 +204,7 @@ def find_in_packs(shape: ConvShape, *, device: int | None, algorithm: str = "aut
     too_new = None
     for path in settings.pack:
         try:
-            kernel = _opened(path).find(shape, device=device, algorithm=algorithm, epilogue=epilogue, arch=arch,
-                                        numerics=numerics, workspace_limit=workspace_limit)
+            kernel = _opened(path).find(request, device=device, exact=exact)
         except PtxTooNew as error:
             too_new = too_new or error
             _log.warning("%s", error)

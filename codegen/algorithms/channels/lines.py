@@ -81,7 +81,7 @@ def _narrow(spec: KernelSpec, p: int) -> bool:
     """Whether memory sets the pace and elements are of two bytes: then a block that has whole pixels, in one unbroken
     piece of memory a row, and a channel a thread, with many warps, is quicker (3x3, H200, 2026-11-21: 112^2 55.6 us
     instead of 58.6, 56^2 42.9 instead of 48.9 and 46.4). Not so in float32 (116 us instead of 111)."""
-    return (spec.dtype.itemsize == 2 and spec.r * spec.s < FEW_TAPS and p > SHORT_PLANE
+    return (spec.dtype.is_half and spec.r * spec.s < FEW_TAPS and p > SHORT_PLANE
             and spec.k >= LEAST_WHOLE_PIXELS and spec.numerics is not Numerics.FLOAT16)
 
 

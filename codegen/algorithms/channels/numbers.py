@@ -147,7 +147,7 @@ class ChannelsNumbers:
 def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
     """The numbers for plan values that fit the spec."""
     packed = spec.numerics is Numerics.FLOAT16
-    narrow = spec.dtype.itemsize == 2
+    narrow = spec.dtype.is_half
     units = options.vector // 2 if packed else options.vector
     inputs = max(1, options.vector // spec.filters)
     input_units = max(1, units // spec.filters)

@@ -106,7 +106,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     else:
         apart, warps = shape.reduction, shape.n * spec.groups * plan.numbers.k_tiles * SIDE * pixels
     lines = min(SIDE, max(1.0, SIDE * apart / in_a_line))       # the other operand is one word for all lanes
-    widen = 2 if spec.dtype.itemsize == 2 else 0
+    widen = 2 if spec.dtype.is_half else 0
     product = warps * (30 + shape.reduction * (2 + lines + widen))
     return im2win_tensor.transform_instructions(spec, shape) + product
 

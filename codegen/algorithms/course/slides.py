@@ -177,7 +177,7 @@ def finished(spec: KernelSpec, options: Any, numbers: SlideNumbers, *, block: tu
 
 def widening(spec: KernelSpec) -> int:
     """Instructions that make a float of an element: none, or one for 16 bits."""
-    return 1 if spec.dtype.itemsize == 2 else 0
+    return 1 if spec.dtype.is_half else 0
 
 
 def tiles_in(plan: KernelPlan, shape: ConvShape) -> int:

@@ -217,7 +217,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per tap and thread: a load with its guard for each column, a weight load and, for each column, an FMA for each
     filter of the tile; one more instruction a load to make a float of 16 bits."""
     spec, options = plan.spec, plan.options
-    widen = 1 if spec.dtype.itemsize < 4 else 0
+    widen = 1 if spec.dtype.lanes > 1 else 0
     if spec.layout is Layout.NHWC:
         numbers = plan.numbers
         across = numbers.columns * options.block_size_y

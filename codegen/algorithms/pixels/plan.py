@@ -207,7 +207,7 @@ def plan(spec: KernelSpec, options: PixelsOptions) -> KernelPlan:
 
 def _refusal(spec: KernelSpec, options: PixelsOptions) -> str | None:
     """Plan values that do not go together, before any number is made of them."""
-    per_word, chunk = WORD_BYTES // spec.dtype.itemsize, options.columns * spec.stride[1]
+    per_word, chunk = spec.dtype.lanes, options.columns * spec.stride[1]
     if options.columns not in _columns(spec):
         return f"columns = {options.columns}: {', '.join(map(str, _columns(spec)))}"
     if options.vector != 1 and (options.vector % per_word or options.vector * spec.dtype.itemsize > VECTOR_BYTES

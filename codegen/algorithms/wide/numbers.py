@@ -177,7 +177,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     pieces = pieces_of(spec.dtype, sorted({c % chunk for c in needed}) if closed else needed, options.vector)
     apart = in_shared and not packed and not zeros
     border = make_border(spec, *beside_chunk(pieces, chunk), across, closed, apart)
-    singles, half = in_shared and bool(border and border.rounds), spec.dtype.itemsize == 2
+    singles, half = in_shared and bool(border and border.rounds), spec.dtype.is_half
     pairs = border.beside if singles and half and apart else 0
     line = line_of(spec, options, pieces, chunk, planes, step_rows, warps, pairs)
     interior = options.edges is Edges.INTERIOR and not packed and spec.channels == 1 and not apart

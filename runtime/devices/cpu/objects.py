@@ -52,11 +52,15 @@ def object_name(mode: Mode) -> str:
 
 def build_key_fields(text: str, mode: Mode, toolchain: Toolchain | None = None) -> tuple[tuple[str, str], ...]:
     """Name and value of everything that determines the shared object; starts nothing. Raises ToolNotFound."""
-    toolchain = toolchain or find_toolchain()
+    return (*machine_fields(mode, toolchain or find_toolchain()),
+            ("text", hashlib.sha256(text.encode()).hexdigest()))
+
+
+def machine_fields(mode: Mode, toolchain: Toolchain) -> tuple[tuple[str, str], ...]:
+    """The same without the text."""
     return (("device", "cpu"), ("mode", mode.value), ("compiler", " ".join(toolchain.command)),
             ("compiler_identity", toolchain.identity), ("kernel_flags", " ".join(toolchain.kernel_flags(mode))),
-            ("runtime_flags", " ".join(toolchain.runtime_flags(mode))), ("headers", device_digest()),
-            ("text", hashlib.sha256(text.encode()).hexdigest()))
+            ("runtime_flags", " ".join(toolchain.runtime_flags(mode))), ("headers", device_digest()))
 
 
 def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path, runtime_directory: Path | None = None,

@@ -17,6 +17,7 @@ from tests.runtime.pack.pack_tools import LAYERS, SHAPE, FakeCudaBackend, use_fa
 from tests.runtime.pack.test_pack import compiler, folder, path  # noqa: F401
 from warpconv.codegen.errors import (ArgumentError, ArgumentTypeError, DeviceError, KernelNotBuilt, PackError,
                                      ToolNotFound, UnsupportedSpec)
+from warpconv.codegen.request import Request
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.call import conv
@@ -147,7 +148,7 @@ def test_conv2d_looks_in_packs(path, monkeypatch, compiler):
     monkeypatch.setenv("WARPCONV_DISABLE_CACHE", "1")
     count = len(compiler.calls)
     kernel = conv.specialize(SHAPE, device="cuda")
-    assert kernel.plan is None and kernel is find_in_packs(SHAPE, device=0)
+    assert kernel.plan is None and kernel is find_in_packs(Request.of(SHAPE), device=0)
     with pytest.raises(KernelNotBuilt, match="no cache or pack"):
         conv.specialize(STRIDED, device="cuda")         # the pack has it with a bias only
     with pytest.raises(KernelNotBuilt):                 # plan values ask for a kernel of their own
@@ -157,7 +158,7 @@ def test_conv2d_looks_in_packs(path, monkeypatch, compiler):
 
 def test_without_packs_there_is_nothing(monkeypatch):
     monkeypatch.delenv("WARPCONV_PACK", raising=False)
-    assert find_in_packs(SHAPE, device=None) is None
+    assert find_in_packs(Request.of(SHAPE), device=None) is None
 
 
 def test_the_first_pack_that_has_it(tmp_path, compiler, monkeypatch):
@@ -165,10 +166,10 @@ def test_the_first_pack_that_has_it(tmp_path, compiler, monkeypatch):
     build_pack(LAYERS[1:], tmp_path / "a", ["sm_90"])
     build_pack(LAYERS, tmp_path / "b.zip", ["sm_90"])
     monkeypatch.setenv("WARPCONV_PACK", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b.zip'}")
-    assert find_in_packs(SHAPE, device=0) is not None
+    assert find_in_packs(Request.of(SHAPE), device=0) is not None
     build_pack(LAYERS[:1], tmp_path / "a", ["sm_90"])   # a pack that has changed is opened again
     made = len(FakeCudaBackend.made)
-    assert find_in_packs(SHAPE, device=0) is find_in_packs(SHAPE, device=0)
+    assert find_in_packs(Request.of(SHAPE), device=0) is find_in_packs(SHAPE, device=0)
     assert len(FakeCudaBackend.made) == made + 1
 
 
@@ -177,19 +178,19 @@ def test_a_damaged_pack_is_an_error_not_a_miss(folder, monkeypatch):
     monkeypatch.setenv("WARPCONV_PACK", str(folder))
     (folder / "manifest.json").write_text("{}")
     with pytest.raises(PackError):
-        find_in_packs(SHAPE, device=0)
+        find_in_packs(Request.of(SHAPE), device=0)
     monkeypatch.setenv("WARPCONV_PACK", str(folder / "missing"))
     with pytest.raises(PackError):
-        find_in_packs(SHAPE, device=0)
+        find_in_packs(Request.of(SHAPE), device=0)
 
 
 def test_ptx_too_new_is_a_miss_while_compiling_is_on(folder, monkeypatch, caplog):
     use_fake_gpu(monkeypatch, "sm_100", (12, 2))
     monkeypatch.setenv("WARPCONV_PACK", str(folder))
-    assert find_in_packs(SHAPE, device=0) is None and "reads up to 8.2" in caplog.text
+    assert find_in_packs(Request.of(SHAPE), device=0) is None and "reads up to 8.2" in caplog.text
     monkeypatch.setenv("WARPCONV_DISABLE_JIT", "1")
     with pytest.raises(PtxTooNew):
-        find_in_packs(SHAPE, device=0)
+        find_in_packs(Request.of(SHAPE), device=0)
 
 
 SERVING = """
@@ -207,7 +208,9 @@ SERVING = """
 
     subprocess.Popen.__init__ = os.system = os.posix_spawn = forbidden
     import warpconv
+    from warpconv.runtime.call import conv
     from warpconv.runtime.devices.cuda import backend, contexts
+    from warpconv.runtime.pack import pack
 
     class Backend:
         def __init__(self, program, code, ordinal):
@@ -268,7 +271,8 @@ def test_a_kernel_that_leans_on_a_library_is_served_to_those_who_name_it(tmp_pat
         x, w, _ = operands(shape, np.random.default_rng(8))
         kernel = pack.specialize(shape, device="cpu", algorithm="im2col")
         expected(x, w, shape).check(kernel(x, w))
-        assert pack.find(shape, device=None) is None
+        assert pack.find(Request.of(shape), device=None) is None
         needed = kernel.workspace_bytes(shape)
-        assert pack.find(shape, device=None, algorithm="im2col", workspace_limit=needed) is kernel
-        assert pack.find(shape, device=None, algorithm="im2col", workspace_limit=needed - 1) is None
+        named = Request.of(shape, algorithm="im2col", workspace_limit=needed)
+        assert pack.find(named, device=None) is kernel
+        assert pack.find(replace(named, workspace_limit=needed - 1), device=None) is None
