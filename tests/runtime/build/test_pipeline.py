@@ -61,7 +61,7 @@ def test_a_text_that_is_there_is_found_by_the_text(tmp_path):
 
 
 def test_where_no_compiler_is_any_ones_kernel_will_do(tmp_path, monkeypatch):
-    from tests.unit.pack_tools import FakeCompiler
+    from tests.runtime.pack.pack_tools import FakeCompiler
     cache = DiskCache(tmp_path)
     monkeypatch.setattr(compilers, "compile_source", FakeCompiler())
     monkeypatch.setattr(compilers, "choose", lambda kind=None, settings=None: CompilerKind.NVRTC)
