@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--seed", type=int, default=None, help="seed of everything drawn (default: a new one, printed)")
     group.addoption("--drawn", type=int, default=None,
                     help=f"layers to draw (default: {settings.DRAWN_ON_CPU} on the CPU device, "
-                         f"{settings.DRAWN_WHOLE} there with --whole, {settings.DRAWN_ON_GPU} on a GPU)")
+                         f"{settings.DRAWN_LONG} there in a long test, {settings.DRAWN_ON_GPU} on a GPU)")
     group.addoption("--whole", action="store_true",
                     help="with all that is long, the whole case table at all sizes, and more of what is drawn")
     group.addoption("--update-golden", action="store_true", help="write texts under review anew instead of comparing")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import itertools
 import json
 import os
 import random
@@ -95,13 +96,14 @@ def draw(root: Path, seed: int, count: int) -> list[Fault]:
 
 
 def _in_python(text: str) -> Iterator[tuple[str, int, str, str]]:
-    starts = [0]
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line.encode()))
-    data = text.encode()
+    lines = text.splitlines(keepends=True)
+    starts = [0, *itertools.accumulate(map(len, lines))]
 
-    def at(line: int, column: int) -> int:
-        return len(data[:starts[line - 1] + column].decode())
+    def at(line: int, column: int) -> int:      # a column counts bytes
+        return starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
+
+    def segment(node: Any) -> str:
+        return text[at(node.lineno, node.col_offset):at(node.end_lineno, node.end_col_offset)]
 
     def between(a: Any, b: Any, symbols: Sequence[str]) -> Iterator[tuple[int, str]]:
         start, end = at(a.end_lineno, a.end_col_offset), at(b.lineno, b.col_offset)
@@ -129,13 +131,11 @@ def _in_python(text: str) -> Iterator[tuple[str, int, str, str]]:
             for place, symbol in between(node.values[0], node.values[1], ("and", "or")):
                 yield "operator", place, symbol, "or" if symbol == "and" else "and"
         elif isinstance(node, ast.Constant) and type(node.value) is int:
-            place, old = at(node.lineno, node.col_offset), ast.get_source_segment(text, node)
-            if old and text[place:place + len(old)] == old and old.isdigit():
-                yield "number", place, old, str(node.value + 1)
+            if segment(node).isdigit():         # not of a text that has values in it, before Python 3.12
+                yield "number", at(node.lineno, node.col_offset), segment(node), str(node.value + 1)
         elif isinstance(node, (ast.AugAssign, ast.Raise)) or isinstance(getattr(node, "value", None), ast.Call) \
                 and isinstance(node, ast.Expr):
-            place, old = at(node.lineno, node.col_offset), ast.get_source_segment(text, node)
-            yield "statement", place, old, "pass"
+            yield "statement", at(node.lineno, node.col_offset), segment(node), "pass"
 
 
 def _in_template(text: str) -> Iterator[tuple[str, int, str, str]]:

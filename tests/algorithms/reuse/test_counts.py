@@ -56,6 +56,7 @@ def sub_block(size: int, variant: str, edges: str = "direct", exchange: str = ""
     return plan, report
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("edges", ["direct", "predicated"])
 @pytest.mark.parametrize("size", TABLE)
 def test_warp_loads_and_sectors_of_a_sub_block(size, edges):
@@ -76,6 +77,7 @@ def test_sectors_are_those_of_the_addresses(size):
         assert sub_block(size, name)[1].buffers["x"].load_sectors == expected
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("exchange", ["select", "packed", "dynamic", "dynamic_local", "none"])
 @pytest.mark.parametrize("variant", ["column", "both"])
 @pytest.mark.parametrize("size, channels, k_tile", [(3, 1, 1), (5, 1, 1), (7, 1, 1), (5, 3, 1), (3, 2, 4)])
