@@ -198,7 +198,7 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
 
 
 def _factored(ask: _Ask, order: Layout, always: bool = False) -> Kernel | None:
-    """The layer's kernel for separable filters, where that is quicker than whole ones, or ``always`` if there is one."""
+    """The layer's kernel for separable filters, where it is quicker than whole ones, or ``always`` if there is one."""
     try:
         if not always and not factors_of.pays(ask.request):
             return None
@@ -230,8 +230,8 @@ def clear() -> None:
 
 
 class _Ask(NamedTuple):
-    """A request and where its kernel runs (None: the CPU device); ``exact``: its architecture was asked for, so a pack's
-    kernel for another one will not do."""
+    """A request and where its kernel runs (None: the CPU device); ``exact``: its architecture was asked for, so that a
+    pack's kernel for another one will not do."""
 
     request: Request
     device: int | None
@@ -308,7 +308,8 @@ def _plan(ask: _Ask) -> KernelPlan:
 def _anywhere(kernel: Kernel, ask: _Ask) -> Kernel:
     """A kernel for the same layer that takes arrays at any address: the same algorithm without vectors, or direct."""
     def other(algorithm: str, **settings: Any) -> Kernel:
-        return _kernel(ask._replace(request=replace(ask.request, algorithm=algorithm, settings=tuple(settings.items()))))
+        values = tuple(settings.items())
+        return _kernel(ask._replace(request=replace(ask.request, algorithm=algorithm, settings=values)))
 
     if kernel.plan is not None and "vector" in kernel.plan.settings():
         try:

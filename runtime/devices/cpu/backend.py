@@ -131,7 +131,8 @@ class _Executor:
         pass
 
 
-def load(plan: KernelPlan | Text, *, mode: Mode = Mode.FAST, cache: DiskCache | None = None) -> tuple[CpuBackend, str]:
+def load(plan: KernelPlan | Text, *, mode: Mode = Mode.FAST,
+         cache: DiskCache | None = None) -> tuple[CpuBackend, str]:
     """The kernel of a plan, or of a text that is there already, on the CPU device, and its text; compiled once, then
     from the disk cache.
 
@@ -139,7 +140,8 @@ def load(plan: KernelPlan | Text, *, mode: Mode = Mode.FAST, cache: DiskCache | 
     compiling is off.
     """
     built = build(plan, CpuTarget(mode), cache=cache)
-    return CpuBackend(built.program, CpuProgram.load(built.path, entries=built.program.entries, mode=mode)), built.source
+    compiled = CpuProgram.load(built.path, entries=built.program.entries, mode=mode)
+    return CpuBackend(built.program, compiled), built.source
 
 
 def load_text(spec: KernelSpec, program: Program, source: str, *, mode: Mode = Mode.FAST,
