@@ -26,14 +26,17 @@ from .checks import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
 from .given import check_plan, layer_given, token
 from .kernel import Filter, Kernel
 from .place import resolve_device
+from .quick import Entry
+from .recording import recording
 
 _kernels: dict[tuple, Kernel] = {}                          # by layer without its batch, and device
-_quick: dict[tuple, tuple[Kernel, ...]] = {}                # by the call's arguments as they were given
+_quick: dict[tuple, tuple[Entry, ...]] = {}                 # by the call's arguments as they were given
 _by_plan: dict[tuple[str, int | None], Kernel] = {}         # by plan, and device
 _by_factors: dict[tuple, Kernel | None] = {}                # by layer of whole filters, and device
 _lock = threading.RLock()
 
-MOST_KERNELS = 4        # that one call's arguments may need, by what lies at odd addresses or tells no order of axes
+MOST_ENTRIES = 4        # that one call's arguments may need, by what lies at odd addresses or tells no order of axes
+_NO_STEPS = ()
 
 
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -75,29 +78,46 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     given, which has the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec
     or DeviceError before anything is launched or written.
     """
-    signed = signatures.sign(input), signatures.sign(weight)
-    key = None
-    if signed[0] is not None and signed[1] is not None:
-        key = (*signed, bias is None, residual is None, token(stride), token(padding), token(dilation),
-               token(groups), activation, token(epilogue), algorithm, layout, accum_dtype, device,
-               token(workspace_limit), padding_mode, token(padding_value), out_dtype, cast, separable)
+    key, known = None, ()
+    signed = None if recording.graph is not None else signatures.sign(input, weight, bias, residual, out)
+    if signed is not None:
+        if type(stride) is type(padding) is type(dilation) is type(groups) is int:
+            sizes = stride, padding, dilation, groups
+        else:
+            sizes = token((stride, padding, dilation, groups))
+        key = (signed, sizes, activation, epilogue if epilogue is _NO_STEPS else token(epilogue), algorithm, layout,
+               accum_dtype, device, workspace_limit if workspace_limit is None else token(workspace_limit),
+               padding_mode, padding_value if type(padding_value) is float else token(padding_value), out_dtype, cast,
+               separable)
         try:
             known = _quick.get(key, ())
         except TypeError:       # lists and other unhashable arguments
-            key, known = None, ()
-        for kernel in known:
-            done = kernel.repeat(input, weight, bias, residual, out, stream, signed)
+            key = None
+        for entry in known:
+            done = entry.repeat(input, weight, bias, residual, out, stream)
             if done is not None:
                 return done
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
     kernel, result = _conv2d(input, weight, bias, geometry, activation, epilogue, algorithm, layout, accum_dtype,
                              device, residual, out, stream, workspace_limit, separable)
-    if key is not None and kernel not in _quick.get(key, ()):
+    if key is not None and not _by_content(signed, kernel, algorithm, separable):
+        _remember(key, kernel.remembered(signed))
+    return result
+
+
+def _by_content(signed: tuple, kernel: Kernel, algorithm: Any, separable: Any) -> bool:
+    """Whether the kernel depends on the elements of a filter in host memory, which may be separable."""
+    return signed[1][3] is None and (separable or separable is None and algorithm == "auto"
+                                     and (kernel.spec.separable or factors_of.eligible(kernel.spec)))
+
+
+def _remember(key: tuple, entry: Entry | None) -> None:
+    entries = _quick.get(key, ())
+    if entry is not None and entry not in entries:
         if len(_quick) > MOST_LAYERS:
             _quick.clear()
-        _quick[key] = (*_quick.get(key, ()), kernel)[-MOST_KERNELS:]
-    return result
+        _quick[key] = (*entries, entry)[-MOST_ENTRIES:]
 
 
 def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activation: Any, epilogue: Any,

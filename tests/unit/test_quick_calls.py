@@ -82,6 +82,20 @@ def test_the_second_call_is_the_first_with_other_addresses(cuda, torch, kernel, 
     assert cuda.arguments[0][3:] == cuda.arguments[1][3:] == [2, 9, 11, 9, 11]
 
 
+def test_drivers_of_older_toolkits(cuda, torch, kernel, checked, monkeypatch):
+    """They number no contexts and launch by eleven arguments."""
+    for name in ("cuLaunchKernelEx", "cuCtxGetId"):
+        monkeypatch.setattr(type(cuda), name, None)
+    first, second = Operands(torch), Operands(torch, start=1 << 28)
+    for operands in (first, second):
+        kernel(operands.x, operands.w, out=operands.y)
+    assert len(checked) == 1 and cuda.launched[0][:4] == cuda.launched[1][:4]
+    assert [arguments[:3] for arguments in cuda.arguments] == [first.pointers, second.pointers]
+    cuda.stack[:] = [PRIMARY]
+    kernel(second.x, second.w, out=second.y)
+    assert len(checked) == 2                                    # another context is current
+
+
 def test_an_output_is_made_like_the_first(cuda, torch, kernel, checked):
     first, second = Operands(torch), Operands(torch, start=1 << 28)
     torch.empty = lambda shape, dtype, device: torch.Tensor(shape, "float32", (device.type, device.index), dense(shape),
@@ -276,12 +290,15 @@ def test_the_context_of_cupys_memory_is_asked(cuda, cupy, kernel, checked):
     assert len(checked) == 2 and ("cuCtxPushCurrent_v2", (55,)) in cuda.calls
 
 
-def test_numpy_has_no_signature(cuda, kernel):
-    assert signatures.sign(np.zeros(3)) is None and signatures.sign(3.0) is None
+def test_what_has_no_signature(cuda, kernel):
+    """Subclasses, and what is no array; arrays from the host that a GPU computes are copied each time."""
     x, w = np.zeros(SHAPE.input_shape, np.float32), np.zeros(SHAPE.weight_shape, np.float32)
+    assert signatures.sign(x, w, None, None, None) is not None
+    assert signatures.sign(x, 3.0, None, None, None) is None
+    assert signatures.sign(x, w.view(np.memmap), None, None, None) is None
     for _ in range(2):
         kernel(x, w)
-    assert not kernel._quick._entries
+    assert not kernel._quick.entries
 
 
 def test_threads_keep_their_addresses_apart(cuda, torch, kernel, checked):

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -92,6 +93,12 @@ class CpuProgram:
                 one.finish(entry)
             return LaunchReport(seconds, _buffer_counts(staged, buffers),
                                 **{name: getattr(request, name) for name in LAUNCH_COUNTS})
+
+    def unconverted(self, entry: str) -> tuple[Any, CKernel]:
+        """The device's function that runs a launch, taking ctypes objects as they are, and the kernel to run: for
+        launches that have been checked and are bound to their memory once."""
+        run = self._library["wcpu_run"]         # another object than the attribute, whose prototype stays
+        return run, self._kernel_of(entry)
 
     def set_constant(self, symbol: str, data: np.ndarray) -> None:
         """Copy ``data``'s bytes to the start of a ``__constant__`` array.
