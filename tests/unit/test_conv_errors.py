@@ -100,6 +100,7 @@ class FakeTensor:
     """What the reader asks of a torch tensor that requires grad."""
 
     requires_grad = True
+    data_ptr = None
 
     def get_device(self):
         return 0

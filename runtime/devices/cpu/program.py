@@ -14,7 +14,7 @@ import numpy as np
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, KernelFault
 
 from . import objects as _build
-from .abi import COUNT_NAMES, FAULT_KINDS, LAUNCH_COUNTS, CBuffer, CKernel, CLaunch
+from .abi import COUNT_NAMES, FAULT_KINDS, KEPT_STACKS, LAUNCH_COUNTS, CBuffer, CKernel, CLaunch
 from .memory import Staged, stage
 from .report import Buffer, BufferCounts, LaunchReport, Mode
 from .toolchain import Toolchain
@@ -82,7 +82,7 @@ class CpuProgram:
             buffers = (CBuffer * max(1, len(staged)))(*(s.description for s in staged))
             request = CLaunch(grid=tuple(grid), block=tuple(block), shared_bytes=shared_bytes,
                               workers=threads or _available_cores(), order=order, buffer_count=len(staged),
-                              buffers=buffers, arguments=pointers)
+                              buffers=buffers, arguments=pointers, stacks=KEPT_STACKS)
             start = time.perf_counter()
             faulted = self._library.wcpu_run(ctypes.byref(kernel), ctypes.byref(request))
             seconds = time.perf_counter() - start

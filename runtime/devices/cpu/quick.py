@@ -15,7 +15,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import env
 from warpconv.runtime.call.checks import name_of
 
-from .abi import FAULT_KINDS, CLaunch
+from .abi import FAULT_KINDS, KEPT_STACKS, CLaunch
 from .program import CpuProgram
 from .report import Mode
 
@@ -48,7 +48,7 @@ class _Slot:
         for step in steps:
             pointers = (ctypes.c_void_p * len(step.arguments))(*(start + 8 * numbers[name] for name in step.arguments))
             request = CLaunch(grid=tuple(step.grid_of(shape)), block=tuple(step.block), shared_bytes=step.shared_bytes,
-                              buffer_count=0, arguments=pointers)
+                              buffer_count=0, arguments=pointers, stacks=KEPT_STACKS)
             run, kernel = compiled.unconverted(step.entry)
             self.runs.append(partial(run, byref(kernel), byref(request)))
             self.requests.append(request)
