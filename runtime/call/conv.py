@@ -12,7 +12,7 @@ from typing import Any, Iterable, NamedTuple
 from warpconv.codegen.hardware import Arch, DEFAULT_ARCH
 from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import check_limit, plan_layer
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
@@ -47,7 +47,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
            workspace_limit: int | None = None) -> Any:
     """2D cross-correlation as torch.nn.functional.conv2d, by a kernel specialised to the layer.
 
-    ``input`` (N, C, H, W) and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16, both of one type, or an
+    ``input`` (N, C, H, W), or one image (C, H, W), and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16, both of one type, or an
     input of uint8, int8, uint16 or int16 and a weight of float32 (or of int8, int16, int32: then products and sums are
     exact in int32): NumPy arrays (bfloat16 by ml_dtypes), PyTorch tensors, CuPy arrays, GPUArrays, or anything with
     ``__cuda_array_interface__`` or DLPack; ``bias`` (K,), of the input's type, float32 for integers. ``stride``,
@@ -74,10 +74,14 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     Arrays with gaps between rows, planes and images (crops, padded rows) are read and written where they are, wherever
     that is quicker than a copy (docs/pitch.md).
 
-    Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', of the input's library and type (or ``out_dtype``), in ``out`` if
-    given, which has the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec
+    Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', or for one image (K, P, Q) or (P, Q, K), of the input's library and
+    type (or ``out_dtype``), in ``out`` if given. ``out`` may have any strides; where the kernel cannot write there, or
+    it has another order in memory than the input, its library copies the result into it. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec
     or DeviceError before anything is launched or written.
     """
+    given, alone = out, getattr(input, "ndim", 4) == 3
+    if alone:
+        input, residual, out = _batched(input, residual, out)
     key, known = None, ()
     signed = None if recording.graph is not None else signatures.sign(input, weight, bias, residual, out)
     if signed is not None:
@@ -96,14 +100,23 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
         for entry in known:
             done = entry.repeat(input, weight, bias, residual, out, stream)
             if done is not None:
-                return done
+                return done if not alone else done[0] if given is None else given
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
     kernel, result = _conv2d(input, weight, bias, geometry, activation, epilogue, algorithm, layout, accum_dtype,
                              device, residual, out, stream, workspace_limit, separable)
     if key is not None and not _by_content(signed, kernel, algorithm, separable):
         _remember(key, kernel.remembered(signed))
-    return result
+    return result if not alone else result[0] if given is None else given
+
+
+def _batched(input: Any, *more: Any) -> list[Any]:
+    """One image's input, residual and output as a batch of one; ShapeError where some have a batch and others not."""
+    for name, value in zip(("residual", "out"), more):
+        if value is not None and getattr(value, "ndim", 3) != 3:
+            raise ShapeError(f"input has no axis of images, and {name} has", argument=name, value=tuple(value.shape),
+                             hint="all of three axes, or all of four")
+    return [None if value is None else value[None] for value in (input, *more)]
 
 
 def _by_content(signed: tuple, kernel: Kernel, algorithm: Any, separable: Any) -> bool:

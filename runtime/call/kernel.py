@@ -17,7 +17,7 @@ from warpconv.runtime.arrays import axes
 from . import pitch, separable as factors_of, signatures
 from warpconv.runtime.arrays import ArrayView
 from .checks import (MOST_LAYERS, Call, Misaligned, check_address, check_bias, check_out, check_residual, check_weight,
-                     contiguous, layer_of, name_of, place, same_memory)
+                     contiguous, layer_of, name_of, place, same_memory, written_in_place)
 from .quick import Entry, QuickCalls
 from .recording import recording
 
@@ -143,7 +143,7 @@ class Kernel:
         b = check_bias(spec, bias, x, handle)
         r = check_residual(spec, residual, shape, self.axes, x, handle)
         inputs = {"input": x, "weight": w, "bias": b, "residual": r}
-        y = None if out is None else check_out(out, shape, self.axes, inputs)
+        y = target = None if out is None else check_out(out, shape, self.axes, inputs)
         if recording.graph is not None:
             recording.graph.check(stream, {**inputs, "out": y}, pitches)
         queue = self._queue(stream, handle, x)
@@ -155,8 +155,10 @@ class Kernel:
             operands[self._bias] = contiguous(bias, b, "bias")
         if r is not None:
             operands[self._residual] = r if pitches[1] else contiguous(residual, r, "residual", self._to_memory)
-        if y is None:
-            out = arrays.empty(x, spec.layout.stored(shape.output_shape), spec.y_dtype, order=self._to_caller,
+        copied = y is not None and not written_in_place(y, shape)
+        if y is None or copied:
+            like = x if target is None else target
+            out = arrays.empty(like, spec.layout.stored(shape.output_shape), spec.y_dtype, order=self._to_caller,
                                stream=0 if queue is None else queue.handle)
             y = self._stored(arrays.view(out, "out"))
         operands[self._y] = y
@@ -165,7 +167,10 @@ class Kernel:
                 if argument.name in operands:
                     check_address(argument, operands[argument.name].pointer)
         self._backend.run(Call(shape, operands), prepared, queue)
-        if recording.graph is not None:
+        if copied:
+            arrays.copy_into(target, out, 0 if queue is None else queue.handle)
+            out = given
+        elif recording.graph is not None:
             recording.graph.add(operands.values(), prepared)
         else:
             self._quick.learn(input, weight if w is not None else None, bias, residual, given, out, operands,
