@@ -47,8 +47,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
            workspace_limit: int | None = None) -> Any:
     """2D cross-correlation as torch.nn.functional.conv2d, by a kernel specialised to the layer.
 
-    ``input`` (N, C, H, W), or one image (C, H, W), and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16, both of one type, or an
-    input of uint8, int8, uint16 or int16 and a weight of float32 (or of int8, int16, int32: then products and sums are
+    ``input`` (N, C, H, W), or one image (C, H, W), and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16,
+    both of one type, or an input of uint8, int8, uint16 or int16 and a weight of float32 (or of int8, int16, int32: then products and sums are
     exact in int32): NumPy arrays (bfloat16 by ml_dtypes), PyTorch tensors, CuPy arrays, GPUArrays, or anything with
     ``__cuda_array_interface__`` or DLPack; ``bias`` (K,), of the input's type, float32 for integers. ``stride``,
     ``padding``, ``dilation``: int or pair; padding also ((top, bottom), (left, right)), 'same' or 'valid'.
@@ -76,8 +76,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
 
     Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', or for one image (K, P, Q) or (P, Q, K), of the input's library and
     type (or ``out_dtype``), in ``out`` if given. ``out`` may have any strides; where the kernel cannot write there, or
-    it has another order in memory than the input, its library copies the result into it. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec
-    or DeviceError before anything is launched or written.
+    it has another order in memory than the input, its library copies the result into it. Raises ShapeError,
+    ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError before anything is launched or written.
     """
     given, alone = out, getattr(input, "ndim", 4) == 3
     if alone:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import warpconv
+from tests import checks
 from warpconv.codegen.errors import ArgumentError, ShapeError
 from warpconv.runtime.arrays import view
 
+pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 RNG = np.random.default_rng(13)
 X = RNG.integers(-4, 5, (2, 3, 6, 7)).astype(np.float32)
 W = RNG.integers(-4, 5, (4, 3, 3, 3)).astype(np.float32)

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import warpconv
+from tests import checks
 from warpconv.codegen.errors import WarpconvError
 from warpconv.runtime.call import conv
 from warpconv.runtime.call.kernel import Kernel
 
+pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 RNG = np.random.default_rng(7)
 
 
