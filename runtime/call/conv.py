@@ -11,7 +11,7 @@ from typing import Any, Iterable, NamedTuple
 from warpconv.codegen.hardware import Arch, DEFAULT_ARCH, Hardware
 from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
 from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.request import Request, check_limit
@@ -28,12 +28,15 @@ from .given import check_plan, layer_given, token
 from .kept import Kept
 from .kernel import Filter, Kernel
 from .place import resolve_device
+from .quick import Entry
+from .recording import recording
 
 _kernels: Kept[Any] = Kept(MOST_LAYERS)         # by request without its batch, and device; only sizes are forgotten
 _by_plan: Kept[Kernel] = Kept()                 # by plan, and device: these stay
-_quick: dict[tuple, tuple[Kernel, ...]] = {}    # by the call's arguments as they were given
+_quick: dict[tuple, tuple[Entry, ...]] = {}     # by the call's arguments as they were given
 
-MOST_KERNELS = 4        # that one call's arguments may need, by what lies at odd addresses or tells no order of axes
+MOST_ENTRIES = 4        # that one call's arguments may need, by what lies at odd addresses or tells no order of axes
+_NO_STEPS = ()
 
 
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -44,8 +47,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
            workspace_limit: int | None = None) -> Any:
     """2D cross-correlation as torch.nn.functional.conv2d, by a kernel specialised to the layer.
 
-    ``input`` (N, C, H, W) and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16, both of one type, or an
-    input of uint8, int8, uint16 or int16 and a weight of float32 (or of int8, int16, int32: then products and sums are
+    ``input`` (N, C, H, W), or one image (C, H, W), and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16,
+    both of one type, or an input of uint8, int8, uint16 or int16 and a weight of float32 (or of int8, int16, int32: then products and sums are
     exact in int32): NumPy arrays (bfloat16 by ml_dtypes), PyTorch tensors, CuPy arrays, GPUArrays, or anything with
     ``__cuda_array_interface__`` or DLPack; ``bias`` (K,), of the input's type, float32 for integers. ``stride``,
     ``padding``, ``dilation``: int or pair; padding also ((top, bottom), (left, right)), 'same' or 'valid'.
@@ -71,33 +74,63 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     Arrays with gaps between rows, planes and images (crops, padded rows) are read and written where they are, wherever
     that is quicker than a copy (docs/pitch.md).
 
-    Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', of the input's library and type (or ``out_dtype``), in ``out`` if
-    given, which has the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec
-    or DeviceError before anything is launched or written.
+    Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', or for one image (K, P, Q) or (P, Q, K), of the input's library and
+    type (or ``out_dtype``), in ``out`` if given. ``out`` may have any strides; where the kernel cannot write there, or
+    it has another order in memory than the input, its library copies the result into it. Raises ShapeError,
+    ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError before anything is launched or written.
     """
-    signed = signatures.sign(input), signatures.sign(weight)
-    key = None
-    if signed[0] is not None and signed[1] is not None:
-        key = (*signed, bias is None, residual is None, token(stride), token(padding), token(dilation),
-               token(groups), activation, token(epilogue), algorithm, layout, accum_dtype, device,
-               token(workspace_limit), padding_mode, token(padding_value), out_dtype, cast, separable)
+    given, alone = out, getattr(input, "ndim", 4) == 3
+    if alone:
+        input, residual, out = _batched(input, residual, out)
+    key, known = None, ()
+    signed = None if recording.graph is not None else signatures.sign(input, weight, bias, residual, out)
+    if signed is not None:
+        if type(stride) is type(padding) is type(dilation) is type(groups) is int:
+            sizes = stride, padding, dilation, groups
+        else:
+            sizes = token((stride, padding, dilation, groups))
+        key = (signed, sizes, activation, epilogue if epilogue is _NO_STEPS else token(epilogue), algorithm, layout,
+               accum_dtype, device, workspace_limit if workspace_limit is None else token(workspace_limit),
+               padding_mode, padding_value if type(padding_value) is float else token(padding_value), out_dtype, cast,
+               separable)
         try:
             known = _quick.get(key, ())
         except TypeError:       # lists and other unhashable arguments
-            key, known = None, ()
-        for kernel in known:
-            done = kernel.repeat(input, weight, bias, residual, out, stream, signed)
+            key = None
+        for entry in known:
+            done = entry.repeat(input, weight, bias, residual, out, stream)
             if done is not None:
-                return done
+                return done if not alone else done[0] if given is None else given
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
     kernel, result = _conv2d(input, weight, bias, geometry, activation, epilogue, algorithm, layout, accum_dtype,
                              device, residual, out, stream, workspace_limit, separable)
-    if key is not None and kernel not in _quick.get(key, ()):
+    if key is not None and not _by_content(signed, kernel, algorithm, separable):
+        _remember(key, kernel.remembered(signed))
+    return result if not alone else result[0] if given is None else given
+
+
+def _batched(input: Any, *more: Any) -> list[Any]:
+    """One image's input, residual and output as a batch of one; ShapeError where some have a batch and others not."""
+    for name, value in zip(("residual", "out"), more):
+        if value is not None and getattr(value, "ndim", 3) != 3:
+            raise ShapeError(f"input has no axis of images, and {name} has", argument=name, value=tuple(value.shape),
+                             hint="all of three axes, or all of four")
+    return [None if value is None else value[None] for value in (input, *more)]
+
+
+def _by_content(signed: tuple, kernel: Kernel, algorithm: Any, separable: Any) -> bool:
+    """Whether the kernel depends on the elements of a filter in host memory, which may be separable."""
+    return signed[1][3] is None and (separable or separable is None and algorithm == "auto"
+                                     and (kernel.spec.separable or factors_of.eligible(kernel.spec)))
+
+
+def _remember(key: tuple, entry: Entry | None) -> None:
+    entries = _quick.get(key, ())
+    if entry is not None and entry not in entries:
         if len(_quick) > MOST_LAYERS:
             _quick.clear()
-        _quick[key] = (*_quick.get(key, ()), kernel)[-MOST_KERNELS:]
-    return result
+        _quick[key] = (*entries, entry)[-MOST_ENTRIES:]
 
 
 def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activation: Any, epilogue: Any,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from warpconv.runtime.build import compilers
 from warpconv.runtime import env, paths
 from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel, CudaTarget, build, cache_key
 from warpconv.runtime.build.cache import DiskCache
+from warpconv.runtime.build.parallel import as_done, workers_of
 from warpconv.runtime.build.compilers import Compiled, CompilerKind
 from warpconv.runtime.layers import NamedLayer
 from .format import FORMAT, SCHEMA, file_record
@@ -97,9 +99,7 @@ def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], arc
     settings = replace(env.settings(), fail_on_spills=False)
     output = paths.absolute(output)
     tasks = _tasks(layers, archs, ptx, settings)
-    jobs = settings.compile_jobs if jobs is None else jobs
-    if not isinstance(jobs, int) or jobs < 1:
-        raise ArgumentError("jobs is a whole number of at least 1", argument="jobs", value=jobs)
+    jobs = workers_of(jobs, "jobs")
     with writing(output):
         had = existing(output, force)
         builder = _Builder(tasks, had, allow_spills, progress or _quiet)
@@ -166,17 +166,16 @@ class _Builder:
             groups.setdefault(task.keys[0], []).append(task)
         cache = DiskCache(settings.cache_dir, enabled=not settings.disable_cache)
         last = time.monotonic()
-        pool = ThreadPoolExecutor(min(jobs, max(1, len(groups))), thread_name_prefix="warpconv-build")
-        try:
-            futures = {pool.submit(build, group[0].plan, ptx=group[0].ptx, cache=cache, settings=settings): group
-                       for group in groups.values()}
-            for future in as_completed(futures):
-                self._collect(future, futures[future], writer, settings)
+
+        def compiled(group: list[_Task]) -> BuiltKernel:
+            return build(group[0].plan, ptx=group[0].ptx, cache=cache, settings=settings)
+
+        with contextlib.closing(as_done(compiled, list(groups.values()), jobs)) as finished:
+            for group, future in finished:
+                self._collect(future, group, writer, settings)
                 if time.monotonic() - last > CHECKPOINT_SECONDS and (document := self.document())["kernels"]:
                     writer.checkpoint(document)
                     last = time.monotonic()
-        finally:
-            pool.shutdown(cancel_futures=True)
 
     def _collect(self, future: Future, group: list[_Task], writer: Writer, settings: env.Settings) -> None:
         try:

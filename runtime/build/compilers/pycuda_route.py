@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.metadata
 import importlib.util
 import re
 import shutil
@@ -111,6 +110,7 @@ def _ptx(text: str, arch: str, passed: tuple[str, ...], name: str, settings: Set
 
 
 def _version() -> str:
+    import importlib.metadata
     try:
         return importlib.metadata.version("pycuda")
     except importlib.metadata.PackageNotFoundError:

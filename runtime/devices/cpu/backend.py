@@ -20,7 +20,7 @@ from warpconv.runtime.build.pipeline import BuiltKernel, Text, build, cache_key
 from warpconv.runtime.call.checks import Call, name_of
 from warpconv.runtime.devices.steps import execute
 
-from . import objects
+from . import objects, quick
 from .program import CpuProgram
 from .report import Buffer, LaunchReport, Mode
 from .target import CpuTarget
@@ -78,6 +78,20 @@ class CpuBackend:
         with self._constant_lock:
             self.compiled.set_constant(preparation.constant, operands[self._weight])
             self._execute(call, operands)
+
+    def quick(self, shape: ConvShape, operands: Mapping[str, ArrayView], *,
+              by_filter: bool) -> quick.QuickLaunch | None:
+        """A layer's launches ready to be run; None where a call is more than launches, or its arrays have to be
+        seen to."""
+        if not quick.possible(self.program, self.compiled):
+            return None
+        return quick.QuickLaunch(self.program, self.compiled, shape)
+
+    def alignment(self, name: str, view: ArrayView) -> int:
+        """Bytes that an operand's address must be a multiple of to be used where it is."""
+        if view.contiguous:
+            return quick.ALIGNMENT
+        return max(view.dtype.itemsize, self.program.argument(name).multiple_of)
 
     def _execute(self, call: Call, operands: dict[str, Any]) -> None:
         gaps = {name: view for name, view in call.operands.items() if view is not None and not view.contiguous}

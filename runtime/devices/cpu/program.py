@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from warpconv.runtime import paths
 
 from . import objects as _build
 from . import loading
-from .abi import COUNT_NAMES, FAULT_KINDS, LAUNCH_COUNTS, CBuffer, CKernel, CLaunch
+from .abi import COUNT_NAMES, FAULT_KINDS, KEPT_STACKS, LAUNCH_COUNTS, CBuffer, CKernel, CLaunch
 from .memory import Staged, stage
 from .report import Buffer, BufferCounts, LaunchReport, Mode
 from .toolchain import Toolchain
@@ -97,7 +98,7 @@ class CpuProgram:
             buffers = (CBuffer * max(1, len(staged)))(*(s.description for s in staged))
             request = CLaunch(grid=tuple(grid), block=tuple(block), shared_bytes=shared_bytes,
                               workers=threads or _available_cores(), order=order, buffer_count=len(staged),
-                              buffers=buffers, arguments=pointers)
+                              buffers=buffers, arguments=pointers, stacks=KEPT_STACKS)
             start = time.perf_counter()
             faulted = self._library.wcpu_run(ctypes.byref(kernel), ctypes.byref(request))
             seconds = time.perf_counter() - start
@@ -108,6 +109,12 @@ class CpuProgram:
                 one.finish(entry)
             return LaunchReport(seconds, _buffer_counts(staged, buffers),
                                 **{name: getattr(request, name) for name in LAUNCH_COUNTS})
+
+    def unconverted(self, entry: str) -> tuple[Any, CKernel]:
+        """The device's function that runs a launch, taking ctypes objects as they are, and the kernel to run: for
+        launches that have been checked and are bound to their memory once."""
+        run = self._library["wcpu_run"]         # another object than the attribute, whose prototype stays
+        return run, self._kernel_of(entry)
 
     def set_constant(self, symbol: str, data: np.ndarray) -> None:
         """Copy ``data``'s bytes to the start of a ``__constant__`` array.

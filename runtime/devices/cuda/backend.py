@@ -72,7 +72,7 @@ class _Loaded:
         self.module = PycudaModule(cubin) if by_pycuda else CudaModule(cubin)
         self.launchers: dict[int, Launcher] = {}
         self.geometry: dict[tuple[int, tuple[int, int, int]], Geometry] = {}      # by step and N, H, W
-        self.quick: dict[quick.QuickLaunch, quick.Fire] = {}      # of a filter's own module
+        self.quick: dict[quick.QuickLaunch, list] = {}      # its slots, of a filter's own module
         for step in program.launches:
             kinds = tuple("pointer" if program.argument(n).is_pointer else "int" for n in step.arguments)
             self.launchers[id(step)] = self.module.launcher(step.entry, kinds, step.block, step.shared_bytes)
@@ -151,15 +151,25 @@ class CudaBackend:
             finally:
                 self._hold(elsewhere, prepared, queue)
 
-    def quick(self, shape: ConvShape, pointer: int, *, by_filter: bool) -> quick.QuickLaunch | None:
-        """A layer's launches ready to be queued, in the context of the memory at ``pointer``; None where a call is more
-        than launches. They go through the driver library, whatever PyCUDA sees."""
-        if not quick.possible(self.program, by_filter):
+    def quick(self, shape: ConvShape, operands: Mapping[str, ArrayView], *,
+              by_filter: bool) -> quick.QuickLaunch | None:
+        """A layer's launches ready to be queued, in the context of the input's memory; None where a call is more than
+        launches, or from the host. They go through the driver library, whatever PyCUDA sees."""
+        x = operands[self._input]
+        if not x.is_device or not quick.possible(self.program, by_filter):
             return None
-        with contexts.activate(self.ordinal, pointer):
-            context = contexts.context_key()
-            launchers = self._loaded(context, None, False).launchers
-            return quick.QuickLaunch(context, quick.maker(self.program, shape), launchers, bool(self._constant))
+        with contexts.activate(self.ordinal, x.pointer):
+            loaded = self._loaded(contexts.context_key(), None, False)
+            return quick.QuickLaunch(self.program, shape, loaded, self._functions, constant=bool(self._constant),
+                                     shares_memory=x.kind is not ArrayKind.TORCH)
+
+    def alignment(self, name: str, view: ArrayView) -> int:
+        """Bytes that an operand's address must be a multiple of."""
+        return max(view.dtype.itemsize, self.program.argument(name).multiple_of)
+
+    def _functions(self, loaded: _Loaded) -> tuple[int, ...]:
+        """Handles of the steps' kernels in a module of the driver library."""
+        return tuple(loaded.module.function(step.entry) for step in self.program.steps)
 
     def take_back(self, prepared: PreparedFilter) -> None:
         """Modules of a filter that is gone, for the next filter with a constant bank."""

@@ -17,7 +17,7 @@ from warpconv.codegen.hardware import Hardware
 from warpconv.runtime import forks
 
 from . import libcuda as _libcuda
-from .libcuda import INVALID_CONTEXT, call, check, libcuda
+from .libcuda import INVALID_CONTEXT, call, check, libcuda, unconverted
 
 _POINTER_CONTEXT = 1            # CU_POINTER_ATTRIBUTE_CONTEXT
 _POINTER_DEVICE_ORDINAL = 9     # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
@@ -143,6 +143,14 @@ def current_key() -> tuple[str, int] | None:
         return "id", _answer.number.value
     handle = current_context()
     return ("handle", handle) if handle else None
+
+
+def asking(number: c_ulonglong) -> tuple[Any, ...]:
+    """A driver function and its arguments that write the number in ``context_key`` to ``number``; its status is not 0
+    where no context is current (or the number is 0)."""
+    if getattr(libcuda(), "cuCtxGetId", None) is not None:
+        return unconverted("cuCtxGetId"), None, byref(number)
+    return unconverted("cuCtxGetCurrent"), byref(number)
 
 
 def current_context() -> int:

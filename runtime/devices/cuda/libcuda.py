@@ -76,6 +76,7 @@ _PROTOTYPES: dict[str, tuple | None] = {
     "cuEventDestroy_v2": (_HANDLE,),
 }
 _OPTIONAL = {"cuCtxGetId": (_HANDLE, POINTER(c_ulonglong)),              # since CUDA 12.0
+             "cuLaunchKernelEx": None,                                   # since CUDA 11.8; as cuLaunchKernel
              "cuGraphInstantiateWithFlags": (_OUT, _HANDLE, c_ulonglong),    # since CUDA 11.4
              # since CUDA 11.3: stream -> state, number, graph, its nodes that the next one stands behind, how many
              "cuStreamGetCaptureInfo_v2": (_HANDLE, _OUT_INT, POINTER(c_ulonglong), _OUT, POINTER(_OUT), _OUT),
@@ -101,6 +102,13 @@ def libcuda() -> Any:
             if _library is None:
                 _library = _start(_open())
     return _library
+
+
+def unconverted(name: str) -> Any:
+    """A driver function that takes ctypes objects as they are: for calls that are bound to their memory once."""
+    function = libcuda()[name]          # another object than the attribute, whose prototype stays
+    function.argtypes, function.restype = None, c_int
+    return function
 
 
 def check(status: int, what: str, *, hint: str | None = None) -> None:

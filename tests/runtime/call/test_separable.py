@@ -16,7 +16,6 @@ import pytest
 import warpconv
 from tests import checks, reference, settings
 from warpconv.codegen.algorithms.wide.options import Loads, BankWeights
-from warpconv.codegen.hardware import Arch
 from warpconv.codegen.banner import emit_command
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec

@@ -43,6 +43,12 @@ class FakeCuda:
             return lambda *arguments: self.note(name, *arguments)
         raise AttributeError(name)
 
+    def __getitem__(self, name):        # a function without a prototype, which takes ctypes objects
+        def function(*arguments):
+            return getattr(self, name)(*(getattr(argument, "value", argument) for argument in arguments))
+
+        return function
+
     def note(self, name, *arguments):
         self.calls.append((name, arguments))
         return self.fail.get(name, 0)
@@ -179,6 +185,11 @@ class FakeCuda:
 
     def cuFuncGetAttribute(self, out, attribute, function):
         return self.put(out, self.function_attributes[attribute])
+
+    def cuLaunchKernelEx(self, config, function, pointers, extra):
+        config = config._obj
+        return self.cuLaunchKernel(function, *config.grid, *config.block, config.shared_bytes, config.stream, pointers,
+                                   extra)
 
     def cuLaunchKernel(self, function, *rest):
         function, *rest = (getattr(value, "value", value) or 0 for value in (function, *rest))
