@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Iterable, NamedTuple
 
@@ -32,6 +32,7 @@ _quick: dict[tuple, tuple[Kernel, ...]] = {}                # by the call's argu
 _by_plan: dict[tuple[str, int | None], Kernel] = {}         # by plan, and device
 _by_factors: dict[tuple, Kernel | None] = {}                # by layer of whole filters, and device
 _lock = threading.RLock()
+on_clear: list[Callable[[], None]] = []                     # of those who remember kernels themselves
 
 MOST_KERNELS = 4        # that one call's arguments may need, by what lies at odd addresses or tells no order of axes
 
@@ -98,6 +99,16 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
             _quick.clear()
         _quick[key] = (*_quick.get(key, ()), kernel)[-MOST_KERNELS:]
     return result
+
+
+def conv2d_and_kernel(input: Any, weight: Any, *, groups: int, padding: Any, padding_mode: str, padding_value: float,
+                      epilogue: Iterable[Any], algorithm: Any, layout: Any, out_dtype: str, cast: str, device: Any,
+                      out: Any, stream: Any) -> tuple[Kernel, Any]:
+    """conv2d for callers who remember the kernel of a call: it, and the output. Raises as conv2d does."""
+    geometry = {"stride": 1, "padding": padding, "dilation": 1, "groups": groups, "padding_mode": padding_mode,
+                "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
+    return _conv2d(input, weight, None, geometry, None, epilogue, algorithm, layout, None, device, None, out, stream,
+                   None, None)
 
 
 def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activation: Any, epilogue: Any,
@@ -227,6 +238,8 @@ def factored(shape: ConvShape, x: ArrayView, device: str = "auto", always: bool 
 def clear() -> None:
     """Forget the kernels kept in memory (the disk cache stays)."""
     pitch.clear()
+    for forget in on_clear:
+        forget()
     with _lock:
         _kernels.clear()
         _quick.clear()
