@@ -13,12 +13,14 @@ from warpconv.codegen.shape import INTEGER_WEIGHTS
 
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayView, elements
+from warpconv.runtime.call import conv
 from .lines import Pass, exact
 from .planes import Seen
 
 MOST_UPLOADS = 256
 
 _uploads: dict[tuple[_Upload, bytes], Any] = {}
+conv.on_clear.append(_uploads.clear)
 atexit.register(_uploads.clear)     # GPU memory goes before the libraries that own it
 
 
