@@ -25,9 +25,9 @@ EPSILON = float(np.finfo(np.float32).eps)
 
 ABOUT = """
 Every call beside scipy.ndimage's of the same name, with the same arguments, on the same drawn images (37x70, a stack
-2x9x5, 2x3 and 1x1, which are smaller than most filters, and 12x9 pixels of 3 channels) of the whole range of their type.
-Named filters are done along all axes, two or three; correlate and convolve along the last two, or the first two of the
-image with channels. Origins are the least, 0 and the greatest one
+2x9x5, 2x3 and 1x1, which are smaller than most filters, and 12x9 pixels of 3 channels) of the whole range of their
+type. Named filters are done along all axes, two or three; correlate and convolve along the last two, or the first two of
+the image with channels. Origins are the least, 0 and the greatest one
 in turn, so that each filter meets them all with every type and with every mode. Weights have no symmetry; "whole"
 ones are whole numbers. cval is 3. Outputs have the input's type.
 

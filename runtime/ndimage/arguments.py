@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.shape import LARGEST_PADDING
@@ -16,7 +15,7 @@ LEAST_SIGMA = 1e-15     # axes with less are not filtered
 
 def plain(value: Any) -> Any:
     """A NumPy scalar, or an array of no axes, as Python's number; anything else as it is."""
-    return value.item() if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and not value.ndim) else value
+    return value.item() if isinstance(value, (np.generic, np.ndarray)) and not value.ndim else value
 
 
 def whole(value: Any, argument: str) -> int:

@@ -26,11 +26,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.shape import INTEGER_WEIGHTS
-
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayKind
 
@@ -120,8 +118,8 @@ def _correlation(image: Image, dtype: DType, weights: Any, mode: Any, cval: Any,
     along = tuple(axis for axis, size in enumerate(sizes) if size > 1) or (image.rank - 1,)
     if len(along) > 2:
         raise ShapeError("filters longer than 1 along more than two axes at once are not served", argument="weights",
-                         value=sizes, hint="gaussian_filter, uniform_filter, sobel and laplace take any axes; a product "
-                                           "of filters of one or two axes is one call for each")
+                         value=sizes, hint="gaussian_filter, uniform_filter, sobel and laplace take any axes; for a "
+                                           "product of filters of one or two axes one call each does it")
     taps = weights.reshape(tuple(sizes[axis] for axis in along))
     return Passes([Pass(taps, along, tuple(origins[axis] for axis in along), *border_of(mode, cval))])
 

@@ -12,12 +12,21 @@ import functools
 from typing import Any
 
 import numpy as np
-
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError
 
-from . import lines as passes, recipes
-from .arguments import axes_of, axis_of, deviation, each, reach, sequence, size_of, within
+from . import lines as passes
+from . import recipes
+from .arguments import (
+    axes_of,
+    axis_of,
+    deviation,
+    each,
+    reach,
+    sequence,
+    size_of,
+    within,
+)
 from .lines import Line, Pass, line_of
 from .planes import Image
 from .work import Extras, Passes

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-
 from warpconv.codegen.border import Border, border_value
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.codegen.shape import LARGEST_PADDING
-
 from warpconv.runtime.call.kernel import Kernel
+
 from .arguments import plain
 from .planes import Image, Seen, adjacent, seen
 
@@ -137,8 +137,8 @@ def _largest_first(lines: list[Line], image: Image, dtype: DType) -> list[Pass]:
     """Passes of lines that may be done in any order, those of two axes by the size of their planes."""
     made: list[Pass] = []
     while True:
-        alone = len(lines) + len(made) == 2
-        pair = largest_pair(lines, image, lambda *pair: _stored_alike(*pair, image, dtype, alone))
+        alone = len(lines) == 2 and not made
+        pair = largest_pair(lines, image, functools.partial(_stored_alike, image=image, dtype=dtype, alone=alone))
         if pair is None:
             return [*made, *map(Pass.along, lines)]
         made.append(Pass.product(*pair))
@@ -203,8 +203,9 @@ def exact(each: Pass, dtype: DType) -> bool:
 
 
 def between(stored: DType, passes: Sequence[Pass], dtype: DType) -> DType | None:
-    """The type that results of ``passes`` over an image of ``dtype`` are kept as on their way to ``stored``, where SciPy
-    has ``stored`` itself: a type with the same values. None for int32, which no kernel reads, where none has them."""
+    """The type that results of ``passes`` over an image of ``dtype`` are kept as on their way to ``stored``, where
+    SciPy has ``stored`` itself: a type with the same values. None for int32, which no kernel reads, where none has
+    them."""
     if stored is DType.FLOAT16:
         return DType.FLOAT32        # SciPy has no float16 to follow
     if stored is not DType.INT32:

@@ -1,4 +1,4 @@
-"""Arrays of any library and rank, seen as a layer's input whose rows and columns are the axes that a filter runs along."""
+"""Arrays of any library and rank, seen as a layer's input whose rows and columns are the axes of a filter."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentTypeError, ShapeError
 from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.shape import PIXELS
-
 from warpconv.runtime import arrays
-from warpconv.runtime.arrays import ArrayKind, ArrayView, axes as array_axes
+from warpconv.runtime.arrays import ArrayKind, ArrayView
+from warpconv.runtime.arrays import axes as array_axes
 
 FEW_CHANNELS = 16       # elements behind a line's axis that are taken as the channels of pixels, not as columns
 
@@ -70,7 +69,8 @@ def seen(shape: tuple[int, ...], axes: tuple[int, ...]) -> Seen:
     Two axes with one element behind them are rows and columns of planes; what lies behind are channels that come last,
     what lies between is passed over by its distance in memory. Raises ShapeError where that takes five axes.
     """
-    before, extents, behind = math.prod(shape[:axes[0]]), [shape[axis] for axis in axes], math.prod(shape[axes[-1] + 1:])
+    extents = [shape[axis] for axis in axes]
+    before, behind = math.prod(shape[:axes[0]]), math.prod(shape[axes[-1] + 1:])
     if len(axes) == 1:
         rows = next((axis for axis in reversed(range(axes[0])) if shape[axis] != 1), None)
         stack, rows = (before, 1) if rows is None else (math.prod(shape[:rows]), shape[rows])
@@ -87,8 +87,8 @@ def seen(shape: tuple[int, ...], axes: tuple[int, ...]) -> Seen:
     if behind == 1:
         return Seen((before, extents[0], between, extents[1]), Layout.NCHW, between, turned=(0, 2, 1, 3))
     if before != 1:
-        raise ShapeError(f"a filter along axes {axes[0]} and {axes[1]} with more before, between and behind them is not "
-                         "served", argument="axes", value=axes,
+        raise ShapeError(f"a filter along axes {axes[0]} and {axes[1]} with more before, between and behind them "
+                         "is not served", argument="axes", value=axes,
                          hint="numpy.moveaxis(input, ...) brings the axes side by side")
     return Seen((extents[0], between, extents[1], behind), Layout.NHWC, behind, turned=(1, 0, 2, 3))
 

@@ -14,9 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError
-
+from warpconv.codegen.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DeviceError,
+    ShapeError,
+)
 from warpconv.runtime import arrays
 from warpconv.runtime.call import conv, signatures
 from warpconv.runtime.call.recording import recording
@@ -55,7 +58,7 @@ def call(plan: Callable[..., Passes], input: Any, output: Any, arguments: tuple[
 class Recipe:
     """A call's steps, to be taken again. Any thread may; nothing of it changes."""
 
-    __slots__ = ("_steps", "_shape", "_fills")
+    __slots__ = ("_fills", "_shape", "_steps")
 
     def __init__(self, steps: list[Step | Room], shape: tuple[int, ...], fills: bool):
         self._steps = tuple(steps)
@@ -92,8 +95,8 @@ def _seen(array: Any, how: planes.Seen) -> Any:
 def _learn(key: tuple[Any, ...], work: Work) -> None:
     """Keep a call's steps, its weights prepared; where they cannot be (a stream in capture), the next call may."""
     steps = list(work.steps)
-    if not steps or any(type(step) is Step and not step.fixed for step in steps):
-        return
+    if type(steps[-1]) is Room or any(type(step) is Step and not step.fixed for step in steps):
+        return      # an empty image; weights of the caller's
     try:
         for i, step in enumerate(steps):
             if type(step) is Step:

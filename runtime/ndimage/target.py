@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.shape import PIXELS
-
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayView
 from warpconv.runtime.call.checks import same_memory

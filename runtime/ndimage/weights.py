@@ -6,14 +6,13 @@ import atexit
 from typing import Any, NamedTuple
 
 import numpy as np
-
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError
 from warpconv.codegen.shape import INTEGER_WEIGHTS
-
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayView, elements
 from warpconv.runtime.call import conv
+
 from .lines import Pass, exact
 from .planes import Seen
 

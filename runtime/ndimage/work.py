@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.shape import ConvShape
-
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayView
 from warpconv.runtime.call.checks import Misaligned
@@ -152,7 +150,8 @@ class Work:
                 made += map(Pass.along, each.lines)
             else:
                 made.append(each)
-            view = view._replace(dtype=kept, strides=tuple(math.prod(view.shape[k + 1:]) for k in range(len(view.shape))))
+            steps = tuple(math.prod(view.shape[axis + 1:]) for axis in range(len(view.shape)))
+            view = view._replace(dtype=kept, strides=steps)     # what a pass makes has no gaps
         return made
 
     def _factored(self, each: Pass, view: ArrayView, stored: DType) -> Kernel | None:

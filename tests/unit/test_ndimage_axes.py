@@ -6,9 +6,10 @@ import inspect
 
 import numpy as np
 import pytest
-from hypothesis import given, settings as options, strategies as st
-
 import warpconv
+from hypothesis import given
+from hypothesis import settings as options
+from hypothesis import strategies as st
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.runtime.ndimage import filters, lines, planes, recipes, work
@@ -16,7 +17,15 @@ from warpconv.runtime.ndimage.planes import Image
 from warpconv.runtime.ndimage.target import Target
 
 from tests import settings
-from tests.unit.test_ndimage import DRAWN, MODES, drawn_image, ndimage, needs_cpu, needs_scipy, strided
+from tests.unit.test_ndimage import (
+    DRAWN,
+    MODES,
+    drawn_image,
+    ndimage,
+    needs_cpu,
+    needs_scipy,
+    strided,
+)
 
 EPSILON = float(np.finfo(np.float32).eps)
 SHAPES = ((7,), (5, 9), (6, 8, 3), (3, 6, 8), (4, 5, 18), (1, 5, 1, 7), (2, 3, 4, 5))
