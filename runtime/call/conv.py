@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Iterable, NamedTuple
 
@@ -34,6 +34,7 @@ from .recording import recording
 _kernels: Kept[Any] = Kept(MOST_LAYERS)         # by request without its batch, and device; only sizes are forgotten
 _by_plan: Kept[Kernel] = Kept()                 # by plan, and device: these stay
 _quick: dict[tuple, tuple[Entry, ...]] = {}     # by the call's arguments as they were given
+on_clear: list[Callable[[], None]] = []         # of those who remember kernels themselves
 
 MOST_ENTRIES = 4        # that one call's arguments may need, by what lies at odd addresses or tells no order of axes
 _NO_STEPS = ()
@@ -131,6 +132,16 @@ def _remember(key: tuple, entry: Entry | None) -> None:
         if len(_quick) > MOST_LAYERS:
             _quick.clear()
         _quick[key] = (*entries, entry)[-MOST_ENTRIES:]
+
+
+def conv2d_and_kernel(input: Any, weight: Any, *, groups: int, padding: Any, padding_mode: str, padding_value: float,
+                      epilogue: Iterable[Any], algorithm: Any, layout: Any, out_dtype: str, cast: str, device: Any,
+                      out: Any, stream: Any) -> tuple[Kernel, Any]:
+    """conv2d for callers who remember the kernel of a call: it, and the output. Raises as conv2d does."""
+    geometry = {"stride": 1, "padding": padding, "dilation": 1, "groups": groups, "padding_mode": padding_mode,
+                "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
+    return _conv2d(input, weight, None, geometry, None, epilogue, algorithm, layout, None, device, None, out, stream,
+                   None, None)
 
 
 def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activation: Any, epilogue: Any,
@@ -257,6 +268,8 @@ def factored(shape: ConvShape, x: ArrayView, device: str = "auto", always: bool 
 def clear() -> None:
     """Forget the kernels kept in memory (the disk cache stays)."""
     pitch.clear()
+    for forget in on_clear:
+        forget()
     _kernels.clear()
     _quick.clear()
     _by_plan.clear()

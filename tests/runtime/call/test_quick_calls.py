@@ -382,3 +382,95 @@ class TestConv2d:
             self.call(operands)
         assert [kernel.spec.layout for kernel in conv._by_plan.values()] == [Layout.NHWC]
         assert [arguments[:3] for arguments in cuda.arguments] == [operands.pointers] * 2
+
+
+class TestSciPysCalls:
+    @pytest.fixture(autouse=True)
+    def loads(self, cuda, torch, monkeypatch):
+        cuda.stack.append(PRIMARY + ORDINAL)
+        monkeypatch.setattr(conv, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
+        tensor = torch.Tensor
+
+        def reshape(self, *shape):
+            shape = shape[0] if isinstance(shape[0], tuple) else shape
+            return tensor(shape, str(self.dtype).removeprefix("torch."), ("cuda", ORDINAL), dense(shape),
+                          pointer=self._pointer)
+
+        monkeypatch.setattr(tensor, "reshape", reshape, raising=False)
+        def part(self, i):
+            return tensor(self.shape[1:], "float32", ("cuda", ORDINAL), self._strides[1:],
+                          pointer=self._pointer + 4 * i * self._strides[0])
+
+        monkeypatch.setattr(tensor, "__getitem__", part, raising=False)
+        monkeypatch.setattr(tensor, "is_cuda", True, raising=False)
+        torch.dtype = type(torch.float32)
+        made = iter(range(3 << 30, 1 << 40, 1 << 20))
+        torch.empty = lambda shape, dtype, device: tensor(shape, str(dtype).removeprefix("torch."), ("cuda", ORDINAL),
+                                                          dense(shape), pointer=next(made))
+        conv.clear()
+        yield
+        conv.clear()
+
+    @pytest.fixture
+    def image(self, torch):
+        return lambda at, shape=(2, 16, 20): torch.Tensor(shape, strides=dense(shape), pointer=at)
+
+    @pytest.mark.parametrize("name, arguments, launches", [
+        ("correlate", ([[[1, 2, 3], [4, 5, 6.5]]],), 1), ("gaussian_filter", ((0, 0.6, 0.6),), 1),
+        ("gaussian_filter", (0.6,), 2), ("sobel", (), 2), ("uniform_filter", ((1, 3, 3),), 1), ("laplace", (), 3)])
+    def test_a_call_like_one_before_is_its_launches(self, cuda, torch, image, checked, monkeypatch, name, arguments,
+                                                    launches):
+        import warpconv
+        call = getattr(warpconv, name)
+        call(image(1 << 24), *arguments, algorithm="direct")
+        call(image(1 << 25), *arguments, algorithm="direct")        # the first by prepared filters
+        before, done = len(cuda.calls), len(checked)
+        del cuda.launched[:], cuda.arguments[:]
+        monkeypatch.setattr(conv, "_conv2d", None)
+        made = call(image(1 << 26), *arguments, algorithm="direct")
+        assert len(cuda.launched) == launches and len(cuda.calls) == before and len(checked) == done
+        assert cuda.arguments[0][0] == 1 << 26 and cuda.arguments[-1][2] == made.data_ptr()
+        assert made.shape == (2, 16, 20) and made.stride() == dense((2, 16, 20))
+        assert all(first[2] == second[0] for first, second in zip(cuda.arguments, cuda.arguments[1:])
+                   if name != "laplace")
+
+    def test_the_output_is_the_callers_and_overlaps_nothing(self, cuda, image):
+        import warpconv
+        def call(x, out):
+            return warpconv.correlate(x, [[1, 2, 3.5]], out, axes=(1, 2), algorithm="direct")
+
+        out = image(1 << 27)
+        for at in (1 << 24, 1 << 25, 1 << 26):
+            x = image(at)
+            assert call(x, out) is out and cuda.arguments[-1][0] == at and cuda.arguments[-1][2] == 1 << 27
+        assert len(cuda.launched) == 3
+        near = image((1 << 27) + 8)     # one kernel alone would read what it has written
+        assert call(near, out) is out and len(cuda.launched) == 5
+        assert cuda.arguments[-1][2] == 1 << 27 and cuda.arguments[-2][2] not in (1 << 27, (1 << 27) + 8)
+
+    def test_what_differs_is_checked(self, cuda, torch, image):
+        import warpconv
+        def call(x):
+            return warpconv.gaussian_filter(x, 0.6, axes=(1, 2), algorithm="direct")
+
+        for _ in range(2):
+            call(image(1 << 24))
+        for wrong, error in ((image((1 << 24) + 2), ArgumentError), (image(1 << 24), ArgumentTypeError)):
+            wrong.requires_grad = error is ArgumentTypeError
+            with pytest.raises(error) as caught:
+                call(wrong)
+            assert caught.value.argument == "input"
+        assert len(cuda.launched) == 2
+        cuda.capturing.add(501)         # a stream in capture: the call is made, nothing is prepared for later ones
+        from warpconv.runtime.ndimage import recipes
+        known = len(recipes._recipes)
+        warpconv.sobel(image(1 << 24), algorithm="direct")
+        assert len(recipes._recipes) == known and len(cuda.launched) == 4
+
+    def test_weights_on_the_gpu_are_read_at_each_call(self, cuda, torch, image):
+        import warpconv
+        from warpconv.runtime.ndimage import recipes
+        weights = image(1 << 20, (3, 3))
+        for at in (1 << 24, 1 << 25):
+            warpconv.correlate(image(at), weights, axes=(1, 2), algorithm="direct")
+        assert [arguments[1] for arguments in cuda.arguments] == [1 << 20] * 2 and not recipes._recipes

@@ -110,7 +110,8 @@ def test_drawn_filters(name, case):
     taps = drawn_weights(rng, case["size"], case["whole"])
     given_x = strided(x.copy(), case["strides"])
     output = output_of(case, given_x)
-    got = getattr(warpconv, name)(given_x, taps, output, case["mode"], case["cval"], case["origins"], device="cpu")
+    got = getattr(warpconv, name)(given_x, taps, output, case["mode"], case["cval"], case["origins"], device="cpu",
+                                  **({"axes": (-2, -1)} if case["seed"] % 3 else {"layout": "NCHW"}))
     assert got is output if isinstance(output, np.ndarray) else got.dtype == (output or x.dtype)
     assert case["form"] == "same" or np.array_equal(given_x, x)
     origins, theirs = case["origins"], None
@@ -152,11 +153,11 @@ def test_drawn_lines(name, case, axis, taps):
 # ---- forms
 
 @needs_cpu
-def test_a_row_is_an_image_of_one_row():
-    row = np.arange(7, dtype=np.float32)
-    assert warpconv.correlate1d(row, [1, 2, 4], mode="nearest", device="cpu").tolist() == [
-        4, 10, 17, 24, 31, 38, 41]
-    with pytest.raises(ShapeError, match="at least 2 are needed"):
+def test_a_row_has_one_axis():
+    row, expected = np.arange(7, dtype=np.float32), [4, 10, 17, 24, 31, 38, 41]
+    assert warpconv.correlate1d(row, [1, 2, 4], mode="nearest", device="cpu").tolist() == expected
+    assert warpconv.correlate(row, [1, 2, 4], mode="nearest", device="cpu").tolist() == expected
+    with pytest.raises(ShapeError, match="weights do not fit"):
         warpconv.correlate(row, [[1, 2]])
 
 
@@ -164,9 +165,10 @@ def test_a_row_is_an_image_of_one_row():
 def test_weights_of_the_inputs_rank_are_those_of_its_planes():
     x = drawn_image(settings.generator(4), (2, 5, 9), "uint8")
     taps = np.array([[1, -2, 3], [4, 5, -6]])
-    two = warpconv.correlate(x, taps, origin=(0, 1), device="cpu")
+    two = warpconv.correlate(x, taps, origin=(0, 1), axes=(1, 2), device="cpu")
     assert np.array_equal(two, warpconv.correlate(x, taps[None], origin=(0, 0, 1), device="cpu"))
     assert np.array_equal(two, warpconv.correlate(x, taps.tolist(), origin=[0, 1], axes=(-2, -1), device="cpu"))
+    assert np.array_equal(two, warpconv.correlate(x, taps, origin=(0, 0, 1), layout="NCHW", device="cpu"))
 
 
 @needs_cpu
@@ -175,11 +177,13 @@ def test_channels_may_come_last(dtype):
     x = drawn_image(settings.generator(5), (2, 6, 9, 3), dtype)
     taps = [[1, -2, 3], [0.5, 5, -6]]
     planes = np.moveaxis(x, -1, 1)
-    expected = warpconv.correlate(np.ascontiguousarray(planes), taps, mode="mirror", device="cpu")
+    expected = warpconv.correlate(np.ascontiguousarray(planes), taps, mode="mirror", axes=(2, 3), device="cpu")
     made = warpconv.correlate(x, taps, mode="mirror", layout="NHWC", device="cpu")
     assert np.allclose(np.moveaxis(made, -1, 1), expected, rtol=1e-6, atol=1e-5)
-    seen = warpconv.correlate(planes, taps, mode="mirror", device="cpu")    # the same memory, seen in the other order
-    assert seen.transpose(0, 2, 3, 1).flags.c_contiguous and np.allclose(seen, expected, rtol=1e-6, atol=1e-5)
+    for given, axes in ((planes, (2, 3)), (planes[0], (1, 2))):        # the same memory, seen in the other order
+        seen = warpconv.correlate(given, taps, mode="mirror", axes=axes, device="cpu")
+        assert np.moveaxis(seen, -3, -1).flags.c_contiguous
+        assert np.allclose(seen, expected[:len(seen)] if seen.ndim == 4 else expected[0], rtol=1e-6, atol=1e-5)
     with pytest.raises(ShapeError, match="height, width, channels"):
         warpconv.correlate(x[0, 0], taps, layout="NHWC")
 
@@ -187,9 +191,11 @@ def test_channels_may_come_last(dtype):
 @needs_cpu
 def test_an_empty_image_gives_an_empty_result():
     empty = np.zeros((3, 0, 5), np.float32)
-    made = warpconv.correlate(empty, np.ones((3, 3)), "uint8", device="cpu")
+    made = warpconv.correlate(empty, np.ones((3, 3)), "uint8", axes=(1, 2), device="cpu")
     assert made.shape == empty.shape and made.dtype == np.uint8
-    assert warpconv.laplace(empty, output=empty, device="cpu") is empty
+    for _ in range(2):
+        assert warpconv.laplace(empty, output=empty, device="cpu") is empty
+        assert warpconv.sobel(empty, device="cpu").shape == empty.shape
 
 
 @needs_cpu
@@ -234,7 +240,12 @@ X, W = np.zeros((4, 5), np.float32), np.ones((3, 3))
     (lambda: warpconv.correlate(X, [["a"]]), ArgumentTypeError, "weights"),
     (lambda: warpconv.correlate(X, np.ones((0, 3))), ShapeError, "weights"),
     (lambda: warpconv.correlate(X, [1, 2]), ShapeError, "weights"),
-    (lambda: warpconv.correlate(X[None], np.ones((2, 3, 3))), ShapeError, "weights"),
+    (lambda: warpconv.correlate(np.zeros((3, 4, 5), "float32"), np.ones((2, 3, 3))), ShapeError, "weights"),
+    (lambda: warpconv.correlate(X[None], W), ShapeError, "weights"),
+    (lambda: warpconv.correlate(X[None], W, axes=1), ShapeError, "weights"),
+    (lambda: warpconv.correlate(np.zeros((2, 3, 4, 5, 6), "float32"), W, axes=(1, 3)), ShapeError, "axes"),
+    (lambda: warpconv.correlate(np.float32(3), 1), ShapeError, "weights"),
+    (lambda: warpconv.correlate(np.zeros((), "float32"), [1]), ShapeError, "input"),
     (lambda: warpconv.correlate(X, W * 1e300), ArgumentError, "weights"),
     (lambda: warpconv.correlate1d(X, W), ShapeError, "weights"),
     (lambda: warpconv.correlate(X, W, "float64"), ArgumentTypeError, "output"),
@@ -252,8 +263,10 @@ X, W = np.zeros((4, 5), np.float32), np.ones((3, 3))
     (lambda: warpconv.correlate(X, W, origin=(0, 0, 0)), ArgumentError, "origin"),
     (lambda: warpconv.correlate(X, W, origin=0.5), ArgumentTypeError, "origin"),
     (lambda: warpconv.convolve(X, np.ones((2, 2)), origin=1), ArgumentError, "origin"),
-    (lambda: warpconv.correlate(X, W, axes=(0,)), ArgumentError, "axes"),
-    (lambda: warpconv.correlate(X[None], W, axes=(0, 1)), ArgumentError, "axes"),
+    (lambda: warpconv.correlate(X, W, axes=(0,)), ShapeError, "weights"),
+    (lambda: warpconv.correlate(X, W, axes=(0, 0)), ArgumentError, "axes"),
+    (lambda: warpconv.correlate(X, W, axes=(0, 2)), ArgumentError, "axes"),
+    (lambda: warpconv.correlate(X, W, axes=0.5), ArgumentTypeError, "axes"),
     (lambda: warpconv.correlate1d(X, [1], axis=2), ArgumentError, "axis"),
     (lambda: warpconv.correlate1d(X, [1], axis=0.5), ArgumentTypeError, "axis"),
     (lambda: warpconv.correlate(X, W, layout="HWC"), ArgumentError, "layout"),
@@ -279,7 +292,7 @@ def test_origins_have_scipys_range(size):
                     getattr(warpconv, name)(np.zeros(9, np.float32), np.ones(size), origin=origin, device="cpu")
             else:
                 from warpconv.runtime.ndimage.correlate import _turned
-                from warpconv.runtime.ndimage.passes import check_origin
+                from warpconv.runtime.ndimage.lines import check_origin
                 check_origin(_turned(origin, size) if name == "convolve1d" else origin, size)
 
 
@@ -309,11 +322,11 @@ class Interface:
 @needs_cpu
 def test_host_memory_by_dlpack_gives_numpy_arrays():
     x, out = drawn_image(settings.generator(8), (2, 5, 7), "uint8"), np.zeros((2, 5, 7), np.uint8)
-    expected = warpconv.correlate(x, [[1, 2, -3]], device="cpu")
-    made = warpconv.correlate(DlpackOnly(x), [[1, 2, -3]], device="cpu")
+    expected = warpconv.correlate(x, [[1, 2, -3]], axes=(1, 2), device="cpu")
+    made = warpconv.correlate(DlpackOnly(x), [[1, 2, -3]], axes=(1, 2), device="cpu")
     assert isinstance(made, np.ndarray) and np.array_equal(made, expected)
     target = DlpackOnly(out)
-    assert warpconv.correlate(DlpackOnly(x), [[1, 2, -3]], target, device="cpu") is target
+    assert warpconv.correlate(DlpackOnly(x), [[1, 2, -3]], target, axes=(1, 2), device="cpu") is target
     assert np.array_equal(out, expected)
 
 
@@ -330,7 +343,7 @@ def test_gpu_memory_without_a_library_is_seen_in_another_shape(monkeypatch):
     monkeypatch.setattr(array_readers, "_pointer_device", lambda pointer: 1)
     for stream, told in ((None, None), (1, 1), (7, 7)):
         value = Interface(**({} if stream is None else {"stream": stream}))
-        shown = planes.reshaped(value, arrays.view(value, "input"), (1, 1, 2, 3))
+        shown = planes.shown(value, arrays.view(value, "input"), planes.seen((2, 3), (0, 1)))
         view = arrays.view(shown, "input")
         assert view.shape == (1, 1, 2, 3) and view.pointer == 4096 and view.device == 1 and view.owner is shown
         assert shown.__cuda_array_interface__["stream"] == told

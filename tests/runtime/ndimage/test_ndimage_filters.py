@@ -9,9 +9,11 @@ from hypothesis import given, strategies as st
 import warpconv
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
-from warpconv.runtime.ndimage import passes
-from warpconv.runtime.ndimage.correlate import line_of
+from warpconv.runtime.ndimage import work
 from warpconv.runtime.ndimage.filters import gaussian_taps
+from warpconv.runtime.ndimage.lines import line_of, of_lines
+from warpconv.runtime.ndimage.planes import Image
+from warpconv.runtime.ndimage.target import Target
 
 from tests import settings
 from tests.runtime.ndimage.test_ndimage import DRAWN, DTYPES, MODES, drawn_image, ndimage, needs_cpu, needs_scipy, poisoned
@@ -57,7 +59,7 @@ def calls(draw):
 def test_slopes(name, smooth, call):
     x = drawn_image(settings.generator(call["seed"]), call["shape"], call["dtype"])
     where, other = call["axis"], -3 - call["axis"]
-    got = getattr(warpconv, name)(x, where, call["output"], call["mode"], call["cval"], device="cpu")
+    got = getattr(warpconv, name)(x, where, call["output"], call["mode"], call["cval"], device="cpu", layout="NCHW")
     first = line(x, [-1, 0, 1], where, call["mode"], call["cval"])
     exact = line(stored(first, got.dtype), smooth, other, call["mode"], call["cval"])
     if got.dtype.kind in "iu" and x.dtype.kind in "iu":
@@ -78,7 +80,8 @@ def test_slopes(name, smooth, call):
 def test_laplace(call, second, several):
     x = drawn_image(settings.generator(call["seed"]), call["shape"], call["dtype"])
     modes = (call["mode"], second if several else call["mode"])
-    got = warpconv.laplace(x, call["output"], modes if several else call["mode"], call["cval"], device="cpu")
+    got = warpconv.laplace(x, call["output"], modes if several else call["mode"], call["cval"], axes=(-2, -1),
+                           device="cpu")
     parts = [line(x, [1, -2, 1], axis, mode, call["cval"]) for axis, mode in zip((-2, -1), modes)]
     if got.dtype.kind == "f":
         near(got, sum(parts), 9, 8 * (np.abs(x.astype(np.float64)).max() + abs(call["cval"])), "laplace")
@@ -109,7 +112,8 @@ def test_means(call, size, shifted):
     x = drawn_image(settings.generator(call["seed"]), call["shape"], call["dtype"])
     sizes = size if isinstance(size, tuple) else (size, size)
     origins = tuple((n - 1) // 2 if shifted else 0 for n in sizes)
-    got = warpconv.uniform_filter(x, size, call["output"], call["mode"], call["cval"], origins, device="cpu")
+    got = warpconv.uniform_filter(x, size, call["output"], call["mode"], call["cval"], origins, axes=(-2, -1),
+                                  device="cpu")
     values = x
     for axis, n, origin in zip((-2, -1), sizes, origins):
         if n > 1:
@@ -172,7 +176,7 @@ def test_gaussians(call, sigma, order, second):
     x = drawn_image(settings.generator(call["seed"]), call["shape"], call["dtype"])
     modes = call["mode"] if second is None else (call["mode"], second)
     options_ = {"order": order, "mode": modes, "cval": call["cval"]}
-    got = warpconv.gaussian_filter(x, sigma, output=call["output"], device="cpu", **options_)
+    got = warpconv.gaussian_filter(x, sigma, output=call["output"], layout="NCHW", device="cpu", **options_)
     sigmas = sigma if isinstance(sigma, tuple) else (sigma, sigma)
     orders = order if isinstance(order, tuple) else (order, order)
     each = modes if isinstance(modes, tuple) else (modes, modes)
@@ -244,10 +248,10 @@ def test_half_results_are_rounded_once(dtype):
 
 @needs_cpu
 @pytest.mark.parametrize("call", [
-    lambda x, **more: warpconv.gaussian_filter(x, (3.0, 0.7), **more),
+    lambda x, **more: warpconv.gaussian_filter(x, (0.5, 3.0, 0.7), **more),
     lambda x, **more: warpconv.sobel(x, axis=more.get("axis", -1), **{k: v for k, v in more.items() if k != "axis"}),
-    lambda x, **more: warpconv.laplace(x, mode=("wrap", "mirror"), **more),
-    lambda x, **more: warpconv.uniform_filter(x, (2, 5), **more)], ids=["gaussian", "sobel", "laplace", "uniform"])
+    lambda x, **more: warpconv.laplace(x, mode=("wrap", "nearest", "mirror"), **more),
+    lambda x, **more: warpconv.uniform_filter(x, (1, 2, 5), **more)], ids=["gaussian", "sobel", "laplace", "uniform"])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_outputs_may_be_the_input_or_have_gaps(call, dtype):
     x = drawn_image(settings.generator(13), (2, 8, 11), dtype)
@@ -265,21 +269,20 @@ def test_channels_may_come_last():
     planes = np.ascontiguousarray(np.moveaxis(x, -1, 0))
     for call, axis in ((warpconv.laplace, {}), (warpconv.uniform_filter, {}), (warpconv.sobel, {"axis": 1})):
         made = call(x, layout="NHWC", device="cpu", **axis)
-        assert np.array_equal(np.moveaxis(made, -1, 0), call(planes, device="cpu", **({"axis": 2} if axis else {})))
+        assert np.array_equal(np.moveaxis(made, -1, 0),
+                              call(planes, layout="NCHW", device="cpu", **({"axis": 2} if axis else {})))
     across = warpconv.correlate1d(x, [1, 2, 3], axis=-1, layout="NHWC", device="cpu")
     assert np.array_equal(across, warpconv.correlate1d(x, [1, 2, 3], device="cpu"))
 
 
 def test_two_axes_are_done_at_once_where_that_changes_nothing():
-    def count(lines_of, dtype, output, algorithm="auto"):
-        image, made = passes.Image.of(np.zeros((5, 6), dtype), "NCHW"), DType.parse(output)
-        found = [part for each in passes.of_lines(lines_of(image), image, made)
-                 for part in passes._parts(image, each, made, passes.Extras("cpu", None, algorithm))]
-        return len(found)
+    def count(made_of, dtype, output, algorithm="auto"):
+        image, made = Image.of(np.zeros((5, 6), dtype)), DType.parse(output)
+        at_work = work.Work(image, Target.of(output, image), work.Extras("cpu", None, algorithm))
+        return len(at_work._parts(of_lines(made_of, image, made)))
 
     def lines(first, second, mode="reflect", cval=0.0, other=None):
-        return lambda image: [line_of(image, np.array(first, float), 0, mode, cval, 0),
-                              line_of(image, np.array(second, float), 1, other or mode, cval, 0)]
+        return [line_of(np.array(first, float), 0, mode, cval), line_of(np.array(second, float), 1, other or mode, cval)]
 
     slope, mean = lines([-1, 0, 1], [1, 2, 1]), lines([0.25, 0.5, 0.25], [0.25, 0.5, 0.25])
     assert count(slope, "uint8", "uint8") == count(slope, "float32", "float32") == count(mean, "uint8", "float32") == 1
@@ -298,17 +301,18 @@ def test_two_axes_are_done_at_once_where_that_changes_nothing():
 def test_factors_go_to_a_kernel_for_them(mode, monkeypatch):
     """Every pass of a Gaussian by factors, with the filter's columns and rows where they belong."""
     taken = []
-    whole = passes.conv2d
-    monkeypatch.setattr(passes, "conv2d", lambda *args, **options: taken.append("whole") or whole(*args, **options))
+    whole = work.conv2d_and_kernel
+    monkeypatch.setattr(work, "conv2d_and_kernel",
+                        lambda *args, **options: taken.append("whole") or whole(*args, **options))
     x = drawn_image(settings.generator(16), (2, 30, 44), "float32")
     for sigma, order in (((1.0, 2.5), 0), ((2.0, 0.8), (1, 0))):
-        got = warpconv.gaussian_filter(x, sigma, order, mode=mode, cval=0, device="cpu")
+        got = warpconv.gaussian_filter(x, sigma, order, mode=mode, cval=0, axes=(1, 2), device="cpu")
         orders = order if isinstance(order, tuple) else (order, order)
         taps = [gaussian_taps(s, o) for s, o in zip(sigma, orders)]
         exact = line(line(x, taps[0], 1, mode, 0), taps[1], 2, mode, 0)
         near(got, exact, len(taps[0]) + len(taps[1]), np.abs(x).max() * np.prod([np.abs(t).sum() for t in taps]), mode)
     assert not taken
-    shifted = warpconv.uniform_filter(x, (5, 8), mode=mode, cval=0, origin=(2, -4), device="cpu")
+    shifted = warpconv.uniform_filter(x, (5, 8), mode=mode, cval=0, origin=(2, -4), axes=(1, 2), device="cpu")
     exact = line(line(x, np.full(5, 0.2), 1, mode, 0, 2), np.full(8, 0.125), 2, mode, 0, -4)
     near(shifted, exact, 13, np.abs(x).max(), mode)
 
@@ -327,10 +331,16 @@ X = np.zeros((4, 5), np.float32)
     (lambda: warpconv.gaussian_filter(X, 1e9), ArgumentError, "truncate"),
     (lambda: warpconv.gaussian_filter(X, 1, axes=(0, 0)), ArgumentError, "axes"),
     (lambda: warpconv.gaussian_filter(X, 1, axes=2), ArgumentError, "axes"),
-    (lambda: warpconv.gaussian_filter(X.astype("uint8"), 1, output="int32", device="cpu"), ArgumentTypeError, "output"),
+    (lambda: warpconv.laplace(X.astype("uint16"), "int32", ("wrap", "mirror"), device="cpu"), ArgumentTypeError,
+     "output"),
+    (lambda: warpconv.gaussian_filter(X, 1, truncate=None), ArgumentTypeError, "truncate"),
+    (lambda: warpconv.gaussian_filter(X, 1, truncate=np.nan), ArgumentError, "truncate"),
+    (lambda: warpconv.gaussian_filter(X[None], (1, 1)), ShapeError, "sigma"),
+    (lambda: warpconv.gaussian_filter(X, np.array([1, 2, 3])), ShapeError, "sigma"),
     (lambda: warpconv.gaussian_filter1d(X, 0), ArgumentError, "sigma"),
     (lambda: warpconv.gaussian_filter(X, 1, mode=("wrap",)), ShapeError, "mode"),
-    (lambda: warpconv.sobel(X[None], 0), ArgumentError, "axis"),
+    (lambda: warpconv.sobel(X[None], 0, layout="NCHW"), ArgumentError, "axis"),
+    (lambda: warpconv.sobel(X[None], mode=("wrap",) * 2), ShapeError, "mode"),
     (lambda: warpconv.sobel(X, mode=("wrap",) * 3), ShapeError, "mode"),
     (lambda: warpconv.laplace(X, axes=(0, 5)), ArgumentError, "axes"),
     (lambda: warpconv.uniform_filter(X, 0), ArgumentError, "size"),
@@ -349,7 +359,8 @@ def test_a_call_like_one_before_plans_nothing(monkeypatch):
     from warpconv.runtime.call import conv
     x = drawn_image(settings.generator(18), (20, 33), "float32")
     first = warpconv.gaussian_filter(x, 1.0, device="cpu")
-    monkeypatch.setattr(conv, "_factored", None)
+    for name in ("_factored", "_conv2d"):
+        monkeypatch.setattr(conv, name, None)
     assert np.array_equal(warpconv.gaussian_filter(x, 1.0, device="cpu"), first)
 
 
