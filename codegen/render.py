@@ -11,6 +11,7 @@ from typing import Any
 from .banner import banner_lines
 from .errors import ArgumentTypeError
 from .plan import KernelPlan
+from .text import tidy
 
 _PACKAGE = "warpconv.templates"
 
@@ -43,7 +44,7 @@ def render(plan: KernelPlan) -> KernelSource:
     context = {"plan": plan, "spec": plan.spec, "options": plan.options, "numbers": plan.numbers,
                "arguments": plan.program.arguments, "banner": banner_lines(plan)}
     parts = [environment().get_template(name).render(context) for name in plan.templates]
-    return KernelSource(plan=plan, text="\n".join(parts))
+    return KernelSource(plan=plan, text=tidy("\n".join(parts)))
 
 
 @functools.lru_cache(maxsize=1)
