@@ -16,17 +16,23 @@
 // A block copies the input rows of its strip of columns to shared memory, 4 rows ahead. A thread walks down its
 // columns: each step adds an input row to the 3 output rows that need it, oldest first: the oldest is finished
 // and stored, and each other row's sum goes to the register of the next older one.
-constexpr int C = 16, K = 16;                   // channels of a pixel of x; of y
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int VECTOR = 2, COLUMNS = 2;          // a thread's outputs: channels, columns,
+constexpr int C = 16;                           // channels of a pixel of x
+constexpr int K = 16;                           // channels of a pixel of y
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int VECTOR = 2;                       // a thread's output channels
+constexpr int COLUMNS = 2;                      // a thread's output columns
 constexpr int ROWS = 14;                        // and rows
 constexpr int BLOCK_CHANNELS = 8;               // threads of a block along channels,
 constexpr int BLOCK_COLUMNS = 8;                // columns,
-constexpr int TURN = 2, TURNS_AHEAD = 2;        // rows between two barriers; turns that copies are ahead
-constexpr int STRIP = 18, PIXEL = 16;           // input columns of a block; its channels
+constexpr int TURN = 2;                         // rows between two barriers
+constexpr int TURNS_AHEAD = 2;                  // turns that copies are ahead
+constexpr int STRIP = 18;                       // input columns of a block
+constexpr int PIXEL = 16;                       // channels of a block
 constexpr int LINE = 288;                       // elements of an input row in shared memory
-constexpr int PIECE = 8;                        // channels of a copy; columns that all threads copy at once
+constexpr int PIECE = 8;                        // channels of a copy
 constexpr int FILTER_PIECE = 8;                 // weights of a copy
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

@@ -16,11 +16,14 @@
 // Neighbouring lanes have neighbouring channels: loads and stores are unbroken, and no lane needs another's data. A
 // thread walks down its columns. Each step loads an input row and adds it to the 3 output rows that need it, oldest
 // first: the oldest is finished and stored, and each other row's sum goes to the register of the next older one.
-constexpr int C = 16, K = 16;                   // channels of a pixel of x; of y
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns before the image
+constexpr int C = 16;                           // channels of a pixel of x
+constexpr int K = 16;                           // channels of a pixel of y
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows above the image
+constexpr int PAD_LEFT = 1;                     // columns to the left of the image
 constexpr int DILATION_H = 1;                   // input rows from one tap to the next: a row unit
-constexpr int COLUMNS = 2;                      // a thread's outputs: channels, columns,
+constexpr int COLUMNS = 2;                      // a thread's output columns
 constexpr int ROWS = 14;                        // and rows
 constexpr int BLOCK_CHANNELS = 8;               // threads of a block along channels,
 constexpr int BLOCK_COLUMNS = 8;                // columns,

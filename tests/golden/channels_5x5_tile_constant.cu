@@ -14,11 +14,14 @@
 //
 // Neighbouring lanes have neighbouring channels: loads and stores are unbroken, and no lane needs another's data.
 // A thread keeps its 2 x 2 outputs in registers while the input rows pass by, each loaded once and one row ahead.
-constexpr int C = 16, K = 16;                   // channels of a pixel of x; of y
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns before the image
+constexpr int C = 16;                           // channels of a pixel of x
+constexpr int K = 16;                           // channels of a pixel of y
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows above the image
+constexpr int PAD_LEFT = 2;                     // columns to the left of the image
 constexpr int STEP = 1;                         // row units from one output row of a class to the next
-constexpr int COLUMNS = 2;                      // a thread's outputs: channels, columns,
+constexpr int COLUMNS = 2;                      // a thread's output columns
 constexpr int ROWS = 2;                         // and rows
 constexpr int BLOCK_CHANNELS = 8;               // threads of a block along channels,
 constexpr int BLOCK_COLUMNS = 8;                // columns,

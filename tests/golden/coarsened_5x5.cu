@@ -12,11 +12,15 @@
 //
 // A block walks over input tiles, gridDim.y tiles from one to the next. It has fewer rows of threads than a tile: each
 // thread loads several elements and makes 4 outputs, BLOCK_ROWS rows apart.
-constexpr int C = 1;                            // channels of a group; groups
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns of zeros before the image
-constexpr int IN_TILE = 32, BLOCK_ROWS = 7;     // input rows and columns of a tile; rows of threads
-constexpr int OUT_TILE_H = 28, OUT_TILE_W = 28; // outputs whose windows lie in it
+constexpr int C = 1;                            // channels of a group
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 2;                     // columns of zeros to the left of the image
+constexpr int IN_TILE = 32;                     // input rows and columns of a tile
+constexpr int BLOCK_ROWS = 7;                   // rows of threads
+constexpr int OUT_TILE_H = 28;                  // output rows whose windows lie in it
+constexpr int OUT_TILE_W = 28;                  // output columns whose windows lie in it
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // All filters. The run time copies them here once; a warp reads one weight at a time, the same for all its lanes.

@@ -12,12 +12,17 @@
 //
 // A block walks over input tiles, gridDim.y tiles from one to the next. It has fewer rows of threads than a tile: each
 // thread loads several elements and makes 3 outputs, BLOCK_ROWS rows apart.
-constexpr int C = 2;                            // channels of a group; groups
-constexpr int R = 7, S = 7;                     // filter rows and columns
-constexpr int PAD_TOP = 3, PAD_LEFT = 3;        // rows and columns of zeros before the image
-constexpr int K_TILE = 2, K_TILES = 2;          // filters a block makes at a time; such tiles in a group
-constexpr int IN_TILE = 32, BLOCK_ROWS = 9;     // input rows and columns of a tile; rows of threads
-constexpr int OUT_TILE_H = 26, OUT_TILE_W = 26; // outputs whose windows lie in it
+constexpr int C = 2;                            // channels of a group
+constexpr int R = 7;                            // filter rows
+constexpr int S = 7;                            // filter columns
+constexpr int PAD_TOP = 3;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 3;                     // columns of zeros to the left of the image
+constexpr int K_TILE = 2;                       // filters a block makes at a time
+constexpr int K_TILES = 2;                      // tiles of filters in a group
+constexpr int IN_TILE = 32;                     // input rows and columns of a tile
+constexpr int BLOCK_ROWS = 9;                   // rows of threads
+constexpr int OUT_TILE_H = 26;                  // output rows whose windows lie in it
+constexpr int OUT_TILE_W = 26;                  // output columns whose windows lie in it
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // All filters. The run time copies them here once; a warp reads one weight at a time, the same for all its lanes.

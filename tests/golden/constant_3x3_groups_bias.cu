@@ -11,10 +11,13 @@
 //
 // One thread per output pixel. Weights are in constant memory, so each product takes only an element of the image from
 // global memory: 4 bytes for two operations, were there no caches.
-constexpr int C = 2, GROUPS = 2;                // channels of a group; groups
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int K_TILES = 3;                      // filters a block makes at a time; such tiles in a group
+constexpr int C = 2;                            // channels of a group
+constexpr int GROUPS = 2;                       // groups
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int K_TILES = 3;                      // tiles of filters in a group
 constexpr int TILE = 16;                        // output rows and columns of a block, and of threads
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

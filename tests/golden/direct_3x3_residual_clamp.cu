@@ -12,11 +12,15 @@
 //
 // One thread per output column and row, 2 filters at a time: neighbouring lanes read neighbouring columns.
 // The padded input is never stored: taps in the padding are skipped or taken as zero.
-constexpr int C = 3;                            // channels of a group; groups
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int K_TILE = 2, K_TILES = 2;          // filters a thread works on at a time; such tiles in a group
-constexpr int BLOCK_X = 64, BLOCK_Y = 4;        // threads of a block: columns, rows
+constexpr int C = 3;                            // channels of a group
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int K_TILE = 2;                       // filters a thread works on at a time
+constexpr int K_TILES = 2;                      // tiles of filters in a group
+constexpr int BLOCK_X = 64;                     // threads of a block along columns
+constexpr int BLOCK_Y = 4;                      // threads of a block along rows
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // What happens to an output value before it is stored: bias, then residual, then clamp(0.0,6.0).

@@ -11,13 +11,18 @@
 //
 // One thread per output column and row, 1 filter at a time: neighbouring lanes read neighbouring columns.
 // The padded input is never stored: taps in the padding are skipped or taken as zero.
-constexpr int C = 2, GROUPS = 2;                // channels of a group; groups
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int STRIDE_H = 2, STRIDE_W = 2;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int DILATION_W = 2;                   // input rows and columns from one tap to the next
-constexpr int K_TILES = 3;                      // filters a thread works on at a time; such tiles in a group
-constexpr int BLOCK_X = 64, BLOCK_Y = 4;        // threads of a block: columns, rows
+constexpr int C = 2;                            // channels of a group
+constexpr int GROUPS = 2;                       // groups
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int DILATION_W = 2;                   // input columns from one tap to the next
+constexpr int K_TILES = 3;                      // tiles of filters in a group
+constexpr int BLOCK_X = 64;                     // threads of a block along columns
+constexpr int BLOCK_Y = 4;                      // threads of a block along rows
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 extern "C" __global__ void __launch_bounds__(256, 4)

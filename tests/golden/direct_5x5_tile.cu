@@ -9,10 +9,13 @@
 // cost   32 outputs of 4 filters: 75 warp loads, 0 shuffles, 300 FMA a lane, about 42 registers (direct: 75 loads)
 //
 // One thread per output column and row, 4 filters at a time: neighbouring lanes read neighbouring columns.
-constexpr int C = 3;                            // channels of a group; groups
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int K_TILE = 4, K_TILES = 2;          // filters a thread works on at a time; such tiles in a group
-constexpr int BLOCK_X = 64, BLOCK_Y = 4;        // threads of a block: columns, rows
+constexpr int C = 3;                            // channels of a group
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int K_TILE = 4;                       // filters a thread works on at a time
+constexpr int K_TILES = 2;                      // tiles of filters in a group
+constexpr int BLOCK_X = 64;                     // threads of a block along columns
+constexpr int BLOCK_Y = 4;                      // threads of a block along rows
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // What happens to an output value before it is stored: bias.

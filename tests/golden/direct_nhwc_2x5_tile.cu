@@ -12,12 +12,15 @@
 //
 // One thread makes 4 output columns of 2 filters; neighbouring lanes take neighbouring filters of a pixel, and so store
 // side by side.
-constexpr int C = 4, C_ALL = 8;                 // channels of a group; of a pixel of x
-constexpr int K = 6, K_ALL = 12;                // filters of a group; of a pixel of y
-constexpr int R = 2, S = 5;                     // filter rows and columns
-constexpr int STRIDE_W = 2;                     // input rows and columns from one output to the next
-constexpr int K_TILE = 2;                       // filters of a thread; blocks beside each other for all K_ALL
-constexpr int BLOCK_Y = 32;                     // threads of a block: tiles of filters, columns
+constexpr int C = 4;                            // channels of a group
+constexpr int C_ALL = 8;                        // channels of a pixel of x
+constexpr int K = 6;                            // filters of a group
+constexpr int K_ALL = 12;                       // channels of a pixel of y
+constexpr int R = 2;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int K_TILE = 2;                       // filters of a thread
+constexpr int BLOCK_Y = 32;                     // threads of a block along columns
 constexpr int COLUMNS = 4;                      // output columns of a thread, BLOCK_Y apart
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

@@ -12,11 +12,14 @@
 // One thread makes 4 output columns of 1 filter; neighbouring lanes take neighbouring filters of a pixel, and so store
 // side by side, and where each filter has a channel of its own they read side by side, too.
 // The padded input is never stored: taps in the padding are skipped or taken as zero.
-constexpr int C = 1, C_ALL = 64;                // channels of a group; of a pixel of x
-constexpr int K_ALL = 64;                       // filters of a group; of a pixel of y
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int BLOCK_Y = 4;                      // threads of a block: tiles of filters, columns
+constexpr int C = 1;                            // channels of a group
+constexpr int C_ALL = 64;                       // channels of a pixel of x
+constexpr int K_ALL = 64;                       // channels of a pixel of y
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int BLOCK_Y = 4;                      // threads of a block along columns
 constexpr int COLUMNS = 4;                      // output columns of a thread, BLOCK_Y apart
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

@@ -12,14 +12,19 @@
 //
 // A block has a thread for each output of its tile, and its own part of the image in shared memory: no halo. Halo cells
 // are read from global memory; the blocks they belong to have most likely brought them to the second-level cache.
-constexpr int C = 2;                            // channels of a group; groups
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int STRIDE_H = 2, STRIDE_W = 2;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int K_TILE = 2;                       // filters a block makes at a time; such tiles in a group
+constexpr int C = 2;                            // channels of a group
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int K_TILE = 2;                       // filters a block makes at a time
 constexpr int TILE = 16;                        // output rows and columns of a block, and of threads
-constexpr int OWN_H = 32, OWN_W = 32;           // input rows and columns of the block's own part
-constexpr int CENTER_H = 1, CENTER_W = 1;       // rows and columns of a window before its middle tap
+constexpr int OWN_H = 32;                       // input rows of the block's own part
+constexpr int OWN_W = 32;                       // input columns of the block's own part
+constexpr int CENTER_H = 1;                     // rows of a window before its middle tap
+constexpr int CENTER_W = 1;                     // columns of a window before its middle tap
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // bfloat16 elements: bits in memory, float in registers

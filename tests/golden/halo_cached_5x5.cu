@@ -11,12 +11,16 @@
 //
 // A block has a thread for each output of its tile, and its own part of the image in shared memory: no halo. Halo cells
 // are read from global memory; the blocks they belong to have most likely brought them to the second-level cache.
-constexpr int C = 1;                            // channels of a group; groups
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns of zeros before the image
+constexpr int C = 1;                            // channels of a group
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 2;                     // columns of zeros to the left of the image
 constexpr int TILE = 32;                        // output rows and columns of a block, and of threads
-constexpr int OWN_H = 32, OWN_W = 32;           // input rows and columns of the block's own part
-constexpr int CENTER_H = 2, CENTER_W = 2;       // rows and columns of a window before its middle tap
+constexpr int OWN_H = 32;                       // input rows of the block's own part
+constexpr int OWN_W = 32;                       // input columns of the block's own part
+constexpr int CENTER_H = 2;                     // rows of a window before its middle tap
+constexpr int CENTER_W = 2;                     // columns of a window before its middle tap
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // All filters. The run time copies them here once; a warp reads one weight at a time, the same for all its lanes.

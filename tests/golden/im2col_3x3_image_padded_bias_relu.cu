@@ -13,10 +13,13 @@
 // What surrounds the matrix product y[n] = w * columns[n], which is a library's and no part of this text.
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 constexpr int C = 3;                            // input channels
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int DILATION_W = 1;                   // input rows and columns from one tap to the next
-constexpr int THREADS = 256, CHANNELS = 1;      // pixels of a block; channels that it lowers at a time
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int DILATION_W = 1;                   // input columns from one tap to the next
+constexpr int THREADS = 256;                    // pixels of a block
+constexpr int CHANNELS = 1;                     // channels that it lowers at a time
 
 // columns[(c * R + r) * S + s][p * Q + q] is the pixel of x[c] under tap (r, s) of the window at (p, q), zero in the
 // padding. Neighbouring lanes have neighbouring windows, so that loads (at stride 1) and stores are coalesced.
@@ -54,7 +57,8 @@ im2col_3x3(const float* __restrict__ x, float* __restrict__ columns, int image, 
 }
 
 constexpr int K = 8;                            // filters
-constexpr int FINISH_X = 32, FINISH_Y = 8;      // threads of a block: pixels, planes (n, k) of y
+constexpr int FINISH_X = 32;                    // threads of a block: pixels
+constexpr int FINISH_Y = 8;                     // threads of a block: planes (n, k) of y
 
 // What happens to an output value before it is stored: bias, then relu.
 __device__ __forceinline__ float finish(float value, float bias) {

@@ -14,10 +14,12 @@
 // What surrounds the matrix product y[n] = w * columns[n], which is a library's and no part of this text.
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 constexpr int C = 4;                            // input channels
-constexpr int R = 5, S = 17;                    // filter rows and columns
-constexpr int STRIDE_H = 2;                     // input rows and columns from one output to the next
-constexpr int DILATION_W = 2;                   // input rows and columns from one tap to the next
-constexpr int THREADS = 256, CHANNELS = 1;      // pixels of a block; channels that it lowers at a time
+constexpr int R = 5;                            // filter rows
+constexpr int S = 17;                           // filter columns
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int DILATION_W = 2;                   // input columns from one tap to the next
+constexpr int THREADS = 256;                    // pixels of a block
+constexpr int CHANNELS = 1;                     // channels that it lowers at a time
 
 // columns[(c * R + r) * S + s][p * Q + q] is the pixel of x[c] under tap (r, s) of the window at (p, q), zero in the
 // padding. Neighbouring lanes have neighbouring windows, so that loads (at stride 1) and stores are coalesced.

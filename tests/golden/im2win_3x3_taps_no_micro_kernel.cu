@@ -16,22 +16,30 @@
 //
 // The input is stored as windows (T), padding included. Then the convolution is a product of matrices, filters times
 // pixels, whose right one lies in T: each thread copies products from a pixel's window to shared memory, tile by tile.
-constexpr int C = 64, K = 128;                  // input channels, filters, groups of both
-constexpr int C_GROUP = 64, K_GROUP = 128;      // channels and filters of a group
-constexpr int R = 3;                            // filter rows and columns
-constexpr int ROW_EACH = 3, ROW_ADD = 6;        // a row of T has ROW_EACH * Q + ROW_ADD elements
+constexpr int C = 64;                           // input channels
+constexpr int K = 128;                          // filters
+constexpr int C_GROUP = 64;                     // channels of a group
+constexpr int K_GROUP = 128;                    // filters of a group
+constexpr int R = 3;                            // filter rows
+constexpr int ROW_EACH = 3;                     // a row of T has ROW_EACH elements for each output column
+constexpr int ROW_ADD = 6;                      // and so many more: ROW_EACH * Q + ROW_ADD
 constexpr int WINDOW_STEP = 3;                  // elements of T from one output's window to the next
 constexpr int TAP_STEP = 3;                     // and from one filter column of a window to the next
-constexpr int BLOCK_M = 32, BLOCK_N = 32;       // block tile: filters, pixels
-constexpr int BLOCK_K = 32, K_TILES = 18;       // products of an output in a tile; such tiles
-constexpr int THREAD_M = 1, THREAD_N = 1;       // thread tile: filters, pixels
-constexpr int LANES_N = 32;                     // lanes of a warp along filters, along pixels
-constexpr int WARPS_M = 32, THREADS = 1024;     // warps along filters; threads of a block
+constexpr int BLOCK_M = 32;                     // block tile: filters
+constexpr int BLOCK_N = 32;                     // block tile: pixels
+constexpr int BLOCK_K = 32;                     // products of an output in a tile
+constexpr int K_TILES = 18;                     // tiles of products
+constexpr int THREAD_M = 1;                     // thread tile: filters
+constexpr int THREAD_N = 1;                     // thread tile: pixels
+constexpr int LANES_N = 32;                     // lanes of a warp along pixels
+constexpr int WARPS_M = 32;                     // warps along filters
+constexpr int THREADS = 1024;                   // threads of a block
 constexpr int VECTOR = 1;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 1;                // 16-byte copies of a thread into a tile of filters, at most
-constexpr int OUTER = 3, INNER = 3;             // filter columns, filter rows inside them
+constexpr int OUTER = 3;                        // filter columns
+constexpr int INNER = 3;                        // filter rows inside them
 constexpr int K_CHANNELS = 64;                  // channels of a group
-constexpr int M_TILES = 4;                      // tiles of a group's filters; blocks that share a sum
+constexpr int M_TILES = 4;                      // tiles of a group's filters
 constexpr int ROWS = 1;                         // products of a pixel that a thread copies into a tile
 constexpr int STAGES = 2;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 32;                   // floats from one product's pixels to the next's
@@ -134,7 +142,8 @@ __device__ __forceinline__ const float* window_of(const float* windows, index_t 
 // The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and
 // column - PAD_LEFT of its columns. Neighbouring lanes make neighbouring elements of T, a thread the same element of
 // PLANES planes (n, c).
-constexpr int THREADS_X = 32, THREADS_Y = 8;    // threads of a block: elements, rows of T
+constexpr int THREADS_X = 32;                   // threads of a block: elements of T
+constexpr int THREADS_Y = 8;                    // threads of a block: rows of T
 constexpr int PLANES = 8;                       // planes that share a thread's index arithmetic
 
 extern "C" __global__ void __launch_bounds__(256)

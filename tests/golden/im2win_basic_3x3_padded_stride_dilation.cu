@@ -15,15 +15,21 @@
 //
 // Three entries: im2win_filter once for each filter, then for each call im2win_transform, which stores the windows of
 // every row of outputs as one row of T, and im2win_basic_3x3, one thread per output.
-constexpr int C = 8, K = 48, GROUPS = 2;        // input channels, filters, groups of both
-constexpr int C_GROUP = 4, K_GROUP = 24;        // channels and filters of a group
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int STRIDE_H = 2;                     // input rows from one output, one tap to the next
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int ROW_EACH = 3, ROW_ADD = 12;       // a row of T has ROW_EACH * Q + ROW_ADD elements
+constexpr int C = 8;                            // input channels
+constexpr int K = 48;                           // filters
+constexpr int GROUPS = 2;                       // groups of both
+constexpr int C_GROUP = 4;                      // channels of a group
+constexpr int K_GROUP = 24;                     // filters of a group
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int ROW_EACH = 3;                     // a row of T has ROW_EACH elements for each output column
+constexpr int ROW_ADD = 12;                     // and so many more: ROW_EACH * Q + ROW_ADD
 constexpr int WINDOW_STEP = 3;                  // elements of T from one output's window to the next
 constexpr int TAP_STEP = 6;                     // and from one filter column of a window to the next
-constexpr int SIDE = 32;                        // threads of a block each way; tiles of SIDE filters in a group
+constexpr int SIDE = 32;                        // threads of a block each way
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // What happens to an output value before it is stored: bias, then relu.
@@ -48,7 +54,8 @@ im2win_filter(const float* __restrict__ w, float* __restrict__ filter) {
 // The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and
 // column - PAD_LEFT of its columns. Neighbouring lanes make neighbouring elements of T, a thread the same element of
 // PLANES planes (n, c).
-constexpr int THREADS_X = 32, THREADS_Y = 8;    // threads of a block: elements, rows of T
+constexpr int THREADS_X = 32;                   // threads of a block: elements of T
+constexpr int THREADS_Y = 8;                    // threads of a block: rows of T
 constexpr int PLANES = 8;                       // planes that share a thread's index arithmetic
 
 extern "C" __global__ void __launch_bounds__(256)

@@ -13,13 +13,18 @@
 //
 // Three entries: im2win_filter once for each filter, then for each call im2win_transform, which stores the windows of
 // every row of outputs as one row of T, and im2win_basic_5x5, one thread per output.
-constexpr int C = 3, K = 8, GROUPS = 1;         // input channels, filters, groups of both
-constexpr int C_GROUP = 3, K_GROUP = 8;         // channels and filters of a group
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int ROW_EACH = 5, ROW_ADD = 20;       // a row of T has ROW_EACH * Q + ROW_ADD elements
+constexpr int C = 3;                            // input channels
+constexpr int K = 8;                            // filters
+constexpr int GROUPS = 1;                       // groups of both
+constexpr int C_GROUP = 3;                      // channels of a group
+constexpr int K_GROUP = 8;                      // filters of a group
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int ROW_EACH = 5;                     // a row of T has ROW_EACH elements for each output column
+constexpr int ROW_ADD = 20;                     // and so many more: ROW_EACH * Q + ROW_ADD
 constexpr int WINDOW_STEP = 5;                  // elements of T from one output's window to the next
 constexpr int TAP_STEP = 5;                     // and from one filter column of a window to the next
-constexpr int SIDE = 32;                        // threads of a block each way; tiles of SIDE filters in a group
+constexpr int SIDE = 32;                        // threads of a block each way
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // float16 elements: bits in memory, float in registers
@@ -41,7 +46,8 @@ im2win_filter(const unsigned short* __restrict__ w, unsigned short* __restrict__
 // The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and
 // column - PAD_LEFT of its columns. Neighbouring lanes make neighbouring elements of T, a thread the same element of
 // PLANES planes (n, c).
-constexpr int THREADS_X = 32, THREADS_Y = 8;    // threads of a block: elements, rows of T
+constexpr int THREADS_X = 32;                   // threads of a block: elements of T
+constexpr int THREADS_Y = 8;                    // threads of a block: rows of T
 constexpr int PLANES = 8;                       // planes that share a thread's index arithmetic
 
 extern "C" __global__ void __launch_bounds__(256)

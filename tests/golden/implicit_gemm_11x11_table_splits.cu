@@ -15,20 +15,29 @@
 //
 // A product of matrices, filters times pixels, whose right one is never stored: each thread copies one pixel's products
 // from where they lie in x to shared memory, tile by tile.
-constexpr int K = 96, C = 3;                    // filters, input channels, groups of both
-constexpr int K_GROUP = 96, C_GROUP = 3;        // filters and channels of a group
-constexpr int STRIDE_H = 4, STRIDE_W = 4;       // input rows and columns from one output to the next
-constexpr int DILATION_W = 1;                   // input rows and columns from one tap to the next
-constexpr int BLOCK_M = 96, BLOCK_N = 64;       // block tile: filters, pixels
-constexpr int BLOCK_K = 16, K_TILES = 23;       // products of an output in a tile; such tiles
-constexpr int THREAD_M = 12, THREAD_N = 8;      // thread tile: filters, pixels
-constexpr int LANES_M = 4, LANES_N = 8;         // lanes of a warp along filters, along pixels
-constexpr int WARPS_M = 2, THREADS = 64;        // warps along filters; threads of a block
+constexpr int K = 96;                           // filters
+constexpr int C = 3;                            // input channels
+constexpr int K_GROUP = 96;                     // filters of a group
+constexpr int C_GROUP = 3;                      // channels of a group
+constexpr int STRIDE_H = 4;                     // input rows from one output to the next
+constexpr int STRIDE_W = 4;                     // input columns from one output to the next
+constexpr int DILATION_W = 1;                   // input columns from one tap to the next
+constexpr int BLOCK_M = 96;                     // block tile: filters
+constexpr int BLOCK_N = 64;                     // block tile: pixels
+constexpr int BLOCK_K = 16;                     // products of an output in a tile
+constexpr int K_TILES = 23;                     // tiles of products
+constexpr int THREAD_M = 12;                    // thread tile: filters
+constexpr int THREAD_N = 8;                     // thread tile: pixels
+constexpr int LANES_M = 4;                      // lanes of a warp along filters
+constexpr int LANES_N = 8;                      // lanes of a warp along pixels
+constexpr int WARPS_M = 2;                      // warps along filters
+constexpr int THREADS = 64;                     // threads of a block
 constexpr int VECTOR = 4;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 6;                // 16-byte copies of a thread into a tile of filters
-constexpr int OUTER = 11, INNER = 11;           // filter rows, filter columns inside them
+constexpr int OUTER = 11;                       // filter rows
+constexpr int INNER = 11;                       // filter columns inside them
 constexpr int PRODUCTS = 363;                   // products of an output
-constexpr int SPLITS = 2;                       // tiles of a group's filters; blocks that share a sum
+constexpr int SPLITS = 2;                       // blocks that share a sum
 constexpr int ROWS = 16;                        // products of a pixel that a thread copies into a tile
 constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 64;                   // floats from one product's pixels to the next's

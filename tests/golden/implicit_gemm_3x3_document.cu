@@ -13,10 +13,13 @@
 //
 // The document's loops: a product of matrices whose indices are worked out as they are needed. A thread makes one
 // output, neighbouring threads neighbouring pixels n of a filter.
-constexpr int M = 8, C = 8;                     // filters and channels of a group; groups
-constexpr int R = 3, S = 3;                     // filter rows and columns
+constexpr int M = 8;                            // filters of a group
+constexpr int C = 8;                            // channels of a group
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
 constexpr int REDUCTION = C * R * S;            // products of an output
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
 constexpr int THREADS = 256;                    // threads of a block: pixels
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

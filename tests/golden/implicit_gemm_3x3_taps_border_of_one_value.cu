@@ -15,18 +15,27 @@
 //
 // A product of matrices, filters times pixels, whose right one is never stored: each thread copies one pixel's products
 // from where they lie in x to shared memory, tile by tile.
-constexpr int K = 128, C = 64;                  // filters, input channels, groups of both
-constexpr int K_GROUP = 128, C_GROUP = 64;      // filters and channels of a group
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns before the image
-constexpr int DILATION_W = 1;                   // input rows and columns from one tap to the next
-constexpr int BLOCK_M = 128, BLOCK_N = 64;      // block tile: filters, pixels
-constexpr int BLOCK_K = 16, K_TILES = 36;       // products of an output in a tile; such tiles
-constexpr int THREAD_M = 8, THREAD_N = 8;       // thread tile: filters, pixels
-constexpr int LANES_M = 4, LANES_N = 8;         // lanes of a warp along filters, along pixels
-constexpr int WARPS_M = 4, THREADS = 128;       // warps along filters; threads of a block
+constexpr int K = 128;                          // filters
+constexpr int C = 64;                           // input channels
+constexpr int K_GROUP = 128;                    // filters of a group
+constexpr int C_GROUP = 64;                     // channels of a group
+constexpr int PAD_TOP = 1;                      // rows above the image
+constexpr int PAD_LEFT = 1;                     // columns to the left of the image
+constexpr int DILATION_W = 1;                   // input columns from one tap to the next
+constexpr int BLOCK_M = 128;                    // block tile: filters
+constexpr int BLOCK_N = 64;                     // block tile: pixels
+constexpr int BLOCK_K = 16;                     // products of an output in a tile
+constexpr int K_TILES = 36;                     // tiles of products
+constexpr int THREAD_M = 8;                     // thread tile: filters
+constexpr int THREAD_N = 8;                     // thread tile: pixels
+constexpr int LANES_M = 4;                      // lanes of a warp along filters
+constexpr int LANES_N = 8;                      // lanes of a warp along pixels
+constexpr int WARPS_M = 4;                      // warps along filters
+constexpr int THREADS = 128;                    // threads of a block
 constexpr int VECTOR = 4;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 4;                // 16-byte copies of a thread into a tile of filters
-constexpr int OUTER = 3, INNER = 3;             // filter rows, filter columns inside them
+constexpr int OUTER = 3;                        // filter rows
+constexpr int INNER = 3;                        // filter columns inside them
 constexpr int K_CHANNELS = 64;                  // channels of a group
 constexpr int ROWS = 8;                         // products of a pixel that a thread copies into a tile
 constexpr int STAGES = 2;                       // tiles in shared memory: copied, or multiplied

@@ -15,19 +15,29 @@
 //
 // A product of matrices, filters times pixels, whose right one is never stored: each thread copies one pixel's products
 // from where they lie in x to shared memory, tile by tile.
-constexpr int K = 64, C = 3;                    // filters, input channels, groups of both
-constexpr int K_GROUP = 64, C_GROUP = 3;        // filters and channels of a group
-constexpr int STRIDE_H = 2, STRIDE_W = 2;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 3, PAD_LEFT = 3;        // rows and columns before the image
-constexpr int DILATION_W = 1;                   // input rows and columns from one tap to the next
-constexpr int BLOCK_M = 64, BLOCK_N = 64;       // block tile: filters, pixels
-constexpr int BLOCK_K = 16, K_TILES = 10;       // products of an output in a tile; such tiles
-constexpr int THREAD_M = 8, THREAD_N = 8;       // thread tile: filters, pixels
-constexpr int LANES_M = 4, LANES_N = 8;         // lanes of a warp along filters, along pixels
-constexpr int WARPS_M = 2, THREADS = 64;        // warps along filters; threads of a block
+constexpr int K = 64;                           // filters
+constexpr int C = 3;                            // input channels
+constexpr int K_GROUP = 64;                     // filters of a group
+constexpr int C_GROUP = 3;                      // channels of a group
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int PAD_TOP = 3;                      // rows above the image
+constexpr int PAD_LEFT = 3;                     // columns to the left of the image
+constexpr int DILATION_W = 1;                   // input columns from one tap to the next
+constexpr int BLOCK_M = 64;                     // block tile: filters
+constexpr int BLOCK_N = 64;                     // block tile: pixels
+constexpr int BLOCK_K = 16;                     // products of an output in a tile
+constexpr int K_TILES = 10;                     // tiles of products
+constexpr int THREAD_M = 8;                     // thread tile: filters
+constexpr int THREAD_N = 8;                     // thread tile: pixels
+constexpr int LANES_M = 4;                      // lanes of a warp along filters
+constexpr int LANES_N = 8;                      // lanes of a warp along pixels
+constexpr int WARPS_M = 2;                      // warps along filters
+constexpr int THREADS = 64;                     // threads of a block
 constexpr int VECTOR = 4;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 4;                // 16-byte copies of a thread into a tile of filters
-constexpr int OUTER = 7, INNER = 7;             // filter rows, filter columns inside them
+constexpr int OUTER = 7;                        // filter rows
+constexpr int INNER = 7;                        // filter columns inside them
 constexpr int PRODUCTS = 147;                   // products of an output
 constexpr int ROWS = 16;                        // products of a pixel that a thread copies into a tile
 constexpr int STAGES = 2;                       // tiles in shared memory: copied, or multiplied

@@ -11,10 +11,11 @@
 //
 // One thread per output pixel. Each product takes an element of the image and a weight from global memory, 2 bytes each
 // for two operations, were there no caches.
-constexpr int C = 2;                            // channels of a group; groups
-constexpr int R = 31, S = 9;                    // filter rows and columns
-constexpr int STRIDE_W = 2;                     // input rows and columns from one output to the next
-constexpr int K_TILES = 2;                      // filters a block makes at a time; such tiles in a group
+constexpr int C = 2;                            // channels of a group
+constexpr int R = 31;                           // filter rows
+constexpr int S = 9;                            // filter columns
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int K_TILES = 2;                      // tiles of filters in a group
 constexpr int TILE = 16;                        // output rows and columns of a block, and of threads
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

@@ -17,17 +17,22 @@
 // makes 8 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights of
 // the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop over
 // filter rows stays a loop, so the text is one filter row long.
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PAD_TOP = 2, MARGIN = 4;          // rows before the image; columns of a patch before its tile's
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows above the image
+constexpr int MARGIN = 4;                       // columns of a patch before its tile's
 constexpr int DILATION_H = 1;                   // input rows from one filter row to the next
-constexpr int K = 16;                           // output channels; those of one input channel
-constexpr int COLUMNS = 8, ROW_LANES = 7;       // output columns of a lane; lanes of a row
-constexpr int ROWS = 28;                        // rows of a block's tile; planes of a block
-constexpr int PATCH_ROWS = 32;                  // rows of a patch; rows under the tile's windows
-constexpr int PITCH = 68, PLANE = 2176;         // floats from one patch row to the next, from one plane to the next
+constexpr int K = 16;                           // output channels
+constexpr int COLUMNS = 8;                      // output columns of a lane
+constexpr int ROW_LANES = 7;                    // lanes of a row
+constexpr int ROWS = 28;                        // rows of a block's tile
+constexpr int PATCH_ROWS = 32;                  // rows of a patch
+constexpr int PITCH = 68;                       // floats from one patch row to the next
+constexpr int PLANE = 2176;                     // floats from one plane to the next
 constexpr int FILTER_PITCH = 8;                 // floats from one filter row to the next
 constexpr int FILTER_PLANE = 40;                // floats from one plane's filter to the next
-constexpr int ROW_VECTORS = 17, VECTOR = 4;     // loads of a patch row; elements of a load
+constexpr int ROW_VECTORS = 17;                 // loads of a patch row
+constexpr int VECTOR = 4;                       // elements of a load
 constexpr int THREADS = 224;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

@@ -17,19 +17,24 @@
 // 3 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights
 // of the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop
 // over filter rows stays a loop, so the text is one filter row long.
-constexpr int R = 5, S = 7;                     // filter rows and columns
-constexpr int PAD_TOP = 4, MARGIN = 4;          // rows of zeros before the image; columns of a patch before its tile's
-constexpr int STRIDE_W = 2;                     // input rows and columns from one output to the next
+constexpr int R = 5;                            // filter rows
+constexpr int S = 7;                            // filter columns
+constexpr int PAD_TOP = 4;                      // rows of zeros above the image
+constexpr int MARGIN = 4;                       // columns of a patch before its tile's
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int DILATION_H = 2;                   // input rows from one filter row to the next
-constexpr int K = 2, FILTERS = 2;               // output channels; those of one input channel
-constexpr int COLUMNS = 3, ROW_LANES = 5;       // output columns of a lane; lanes of a row
-constexpr int ROWS = 28;                        // rows of a block's tile; planes of a block
-// rows of a patch, without its row of zeros; rows under the tile's windows
-constexpr int PATCH_ROWS = 36, SPAN = 36;
-constexpr int PITCH = 36, PLANE = 1332;         // floats from one patch row to the next, from one plane to the next
+constexpr int K = 2;                            // output channels
+constexpr int FILTERS = 2;                      // output channels of one input channel
+constexpr int COLUMNS = 3;                      // output columns of a lane
+constexpr int ROW_LANES = 5;                    // lanes of a row
+constexpr int ROWS = 28;                        // rows of a block's tile
+constexpr int PATCH_ROWS = 36;                  // rows of a patch, without its row of zeros
+constexpr int SPAN = 36;                        // rows under the tile's windows
+constexpr int PITCH = 36;                       // floats from one patch row to the next
+constexpr int PLANE = 1332;                     // floats from one plane to the next
 constexpr int FILTER_PITCH = 8;                 // floats from one filter row to the next
 constexpr int FILTER_PLANE = 40;                // floats from one plane's filter to the next
-constexpr int ROW_VECTORS = 36;                 // loads of a patch row; elements of a load
+constexpr int ROW_VECTORS = 36;                 // loads of a patch row
 constexpr int THREADS = 160;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

@@ -17,18 +17,24 @@
 // 6 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights
 // of the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop
 // over filter rows stays a loop, so the text is one filter row long.
-constexpr int R = 9, S = 9;                     // filter rows and columns
-constexpr int PAD_TOP = 4, MARGIN = 4;          // rows of zeros before the image; columns of a patch before its tile's
+constexpr int R = 9;                            // filter rows
+constexpr int S = 9;                            // filter columns
+constexpr int PAD_TOP = 4;                      // rows of zeros above the image
+constexpr int MARGIN = 4;                       // columns of a patch before its tile's
 constexpr int DILATION_H = 1;                   // input rows from one filter row to the next
-constexpr int K = 16;                           // output channels; those of one input channel
-constexpr int COLUMNS = 6, ROW_LANES = 10;      // output columns of a lane; lanes of a row
-constexpr int ROWS = 28, PLANES = 2;            // rows of a block's tile; planes of a block
-// rows of a patch, without its row of zeros; rows under the tile's windows
-constexpr int PATCH_ROWS = 36, SPAN = 36;
-constexpr int PITCH = 88, PLANE = 3260;         // floats from one patch row to the next, from one plane to the next
+constexpr int K = 16;                           // output channels
+constexpr int COLUMNS = 6;                      // output columns of a lane
+constexpr int ROW_LANES = 10;                   // lanes of a row
+constexpr int ROWS = 28;                        // rows of a block's tile
+constexpr int PLANES = 2;                       // planes of a block
+constexpr int PATCH_ROWS = 36;                  // rows of a patch, without its row of zeros
+constexpr int SPAN = 36;                        // rows under the tile's windows
+constexpr int PITCH = 88;                       // floats from one patch row to the next
+constexpr int PLANE = 3260;                     // floats from one plane to the next
 constexpr int FILTER_PITCH = 12;                // floats from one filter row to the next
 constexpr int FILTER_PLANE = 124;               // floats from one plane's filter to the next
-constexpr int ROW_VECTORS = 22, VECTOR = 4;     // loads of a patch row; elements of a load
+constexpr int ROW_VECTORS = 22;                 // loads of a patch row
+constexpr int VECTOR = 4;                       // elements of a load
 constexpr int THREADS = 576;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

@@ -16,12 +16,14 @@
 //
 // A lane makes 4 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Each pixel becomes an int once, for all rows and columns of the filter.
-constexpr int STRIDE_H = 2, STRIDE_W = 2;       // input rows and columns from one output to the next
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int STEP_ROWS = 2;                    // input rows of a step; output rows in work at a time
-constexpr int COLUMNS = 4, STRIP = 128;         // output columns of a lane, of a warp
+constexpr int STEP_ROWS = 2;                    // input rows of a step
+constexpr int COLUMNS = 4;                      // output columns of a lane
+constexpr int STRIP = 128;                      // output columns of a warp
 constexpr int AHEAD = 1;                        // steps that are loaded ahead; a turn of the loop
-constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side and stacked
+constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // The compiler reads memory again after it: 12 weights kept in registers would spill.

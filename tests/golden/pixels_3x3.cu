@@ -16,12 +16,14 @@
 // filter's reach beside them. Each pixel becomes a float once, for all rows and columns of the filter.
 // An input row is loaded once and added to the 3 output rows in work: acc_p0 is the oldest, and every chain of
 // products ends in the register of the next older row, so the accumulators move on without a move.
-constexpr int PAD_TOP = 1;                      // rows and columns before the image
+constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int STEP_ROWS = 1, SLOTS = 3;         // input rows of a step; output rows in work at a time
-constexpr int COLUMNS = 8, STRIP = 256;         // output columns of a lane, of a warp
+constexpr int STEP_ROWS = 1;                    // input rows of a step
+constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int COLUMNS = 8;                      // output columns of a lane
+constexpr int STRIP = 256;                      // output columns of a warp
 constexpr int AHEAD = 4;                        // steps that are loaded ahead; a turn of the loop
-constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side and stacked
+constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 constexpr unsigned BORDER = 0;                  // the bits of a pixel outside of the image

@@ -16,12 +16,14 @@
 // Row reuse: an input row is loaded once and added to the 2 output rows that need it.
 //   acc_p0 .. acc_p1 are a ring: the row that completes is stored, its accumulator starts the next.
 // Filter: a tile's weights are staged in shared memory once per block and image, then one register per weight.
-constexpr int C = 1;                            // channels of a group; groups
-constexpr int R = 2, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 0, PAD_LEFT = 2;        // rows and columns of zeros before the image
+constexpr int C = 1;                            // channels of a group
+constexpr int R = 2;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 0;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 2;                     // columns of zeros to the left of the image
 constexpr int ROWS = 56;                        // output rows of a sub-block
-constexpr int WARP_ROWS = 4;                    // warps of a block, side by side and stacked
-constexpr int K_TILE = 1;                       // filters a warp works on at a time; such tiles in a group
+constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
+constexpr int K_TILE = 1;                       // filters a warp works on at a time
 constexpr int CHANNEL_STRIDE = 6;               // floats from one channel's weights to the next
 using index_t = long long;                      // element offsets: of tensors of 2^31 elements and more
 

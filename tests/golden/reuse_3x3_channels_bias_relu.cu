@@ -16,12 +16,15 @@
 // Row reuse: an input row is loaded once and added to the 3 output rows that need it.
 //   acc_p0 .. acc_p2 are a ring: the row that completes is stored, its accumulator starts the next.
 // Filter: a tile's weights are staged in shared memory once per block and image.
-constexpr int C = 3;                            // channels of a group; groups
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
+constexpr int C = 3;                            // channels of a group
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
 constexpr int ROWS = 56;                        // output rows of a sub-block
-constexpr int WARP_ROWS = 4;                    // warps of a block, side by side and stacked
-constexpr int K_TILE = 4, K_TILES = 2;          // filters a warp works on at a time; such tiles in a group
+constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
+constexpr int K_TILE = 4;                       // filters a warp works on at a time
+constexpr int K_TILES = 2;                      // tiles of filters in a group
 constexpr int CHANNEL_STRIDE = 12;              // floats from one channel's weights to the next
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

@@ -14,12 +14,14 @@
 // Columns: every lane loads all 5 columns of its window (no exchange).
 // Rows: each output row loads its 5 input rows anew (no row reuse).
 // Filter: a tile's weights are staged in shared memory once per block and image, then one register per weight.
-constexpr int C = 1;                            // channels of a group; groups
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns of zeros before the image
+constexpr int C = 1;                            // channels of a group
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 2;                     // columns of zeros to the left of the image
 constexpr int ROWS = 56;                        // output rows of a sub-block
-constexpr int WARP_ROWS = 4;                    // warps of a block, side by side and stacked
-constexpr int K_TILE = 1;                       // filters a warp works on at a time; such tiles in a group
+constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
+constexpr int K_TILE = 1;                       // filters a warp works on at a time
 constexpr int CHANNEL_STRIDE = 25;              // floats from one channel's weights to the next
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

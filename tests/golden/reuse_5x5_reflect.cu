@@ -19,10 +19,12 @@
 // Row reuse: an input row is loaded once and added to the 5 output rows that need it.
 //   acc_p0 .. acc_p4 are a ring: the row that completes is stored, its accumulator starts the next.
 // Filter: a tile's weights are staged in shared memory once per block and image, then one register per weight.
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns before the image
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows above the image
+constexpr int PAD_LEFT = 2;                     // columns to the left of the image
 constexpr int ROWS = 56;                        // output rows of a sub-block
-constexpr int WARP_ROWS = 4;                    // warps of a block, side by side and stacked
+constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.

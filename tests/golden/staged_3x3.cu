@@ -16,9 +16,10 @@
 // A thread makes a strip of rows of one plane; columns outside the image are left out of the text, rows outside it are
 // skipped.
 // One buffer: while a block waits for its group, others of the multiprocessor compute.
-constexpr int K = 32;                           // output planes of an image; of one input plane
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PLANES = 32;                      // output planes of a group, strips of a plane
+constexpr int K = 32;                           // output planes of an image
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PLANES = 32;                      // output planes of a group
 constexpr int THREADS = 32;                     // one for each strip of a group
 constexpr int WEIGHT_STRIDE = 9;                // floats between planes' weights: odd, for the banks
 using index_t = int;                            // element offsets: of tensors below 2^31 elements

@@ -18,8 +18,9 @@
 // for all lanes, and taps outside the image are left out of the text. A warp has 8 planes and two buffers of its own,
 // its next planes are on their way while these are computed; the grid is a multiple of the planes of an image, so a
 // warp's planes all have the same filters.
-constexpr int K = 32;                           // output planes of an image; of one input plane
-constexpr int R = 3, S = 3;                     // filter rows and columns
+constexpr int K = 32;                           // output planes of an image
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
 constexpr int PLANES = 8;                       // output planes of a warp's group
 constexpr int THREADS = 32;                     // that copy it: one for each quarter
 constexpr int WEIGHT_STRIDE = 9;                // floats between planes' weights: odd, for the banks

@@ -17,9 +17,10 @@
 // strip of rows of one plane; columns outside the image are left out of the text, rows outside it are skipped. Two
 // buffers: blocks stay, and a block's next group is on its way while it computes this one. The grid is a multiple of
 // the groups of an image, so a block's groups all have the same filters.
-constexpr int K = 32;                           // output planes of an image; of one input plane
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PLANES = 32;                      // output planes of a group, strips of a plane
+constexpr int K = 32;                           // output planes of an image
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PLANES = 32;                      // output planes of a group
 constexpr int THREADS = 128;                    // one for each strip of a group
 constexpr int WEIGHT_STRIDE = 25;               // floats between planes' weights: odd, for the banks
 using index_t = int;                            // element offsets: of tensors below 2^31 elements

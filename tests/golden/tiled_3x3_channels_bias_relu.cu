@@ -12,12 +12,16 @@
 //
 // A block has a thread for each element of its input tile. All threads load; those that would stand for the halo's
 // outputs are idle while the others compute from shared memory.
-constexpr int C = 3;                            // channels of a group; groups
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int K_TILE = 4, K_TILES = 2;          // filters a block makes at a time; such tiles in a group
+constexpr int C = 3;                            // channels of a group
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int K_TILE = 4;                       // filters a block makes at a time
+constexpr int K_TILES = 2;                      // tiles of filters in a group
 constexpr int IN_TILE = 16;                     // input rows and columns of a tile, and of threads
-constexpr int OUT_TILE_H = 14, OUT_TILE_W = 14; // outputs whose windows lie in it
+constexpr int OUT_TILE_H = 14;                  // output rows whose windows lie in it
+constexpr int OUT_TILE_W = 14;                  // output columns whose windows lie in it
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // All filters. The run time copies them here once; a warp reads one weight at a time, the same for all its lanes.

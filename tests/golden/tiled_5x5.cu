@@ -11,11 +11,14 @@
 //
 // A block has a thread for each element of its input tile. All threads load; those that would stand for the halo's
 // outputs are idle while the others compute from shared memory.
-constexpr int C = 1;                            // channels of a group; groups
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns of zeros before the image
+constexpr int C = 1;                            // channels of a group
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 2;                     // columns of zeros to the left of the image
 constexpr int IN_TILE = 32;                     // input rows and columns of a tile, and of threads
-constexpr int OUT_TILE_H = 28, OUT_TILE_W = 28; // outputs whose windows lie in it
+constexpr int OUT_TILE_H = 28;                  // output rows whose windows lie in it
+constexpr int OUT_TILE_W = 28;                  // output columns whose windows lie in it
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // All filters. The run time copies them here once; a warp reads one weight at a time, the same for all its lanes.

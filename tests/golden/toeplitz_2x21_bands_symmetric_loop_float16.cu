@@ -21,19 +21,24 @@
 // A warp makes tiles of 16 output rows by 8 columns with matrix instructions: the input as it lies in shared memory
 // times a banded matrix of the filter row, T[k][n] = w[r][k - n - 6], in blocks of eight input columns, of two filter
 // rows to an instruction. The input rows of filter row r are those of row 0, r rows further down (in_r<r>_b<block>).
-constexpr int R = 2, S = 21;                    // filter rows and columns
-// rows and columns of a patch before the image's own of its first output
-constexpr int MARGIN = 16;
-constexpr int SPAN = 16, BAND = 16;             // output columns and rows of a team at a time
-constexpr int THREADS = 32;                     // teams of a block, each on a plane; threads
+constexpr int R = 2;                            // filter rows
+constexpr int S = 21;                           // filter columns
+constexpr int MARGIN = 16;                      // columns of a patch before those of its first output
+constexpr int SPAN = 16;                        // output columns of a team at a time
+constexpr int BAND = 16;                        // output rows of a team at a time
+constexpr int THREADS = 32;                     // threads of a block
 constexpr int TEAM = 32;                        // threads of a team
-constexpr int RING = 49, PITCH = 56;            // rows of a patch, elements from one to the next
+constexpr int RING = 49;                        // rows of a patch
+constexpr int PITCH = 56;                       // elements from one row of a patch to the next
 constexpr int ROWS_AT_ONCE = 1;                 // rows that a team copies at once
 constexpr int FIRST_ROWS = 17;                  // rows that the first band needs; a further one needs BAND more
-constexpr int CHUNKS = 24, VECTOR = 2;          // copies of a row, elements of each
-constexpr int COPY_WORDS = 24, ROW_WORDS = 48;  // words of a padded filter row, of its two copies
+constexpr int CHUNKS = 24;                      // copies of a row
+constexpr int VECTOR = 2;                       // elements of a copy
+constexpr int COPY_WORDS = 24;                  // words of a padded filter row
+constexpr int ROW_WORDS = 48;                   // words of its two copies
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-constexpr int LEFT = 10, OUTSIDE = 20;          // columns outside the image that windows reach: left of it, in all
+constexpr int LEFT = 10;                        // columns left of the image that windows reach
+constexpr int OUTSIDE = 20;                     // columns outside of it that windows reach, in all
 constexpr int PAD_BOTTOM = 1;                   // rows below the image that windows reach
 
 // The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored behind the edge, which is repeated.

@@ -21,19 +21,25 @@
 // A warp makes tiles of 16 output rows by 8 columns with matrix instructions: the input as it lies in shared memory
 // times a banded matrix of the filter row, T[k][n] = w[r][k - n - 4], in blocks of eight input columns, of two filter
 // rows to an instruction. The input rows of filter row r are those of row 0, r rows further down (in_r<r>_b<block>).
-constexpr int R = 3, S = 9;                     // filter rows and columns
-// rows and columns of a patch before the image's own of its first output
-constexpr int PAD_TOP = 1, MARGIN = 8;
-constexpr int SPAN = 24, BAND = 16;             // output columns and rows of a team at a time
-constexpr int THREADS = 32;                     // teams of a block, each on a plane; threads
+constexpr int R = 3;                            // filter rows
+constexpr int S = 9;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of a patch before the image's own of its first output
+constexpr int MARGIN = 8;                       // columns of a patch before those of its first output
+constexpr int SPAN = 24;                        // output columns of a team at a time
+constexpr int BAND = 16;                        // output rows of a team at a time
+constexpr int THREADS = 32;                     // threads of a block
 constexpr int TEAM = 32;                        // threads of a team
-constexpr int RING = 50, PITCH = 40;            // rows of a patch, elements from one to the next
+constexpr int RING = 50;                        // rows of a patch
+constexpr int PITCH = 40;                       // elements from one row of a patch to the next
 constexpr int ROWS_AT_ONCE = 3;                 // rows that a team copies at once
 constexpr int FIRST_ROWS = 18;                  // rows that the first band needs; a further one needs BAND more
-constexpr int CHUNKS = 10, VECTOR = 4;          // copies of a row, elements of each
-constexpr int COPY_WORDS = 16, ROW_WORDS = 32;  // words of a padded filter row, of its two copies
+constexpr int CHUNKS = 10;                      // copies of a row
+constexpr int VECTOR = 4;                       // elements of a copy
+constexpr int COPY_WORDS = 16;                  // words of a padded filter row
+constexpr int ROW_WORDS = 32;                   // words of its two copies
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-constexpr int LEFT = 4, OUTSIDE = 8;            // columns outside the image that windows reach: left of it, in all
+constexpr int LEFT = 4;                         // columns left of the image that windows reach
+constexpr int OUTSIDE = 8;                      // columns outside of it that windows reach, in all
 constexpr int PAD_BOTTOM = 1;                   // rows below the image that windows reach
 // rows of which the threads of a team have one element outside each on its way
 constexpr int HELD_ROWS = 4;

@@ -21,18 +21,23 @@
 // A warp makes tiles of 16 output rows by 8 columns with matrix instructions: the input as it lies in shared memory
 // times a banded matrix of the filter row, T[k][n] = w[r][k - n - 6], in blocks of eight input columns, of two filter
 // rows to an instruction. The input rows of filter row r are those of row 0, r rows further down (in_r<r>_b<block>).
-constexpr int R = 5, S = 5;                     // filter rows and columns
-// rows and columns of a patch before the image's own of its first output
-constexpr int PAD_TOP = 2, MARGIN = 8;
-constexpr int SPAN = 64, BAND = 16;             // output columns and rows of a team at a time
-constexpr int WARP_COLUMNS = 2;                 // warps of a team, which share a patch
-constexpr int THREADS = 64;                     // teams of a block, each on a plane; threads
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows of a patch before the image's own of its first output
+constexpr int MARGIN = 8;                       // columns of a patch before those of its first output
+constexpr int SPAN = 64;                        // output columns of a team at a time
+constexpr int BAND = 16;                        // output rows of a team at a time
+constexpr int WARP_COLUMNS = 2;                 // warps of a team, which share a patch, side by side
+constexpr int THREADS = 64;                     // threads of a block
 constexpr int TEAM = 64;                        // threads of a team
-constexpr int RING = 52, PITCH = 88;            // rows of a patch, elements from one to the next
+constexpr int RING = 52;                        // rows of a patch
+constexpr int PITCH = 88;                       // elements from one row of a patch to the next
 constexpr int ROWS_AT_ONCE = 6;                 // rows that a team copies at once
 constexpr int FIRST_ROWS = 20;                  // rows that the first band needs; a further one needs BAND more
-constexpr int CHUNKS = 10, VECTOR = 8;          // copies of a row, elements of each
-constexpr int COPY_WORDS = 16, ROW_WORDS = 32;  // words of a padded filter row, of its two copies
+constexpr int CHUNKS = 10;                      // copies of a row
+constexpr int VECTOR = 8;                       // elements of a copy
+constexpr int COPY_WORDS = 16;                  // words of a padded filter row
+constexpr int ROW_WORDS = 32;                   // words of its two copies
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // float16 elements: bits in memory, float in registers

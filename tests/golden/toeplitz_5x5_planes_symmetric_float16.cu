@@ -22,19 +22,26 @@
 // A warp makes tiles of 16 output rows by 8 columns with matrix instructions: the input as it lies in shared memory
 // times a banded matrix of the filter row, T[k][n] = w[r][k - n - 4], in blocks of eight input columns, of two filter
 // rows to an instruction. The input rows of filter row r are those of row 0, r rows further down (in_r<r>_b<block>).
-constexpr int R = 5, S = 5;                     // filter rows and columns
-// rows and columns of a patch before the image's own of its first output
-constexpr int PAD_TOP = 2, MARGIN = 8;
-constexpr int BAND = 16;                        // output columns and rows of a team at a time
-constexpr int WARP_PLANES = 4, THREADS = 128;   // teams of a block, each on a plane; threads
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows of a patch before the image's own of its first output
+constexpr int MARGIN = 8;                       // columns of a patch before those of its first output
+constexpr int BAND = 16;                        // output rows of a team at a time
+constexpr int WARP_PLANES = 4;                  // teams of a block, each on a plane
+constexpr int THREADS = 128;                    // threads of a block
 constexpr int TEAM = 32;                        // threads of a team
-constexpr int ROWS = 20, PITCH = 40;            // rows of a buffer, elements from one to the next
-constexpr int IMAGES = 8, BUFFERS = 3;          // images of a job, planes in shared memory
-constexpr int CHUNKS = 7, VECTOR = 2;           // copies of a row, elements of each
-constexpr int COPY_WORDS = 12, ROW_WORDS = 24;  // words of a padded filter row, of its two copies
-constexpr int K = 16;                           // output planes of an image; of one input plane
+constexpr int ROWS = 20;                        // rows of a buffer
+constexpr int PITCH = 40;                       // elements from one row of a buffer to the next
+constexpr int IMAGES = 8;                       // images of a job
+constexpr int BUFFERS = 3;                      // planes in shared memory
+constexpr int CHUNKS = 7;                       // copies of a row
+constexpr int VECTOR = 2;                       // elements of a copy
+constexpr int COPY_WORDS = 12;                  // words of a padded filter row
+constexpr int ROW_WORDS = 24;                   // words of its two copies
+constexpr int K = 16;                           // output planes of an image
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-constexpr int LEFT = 2, OUTSIDE = 4;            // columns outside the image that windows reach: left of it, in all
+constexpr int LEFT = 2;                         // columns left of the image that windows reach
+constexpr int OUTSIDE = 4;                      // columns outside of it that windows reach, in all
 constexpr int PAD_BOTTOM = 2;                   // rows below the image that windows reach
 constexpr unsigned NOWHERE = 0xffffu;           // no place outside, in place of one and of where it is copied from
 

@@ -21,20 +21,32 @@
 // by side: word 0 or 1 of a pixel's pair is the lane's operand as it lies in memory (in_r<row>_c<tile>, lane = 4 * tile
 // + column). The sums of the 2 rows of output tiles that an input tile belongs to stay in registers (sum_b<rows of
 // input tiles it has>_p<pair>).
-constexpr int R = 3, S = 7;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 3;        // rows and columns before the image's own
-constexpr int CHANNELS = 24, TOTAL_CHUNKS = 3;  // of a pixel; chunks of eight channels
-constexpr int CHUNKS = 2, PARTS = 4;            // chunks of a block, warps that share one's channels
-constexpr int THREADS = 256, COLUMNS = 16;      // of a block; its output columns of an image
-constexpr int ACROSS = 2, PATCH_COLUMNS = 24;   // images side by side, input columns of each
-constexpr int ROWS = 4, LAG = 2;                // rows of a turn; its output rows lie so many before its input rows
-constexpr int BUFFERS = 3, SUB_ROWS = 28;       // turns in shared memory, output rows of a sub-block
-constexpr int PITCH = 48, CHUNK_STRIDE = 196;   // input pixels to the next row, to the next chunk
-constexpr int OUT_PITCH = 32, OUT_STRIDE = 132; // the same for outputs
-constexpr int BUFFER = 392, OUT_BUFFER = 264;   // to the next turn's
+constexpr int R = 3;                            // filter rows
+constexpr int S = 7;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows before the image's own
+constexpr int PAD_LEFT = 3;                     // columns before the image's own
+constexpr int CHANNELS = 24;                    // channels of a pixel
+constexpr int TOTAL_CHUNKS = 3;                 // chunks of eight of them
+constexpr int CHUNKS = 2;                       // chunks of a block
+constexpr int PARTS = 4;                        // warps that share a chunk's channels
+constexpr int THREADS = 256;                    // threads of a block
+constexpr int COLUMNS = 16;                     // output columns of a block, of an image
+constexpr int ACROSS = 2;                       // images side by side
+constexpr int PATCH_COLUMNS = 24;               // input columns of each
+constexpr int ROWS = 4;                         // rows of a turn
+constexpr int LAG = 2;                          // a turn's output rows lie so many before its input rows
+constexpr int BUFFERS = 3;                      // turns in shared memory
+constexpr int SUB_ROWS = 28;                    // output rows of a sub-block
+constexpr int PITCH = 48;                       // input pixels to the next row
+constexpr int CHUNK_STRIDE = 196;               // input pixels to the next chunk
+constexpr int OUT_PITCH = 32;                   // output pixels to the next row
+constexpr int OUT_STRIDE = 132;                 // output pixels to the next chunk
+constexpr int BUFFER = 392;                     // input pixels to the next turn's
+constexpr int OUT_BUFFER = 264;                 // output pixels to the next turn's
 constexpr int OUT_ROW = 32;                     // output pixels of a row, of all images
-constexpr int COPIES = 384;                     // of 16 bytes, of a turn
-constexpr int FILTER_PITCH = 15, FILTER_WORDS = 75;// words of a padded filter row, of a pair's filters
+constexpr int COPIES = 384;                     // copies of 16 bytes, of a turn
+constexpr int FILTER_PITCH = 15;                // words of a padded filter row
+constexpr int FILTER_WORDS = 75;                // words of a pair's filters
 constexpr int OUTSIDE = -(1 << 30);             // a row outside any image
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

@@ -21,20 +21,30 @@
 // by side: word 0 or 1 of a pixel's pair is the lane's operand as it lies in memory (in_r<row>_c<tile>, lane = 4 * tile
 // + column). The sums of the 3 rows of output tiles that an input tile belongs to stay in registers (sum_b<rows of
 // input tiles it has>_p<pair>).
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns before the image's own
-constexpr int CHANNELS = 16;                    // of a pixel; chunks of eight channels
-constexpr int CHUNKS = 2, PARTS = 2;            // chunks of a block, warps that share one's channels
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows before the image's own
+constexpr int PAD_LEFT = 2;                     // columns before the image's own
+constexpr int CHANNELS = 16;                    // channels of a pixel
+constexpr int CHUNKS = 2;                       // chunks of a block
+constexpr int PARTS = 2;                        // warps that share a chunk's channels
 constexpr int PAIRS = 2;                        // pairs of channels of a warp
-constexpr int THREADS = 128, COLUMNS = 28;      // of a block; its output columns of an image
-constexpr int ROWS = 2, LAG = 4;                // rows of a turn; its output rows lie so many before its input rows
-constexpr int BUFFERS = 3, SUB_ROWS = 28;       // turns in shared memory, output rows of a sub-block
-constexpr int PITCH = 32, CHUNK_STRIDE = 68;    // input pixels to the next row, to the next chunk
-constexpr int OUT_PITCH = 32, OUT_STRIDE = 68;  // the same for outputs
-constexpr int BUFFER = 136, OUT_BUFFER = 136;   // to the next turn's
+constexpr int THREADS = 128;                    // threads of a block
+constexpr int COLUMNS = 28;                     // output columns of a block, of an image
+constexpr int ROWS = 2;                         // rows of a turn
+constexpr int LAG = 4;                          // a turn's output rows lie so many before its input rows
+constexpr int BUFFERS = 3;                      // turns in shared memory
+constexpr int SUB_ROWS = 28;                    // output rows of a sub-block
+constexpr int PITCH = 32;                       // input pixels to the next row
+constexpr int CHUNK_STRIDE = 68;                // input pixels to the next chunk
+constexpr int OUT_PITCH = 32;                   // output pixels to the next row
+constexpr int OUT_STRIDE = 68;                  // output pixels to the next chunk
+constexpr int BUFFER = 136;                     // input pixels to the next turn's
+constexpr int OUT_BUFFER = 136;                 // output pixels to the next turn's
 constexpr int OUT_ROW = 28;                     // output pixels of a row, of all images
-constexpr int STORES = 112;                     // of 16 bytes, of a turn
-constexpr int FILTER_PITCH = 11, FILTER_WORDS = 77;// words of a padded filter row, of a channel's filter
+constexpr int STORES = 112;                     // stores of 16 bytes, of a turn
+constexpr int FILTER_PITCH = 11;                // words of a padded filter row
+constexpr int FILTER_WORDS = 77;                // words of a channel's filter
 constexpr int OUTSIDE = -(1 << 30);             // a row outside any image
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

@@ -17,13 +17,14 @@
 // come from its neighbours by shuffle. An input row is loaded once and added to the 3 output rows in work: acc_p0 is
 // the oldest, and every chain of products ends in the register of the next older row, so the accumulators move on
 // without a move.
-constexpr int PAD_TOP = 1;                      // rows and columns of zeros before the image
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 3;                        // input rows of a step; output rows in work at a time
-constexpr int COLUMNS = 4;                      // output and input columns of a lane
-constexpr int AHEAD = 2, TURN = 2;              // steps that are loaded ahead; those that come into use together
+constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int COLUMNS = 4;                      // output columns of a lane
+constexpr int AHEAD = 2;                        // steps that are loaded ahead
+constexpr int TURN = 2;                         // steps that come into use together
 constexpr int STRIP = 128;                      // output columns of a warp
-constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side and stacked
+constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

@@ -18,13 +18,17 @@
 // come from its neighbours by shuffle. An input row is loaded once and added to the 2 output rows in work: acc_p0 is
 // the oldest, and every chain of products ends in the register of the next older row, so the accumulators move on
 // without a move.
-constexpr int PAD_TOP = 1;                      // rows and columns of zeros before the image
-constexpr int STRIDE_H = 2, STRIDE_W = 2;       // input rows and columns from one output to the next
-constexpr int STEP_ROWS = 2, SLOTS = 2;         // input rows of a step; output rows in work at a time
-constexpr int COLUMNS = 4;                      // output and input columns of a lane
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int STEP_ROWS = 2;                    // input rows of a step
+constexpr int SLOTS = 2;                        // output rows in work at a time
+constexpr int COLUMNS = 4;                      // output columns of a lane
 constexpr int STRIP = 128;                      // output columns of a warp
 constexpr int WARP_PLANES = 4;                  // and on different planes
-constexpr int C = 3, K = 8, FILTERS = 8;        // channels of a group; output channels; those of a group
+constexpr int C = 3;                            // channels of a group
+constexpr int K = 8;                            // output channels
+constexpr int FILTERS = 8;                      // output channels of a group
 constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

@@ -20,14 +20,16 @@
 // come from its neighbours by shuffle. An input row is loaded once and added to the 3 output rows in work: acc_p0 is
 // the oldest, and every chain of products ends in the register of the next older row, so the accumulators move on
 // without a move.
-constexpr int PAD_TOP = 1;                      // rows and columns of zeros before the image
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 3;                        // input rows of a step; output rows in work at a time
-constexpr int COLUMNS = 4;                      // output and input columns of a lane
-constexpr int AHEAD = 4, TURN = 4;              // steps that are loaded ahead; those that come into use together
-constexpr int ROW_LANES = 16, PLANES = 2;       // lanes that a row takes; planes side by side in a warp
+constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int COLUMNS = 4;                      // output columns of a lane
+constexpr int AHEAD = 4;                        // steps that are loaded ahead
+constexpr int TURN = 4;                         // steps that come into use together
+constexpr int ROW_LANES = 16;                   // lanes that a row takes
+constexpr int PLANES = 2;                       // planes side by side in a warp
 constexpr int WARP_PLANES = 4;                  // and on different planes
-constexpr int K = 16;                           // channels of a group; output channels; those of a group
+constexpr int K = 16;                           // output channels
 constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

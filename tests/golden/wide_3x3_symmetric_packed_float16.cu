@@ -18,14 +18,16 @@
 // asynchronous copies to shared memory, the others come from its neighbours by shuffle. An input row is loaded once and
 // added to the 3 output rows in work: acc_p0 is the oldest, and every chain of products ends in the register of the
 // next older row, so the accumulators move on without a move.
-constexpr int PAD_TOP = 1;                      // rows and columns before the image
+constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 3;                        // input rows of a step; output rows in work at a time
-constexpr int COLUMNS = 8, CHUNK = 8;           // output and input columns of a lane
-constexpr int TURN = 1;                         // steps that are loaded ahead; those that come into use together
-constexpr int ROW_LANES = 7, PLANES = 4;        // lanes that a row takes; planes side by side in a warp
+constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int COLUMNS = 8;                      // output columns of a lane
+constexpr int CHUNK = 8;                        // input columns of a lane
+constexpr int TURN = 1;                         // steps that come into use together
+constexpr int ROW_LANES = 7;                    // lanes that a row takes
+constexpr int PLANES = 4;                       // planes side by side in a warp
 constexpr int WARP_PLANES = 4;                  // and on different planes
-constexpr int K = 16;                           // channels of a group; output channels; those of a group
+constexpr int K = 16;                           // output channels
 constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

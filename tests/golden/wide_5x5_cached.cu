@@ -17,13 +17,14 @@
 // asynchronous copies to shared memory, where all lanes find the others. An input row is loaded once and added to the 5
 // output rows in work: acc_p0 is the oldest, and every chain of products ends in the register of the next older row, so
 // the accumulators move on without a move.
-constexpr int PAD_TOP = 2;                      // rows and columns of zeros before the image
+constexpr int PAD_TOP = 2;                      // rows of zeros above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 5;                        // input rows of a step; output rows in work at a time
-constexpr int COLUMNS = 4, CHUNK = 4;           // output and input columns of a lane
-constexpr int TURN = 2;                         // steps that are loaded ahead; those that come into use together
+constexpr int SLOTS = 5;                        // output rows in work at a time
+constexpr int COLUMNS = 4;                      // output columns of a lane
+constexpr int CHUNK = 4;                        // input columns of a lane
+constexpr int TURN = 2;                         // steps that come into use together
 constexpr int STRIP = 128;                      // output columns of a warp
-constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side and stacked
+constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // What happens to an output value before it is stored: relu.

@@ -19,14 +19,16 @@
 // asynchronous copies to shared memory, where all lanes find the others. An input row is loaded once and added to the 7
 // output rows in work: acc_p0 is the oldest, and every chain of products ends in the register of the next older row, so
 // the accumulators move on without a move.
-constexpr int PAD_TOP = 3;                      // rows and columns of zeros before the image
+constexpr int PAD_TOP = 3;                      // rows of zeros above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 7;                        // input rows of a step; output rows in work at a time
-constexpr int COLUMNS = 8, CHUNK = 8;           // output and input columns of a lane
-constexpr int TURN = 1;                         // steps that are loaded ahead; those that come into use together
-constexpr int ROW_LANES = 8, PLANES = 4;        // lanes that a row takes; planes side by side in a warp
+constexpr int SLOTS = 7;                        // output rows in work at a time
+constexpr int COLUMNS = 8;                      // output columns of a lane
+constexpr int CHUNK = 8;                        // input columns of a lane
+constexpr int TURN = 1;                         // steps that come into use together
+constexpr int ROW_LANES = 8;                    // lanes that a row takes
+constexpr int PLANES = 4;                       // planes side by side in a warp
 constexpr int WARP_PLANES = 4;                  // and on different planes
-constexpr int K = 16;                           // channels of a group; output channels; those of a group
+constexpr int K = 16;                           // output channels
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // float16 elements: bits in memory, float in registers

@@ -18,13 +18,14 @@
 // the oldest, and every chain of products ends in the register of the next older row, so the accumulators move on
 // without a move. Filters are columns times rows, w[r][s] = wy[r] * wx[s], given as wy, then wx: each input row is
 // summed with wx once, and its sums are then added to the output rows with wy.
-constexpr int PAD_TOP = 2;                      // rows and columns of zeros before the image
+constexpr int PAD_TOP = 2;                      // rows of zeros above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int STEP_ROWS = 1, SLOTS = 5;         // input rows of a step; output rows in work at a time
-constexpr int COLUMNS = 4;                      // output and input columns of a lane
-constexpr int AHEAD = 1;                        // steps that are loaded ahead; those that come into use together
+constexpr int STEP_ROWS = 1;                    // input rows of a step
+constexpr int SLOTS = 5;                        // output rows in work at a time
+constexpr int COLUMNS = 4;                      // output columns of a lane
+constexpr int AHEAD = 1;                        // steps that are loaded ahead
 constexpr int STRIP = 128;                      // output columns of a warp
-constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side and stacked
+constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 

@@ -20,13 +20,15 @@
 // output rows in work: acc_p0 is the oldest, and every chain of products ends in the register of the next older row, so
 // the accumulators move on without a move. Filters are columns times rows, w[r][s] = wy[r] * wx[s], given as wy, then
 // wx: each input row is summed with wx once, and its sums are then added to the output rows with wy.
-constexpr int PAD_TOP = 4;                      // rows and columns before the image
+constexpr int PAD_TOP = 4;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 9;                        // input rows of a step; output rows in work at a time
-constexpr int COLUMNS = 4, CHUNK = 4;           // output and input columns of a lane
-constexpr int AHEAD = 4, TURN = 2;              // steps that are loaded ahead; those that come into use together
+constexpr int SLOTS = 9;                        // output rows in work at a time
+constexpr int COLUMNS = 4;                      // output columns of a lane
+constexpr int CHUNK = 4;                        // input columns of a lane
+constexpr int AHEAD = 4;                        // steps that are loaded ahead
+constexpr int TURN = 2;                         // steps that come into use together
 constexpr int STRIP = 128;                      // output columns of a warp
-constexpr int WARP_ROWS = 4;                    // warps of a block, side by side and stacked
+constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored behind the edge, which is repeated.

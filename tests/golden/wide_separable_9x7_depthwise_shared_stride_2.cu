@@ -21,15 +21,19 @@
 // the oldest, and every chain of products ends in the register of the next older row, so the accumulators move on
 // without a move. Filters are columns times rows, w[r][s] = wy[r] * wx[s], given as wy, then wx: each input row is
 // summed with wx once, and its sums are then added to the output rows with wy.
-constexpr int PAD_TOP = 4;                      // rows and columns of zeros before the image
-constexpr int STRIDE_H = 2, STRIDE_W = 2;       // input rows and columns from one output to the next
+constexpr int PAD_TOP = 4;                      // rows of zeros above the image
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int STEP_ROWS = 2, SLOTS = 5;         // input rows of a step; output rows in work at a time
-constexpr int COLUMNS = 2;                      // output and input columns of a lane
-constexpr int AHEAD = 2, TURN = 2;              // steps that are loaded ahead; those that come into use together
-constexpr int ROW_LANES = 16, PLANES = 2;       // lanes that a row takes; planes side by side in a warp
+constexpr int STEP_ROWS = 2;                    // input rows of a step
+constexpr int SLOTS = 5;                        // output rows in work at a time
+constexpr int COLUMNS = 2;                      // output columns of a lane
+constexpr int AHEAD = 2;                        // steps that are loaded ahead
+constexpr int TURN = 2;                         // steps that come into use together
+constexpr int ROW_LANES = 16;                   // lanes that a row takes
+constexpr int PLANES = 2;                       // planes side by side in a warp
 constexpr int WARP_PLANES = 4;                  // and on different planes
-constexpr int K = 16;                           // channels of a group; output channels; those of a group
+constexpr int K = 16;                           // output channels
 constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
