@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from .banner import banner_lines
+from .epilogue import Epilogue
 from .errors import ArgumentTypeError
 from .plan import KernelPlan
 from .text import tidy
@@ -54,12 +55,23 @@ def environment() -> Any:
 
     def load(name: str) -> str | None:
         source = resources.files(_PACKAGE).joinpath(name)
-        return source.read_text(encoding="utf-8") if source.is_file() else None
+        return _whole_lines(source.read_text(encoding="utf-8")) if source.is_file() else None
 
     made = jinja2.Environment(loader=jinja2.FunctionLoader(load), undefined=jinja2.StrictUndefined, trim_blocks=True,
                               lstrip_blocks=True, keep_trailing_newline=True, autoescape=False)
     made.filters["indent_code"] = _indent_code
+    made.tests["adding"] = _adding
     return made
+
+
+def _whole_lines(source: str) -> str:
+    """A call that ends its line with ``-}}`` takes the line's end with it, as a block does, but no blanks of the next."""
+    return source.replace("-}}\n", "}}{#\n+#}")
+
+
+def _adding(epilogue: tuple[Epilogue, ...], argument: str) -> bool:
+    """Whether an epilogue adds what comes in an argument of its own: the bias, the residual."""
+    return any(step.value == argument for step in epilogue)
 
 
 def _indent_code(text: str, n: int) -> str:

@@ -57,6 +57,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     float acc_k1_p0 = 0.0f, acc_k1_p1 = 0.0f, acc_k1_p2 = 0.0f;
     float acc_k2_p0 = 0.0f, acc_k2_p1 = 0.0f, acc_k2_p2 = 0.0f;
     float acc_k3_p0 = 0.0f, acc_k3_p1 = 0.0f, acc_k3_p2 = 0.0f;
+
     // One turn of the ring: input rows i .. i + 2, those before `end`. The text stands once and is compiled
     // twice: for whole turns, where every row is there, and for the last one.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {

@@ -67,6 +67,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_k0_p0 = 0.0f, acc_k0_p1 = 0.0f, acc_k0_p2 = 0.0f;
     float acc_k1_p0 = 0.0f, acc_k1_p1 = 0.0f, acc_k1_p2 = 0.0f;
+
     // One turn of the ring: input rows i .. i + 2, those before `end`. The text stands once and is compiled
     // twice: for whole turns, where every row is there, and for the last one.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {

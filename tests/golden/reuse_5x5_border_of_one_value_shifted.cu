@@ -53,6 +53,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     float* out = y + (index_t)(p0 - (R - 1)) * Q + q;
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_p0 = 0.0f, acc_p1 = 0.0f, acc_p2 = 0.0f, acc_p3 = 0.0f, acc_p4 = 0.0f;
+
     // `next` is the input row that was loaded ahead
     float next_c0 = (unsigned)(p0 - PAD_TOP) < (unsigned)H && inside_c0 ? __ldg(row) : BORDER;
     float next_c4 = (unsigned)(p0 - PAD_TOP) < (unsigned)H && inside_c4 ? __ldg(row + 4) : BORDER;

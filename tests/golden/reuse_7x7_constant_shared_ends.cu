@@ -62,6 +62,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const index_t pitch = W;
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_p0 = 0.0f, acc_p1 = 0.0f, acc_p2 = 0.0f, acc_p3 = 0.0f, acc_p4 = 0.0f, acc_p5 = 0.0f, acc_p6 = 0.0f;
+
     // One turn of the ring: input rows i .. i + 6, those before `end`. The text stands once and is compiled
     // twice: for whole turns, where every row is there, and for the last one.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {
