@@ -36,6 +36,15 @@ constexpr int CHUNKS = 24;                      // copies of a row
 constexpr int VECTOR = 2;                       // elements of a copy
 constexpr int COPY_WORDS = 24;                  // words of a padded filter row
 constexpr int ROW_WORDS = 48;                   // words of its two copies
+constexpr int BLOCK_WORDS = 4;                  // words of a lane's block of eight input columns, from one to the next
+constexpr int FILTER_WORDS = 96;                // words of the filters of all teams
+constexpr int TILE_ROWS = 16;                   // output rows of a tile
+constexpr int HALF_TILE = TILE_ROWS / 2;        // rows of a tile to the second row of a lane
+constexpr int TILE_COLUMNS = 8;                 // output columns of a tile, and of a block of the banded matrix
+constexpr int TEAM_PATCH = 2744;                // elements of a team's patch
+constexpr int PATCHES = 2744;                   // elements of all of them
+constexpr int SUB_ROWS = 128;                   // output rows of a sub-block
+constexpr int AHEAD = 2;                        // bands that copies are ahead
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 constexpr int LEFT = 10;                        // columns left of the image that windows reach
 constexpr int OUTSIDE = 20;                     // columns outside of it that windows reach, in all
@@ -62,22 +71,23 @@ __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigne
 extern "C" __global__ void __launch_bounds__(32, 4)
 toeplitz_2x21(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
         unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
-    __shared__ __align__(16) unsigned short patches[2744];
-    __shared__ unsigned filters[96];
+    __shared__ __align__(16) unsigned short patches[PATCHES];
+    __shared__ unsigned filters[FILTER_WORDS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int team = warp, member = threadIdx.x % TEAM;
     // of a tile's columns, in this lane's two rows
     const int pair = lane % 4;
-    const int tile_row = lane / 4;                                         // the first of its output rows, of a band
+    // the first of its output rows, of a band
+    const int tile_row = lane / 4;
     // whose address it gives: of 16 rows of two filter rows; of one, and of the second of two blocks
-    const int two_rows = lane % 16 + lane / 16;
-    unsigned short* patch = patches + team * 2744;
+    const int two_rows = lane % TILE_ROWS + lane / TILE_ROWS;
+    unsigned short* patch = patches + team * TEAM_PATCH;
     // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
     const unsigned* filter_words = filters + team * (R * ROW_WORDS) + (7 - lane / 4) % 2 * COPY_WORDS
         + (2 * pair + 7 - lane / 4) / 2;
     // of the team; its patch begins MARGIN columns before
     const int q_first = blockIdx.x * SPAN;
-    const int q = q_first + pair * 2;                         // this lane's first output column
+    const int q = q_first + pair * 2;                                // this lane's first output column
     const index_t planes = (index_t)N;
     // a thread copies one column, of every ROWS_AT_ONCE-th row
     const int first_copy = member / CHUNKS, copy_column = member % CHUNKS * VECTOR,
@@ -98,12 +108,12 @@ toeplitz_2x21(const unsigned short* __restrict__ x, const unsigned short* __rest
         const index_t made = plane;
         const unsigned short* x_plane = x + made * ((index_t)H * W);
         unsigned short* y_plane = y + made * ((index_t)P * Q);
-        for (int job = blockIdx.y; job < (P + 127) / 128; job += gridDim.y) {
-            const int p_first = job * 128, p_end = min(P, p_first + 128);
-            const int bands = (min(P - p_first, 128) + BAND - 1) / BAND;
+        for (int job = blockIdx.y; job < (P + SUB_ROWS - 1) / SUB_ROWS; job += gridDim.y) {
+            const int p_first = job * SUB_ROWS, p_end = min(P, p_first + SUB_ROWS);
+            const int bands = (min(P - p_first, SUB_ROWS) + BAND - 1) / BAND;
             int h = p_first;                                               // the next input row to be copied
             int slot = 0;                                                  // and its place in the ring
-            const bool column_inside_0 = (unsigned)(column) < (unsigned)W;
+            const bool column_inside_0 = (unsigned)column < (unsigned)W;
             const unsigned short* from = x_plane + ((index_t)(h + first_copy) * W + column);
             auto copy = [&](int rows) __attribute__((always_inline)) {
 #pragma unroll
@@ -164,7 +174,7 @@ toeplitz_2x21(const unsigned short* __restrict__ x, const unsigned short* __rest
                 // it is computed
                 wc_copy_async_wait_but();
                 __syncwarp();
-                if (band + 2 < bands) copy(BAND);
+                if (band + AHEAD < bands) copy(BAND);
                 wc_copy_async_commit();
                 const unsigned short* in = patch;
                 float4 acc_t0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -174,44 +184,46 @@ toeplitz_2x21(const unsigned short* __restrict__ x, const unsigned short* __rest
                 unsigned in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low;
                 wc_load_matrices_4(in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low, in_r0);
                 wc_mma_halves_16(acc_t0, in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low, filter_words[0],
-                    filter_words[48]);
+                    filter_words[ROW_WORDS]);
                 unsigned in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low;
-                wc_load_matrices_4(in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, in_r0 + 8);
+                wc_load_matrices_4(in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, in_r0 + TILE_COLUMNS);
                 wc_mma_halves_16(acc_t1, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_words[0],
-                    filter_words[48]);
-                wc_mma_halves_16(acc_t0, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_words[4],
-                    filter_words[52]);
+                    filter_words[ROW_WORDS]);
+                wc_mma_halves_16(acc_t0, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low,
+                    filter_words[BLOCK_WORDS], filter_words[ROW_WORDS + BLOCK_WORDS]);
                 unsigned in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low;
-                wc_load_matrices_4(in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, in_r0 + 16);
-                wc_mma_halves_16(acc_t1, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_words[4],
-                    filter_words[52]);
-                wc_mma_halves_16(acc_t0, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_words[8],
-                    filter_words[56]);
+                wc_load_matrices_4(in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, in_r0 + 2 * TILE_COLUMNS);
+                wc_mma_halves_16(acc_t1, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low,
+                    filter_words[BLOCK_WORDS], filter_words[ROW_WORDS + BLOCK_WORDS]);
+                wc_mma_halves_16(acc_t0, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low,
+                    filter_words[2 * BLOCK_WORDS], filter_words[ROW_WORDS + 2 * BLOCK_WORDS]);
                 unsigned in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low;
-                wc_load_matrices_4(in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, in_r0 + 24);
-                wc_mma_halves_16(acc_t1, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_words[8],
-                    filter_words[56]);
-                wc_mma_halves_16(acc_t0, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_words[12],
-                    filter_words[60]);
+                wc_load_matrices_4(in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, in_r0 + 3 * TILE_COLUMNS);
+                wc_mma_halves_16(acc_t1, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low,
+                    filter_words[2 * BLOCK_WORDS], filter_words[ROW_WORDS + 2 * BLOCK_WORDS]);
+                wc_mma_halves_16(acc_t0, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low,
+                    filter_words[3 * BLOCK_WORDS], filter_words[ROW_WORDS + 3 * BLOCK_WORDS]);
                 unsigned in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low;
-                wc_load_matrices_4(in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, in_r0 + 32);
-                wc_mma_halves_16(acc_t1, in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, filter_words[12],
-                    filter_words[60]);
-                wc_mma_halves_16(acc_t0, in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, filter_words[16],
-                    filter_words[64]);
+                wc_load_matrices_4(in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, in_r0 + 4 * TILE_COLUMNS);
+                wc_mma_halves_16(acc_t1, in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low,
+                    filter_words[3 * BLOCK_WORDS], filter_words[ROW_WORDS + 3 * BLOCK_WORDS]);
+                wc_mma_halves_16(acc_t0, in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low,
+                    filter_words[4 * BLOCK_WORDS], filter_words[ROW_WORDS + 4 * BLOCK_WORDS]);
                 unsigned in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low;
-                wc_load_matrices_4(in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low, in_r0 + 40);
-                wc_mma_halves_16(acc_t1, in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low, filter_words[16],
-                    filter_words[64]);
+                wc_load_matrices_4(in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low, in_r0 + 5 * TILE_COLUMNS);
+                wc_mma_halves_16(acc_t1, in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low,
+                    filter_words[4 * BLOCK_WORDS], filter_words[ROW_WORDS + 4 * BLOCK_WORDS]);
                 const int p = p_first + band * BAND + tile_row;
                 unsigned short* out = y_plane + ((index_t)p * Q + q);
                 if (q < Q) {
                     if (p < p_end) *(unsigned*)out = wc_floats_to_halves(acc_t0.x, acc_t0.y);
-                    if (p + 8 < p_end) *(unsigned*)(out + 8 * (index_t)Q) = wc_floats_to_halves(acc_t0.z, acc_t0.w);
+                    if (p + HALF_TILE < p_end) *(unsigned*)(out + HALF_TILE * (index_t)Q) =
+                        wc_floats_to_halves(acc_t0.z, acc_t0.w);
                 }
-                if (q + 8 < Q) {
-                    if (p < p_end) *(unsigned*)(out + 8) = wc_floats_to_halves(acc_t1.x, acc_t1.y);
-                    if (p + 8 < p_end) *(unsigned*)(out + 8 + 8 * (index_t)Q) = wc_floats_to_halves(acc_t1.z, acc_t1.w);
+                if (q + TILE_COLUMNS < Q) {
+                    if (p < p_end) *(unsigned*)(out + TILE_COLUMNS) = wc_floats_to_halves(acc_t1.x, acc_t1.y);
+                    if (p + HALF_TILE < p_end) *(unsigned*)(out + TILE_COLUMNS + HALF_TILE * (index_t)Q) =
+                        wc_floats_to_halves(acc_t1.z, acc_t1.w);
                 }
                 if (at_edge && band + 1 < bands) put(p_first + FIRST_ROWS + band * BAND,
                     first + FIRST_ROWS < RING ? first + FIRST_ROWS : first + FIRST_ROWS - RING, BAND);

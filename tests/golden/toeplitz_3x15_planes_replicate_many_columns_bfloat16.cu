@@ -38,6 +38,16 @@ constexpr int CHUNKS = 7;                       // copies of a row
 constexpr int VECTOR = 4;                       // elements of a copy
 constexpr int COPY_WORDS = 16;                  // words of a padded filter row
 constexpr int ROW_WORDS = 32;                   // words of its two copies
+constexpr int BLOCK_WORDS = 4;                  // words of a lane's block of eight input columns, from one to the next
+constexpr int FILTER_WORDS = 192;               // words of the filters of all teams
+constexpr int TILE_ROWS = 16;                   // output rows of a tile
+constexpr int HALF_TILE = TILE_ROWS / 2;        // rows of a tile to the second row of a lane
+constexpr int TILE_COLUMNS = 8;                 // output columns of a tile, and of a block of the banded matrix
+constexpr int TEAM_PATCH = 3808;                // elements of a team's patch
+constexpr int PATCHES = 7616;                   // elements of all of them
+constexpr int PLANE_GROUPS = 8;                 // groups of output planes of an image
+constexpr int TEAM_OUTPUTS = 784;               // elements of a team's plane on its way out
+constexpr int STORED = 2;                       // elements of a store
 constexpr int K = 16;                           // output planes of an image
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 constexpr int LEFT = 7;                         // columns left of the image that windows reach
@@ -65,21 +75,21 @@ __device__ __forceinline__ void wc_mma_bfloat16s_8(float4& c, unsigned a0, unsig
 extern "C" __global__ void __launch_bounds__(64, 4)
 toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
         unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
-    __shared__ __align__(16) unsigned short patches[7616];
+    __shared__ __align__(16) unsigned short patches[PATCHES];
     __shared__ __align__(16) unsigned short outputs[1568];
-    __shared__ unsigned filters[192];
+    __shared__ unsigned filters[FILTER_WORDS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int team = warp, member = threadIdx.x % TEAM;
     // of a tile's columns, in this lane's two rows
     const int pair = lane % 4;
     // whose address it gives: of 16 rows of two filter rows; of one, and of the second of two blocks
-    const int two_rows = lane % 16 + lane / 16;
-    const int one_row = lane % 16, one_column = lane / 16 * 8;
-    unsigned short* patch = patches + team * 3808;
+    const int two_rows = lane % TILE_ROWS + lane / TILE_ROWS;
+    const int one_row = lane % TILE_ROWS, one_column = lane / TILE_ROWS * TILE_COLUMNS;
+    unsigned short* patch = patches + team * TEAM_PATCH;
     // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
     const unsigned* filter_words = filters + team * (R * ROW_WORDS) + (7 - lane / 4) % 2 * COPY_WORDS
         + (2 * pair + 7 - lane / 4) / 2;
-    const int q = pair * 2;                         // this lane's first output column
+    const int q = pair * 2;                                // this lane's first output column
     // zeros around the planes, never written again
     for (int i = threadIdx.x; i < 952; i += THREADS) ((uint4*)patches)[i] = make_uint4(0, 0, 0, 0);
     // this thread's copies of rows outside the image, in all planes the same: where they lie (or NOWHERE), and from
@@ -92,10 +102,10 @@ toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __rest
     const unsigned row_outside_0 = row_outside(member);
 
     // a job is a group of neighbouring output planes, of several images in turn
-    const index_t jobs = (index_t)((N + IMAGES - 1) / IMAGES) * 8;
+    const index_t jobs = (index_t)((N + IMAGES - 1) / IMAGES) * PLANE_GROUPS;
     for (index_t job = blockIdx.x; job < jobs; job += gridDim.x) {
-        const int k_first = (int)(job % 8) * WARP_PLANES;
-        const int n_first = (int)(job / 8) * IMAGES, n_end = min(N, n_first + IMAGES);
+        const int k_first = (int)(job % PLANE_GROUPS) * WARP_PLANES;
+        const int n_first = (int)(job / PLANE_GROUPS) * IMAGES, n_end = min(N, n_first + IMAGES);
         const int k = k_first + team;
         auto copy = [&](int n, unsigned short* to) __attribute__((always_inline)) {
             const unsigned short* x_plane = x + ((index_t)n * K + k) * ((index_t)H * W);
@@ -128,12 +138,13 @@ toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __rest
         }
         __syncthreads();
         // this lane's words of the banded matrix
-        const unsigned filter_r0_b0 = filter_words[0], filter_r1_b0 = filter_words[32];
-        const unsigned filter_r0_b1 = filter_words[4], filter_r1_b1 = filter_words[36];
-        const unsigned filter_r0_b2 = filter_words[8], filter_r1_b2 = filter_words[40];
-        const unsigned filter_r2_b0 = filter_words[64];
-        const unsigned filter_r2_b1 = filter_words[68];
-        const unsigned filter_r2_b2 = filter_words[72];
+        const unsigned filter_r0_b0 = filter_words[0], filter_r1_b0 = filter_words[ROW_WORDS];
+        const unsigned filter_r0_b1 = filter_words[BLOCK_WORDS], filter_r1_b1 = filter_words[ROW_WORDS + BLOCK_WORDS];
+        const unsigned filter_r0_b2 = filter_words[2 * BLOCK_WORDS],
+            filter_r1_b2 = filter_words[ROW_WORDS + 2 * BLOCK_WORDS];
+        const unsigned filter_r2_b0 = filter_words[2 * ROW_WORDS];
+        const unsigned filter_r2_b1 = filter_words[2 * ROW_WORDS + BLOCK_WORDS];
+        const unsigned filter_r2_b2 = filter_words[2 * ROW_WORDS + 2 * BLOCK_WORDS];
         unsigned short* buffer = patch;                                     // of the plane that is computed
         unsigned short* free = patch + (BUFFERS - 1) * (ROWS * PITCH);      // of the plane before it
 #pragma unroll 1
@@ -162,19 +173,19 @@ toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __rest
                 float4 acc_t0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f),
                     acc_t2 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t3 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 // filter rows 0 and 1
-                const unsigned short* in_r0 = in + (two_rows) * PITCH;
+                const unsigned short* in_r0 = in + two_rows * PITCH;
                 unsigned in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low;
                 wc_load_matrices_4(in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low, in_r0);
                 wc_mma_bfloat16s_16(acc_t0, in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low, filter_r0_b0,
                     filter_r1_b0);
                 unsigned in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low;
-                wc_load_matrices_4(in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, in_r0 + 8);
+                wc_load_matrices_4(in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, in_r0 + TILE_COLUMNS);
                 wc_mma_bfloat16s_16(acc_t1, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_r0_b0,
                     filter_r1_b0);
                 wc_mma_bfloat16s_16(acc_t0, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_r0_b1,
                     filter_r1_b1);
                 unsigned in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low;
-                wc_load_matrices_4(in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, in_r0 + 16);
+                wc_load_matrices_4(in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, in_r0 + 2 * TILE_COLUMNS);
                 wc_mma_bfloat16s_16(acc_t2, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b0,
                     filter_r1_b0);
                 wc_mma_bfloat16s_16(acc_t1, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b1,
@@ -182,7 +193,7 @@ toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __rest
                 wc_mma_bfloat16s_16(acc_t0, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b2,
                     filter_r1_b2);
                 unsigned in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low;
-                wc_load_matrices_4(in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, in_r0 + 24);
+                wc_load_matrices_4(in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, in_r0 + 3 * TILE_COLUMNS);
                 wc_mma_bfloat16s_16(acc_t3, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b0,
                     filter_r1_b0);
                 wc_mma_bfloat16s_16(acc_t2, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b1,
@@ -190,13 +201,13 @@ toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __rest
                 wc_mma_bfloat16s_16(acc_t1, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b2,
                     filter_r1_b2);
                 unsigned in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low;
-                wc_load_matrices_4(in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, in_r0 + 32);
+                wc_load_matrices_4(in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, in_r0 + 4 * TILE_COLUMNS);
                 wc_mma_bfloat16s_16(acc_t3, in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, filter_r0_b1,
                     filter_r1_b1);
                 wc_mma_bfloat16s_16(acc_t2, in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, filter_r0_b2,
                     filter_r1_b2);
                 unsigned in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low;
-                wc_load_matrices_4(in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low, in_r0 + 40);
+                wc_load_matrices_4(in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low, in_r0 + 5 * TILE_COLUMNS);
                 wc_mma_bfloat16s_16(acc_t3, in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low, filter_r0_b2,
                     filter_r1_b2);
                 // filter row 2
@@ -207,7 +218,7 @@ toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __rest
                 wc_mma_bfloat16s_8(acc_t1, in_r2_b1_top, in_r2_b1_low, filter_r2_b0);
                 wc_mma_bfloat16s_8(acc_t0, in_r2_b1_top, in_r2_b1_low, filter_r2_b1);
                 unsigned in_r2_b2_top, in_r2_b2_low, in_r2_b3_top, in_r2_b3_low;
-                wc_load_matrices_4(in_r2_b2_top, in_r2_b2_low, in_r2_b3_top, in_r2_b3_low, in_r2 + 16);
+                wc_load_matrices_4(in_r2_b2_top, in_r2_b2_low, in_r2_b3_top, in_r2_b3_low, in_r2 + 2 * TILE_COLUMNS);
                 wc_mma_bfloat16s_8(acc_t2, in_r2_b2_top, in_r2_b2_low, filter_r2_b0);
                 wc_mma_bfloat16s_8(acc_t1, in_r2_b2_top, in_r2_b2_low, filter_r2_b1);
                 wc_mma_bfloat16s_8(acc_t0, in_r2_b2_top, in_r2_b2_low, filter_r2_b2);
@@ -215,36 +226,37 @@ toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __rest
                 wc_mma_bfloat16s_8(acc_t2, in_r2_b3_top, in_r2_b3_low, filter_r2_b1);
                 wc_mma_bfloat16s_8(acc_t1, in_r2_b3_top, in_r2_b3_low, filter_r2_b2);
                 unsigned in_r2_b4_top, in_r2_b4_low, in_r2_b5_top, in_r2_b5_low;
-                wc_load_matrices_4(in_r2_b4_top, in_r2_b4_low, in_r2_b5_top, in_r2_b5_low, in_r2 + 32);
+                wc_load_matrices_4(in_r2_b4_top, in_r2_b4_low, in_r2_b5_top, in_r2_b5_low, in_r2 + 4 * TILE_COLUMNS);
                 wc_mma_bfloat16s_8(acc_t3, in_r2_b4_top, in_r2_b4_low, filter_r2_b1);
                 wc_mma_bfloat16s_8(acc_t2, in_r2_b4_top, in_r2_b4_low, filter_r2_b2);
                 wc_mma_bfloat16s_8(acc_t3, in_r2_b5_top, in_r2_b5_low, filter_r2_b2);
                 const int p = p_tile + lane / 4;
-                unsigned short* out = outputs + team * 784 + (p * Q + q);
+                unsigned short* out = outputs + team * TEAM_OUTPUTS + (p * Q + q);
                 if (q < Q) {
                     if (p < p_end) *(unsigned*)out = wc_floats_to_bfloat16s(acc_t0.x, acc_t0.y);
-                    if (p + 8 < p_end) *(unsigned*)(out + 8 * (index_t)Q) = wc_floats_to_bfloat16s(acc_t0.z, acc_t0.w);
+                    if (p + HALF_TILE < p_end) *(unsigned*)(out + HALF_TILE * (index_t)Q) =
+                        wc_floats_to_bfloat16s(acc_t0.z, acc_t0.w);
                 }
-                if (q + 8 < Q) {
-                    if (p < p_end) *(unsigned*)(out + 8) = wc_floats_to_bfloat16s(acc_t1.x, acc_t1.y);
-                    if (p + 8 < p_end) *(unsigned*)(out + 8 + 8 * (index_t)Q) =
+                if (q + TILE_COLUMNS < Q) {
+                    if (p < p_end) *(unsigned*)(out + TILE_COLUMNS) = wc_floats_to_bfloat16s(acc_t1.x, acc_t1.y);
+                    if (p + HALF_TILE < p_end) *(unsigned*)(out + TILE_COLUMNS + HALF_TILE * (index_t)Q) =
                         wc_floats_to_bfloat16s(acc_t1.z, acc_t1.w);
                 }
-                if (q + 16 < Q) {
-                    if (p < p_end) *(unsigned*)(out + 16) = wc_floats_to_bfloat16s(acc_t2.x, acc_t2.y);
-                    if (p + 8 < p_end) *(unsigned*)(out + 16 + 8 * (index_t)Q) =
+                if (q + 2 * TILE_COLUMNS < Q) {
+                    if (p < p_end) *(unsigned*)(out + 2 * TILE_COLUMNS) = wc_floats_to_bfloat16s(acc_t2.x, acc_t2.y);
+                    if (p + HALF_TILE < p_end) *(unsigned*)(out + 2 * TILE_COLUMNS + HALF_TILE * (index_t)Q) =
                         wc_floats_to_bfloat16s(acc_t2.z, acc_t2.w);
                 }
-                if (q + 24 < Q) {
-                    if (p < p_end) *(unsigned*)(out + 24) = wc_floats_to_bfloat16s(acc_t3.x, acc_t3.y);
-                    if (p + 8 < p_end) *(unsigned*)(out + 24 + 8 * (index_t)Q) =
+                if (q + 3 * TILE_COLUMNS < Q) {
+                    if (p < p_end) *(unsigned*)(out + 3 * TILE_COLUMNS) = wc_floats_to_bfloat16s(acc_t3.x, acc_t3.y);
+                    if (p + HALF_TILE < p_end) *(unsigned*)(out + 3 * TILE_COLUMNS + HALF_TILE * (index_t)Q) =
                         wc_floats_to_bfloat16s(acc_t3.z, acc_t3.w);
                 }
             }
             // the plane leaves as one stretch
             __syncwarp();
-            for (int i = member; i < p_end * Q / 2; i += TEAM)
-                ((unsigned*)y_plane)[i] = ((const unsigned*)(outputs + team * 784))[i];
+            for (int i = member; i < p_end * Q / STORED; i += TEAM)
+                ((unsigned*)y_plane)[i] = ((const unsigned*)(outputs + team * TEAM_OUTPUTS))[i];
             free = buffer;
             buffer = buffer + ROWS * PITCH < patch + BUFFERS * (ROWS * PITCH) ? buffer + ROWS * PITCH : patch;
         }

@@ -38,6 +38,16 @@ constexpr int CHUNKS = 10;                      // copies of a row
 constexpr int VECTOR = 8;                       // elements of a copy
 constexpr int COPY_WORDS = 16;                  // words of a padded filter row
 constexpr int ROW_WORDS = 32;                   // words of its two copies
+constexpr int BLOCK_WORDS = 4;                  // words of a lane's block of eight input columns, from one to the next
+constexpr int FILTER_WORDS = 160;               // words of the filters of all teams
+constexpr int TILE_ROWS = 16;                   // output rows of a tile
+constexpr int HALF_TILE = TILE_ROWS / 2;        // rows of a tile to the second row of a lane
+constexpr int TILE_COLUMNS = 8;                 // output columns of a tile, and of a block of the banded matrix
+constexpr int WARP_SPAN = 32;                   // output columns of a warp
+constexpr int TEAM_PATCH = 4576;                // elements of a team's patch
+constexpr int PATCHES = 4576;                   // elements of all of them
+constexpr int SUB_ROWS = 128;                   // output rows of a sub-block
+constexpr int AHEAD = 2;                        // bands that copies are ahead
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // float16 elements: bits in memory, float in registers
@@ -76,25 +86,26 @@ __device__ __forceinline__ uint4 regroup(unsigned tile_0, unsigned tile_1, unsig
 extern "C" __global__ void __launch_bounds__(64, 4)
 toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
-    __shared__ __align__(16) unsigned short patches[4576];
-    __shared__ unsigned filters[160];
+    __shared__ __align__(16) unsigned short patches[PATCHES];
+    __shared__ unsigned filters[FILTER_WORDS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int warp_column = warp % WARP_COLUMNS;
     const int team = warp / WARP_COLUMNS, member = threadIdx.x % TEAM;
     // of a tile's columns, in this lane's two rows
     const int pair = lane % 4;
-    const int tile_row = lane / 4;                                         // the first of its output rows, of a band
+    // the first of its output rows, of a band
+    const int tile_row = lane / 4;
     // whose address it gives: of 16 rows of two filter rows; of one, and of the second of two blocks
-    const int two_rows = lane % 16 + lane / 16;
-    const int one_row = lane % 16, one_column = lane / 16 * 8;
-    const int lane_column = warp_column * 32;
-    unsigned short* patch = patches + team * 4576;
+    const int two_rows = lane % TILE_ROWS + lane / TILE_ROWS;
+    const int one_row = lane % TILE_ROWS, one_column = lane / TILE_ROWS * TILE_COLUMNS;
+    const int lane_column = warp_column * WARP_SPAN;
+    unsigned short* patch = patches + team * TEAM_PATCH;
     // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
     const unsigned* filter_words = filters + team * (R * ROW_WORDS) + (7 - lane / 4) % 2 * COPY_WORDS
         + (2 * pair + 7 - lane / 4) / 2;
     // of the team; its patch begins MARGIN columns before
     const int q_first = blockIdx.x * SPAN;
-    const int q = q_first + warp_column * 32 + pair * 8;      // this lane's first output column
+    const int q = q_first + warp_column * WARP_SPAN + pair * 8;      // this lane's first output column
     const index_t planes = (index_t)N;
     // a thread copies one column, of every ROWS_AT_ONCE-th row
     const int first_copy = member / CHUNKS, copy_column = member % CHUNKS * VECTOR,
@@ -110,12 +121,12 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
         const float bias_k = wc_half_to_float(bias[k]);
         const unsigned short* x_plane = x + made * ((index_t)H * W);
         unsigned short* y_plane = y + made * ((index_t)P * Q);
-        for (int job = blockIdx.y; job < (P + 127) / 128; job += gridDim.y) {
-            const int p_first = job * 128, p_end = min(P, p_first + 128);
-            const int bands = (min(P - p_first, 128) + BAND - 1) / BAND;
+        for (int job = blockIdx.y; job < (P + SUB_ROWS - 1) / SUB_ROWS; job += gridDim.y) {
+            const int p_first = job * SUB_ROWS, p_end = min(P, p_first + SUB_ROWS);
+            const int bands = (min(P - p_first, SUB_ROWS) + BAND - 1) / BAND;
             int h = p_first - PAD_TOP;                                     // the next input row to be copied
             int slot = 0;                                                  // and its place in the ring
-            const bool column_inside_0 = (unsigned)(column) < (unsigned)W;
+            const bool column_inside_0 = (unsigned)column < (unsigned)W;
             const unsigned short* from = x_plane + ((index_t)(h + first_copy) * W + column);
             auto copy = [&](int rows) __attribute__((always_inline)) {
 #pragma unroll
@@ -145,15 +156,19 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
             }
             __syncthreads();
             // this lane's words of the banded matrix
-            const unsigned filter_r0_b0 = filter_words[0], filter_r1_b0 = filter_words[32];
-            const unsigned filter_r0_b1 = filter_words[4], filter_r1_b1 = filter_words[36];
-            const unsigned filter_r0_b2 = filter_words[8], filter_r1_b2 = filter_words[40];
-            const unsigned filter_r2_b0 = filter_words[64], filter_r3_b0 = filter_words[96];
-            const unsigned filter_r2_b1 = filter_words[68], filter_r3_b1 = filter_words[100];
-            const unsigned filter_r2_b2 = filter_words[72], filter_r3_b2 = filter_words[104];
-            const unsigned filter_r4_b0 = filter_words[128];
-            const unsigned filter_r4_b1 = filter_words[132];
-            const unsigned filter_r4_b2 = filter_words[136];
+            const unsigned filter_r0_b0 = filter_words[0], filter_r1_b0 = filter_words[ROW_WORDS];
+            const unsigned filter_r0_b1 = filter_words[BLOCK_WORDS],
+                filter_r1_b1 = filter_words[ROW_WORDS + BLOCK_WORDS];
+            const unsigned filter_r0_b2 = filter_words[2 * BLOCK_WORDS],
+                filter_r1_b2 = filter_words[ROW_WORDS + 2 * BLOCK_WORDS];
+            const unsigned filter_r2_b0 = filter_words[2 * ROW_WORDS], filter_r3_b0 = filter_words[3 * ROW_WORDS];
+            const unsigned filter_r2_b1 = filter_words[2 * ROW_WORDS + BLOCK_WORDS],
+                filter_r3_b1 = filter_words[3 * ROW_WORDS + BLOCK_WORDS];
+            const unsigned filter_r2_b2 = filter_words[2 * ROW_WORDS + 2 * BLOCK_WORDS],
+                filter_r3_b2 = filter_words[3 * ROW_WORDS + 2 * BLOCK_WORDS];
+            const unsigned filter_r4_b0 = filter_words[4 * ROW_WORDS];
+            const unsigned filter_r4_b1 = filter_words[4 * ROW_WORDS + BLOCK_WORDS];
+            const unsigned filter_r4_b2 = filter_words[4 * ROW_WORDS + 2 * BLOCK_WORDS];
             int first = 0;                                                 // place of the band's first input row
 #pragma unroll 1
             for (int band = 0; band < bands; ++band) {
@@ -161,7 +176,7 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 // it is computed
                 wc_copy_async_wait_but();
                 __syncthreads();
-                if (band + 2 < bands) copy(BAND);
+                if (band + AHEAD < bands) copy(BAND);
                 wc_copy_async_commit();
                 const unsigned short* in = patch + lane_column;
                 float4 acc_t0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f),
@@ -174,13 +189,13 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 wc_mma_halves_16(acc_t0, in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low, filter_r0_b0,
                     filter_r1_b0);
                 unsigned in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low;
-                wc_load_matrices_4(in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, in_r0 + 8);
+                wc_load_matrices_4(in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, in_r0 + TILE_COLUMNS);
                 wc_mma_halves_16(acc_t1, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_r0_b0,
                     filter_r1_b0);
                 wc_mma_halves_16(acc_t0, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_r0_b1,
                     filter_r1_b1);
                 unsigned in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low;
-                wc_load_matrices_4(in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, in_r0 + 16);
+                wc_load_matrices_4(in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, in_r0 + 2 * TILE_COLUMNS);
                 wc_mma_halves_16(acc_t2, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b0,
                     filter_r1_b0);
                 wc_mma_halves_16(acc_t1, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b1,
@@ -188,7 +203,7 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 wc_mma_halves_16(acc_t0, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b2,
                     filter_r1_b2);
                 unsigned in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low;
-                wc_load_matrices_4(in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, in_r0 + 24);
+                wc_load_matrices_4(in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, in_r0 + 3 * TILE_COLUMNS);
                 wc_mma_halves_16(acc_t3, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b0,
                     filter_r1_b0);
                 wc_mma_halves_16(acc_t2, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b1,
@@ -196,13 +211,13 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 wc_mma_halves_16(acc_t1, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b2,
                     filter_r1_b2);
                 unsigned in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low;
-                wc_load_matrices_4(in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, in_r0 + 32);
+                wc_load_matrices_4(in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, in_r0 + 4 * TILE_COLUMNS);
                 wc_mma_halves_16(acc_t3, in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, filter_r0_b1,
                     filter_r1_b1);
                 wc_mma_halves_16(acc_t2, in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, filter_r0_b2,
                     filter_r1_b2);
                 unsigned in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low;
-                wc_load_matrices_4(in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low, in_r0 + 40);
+                wc_load_matrices_4(in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low, in_r0 + 5 * TILE_COLUMNS);
                 wc_mma_halves_16(acc_t3, in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low, filter_r0_b2,
                     filter_r1_b2);
                 // filter rows 2 and 3
@@ -213,13 +228,13 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 wc_mma_halves_16(acc_t0, in_r2_b0_top, in_r2_b0_low, in_r3_b0_top, in_r3_b0_low, filter_r2_b0,
                     filter_r3_b0);
                 unsigned in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low;
-                wc_load_matrices_4(in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low, in_r2 + 8);
+                wc_load_matrices_4(in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low, in_r2 + TILE_COLUMNS);
                 wc_mma_halves_16(acc_t1, in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low, filter_r2_b0,
                     filter_r3_b0);
                 wc_mma_halves_16(acc_t0, in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low, filter_r2_b1,
                     filter_r3_b1);
                 unsigned in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low;
-                wc_load_matrices_4(in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, in_r2 + 16);
+                wc_load_matrices_4(in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, in_r2 + 2 * TILE_COLUMNS);
                 wc_mma_halves_16(acc_t2, in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, filter_r2_b0,
                     filter_r3_b0);
                 wc_mma_halves_16(acc_t1, in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, filter_r2_b1,
@@ -227,7 +242,7 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 wc_mma_halves_16(acc_t0, in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, filter_r2_b2,
                     filter_r3_b2);
                 unsigned in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low;
-                wc_load_matrices_4(in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low, in_r2 + 24);
+                wc_load_matrices_4(in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low, in_r2 + 3 * TILE_COLUMNS);
                 wc_mma_halves_16(acc_t3, in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low, filter_r2_b0,
                     filter_r3_b0);
                 wc_mma_halves_16(acc_t2, in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low, filter_r2_b1,
@@ -235,13 +250,13 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 wc_mma_halves_16(acc_t1, in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low, filter_r2_b2,
                     filter_r3_b2);
                 unsigned in_r2_b4_top, in_r2_b4_low, in_r3_b4_top, in_r3_b4_low;
-                wc_load_matrices_4(in_r2_b4_top, in_r2_b4_low, in_r3_b4_top, in_r3_b4_low, in_r2 + 32);
+                wc_load_matrices_4(in_r2_b4_top, in_r2_b4_low, in_r3_b4_top, in_r3_b4_low, in_r2 + 4 * TILE_COLUMNS);
                 wc_mma_halves_16(acc_t3, in_r2_b4_top, in_r2_b4_low, in_r3_b4_top, in_r3_b4_low, filter_r2_b1,
                     filter_r3_b1);
                 wc_mma_halves_16(acc_t2, in_r2_b4_top, in_r2_b4_low, in_r3_b4_top, in_r3_b4_low, filter_r2_b2,
                     filter_r3_b2);
                 unsigned in_r2_b5_top, in_r2_b5_low, in_r3_b5_top, in_r3_b5_low;
-                wc_load_matrices_4(in_r2_b5_top, in_r2_b5_low, in_r3_b5_top, in_r3_b5_low, in_r2 + 40);
+                wc_load_matrices_4(in_r2_b5_top, in_r2_b5_low, in_r3_b5_top, in_r3_b5_low, in_r2 + 5 * TILE_COLUMNS);
                 wc_mma_halves_16(acc_t3, in_r2_b5_top, in_r2_b5_low, in_r3_b5_top, in_r3_b5_low, filter_r2_b2,
                     filter_r3_b2);
                 // filter row 4
@@ -253,7 +268,7 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 wc_mma_halves_8(acc_t1, in_r4_b1_top, in_r4_b1_low, filter_r4_b0);
                 wc_mma_halves_8(acc_t0, in_r4_b1_top, in_r4_b1_low, filter_r4_b1);
                 unsigned in_r4_b2_top, in_r4_b2_low, in_r4_b3_top, in_r4_b3_low;
-                wc_load_matrices_4(in_r4_b2_top, in_r4_b2_low, in_r4_b3_top, in_r4_b3_low, in_r4 + 16);
+                wc_load_matrices_4(in_r4_b2_top, in_r4_b2_low, in_r4_b3_top, in_r4_b3_low, in_r4 + 2 * TILE_COLUMNS);
                 wc_mma_halves_8(acc_t2, in_r4_b2_top, in_r4_b2_low, filter_r4_b0);
                 wc_mma_halves_8(acc_t1, in_r4_b2_top, in_r4_b2_low, filter_r4_b1);
                 wc_mma_halves_8(acc_t0, in_r4_b2_top, in_r4_b2_low, filter_r4_b2);
@@ -261,7 +276,7 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 wc_mma_halves_8(acc_t2, in_r4_b3_top, in_r4_b3_low, filter_r4_b1);
                 wc_mma_halves_8(acc_t1, in_r4_b3_top, in_r4_b3_low, filter_r4_b2);
                 unsigned in_r4_b4_top, in_r4_b4_low, in_r4_b5_top, in_r4_b5_low;
-                wc_load_matrices_4(in_r4_b4_top, in_r4_b4_low, in_r4_b5_top, in_r4_b5_low, in_r4 + 32);
+                wc_load_matrices_4(in_r4_b4_top, in_r4_b4_low, in_r4_b5_top, in_r4_b5_low, in_r4 + 4 * TILE_COLUMNS);
                 wc_mma_halves_8(acc_t3, in_r4_b4_top, in_r4_b4_low, filter_r4_b1);
                 wc_mma_halves_8(acc_t2, in_r4_b4_top, in_r4_b4_low, filter_r4_b2);
                 wc_mma_halves_8(acc_t3, in_r4_b5_top, in_r4_b5_low, filter_r4_b2);
@@ -279,8 +294,8 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                     const uint4 top = regroup(top_t0, top_t1, top_t2, top_t3, pair);
                     const uint4 low = regroup(low_t0, low_t1, low_t2, low_t3, pair);
                     if (q < Q) {
-                        if (p < p_end) *(uint4*)(out) = top;
-                        if (p + 8 < p_end) *(uint4*)(out + 8 * (index_t)Q) = low;
+                        if (p < p_end) *(uint4*)out = top;
+                        if (p + HALF_TILE < p_end) *(uint4*)(out + HALF_TILE * (index_t)Q) = low;
                     }
                 }
                 first = first + BAND < RING ? first + BAND : first + BAND - RING;
