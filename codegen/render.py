@@ -65,7 +65,7 @@ def environment() -> Any:
 
 
 def _whole_lines(source: str) -> str:
-    """A call that ends its line with ``-}}`` takes the line's end with it, as a block does, but no blanks of the next."""
+    """A call that ends its line with ``-}}`` takes the line's end with it, as a block does, and nothing of the next."""
     return source.replace("-}}\n", "}}{#\n+#}")
 
 

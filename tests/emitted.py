@@ -1,4 +1,4 @@
-"""A reader of emitted text: what it declares and does not use, factors that are one, terms that are nothing, long lines.
+"""A reader of emitted text: what it declares and does not use, factors that are one, idle terms, long lines.
 
 It knows the part of C++ that the templates write, in one pass over tokens with a stack of scopes; no compiler is asked.
 """
@@ -196,9 +196,10 @@ def _name(reader: _Reader, at: int) -> None:
     tokens = reader.tokens
     before, after = tokens[at - 1].text, tokens[at + 1].text if at + 1 < len(tokens) else ""
     if before in (".", "->"):
-        reader.member_uses.add(tokens[at].text)     # written ones count: `rows[i].own = ...` fills what is read as a whole
+        reader.member_uses.add(tokens[at].text)     # written ones count: what is filled so is read as a whole
         return
-    written = before in _STARTS and after in _ASSIGN and not _cast(tokens, at - 1) or (before in ("++", "--") and after in (";", ")", ","))
+    written = before in _STARTS and after in _ASSIGN and not _cast(tokens, at - 1) \
+        or before in ("++", "--") and after in (";", ")", ",")
     if not written:
         _use(reader, tokens[at].text)
 

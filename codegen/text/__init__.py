@@ -1,7 +1,7 @@
 """The last step of emitting: what a template wrote for every plan becomes what this plan needs.
 
-Templates name all constants, helpers and guards that any plan may use, and have the shape of their text. Here unused ones
-go, factors that are one and terms that are nothing are folded, and lines are broken.
+Templates name all constants, helpers and guards that any plan may use, and have the shape of their text. Here unused
+ones go, factors that are one and terms that are nothing are folded, and lines are broken.
 """
 
 from __future__ import annotations

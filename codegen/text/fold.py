@@ -1,7 +1,8 @@
 """Constants that are 0, 1, false or true go into the expressions that they stand in, as a reader would write those.
 
-``z * PLANES`` with one plane is ``z``; ``warp % 1`` is 0; a branch that is never taken is not in the text. Whole numbers
-alone are folded: a float that is multiplied by one or added to zero stays as the template has it.
+``z * PLANES`` with one plane is ``z``; ``warp % 1`` is 0; a branch that is never taken is not in the text. Whole
+numbers alone are folded: a float that is multiplied by one or added to zero stays as the template has it. What is left
+has the type that it had: a 0 that takes the place of an offset is an offset.
 """
 
 from __future__ import annotations
@@ -209,7 +210,8 @@ def _about(token: Token) -> list[Token]:
         closing = opening.matching()
         single = end.after is closing and opening.after is start and start.text not in ("-", "!", "*", "&", "~") \
             and not (start.text == "(" and _cast(start.matching()))
-        needless = opening.before.text in ("=", "(", ",", "return", "[") and closing.after.text in (";", ")", ",", "]") \
+        needless = opening.before.text in ("=", "(", ",", "return", "[") \
+            and closing.after.text in (";", ")", ",", "]") \
             and not any(inner.text == "," for inner in tokens_from(opening.after, closing.before))
         if _cast(closing) or not (single or needless):
             break

@@ -174,8 +174,8 @@ class Names:
         if token.kind != "name" or token.after.text not in ("=", ";", ",", "[", "(", ":"):
             return None
         if token.after.text == "(" and (len(self._scopes) == 1 or self._members[-1]):
-            name = Name("member" if self._members[-1] else "kernel" if kernel else "function", token, self._coming[0].first if self._coming else start,
-                        token)
+            kind = "member" if self._members[-1] else "kernel" if kernel else "function"
+            name = Name(kind, token, self._coming[0].first if self._coming else start, token)
             end = token.after.matching()
             for parameter in self._coming:
                 parameter.owner = name

@@ -8,8 +8,8 @@ from .names import ASSIGNS, Name, Names, Statement
 from .tokens import Token, drop_all, drop_lines, tokens_from
 
 # what may be called for its value alone; everything else is called for what it does
-_PURE = re.compile(r"min|max|abs|fmaf|make_\w+|__ldg|__\w+_as_\w+|__cvta_generic_to_shared|wc_\w+_to_\w+|at_border|sizeof|"
-                   r"to_element")
+_PURE = re.compile(r"min|max|abs|fmaf|__byte_perm|make_\w+|__ldg|__\w+_as_\w+|__cvta_generic_to_shared|wc_\w+_to_\w+|"
+                   r"at_border|sizeof|to_element")
 
 
 def prune(names: Names) -> None:

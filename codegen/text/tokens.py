@@ -39,7 +39,8 @@ class Token:
         self.alive = False
         self.before.after, self.after.before = self.after, self.before
         if "\n" in self.gap or "//" in self.gap:
-            self.after.gap = self.gap if "\n" not in self.after.gap else self.gap.rstrip(" ").removesuffix("\n") + self.after.gap
+            own = self.gap if "\n" not in self.after.gap else self.gap.rstrip(" ").removesuffix("\n")
+            self.after.gap = own if own is self.gap else own + self.after.gap
 
 
 def chain_of(text: str) -> tuple[Token, Token]:
@@ -103,7 +104,8 @@ def drop_lines(first: Token, last: Token) -> None:
     comments = own[:own.rfind("\n") + 1]
     goes_on = bool(rest.strip(" ") == "" and after.text != "}" and after.kind != "end")
     if not goes_on:
-        kept = comments[:comments.rfind("\n\n") + 2] if "\n\n" in comments else "\n" if comments.startswith("\n") else ""
+        above_them = comments.rfind("\n\n") + 2 if "\n\n" in comments else comments.startswith("\n")
+        kept = comments[:above_them]
         if rest.startswith("\n") and kept.endswith("\n"):
             kept = kept[:-1]
         comments = kept

@@ -1,5 +1,6 @@
-"""Lines of at most ``LONGEST`` columns: a comment beside a long statement goes above it, statements side by side go below
-one another, and a long one is broken where it binds least. A primitive, which holds inline assembly, stays on its line.
+"""Lines of at most ``LONGEST`` columns: a comment beside a long statement goes above it, statements side by side go
+below one another, and a long one is broken where it binds least. A primitive, which holds inline assembly, stays on
+its line.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _PRIMITIVE = re.compile(r"\basm\b|^__device__ __forceinline__ [\w *]+ wc_\w+\(")
 _COMMENTS = re.compile(r"^( *)// .*\n(?:\1// .*\n)*", re.MULTILINE)
 _SIGNATURE = re.compile(r"^(?:__device__ |\w+\(const )[^;{]*\{$", re.MULTILINE)
 _PIECE = re.compile(r"\w+|<<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\s+|.")
-# how loosely what stands at a break binds, the loosest first: breaks come after a comma or semicolon, before an operator
+# how loosely what stands at a break binds, the loosest first; breaks come after a comma or semicolon, else before it
 _LOOSE = {";": 0, ",": 1, "=": 9, "?": 2, ":": 2, "||": 3, "&&": 4, "|": 5, "==": 5, "!=": 5, "<": 5, ">": 5, "<=": 5,
           ">=": 5, "+": 6, "-": 6, "*": 7, "/": 7, "%": 7}
 

@@ -25,8 +25,9 @@ extern "C" __global__ void kernel(const float* x, float* y, int N) {
     y[lane * 1] = row.own;
 }
 """
-FOUND = {"constant SIDE is not used", "member edge is not used", "parameter place is not used", "variable steps is not used",
-         "function half is not used", "variable warp is not used", "load<true> is never called",
+FOUND = {"constant SIDE is not used", "member edge is not used", "parameter place is not used",
+         "variable steps is not used", "function half is not used", "variable warp is not used",
+         "load<true> is never called",
          "* ONE + (by 1)", "+ NONE ) (a term of nothing)", "* 1 ] (by 1)"}
 
 
