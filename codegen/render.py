@@ -9,7 +9,8 @@ from importlib import resources
 from typing import Any
 
 from .banner import banner_lines
-from .errors import ArgumentTypeError
+from .errors import ArgumentTypeError, UnsupportedSpec
+from .parts.text import MOST_BYTES
 from .plan import KernelPlan
 
 _PACKAGE, _ALGORITHMS = "warpconv.templates", "warpconv.codegen.algorithms."
@@ -36,14 +37,19 @@ class KernelSource:
 
 
 def render(plan: KernelPlan) -> KernelSource:
-    """The CUDA source of a plan; byte-identical for equal plans in every process."""
+    """The CUDA source of a plan; byte-identical for equal plans in every process. Raises UnsupportedSpec for a text of
+    more than MOST_BYTES."""
     if not isinstance(plan, KernelPlan):
         raise ArgumentTypeError("render takes a KernelPlan", argument="plan", value=type(plan).__name__,
                                 hint="warpconv.plan_layer(shape) makes one")
     context = {"plan": plan, "spec": plan.spec, "options": plan.options, "numbers": plan.numbers,
                "arguments": plan.program.arguments, "banner": banner_lines(plan)}
     parts = [environment().get_template(name).render(context) for name in plan.templates]
-    return KernelSource(plan=plan, text="\n".join(parts))
+    text = "\n".join(parts)
+    if len(text) > MOST_BYTES:
+        raise UnsupportedSpec(plan.spec, f"its text has {len(text)} bytes (at most {MOST_BYTES})",
+                              hint="other plan values make it shorter; algorithm='direct' keeps its loops")
+    return KernelSource(plan=plan, text=text)
 
 
 @functools.lru_cache(maxsize=1)

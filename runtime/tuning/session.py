@@ -18,7 +18,8 @@ from warpconv.codegen.errors import (ArgumentError, CompileError, DeviceError, F
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import generator_digest, render
 from warpconv.codegen.select import plan_layer
-from warpconv.codegen.shape import ConvShape, describe_types
+from warpconv.codegen.layer import describe_types
+from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, parse_epilogue
 from warpconv.codegen.version import VERSION
 from warpconv.runtime import env

@@ -6,12 +6,15 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 from PIL import Image
 
 from tests.pictures import PHOTOS, by_hand
 from warpconv.cli import cli
 from warpconv.codegen.border import Border
+from warpconv.commands import gallery_page
+from warpconv.commands.files import InputFileError
 from warpconv.commands.gallery_page import BORDERS, SECTIONS, SHIFT, WIDTH, shift, small
 from warpconv.filters import names, weights
 from warpconv.images import read_picture
@@ -65,3 +68,23 @@ def test_photographs_without_an_author_are_told_so(tmp_path):
         assert CliRunner().invoke(cli, [*wrong, "--device", "cpu"]).exit_code == 2
     assert not (tmp_path / "other.md").exists() and not (tmp_path / "other").exists()
     assert Path(page).with_suffix("").is_dir()
+
+
+def test_a_page_that_is_not_the_gallery_s_stays(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("gallery.md").write_text("mine")
+    made = CliRunner().invoke(cli, ["gallery", str(DOCS / "photos" / "china.jpg"), "--device", "cpu"])
+    assert made.exit_code == 2 and "no page that gallery made" in made.output
+    assert [path.name for path in tmp_path.iterdir()] == ["gallery.md"] and Path("gallery.md").read_text() == "mine"
+
+
+def test_a_picture_that_the_page_does_not_show_stays(tmp_path):
+    photo, folder = tmp_path / "gallery" / "sobel-x.jpg", tmp_path / "gallery"
+    folder.mkdir()
+    photo.write_bytes(b"mine")
+    made = [(photo, None, {})]
+    for old, photos in (("", ()), ("](gallery/sobel-y.jpg)", ()), ("](gallery/sobel-x.jpg)", (str(photo),))):
+        with pytest.raises(InputFileError, match="would be overwritten"):
+            gallery_page._check_pictures(made, old, photos)
+    gallery_page._check_pictures(made, "](gallery/sobel-x.jpg)", (str(DOCS / "photos" / "china.jpg"),))
+    gallery_page._check_pictures([(folder / "new.jpg", None, {})], "", ())

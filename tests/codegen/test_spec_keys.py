@@ -18,7 +18,7 @@ from warpconv.codegen.serialise import canonical, plan_digest
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 from warpconv.runtime import env
-from warpconv.runtime.build.pipeline import cache_key
+from warpconv.runtime.build.pipeline import CudaTarget, cache_key
 from warpconv.runtime.build.compilers import CompilerKind
 
 SHAPE = ConvShape(c=4, h=50, w=60, k=8, r=3, s=3, padding=1, groups=2)
@@ -39,7 +39,7 @@ LAYERS = {"staged": DEPTHWISE, "patch": DEPTHWISE,
 
 
 def key(made, kind=CompilerKind.NVRTC, ptx=False, **settings):
-    return cache_key(made, kind, ptx, dataclasses.replace(env.settings(), **settings)).digest
+    return cache_key(made, CudaTarget(kind, ptx), dataclasses.replace(env.settings(), **settings)).digest
 
 
 def test_every_field_of_the_spec_is_perturbed_here():
@@ -162,4 +162,4 @@ def test_names_are_safe_for_files_and_c():
         except UnsupportedSpec:
             continue
         assert made.spec.name.isidentifier() and made.spec.name.isascii()
-        assert cache_key(made, CompilerKind.NVRTC, False, env.settings()).directory.startswith(made.spec.name)
+        assert cache_key(made, CudaTarget(CompilerKind.NVRTC), env.settings()).directory.startswith(made.spec.name)

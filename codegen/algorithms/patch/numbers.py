@@ -8,14 +8,13 @@ import math
 from dataclasses import dataclass
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.hardware import BANKS, LANES
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.occupancy import step_registers
 from warpconv.codegen.parts.vectors import Vector, vector_of
 
-LANES = 32
 CELL = 4                      # floats of a wide read of shared memory: 16 bytes
-BANKS = 32
 ANY_HEIGHT = 1 << 20          # more than any tile's windows reach over
 REGISTERS_BESIDE = 26         # addresses, the loop, and weights on their way
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import enum
-import math
 from dataclasses import dataclass
 
-from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.dtypes import DType, Kind, Layout
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.rows import vertical
 from warpconv.codegen.parts.vectors import packs_limited
 
-LANES = 32
 WORD_BYTES = 4
 
 
@@ -164,8 +164,8 @@ class PixelsNumbers:
 def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
     channels = side_by_side(spec)
     step_rows, slots, classes = vertical(spec)
-    per_word = WORD_BYTES // spec.dtype.itemsize
-    itemsize, bits = spec.dtype.itemsize, 8 * spec.dtype.itemsize
+    per_word = spec.dtype.lanes
+    bits = spec.dtype.bits
     chunk = options.columns * spec.stride[1]
     needed = needed_columns(spec, options.columns)
     words = sorted({column // per_word for column in needed})
@@ -175,7 +175,7 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
     made = _gathers(spec, words, loads, per_word, needed)
     names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
     warps = options.warp_columns * options.warp_rows * options.warp_planes
-    signed = not spec.dtype.value.startswith("u")
+    signed = spec.dtype.kind is Kind.SIGNED
     weights = _weight_rows(spec, options)
     result_type = "int" if spec.numerics is Numerics.INT32 and not spec.epilogue else "float"
     return PixelsNumbers(
@@ -200,15 +200,8 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
         to_word=f"wc_to_{spec.y_dtype.value}s" if _pack(spec) == "limited" else "to_word",
         border_pixel=int(spec.padding_value) % (1 << bits),
         offset=f"{float(2**23 + (1 << bits - 1 if signed else 0))}f",
-        sign_bits=f"0x{0x80808080 if itemsize == 1 else 0x80008000:08x}u" if signed else "",
+        sign_bits=f"0x{0x80808080 if spec.dtype.lanes == 4 else 0x80008000:08x}u" if signed else "",
         threads=LANES * warps, block_rows=classes * options.sub_block_rows * options.warp_rows)
-
-
-def vertical(spec: KernelSpec) -> tuple[int, int, int]:
-    """Input rows of a step, output rows in work at a time, classes of output rows that share no input row."""
-    common = math.gcd(spec.stride[0], spec.dilation[0])
-    step_rows = spec.stride[0] // common
-    return step_rows, -(-spec.r // step_rows), spec.dilation[0] // common
 
 
 def side_by_side(spec: KernelSpec) -> int:
@@ -248,9 +241,9 @@ def row_words(spec: KernelSpec, columns: int) -> int:
 
 def _loads(spec: KernelSpec, words: list[int], vector: int, chunk: int) -> tuple[Load, ...]:
     """Aligned vectors of at most ``vector`` words that hold the needed ones: the narrowest of each place."""
-    per_word, found = WORD_BYTES // spec.dtype.itemsize, []
-    pixel = int(spec.padding_value) % (1 << 8 * spec.dtype.itemsize)
-    border = f"0x{sum(pixel << 8 * spec.dtype.itemsize * i for i in range(per_word)):08x}u" if pixel else "0u"
+    per_word, found = spec.dtype.lanes, []
+    pixel = int(spec.padding_value) % (1 << spec.dtype.bits)
+    border = f"0x{sum(pixel << spec.dtype.bits * i for i in range(per_word)):08x}u" if pixel else "0u"
     for place in sorted({word // vector for word in words}):
         inside = [word - place * vector for word in words if word // vector == place]
         first, width = 0, vector
@@ -290,7 +283,7 @@ def _gathers(spec: KernelSpec, words: list[int], loads: tuple[Load, ...], per_wo
              needed: list[int]) -> dict[str, tuple[Gather, ...]]:
     """The words of each load with those of their pixels that are needed. Own columns that are outside of a row begin at
     its end or beyond, and no more of them are needed than there is padding."""
-    bits, wanted = 8 * spec.dtype.itemsize, {column for column in needed if column // per_word in words}
+    bits, wanted = spec.dtype.bits, {column for column in needed if column // per_word in words}
     padding = spec.padding[1][1] * side_by_side(spec)
     return {load.name: tuple(
         Gather(_member(i, loads, per_word), tuple((f"pixel_{_signed(c)}", c, c % per_word * bits)
@@ -306,7 +299,7 @@ def group_starts(spec: KernelSpec) -> tuple[int, ...]:
 
 
 def _inputs(spec: KernelSpec, options: PixelsOptions, needed: list[int], words: list[int]) -> tuple[Input, ...]:
-    itemsize, per_word = spec.dtype.itemsize, WORD_BYTES // spec.dtype.itemsize
+    itemsize, per_word = spec.dtype.itemsize, spec.dtype.lanes
     if options.sums is Sums.DP4A:
         starts = sorted({column_of(spec, v, start) for v in range(options.columns) for start in group_starts(spec)})
         return tuple(_four(start, words) for start in starts)
@@ -315,7 +308,7 @@ def _inputs(spec: KernelSpec, options: PixelsOptions, needed: list[int], words: 
         word, place = divmod(column, per_word)
         name = f"word_{_signed(word)}"
         first = place * itemsize
-        selector = f"0x744{first:x}u" if itemsize == 1 else f"0x74{first + 1:x}{first:x}u"
+        selector = f"0x744{first:x}u" if spec.dtype.lanes == 4 else f"0x74{first + 1:x}{first:x}u"
         found.append(Input(f"in_{_signed(column)}", name, name, selector, 8 * first))
     return tuple(found)
 
@@ -367,7 +360,7 @@ def _input_names(spec: KernelSpec, options: PixelsOptions, tap: int, name: str) 
 
 
 def _out_words(spec: KernelSpec, options: PixelsOptions, value: str) -> tuple[tuple[str, ...], ...]:
-    per_word = WORD_BYTES // spec.y_dtype.itemsize
+    per_word = spec.y_dtype.lanes
     return tuple(tuple(f"{value}_c{v + i}" for i in range(per_word)) for v in range(0, options.columns, per_word))
 
 
@@ -393,7 +386,7 @@ def _pack(spec: KernelSpec) -> str:
     dtype = spec.y_dtype
     if dtype in (DType.FLOAT32, DType.FLOAT16, DType.INT32):
         return dtype.value
-    return "limited" if packs_limited(spec) else f"elements_{8 * dtype.itemsize}"
+    return "limited" if packs_limited(spec) else f"elements_{dtype.bits}"
 
 
 def _signed(position: int) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Iterable
 
 from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, THREAD_REGISTERS
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.pitch import together
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation,
@@ -18,12 +19,14 @@ from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Fill, GRID
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.algorithm import BANK_COPY, Algorithm
+from warpconv.codegen.parts.rows import stride_refusal, vertical
+from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal, integer_border
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
-from .numbers import (LANES, WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, Weights, make_numbers, row_words,
-                      side_by_side, vertical, weight_registers, window_registers)
+from .numbers import (WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, Weights, make_numbers, row_words,
+                      side_by_side, weight_registers, window_registers)
 
 REGISTER_LIMIT = 255 - 30     # registers of a thread, less what addresses and the loop take
 REGISTER_MARGIN = 10          # beyond the planned registers, which nvcc 13.0 was seen to take without a spill;
@@ -32,11 +35,12 @@ BANK_WEIGHTS = 30             # of a single filter that are quicker in constant 
                               # register each; 7x7 180 and 187, but others like it spill (8192^2, H200)
 ROOM_FOR_ROWS = 125           # planned registers from which more rows ahead leave too few warps (7x7, H200)
 TALLEST_FILTER = 31
-LARGEST_TEXT = 8192           # products of a step: more takes the compiler many seconds
+LARGEST_TEXT = 8192           # products of a row: more takes the compiler many seconds
+BYTES_OF_A_PRODUCT = 62       # in the text;
+BYTES_OF_AN_INPUT = 75        # of a column, from its word to a number
 MOST_ACCUMULATORS = 136       # registers of the output rows in work, from which a lane has fewer columns
 WEIGHTS_HELD = 90             # that stay in registers beside them
 PIXELS_AHEAD = 24             # registers of rows ahead that are loaded pixel by pixel
-MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 MOST_TOGETHER = 4             # filters of one image in a lane, or a block
 STEPS_TOGETHER = 8            # of all filters of a lane in a turn: four filters of 3x3 over 8192^2 take 147 us with two
                               # rows ahead, 155 with four and 158 with one; two take 79 with four, 87 with two (H200)
@@ -48,7 +52,7 @@ VECTOR_BYTES = 16             # of the widest load
 def supports(spec: KernelSpec) -> str | None:
     refusal = common_refusal(spec, dtypes=PIXELS, borders=BORDERS, numerics=(Numerics.FLOAT32, Numerics.INT32),
                              layouts=(Layout.NCHW, Layout.NHWC), mixed=True,
-                             pitched=True) or integer_border(spec)
+                             pitched=True) or integer_border(spec) or stride_refusal(spec)
     least, most = spec.dtype.limits if spec.dtype.is_integer else (0, 0)
     value = spec.padding_value
     if refusal is None and not (value == int(value) and least <= value <= most):
@@ -187,7 +191,7 @@ def plan(spec: KernelSpec, options: PixelsOptions) -> KernelPlan:
     if options.min_blocks == DERIVED:
         few = numbers.weight_count <= FEW_WEIGHTS and not any(step.calls_functions for step in spec.epilogue)
         taken = min(255, registers + (0 if few else REGISTER_MARGIN))
-        options = replace(options, min_blocks=resident_blocks(spec.arch, taken, numbers.threads))
+        options = replace(options, min_blocks=resident_blocks(spec.hardware, taken, numbers.threads))
     refusal = _block_refusal(spec, options, numbers, registers)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
@@ -203,7 +207,7 @@ def plan(spec: KernelSpec, options: PixelsOptions) -> KernelPlan:
 
 def _refusal(spec: KernelSpec, options: PixelsOptions) -> str | None:
     """Plan values that do not go together, before any number is made of them."""
-    per_word, chunk = WORD_BYTES // spec.dtype.itemsize, options.columns * spec.stride[1]
+    per_word, chunk = spec.dtype.lanes, options.columns * spec.stride[1]
     if options.columns not in _columns(spec):
         return f"columns = {options.columns}: {', '.join(map(str, _columns(spec)))}"
     if options.vector != 1 and (options.vector % per_word or options.vector * spec.dtype.itemsize > VECTOR_BYTES
@@ -234,13 +238,18 @@ def _refusal(spec: KernelSpec, options: PixelsOptions) -> str | None:
 
 
 def _block_refusal(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers, registers: int) -> str | None:
-    if numbers.threads > 1024:
-        return f"{numbers.threads // LANES} warps are more than a block's 1024 threads"
-    if numbers.threads * options.min_blocks > spec.arch.resident_threads:
-        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
+    if numbers.threads > BLOCK_THREADS:
+        return f"{numbers.threads // LANES} warps are more than a block's {BLOCK_THREADS} threads"
+    if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
+        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
     if options.sub_block_rows * options.warp_rows > 4096:
         return f"sub_block_rows = {options.sub_block_rows} in {options.warp_rows} warps (at most 4096 in all)"
-    return None
+    words = numbers.step_rows * row_words(spec, options.columns)
+    if words > THREAD_REGISTERS:
+        return f"{words} words of the {numbers.step_rows} input rows of a step (at most {THREAD_REGISTERS}: registers)"
+    products = spec.r * spec.s * options.columns * options.filters
+    return text_refusal(products, BYTES_OF_A_PRODUCT, "products of a step",
+                        beside=BYTES_OF_AN_INPUT * numbers.step_rows * len(numbers.inputs))
 
 
 def _arguments(spec: KernelSpec, options: PixelsOptions) -> tuple[Argument, ...]:
@@ -256,7 +265,7 @@ def _arguments(spec: KernelSpec, options: PixelsOptions) -> tuple[Argument, ...]
 
 def _grid(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> tuple[Blocks, Blocks, Blocks]:
     wide = numbers.strip * options.warp_columns
-    fill = Fill(blocks=MULTIPROCESSORS * options.min_blocks,
+    fill = Fill(blocks=spec.hardware.warps_of(options.min_blocks),
                 least=numbers.classes * options.warp_rows * max(4, spec.r - 1))
     return (Blocks(of=Dimension.Q, each=numbers.side_by_side, add=wide - 1, per=wide, limit=GRID_LIMIT[0]),
             Blocks(of=Dimension.P, add=numbers.block_rows - 1, per=numbers.block_rows, times=numbers.classes,
@@ -322,7 +331,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     made = len(numbers.inputs) * (2 if options.sums is Sums.FLOAT else 1) + len(numbers.loads)
     across = -(-shape.q * numbers.side_by_side // numbers.strip)
     stored = (options.columns + len(numbers.stores)) * options.filters
-    start = BANK_COPY if options.weights is Weights.CONSTANT else 0
+    start = spec.hardware.issue_slots(BANK_COPY) if options.weights is Weights.CONSTANT else 0
     return start + (shape.n * numbers.planes / options.filters * across
             * (steps * (products + shared + numbers.step_rows * made + stored + 12)
                + bands * (60 + numbers.weight_count * options.filters * (3 if options.sums is Sums.DP4A else 1))))

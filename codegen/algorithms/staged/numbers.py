@@ -234,7 +234,7 @@ def numbers_of(spec: KernelSpec, options: StagedOptions) -> StagedNumbers:
         shared_weights=options.buffers * buffer,
         shared_bytes=options.buffers * buffer + 4 * stride * options.planes,
         groups_of_image=spec.k // options.planes if divides else 0, cut=not divides, sync_before_store=not own,
-        pairs=spec.dtype.itemsize == 2)
+        pairs=spec.dtype.is_half)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -246,12 +246,12 @@ def strip_cost(spec: KernelSpec, options: StagedOptions) -> StripCost:
     looked_up = sum(row.found is not None for row in rows)
     fma_of_use, columns = sum(len(t.pairs) for t in taps), len(columns_of(taps))
     held = options.weights is Weights.REGISTERS
-    itemsize, again = spec.dtype.itemsize, 0 if held else spec.s
+    half, again = spec.dtype.is_half, 0 if held else spec.s
     text = sum(len(row.uses) for row in rows if row.inside) * fma_of_use
     fixed = 40 + options.rows * q // 2 + (spec.r * spec.s if held and options.buffers == 1 else 0) + 2 * looked_up
 
     def of_row(row: InputRow) -> int:
-        return len(row.pieces) + (columns if itemsize == 2 else 0) + 2 + len(row.uses) * (fma_of_use + again)
+        return len(row.pieces) + (columns if half else 0) + 2 + len(row.uses) * (fma_of_use + again)
 
     def one_value(row: InputRow) -> int:
         return len(row.uses) * (spec.s + q + again) if row.outside else 0

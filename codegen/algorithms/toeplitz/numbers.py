@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.tile_borders import MOST_KEPT, ToeplitzBorder, make_border
 
-LANES = 32
 TILE_ROWS = 16                # output rows of one matrix instruction
 BLOCK_COLUMNS = 8             # columns of one matrix of the image, and the output columns of one matrix instruction
 MOST_UNROLLED = 16            # copies of a thread for a band

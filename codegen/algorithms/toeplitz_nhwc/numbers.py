@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.tile_borders import ToeplitzBorder, make_border
 
-LANES = 32
 CHUNK = 8                     # channels of a chunk: 16 bytes of a pixel
 CHUNK_PAIRS = 4
 TILE_ROWS, TILE_COLUMNS = 2, 4    # pixels of a tile, of the output and of the input: eight

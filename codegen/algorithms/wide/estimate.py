@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.plan import Cost, KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.algorithm import BANK_COPY
 from .numbers import REGISTER_LIMIT, WideNumbers
-from .options import LANES, TapRows, Weights, WideOptions
+from .options import TapRows, Weights, WideOptions
 
 CACHED_CONSTANTS = 400        # weights that the constant cache keeps: 31x31 on 2048^2 takes 470 us, three times its
                               # products
-FETCH_SLOTS = 1050            # issue slots of a GPU for an instruction of cold text: planes of 256^2 to 1024^2, H200
+FETCH_SLOTS = 1050            # issue slots of an H200 for an instruction of cold text: planes of 256^2 to 1024^2
 CACHED_TEXT = 8000            # instructions that an instruction cache holds, about: 128 KB
 LATER_TEXT = 0.2              # of FETCH_SLOTS for what it does not hold: other warps work meanwhile (13x13, 31x31,
                               # H200)
@@ -56,6 +57,6 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     waits = SEVERAL_CHANNELS if spec.channels > 1 else 1.0
     text = fma * numbers.slots
     fetched = min(text, CACHED_TEXT) + LATER_TEXT * max(0, text - CACHED_TEXT)
-    start = FETCH_SLOTS * fetched + (BANK_COPY if options.weights is Weights.CONSTANT else 0)
+    start = spec.hardware.issue_slots(FETCH_SLOTS * fetched + BANK_COPY * (options.weights is Weights.CONSTANT))
     return start + planes * across * (steps * (waits * spec.channels * (needed * (fma + shared) + row + loads) + 12)
                                      + warps * setup + seams * (SEAM_SLOTS + options.columns))

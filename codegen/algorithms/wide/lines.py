@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warpconv.codegen.dtypes import DType
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.parts.vectors import Vector, vector_of
-from .options import LANES, Loads, Span, WideOptions
+from .options import Loads, Span, WideOptions
 from .taps import signed
 
 

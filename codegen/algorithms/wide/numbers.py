@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.spec import Epilogue, KernelSpec
+from warpconv.codegen.parts.rows import vertical
 from warpconv.codegen.parts.vectors import packs_limited
 from .borders import RowEnd, WideBorder, make_border, row_ends
 from .lines import (Column, Line, Piece, StorePart, beside_chunk, line_of, pieces_of, read_cell, read_columns,
                     store_parts)
 from warpconv.codegen.parts.vectors import Vector, vector_of
-from .options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
+from .options import Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
 from .seams import Seams, seams_of
 from .taps import Chain, Tap, accumulators, chain, row_registers, row_sums, signed as _signed, taps_of
 
@@ -142,9 +143,7 @@ def filter_registers(spec: KernelSpec, options: WideOptions) -> int:
 
 def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     stride, dilation, left = spec.stride[1], spec.dilation[1], spec.padding[1][0]
-    common = math.gcd(spec.stride[0], spec.dilation[0])
-    step_rows, classes = spec.stride[0] // common, spec.dilation[0] // common
-    slots = -(-spec.r // step_rows)
+    step_rows, slots, classes = vertical(spec)
     packed = options.span is Span.PACKED
     chunk = options.columns * stride
     needed = sorted({v * stride + s * dilation - left for v in range(options.columns) for s in range(spec.s)})
@@ -178,7 +177,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     pieces = pieces_of(spec.dtype, sorted({c % chunk for c in needed}) if closed else needed, options.vector)
     apart = in_shared and not packed and not zeros
     border = make_border(spec, *beside_chunk(pieces, chunk), across, closed, apart)
-    singles, half = in_shared and bool(border and border.rounds), spec.dtype.itemsize == 2
+    singles, half = in_shared and bool(border and border.rounds), spec.dtype.is_half
     pairs = border.beside if singles and half and apart else 0
     line = line_of(spec, options, pieces, chunk, planes, step_rows, warps, pairs)
     interior = options.edges is Edges.INTERIOR and not packed and spec.channels == 1 and not apart

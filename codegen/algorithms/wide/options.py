@@ -5,9 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
-
-LANES = 32
 
 
 class Span(enum.Enum):

@@ -12,10 +12,11 @@ import math
 from dataclasses import dataclass
 
 from warpconv.codegen.dtypes import DType
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.spec import KernelSpec
 from .lines import StorePart, store_parts
 from warpconv.codegen.parts.vectors import Vector, vector_of
-from .options import LANES, Loads, Span, TapRows, Weights, WideOptions
+from .options import Loads, Span, TapRows, Weights, WideOptions
 from .taps import accumulators, row_registers
 
 SEAM_VECTOR = 4          # sums that are moved at once

@@ -7,9 +7,9 @@ for an output in place of R * S, in float32, of the same loads. docs/separable.m
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+from warpconv.codegen.parts.rows import vertical
 from warpconv.codegen.spec import KernelSpec
 from .options import TapRows, WideOptions
 
@@ -43,8 +43,7 @@ def taps_of(spec: KernelSpec) -> int:
 
 def accumulators(spec: KernelSpec, columns: int) -> int:
     """Registers of the output rows in work."""
-    step_rows = spec.stride[0] // math.gcd(spec.stride[0], spec.dilation[0])
-    return -(-spec.r // step_rows) * columns
+    return vertical(spec)[1] * columns
 
 
 def row_registers(spec: KernelSpec, options: WideOptions) -> int:
@@ -54,7 +53,7 @@ def row_registers(spec: KernelSpec, options: WideOptions) -> int:
 
 def steps_of_one_row(spec: KernelSpec) -> bool:
     """Whether a step takes one input row: the vertical stride divides the dilation."""
-    return math.gcd(spec.stride[0], spec.dilation[0]) == spec.stride[0]
+    return vertical(spec)[0] == 1
 
 
 def tap_of(spec: KernelSpec, options: WideOptions, r: int, s: int, row: str) -> Tap:

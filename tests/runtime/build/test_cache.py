@@ -12,7 +12,7 @@ import warnings
 import pytest
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, CompileError, FileError, ToolNotFound
-from warpconv.runtime.build import cache, entry
+from warpconv.runtime.build import cache, cache_disk, entry
 from warpconv.runtime import env
 from warpconv.runtime.build.cache import CacheKey, DiskCache, load_entry
 
@@ -309,6 +309,26 @@ def test_a_killed_builder_leaves_no_entry_and_no_lock(tmp_path, monkeypatch):
     begin = time.monotonic()
     assert disk.fetch(KEY, build).meta["registers"] == 32
     assert time.monotonic() - begin < 10 and orphan.exists()        # young: it might be at work
-    monkeypatch.setattr(cache, "STALE_SECONDS", 0.0)
+    monkeypatch.setattr(cache_disk, "STALE_SECONDS", 0.0)
     disk.clear()
     assert not orphan.exists()
+
+
+def test_what_is_no_entry_is_neither_listed_nor_removed(tmp_path):
+    """A cache directory set to a place that has folders of these names already."""
+    cache = DiskCache(tmp_path)
+    for folder in ("entries/photos", "tmp/old", "entries/linux-6.1"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "file").write_text("mine")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").write_text("mine")
+    (tmp_path / "entries" / f"link-{'0' * 32}").symlink_to(tmp_path / "there")
+    left = tmp_path / "tmp" / f"left-{'0' * 32}"
+    left.mkdir()
+    for path in (left, tmp_path / "tmp" / "old"):
+        os.utime(path, (0, 0))
+    cache.fetch(CacheKey(name="one", fields=()), lambda folder: {})
+    assert [row.name for row in cache.entries()] == ["one"]
+    assert cache.clear() == 1 and not left.exists()
+    assert sorted(path.parent.name for path in tmp_path.rglob("file")) == ["linux-6.1", "old", "photos", "there"]
+    assert (tmp_path / "entries" / f"link-{'0' * 32}").is_symlink()

@@ -13,6 +13,7 @@ from tests import checks, reference, settings
 from tests.runtime.arrays.fake_arrays import DlpackOnly
 from warpconv import ArgumentError, ArgumentTypeError, ConvShape
 from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.numerics import Numerics
 from warpconv.runtime.arrays import factories as array_factories, axes
 from warpconv.runtime import arrays
 from warpconv.runtime.call import conv
@@ -192,13 +193,13 @@ def test_dlpack_of_the_host_gives_numpy():
 
 def test_accum_dtype_is_the_specs_arithmetic(monkeypatch):
     asked = []
-    real = conv.plan_layer
+    real = conv.resolve
 
-    def plan(shape, **more):
-        asked.append(more.pop("numerics").value)
-        return real(shape, **more)
+    def resolve(request, tuning):
+        asked.append(request.numerics.value)
+        return real(replace(request, numerics=Numerics.FLOAT32), tuning)
 
-    monkeypatch.setattr(conv, "plan_layer", plan)
+    monkeypatch.setattr(conv, "resolve", resolve)
     conv.clear()
     given = Given("float16")
     for accum in (None, "float32", "float16", "float16"):

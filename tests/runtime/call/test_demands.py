@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -35,14 +36,17 @@ def planned(cuda, monkeypatch):
     asked = []
 
     def use(make):
-        def plan(shape, **more):
-            asked.append((more["algorithm"], more["settings"]))
-            made = make(shape, **more)
-            if made.program.refusal(shape) is not None:
-                raise UnsupportedSpec(made.spec, made.program.refusal(shape))
-            return made
+        def resolve(request, tuning):
+            settings = dict(request.settings) or None
+            asked.append((request.algorithm, settings))
+            made = make(request.layer, algorithm=request.algorithm, settings=settings, tuning=tuning,
+                        arch=request.target, epilogue=request.epilogue, numerics=request.numerics,
+                        workspace_limit=request.workspace_limit)
+            if made.program.refusal(request.layer) is not None:
+                raise UnsupportedSpec(made.spec, made.program.refusal(request.layer))
+            return SimpleNamespace(plan=made)
 
-        monkeypatch.setattr(conv, "plan_layer", plan)
+        monkeypatch.setattr(conv, "resolve", resolve)
         return asked
 
     monkeypatch.setattr(conv, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))

@@ -16,16 +16,15 @@ import pytest
 import warpconv
 from tests import checks, reference, settings
 from warpconv.codegen.algorithms.wide.options import Loads, Weights
-from warpconv.codegen.hardware import Arch
 from warpconv.codegen.banner import emit_command
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import render
+from warpconv.codegen.request import Request
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Numerics
 from warpconv.runtime import arrays, env
 from warpconv.runtime.build import compilers
 from warpconv.runtime.call.separable import TOLERANCE, factorise, pays, recognised, whole
@@ -187,7 +186,7 @@ def test_weights_are_registers_or_constants_of_one_filter():
 def test_few_taps_are_not_worth_their_factors():
     for size, wanted in ((3, False), (5, True), (9, True)):
         shape = layer(size, h=2048, w=2048, padding_mode="symmetric")
-        assert wanted == pays(shape, arch=Arch.parse("sm_90"), epilogue=(), numerics=Numerics.FLOAT32, limit=None)
+        assert wanted == pays(Request.of(shape))
 
 
 def test_filters_of_one_image_lie_in_a_block():
@@ -265,8 +264,8 @@ def within(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape) -> N
 def test_conv2d_takes_a_separable_filter_as_that(w, monkeypatch):
     from warpconv.runtime.call import conv
     taken = []
-    make = conv._kernel
-    monkeypatch.setattr(conv, "_kernel", lambda shape, want: taken.append(shape) or make(shape, want))
+    made = conv._known
+    monkeypatch.setattr(conv, "_known", lambda ask: taken.append(ask.request.layer) or made(ask))
     x = np.random.default_rng(6).standard_normal((2, 1, 50, 72)).astype(np.float32)
     shape = layer(w.shape[2], n=2)
     for separable, expected in ((None, True), (True, True), (False, False)):

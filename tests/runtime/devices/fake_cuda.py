@@ -264,6 +264,6 @@ def fake_driver(gpus=2, error=None):
 
     module = types.ModuleType("pycuda.driver")
     module.Device, module.Context, module.init, module.Error = Device, Context, init, RuntimeError
-    module.device_attribute = types.SimpleNamespace(MULTIPROCESSOR_COUNT=16)
+    module.device_attribute = types.SimpleNamespace(MULTIPROCESSOR_COUNT=16, L2_CACHE_SIZE=38)
     module.get_driver_version = lambda: 13010
     return module

@@ -245,7 +245,10 @@ def test_damaged_kernels_are_built_again(compiler, tmp_path):
     assert [kernel.layers for kernel in open_pack(output).kernels()] == [("strided",)]     # sound, the torn one is out
     assert statuses(build_pack(LAYERS, output, ["sm_90"])) == ["built", "up-to-date"]
     (output / "manifest.json").write_text("{")
-    assert build_pack(LAYERS, output, ["sm_90"]).ok and len(open_pack(output).kernels()) == 2
+    with pytest.raises(PackError, match="force"):
+        build_pack(LAYERS, output, ["sm_90"])
+    assert (output / "manifest.json").read_text() == "{"
+    assert build_pack(LAYERS, output, ["sm_90"], force=True).ok and len(open_pack(output).kernels()) == 2
 
 
 def test_another_schema_is_not_overwritten(compiler, tmp_path):

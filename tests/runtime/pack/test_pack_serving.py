@@ -1,23 +1,27 @@
 """Packs served: to GPUs of their architecture or newer, to conv2d, on the CPU; no compiler, template or disk needed."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import warpconv
 from tests.reference import expected, operands
 from tests.runtime.pack.pack_tools import LAYERS, SHAPE, FakeCudaBackend, use_fake_gpu
 from tests.runtime.pack.test_pack import compiler, folder, path  # noqa: F401
 from warpconv.codegen.errors import (ArgumentError, ArgumentTypeError, DeviceError, KernelNotBuilt, PackError,
                                      ToolNotFound, UnsupportedSpec)
+from warpconv.codegen.request import Request
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.call import conv
-from warpconv.runtime.layers import NamedLayer
+from warpconv.runtime.layers import NamedLayer, read_layers
 from warpconv.runtime.pack.pack import build_pack, find_in_packs, open_pack
 from warpconv.runtime.pack.choice import PtxTooNew
 
@@ -95,6 +99,38 @@ def test_what_is_not_there_names_the_command(path, monkeypatch):
         open_pack(path).specialize((1, 2, 3, 4))
 
 
+def test_what_is_near_is_named(path, monkeypatch):
+    """docs/packs.md built with bias and relu and asked without; nothing said that the layer is there with them."""
+    use_fake_gpu(monkeypatch, "sm_90")
+    pack = open_pack(path)
+    with pytest.raises(KernelNotBuilt, match=r"this layer with epilogue bias, relu \(.* for sm_80, .* for sm_90\)"):
+        pack.specialize(STRIDED, device="cuda")
+    with pytest.raises(KernelNotBuilt, match="this layer without an epilogue"):
+        pack.specialize(SHAPE, device="cuda", epilogue="relu")
+    with pytest.raises(KernelNotBuilt, match="this layer as asked for .* for sm_90"):
+        pack.specialize(SHAPE, device="cuda", arch="sm_86")
+    with pytest.raises(KernelNotBuilt) as caught:
+        pack.specialize(replace(SHAPE, k=8), device="cuda")
+    assert "this layer" not in str(caught.value)
+
+
+def test_the_documents_pack_serves_what_they_ask_for(tmp_path, compiler, monkeypatch):
+    """The layers file and the call of docs/packs.md, as they stand there."""
+    text = (Path(__file__).parents[2] / "docs" / "packs.md").read_text(encoding="utf-8")
+    layers, call = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("toml", "python"))
+    monkeypatch.chdir(tmp_path)
+    Path("layers.toml").write_text(layers, encoding="utf-8")
+    report = build_pack(read_layers("layers.toml"), "kernels.zip", ["sm_90"])
+    assert report.ok and report.count("built") == len(report.rows) == 1
+    use_fake_gpu(monkeypatch, "sm_90")
+    before, _, after = call.partition("y = kernel(")
+    names = {}
+    exec(before, names)
+    assert after and names["kernel"].report.cubin.startswith(b"\x7fELF")
+    auto = read_layers("layers.toml")[0].plan("sm_90").spec.algorithm
+    assert auto == warpconv.select(read_layers("layers.toml")[0].shape, "sm_90", epilogue=("bias", "relu")).algorithm
+
+
 def test_arch_narrows_the_choice(path, monkeypatch):
     use_fake_gpu(monkeypatch, "sm_90")
     pack = open_pack(path)
@@ -112,7 +148,7 @@ def test_conv2d_looks_in_packs(path, monkeypatch, compiler):
     monkeypatch.setenv("WARPCONV_DISABLE_CACHE", "1")
     count = len(compiler.calls)
     kernel = conv.specialize(SHAPE, device="cuda")
-    assert kernel.plan is None and kernel is find_in_packs(SHAPE, device=0)
+    assert kernel.plan is None and kernel is find_in_packs(Request.of(SHAPE), device=0)
     with pytest.raises(KernelNotBuilt, match="no cache or pack"):
         conv.specialize(STRIDED, device="cuda")         # the pack has it with a bias only
     with pytest.raises(KernelNotBuilt):                 # plan values ask for a kernel of their own
@@ -122,7 +158,7 @@ def test_conv2d_looks_in_packs(path, monkeypatch, compiler):
 
 def test_without_packs_there_is_nothing(monkeypatch):
     monkeypatch.delenv("WARPCONV_PACK", raising=False)
-    assert find_in_packs(SHAPE, device=None) is None
+    assert find_in_packs(Request.of(SHAPE), device=None) is None
 
 
 def test_the_first_pack_that_has_it(tmp_path, compiler, monkeypatch):
@@ -130,10 +166,10 @@ def test_the_first_pack_that_has_it(tmp_path, compiler, monkeypatch):
     build_pack(LAYERS[1:], tmp_path / "a", ["sm_90"])
     build_pack(LAYERS, tmp_path / "b.zip", ["sm_90"])
     monkeypatch.setenv("WARPCONV_PACK", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b.zip'}")
-    assert find_in_packs(SHAPE, device=0) is not None
+    assert find_in_packs(Request.of(SHAPE), device=0) is not None
     build_pack(LAYERS[:1], tmp_path / "a", ["sm_90"])   # a pack that has changed is opened again
     made = len(FakeCudaBackend.made)
-    assert find_in_packs(SHAPE, device=0) is find_in_packs(SHAPE, device=0)
+    assert find_in_packs(Request.of(SHAPE), device=0) is find_in_packs(SHAPE, device=0)
     assert len(FakeCudaBackend.made) == made + 1
 
 
@@ -142,19 +178,19 @@ def test_a_damaged_pack_is_an_error_not_a_miss(folder, monkeypatch):
     monkeypatch.setenv("WARPCONV_PACK", str(folder))
     (folder / "manifest.json").write_text("{}")
     with pytest.raises(PackError):
-        find_in_packs(SHAPE, device=0)
+        find_in_packs(Request.of(SHAPE), device=0)
     monkeypatch.setenv("WARPCONV_PACK", str(folder / "missing"))
     with pytest.raises(PackError):
-        find_in_packs(SHAPE, device=0)
+        find_in_packs(Request.of(SHAPE), device=0)
 
 
 def test_ptx_too_new_is_a_miss_while_compiling_is_on(folder, monkeypatch, caplog):
     use_fake_gpu(monkeypatch, "sm_100", (12, 2))
     monkeypatch.setenv("WARPCONV_PACK", str(folder))
-    assert find_in_packs(SHAPE, device=0) is None and "reads up to 8.2" in caplog.text
+    assert find_in_packs(Request.of(SHAPE), device=0) is None and "reads up to 8.2" in caplog.text
     monkeypatch.setenv("WARPCONV_DISABLE_JIT", "1")
     with pytest.raises(PtxTooNew):
-        find_in_packs(SHAPE, device=0)
+        find_in_packs(Request.of(SHAPE), device=0)
 
 
 SERVING = """
@@ -172,8 +208,9 @@ SERVING = """
 
     subprocess.Popen.__init__ = os.system = os.posix_spawn = forbidden
     import warpconv
-    from warpconv.runtime import pack, conv
-    from warpconv.runtime.cuda import backend, contexts
+    from warpconv.runtime.call import conv
+    from warpconv.runtime.devices.cuda import backend, contexts
+    from warpconv.runtime.pack import pack
 
     class Backend:
         def __init__(self, program, code, ordinal):
@@ -234,7 +271,8 @@ def test_a_kernel_that_leans_on_a_library_is_served_to_those_who_name_it(tmp_pat
         x, w, _ = operands(shape, np.random.default_rng(8))
         kernel = pack.specialize(shape, device="cpu", algorithm="im2col")
         expected(x, w, shape).check(kernel(x, w))
-        assert pack.find(shape, device=None) is None
+        assert pack.find(Request.of(shape), device=None) is None
         needed = kernel.workspace_bytes(shape)
-        assert pack.find(shape, device=None, algorithm="im2col", workspace_limit=needed) is kernel
-        assert pack.find(shape, device=None, algorithm="im2col", workspace_limit=needed - 1) is None
+        named = Request.of(shape, algorithm="im2col", workspace_limit=needed)
+        assert pack.find(named, device=None) is kernel
+        assert pack.find(replace(named, workspace_limit=needed - 1), device=None) is None

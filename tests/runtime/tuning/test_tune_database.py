@@ -379,3 +379,14 @@ def test_the_command_explain_says_what_it_follows(gpu, tmp_path, monkeypatch):
         found = explained()
         assert found["tuning"].endswith("that this version refuses: the rule chooses")
         assert found["chosen"] == by_rule["chosen"]
+
+
+def test_a_save_keeps_links_and_what_is_not_ours(tmp_path):
+    real, link, where = tmp_path / "there" / "tuning.json", tmp_path / "tuning.json", origin()
+    real.parent.mkdir()
+    link.symlink_to(real)
+    files.previous(real).write_text("mine")
+    for us, size in ((3.5, 32), (2.5, 64)):
+        files.add_to(link, database((subject(), timing(us, where, block_size_x=size), where)))
+    assert link.is_symlink() and len(files.read(real).of(subject())) == 2
+    assert files.previous(real).read_text() == "mine"
