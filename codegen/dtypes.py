@@ -27,6 +27,9 @@ class DType(enum.Enum):
     INT16 = "int16"
     INT32 = "int32"
 
+    _itemsize: int
+    _kind: Kind
+
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""

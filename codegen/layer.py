@@ -1,7 +1,7 @@
 """Layer: all of a convolution layer but the sizes of its arrays. Here a field of a layer is spelt out, once.
 
-A layer with its sizes is a ConvShape (shape.py), what is baked into a kernel for a class of layers a KernelSpec (spec.py):
-both inherit these fields, and ``fields_of`` copies them from the one to the other.
+A layer with its sizes is a ConvShape (shape.py), what is baked into a kernel a KernelSpec (spec.py): both inherit
+these fields, and ``fields_of`` copies them from the one to the other.
 """
 
 from __future__ import annotations

@@ -53,11 +53,11 @@ class Numerics(enum.Enum):
         """``value`` as Numerics; ArgumentError if there are none of that name."""
         if isinstance(value, cls):
             return value
-        try:
-            return cls(str(value))
-        except ValueError:
-            raise ArgumentError("unknown arithmetic", argument=argument, value=value,
-                                hint=f"one of {', '.join(e.value for e in cls)}") from None
+        for made in cls:
+            if made.value == str(value):
+                return made
+        raise ArgumentError("unknown arithmetic", argument=argument, value=value,
+                            hint=f"one of {', '.join(e.value for e in cls)}")
 
     @classmethod
     def of(cls, accumulator: Accumulator | str, precision: Precision | str = Precision.FULL) -> Numerics:

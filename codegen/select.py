@@ -99,7 +99,7 @@ class Resolution:
         if request.algorithm != "auto":
             return _plan(_row(request.algorithm), request)
         rows = self._rows
-        for wave in ([r for r in rows if not r.by_name], [r for r in rows if r.by_name]):   # named ones: the last resort
+        for wave in ([r for r in rows if not r.by_name], [r for r in rows if r.by_name]):  # by name: last resort
             chosen = min((a for a in map(self._answer, wave) if a.supported), key=lambda a: a.estimate, default=None)
             if chosen is not None:
                 return chosen.plan

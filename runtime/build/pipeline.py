@@ -1,4 +1,4 @@
-"""KernelPlan -> BuiltKernel: source and binary, from the disk cache, else compiled: one way and one key for all devices.
+"""KernelPlan -> BuiltKernel: source and binary, from the disk cache, else compiled: one way and key for all devices.
 
 What differs is the Target: a CUDA compiler here, the C++ compiler of the CPU device in runtime/devices/cpu/target.py.
 """
@@ -100,13 +100,14 @@ class CudaTarget:
         return compiled.to_meta()
 
     def compiled(self, entry: Entry) -> Compiled | None:
-        return Compiled.from_meta(entry.meta, entry.read(CUBIN), entry.read(PTX).decode() if PTX in entry.files else None)
+        ptx = entry.read(PTX).decode() if PTX in entry.files else None
+        return Compiled.from_meta(entry.meta, entry.read(CUBIN), ptx)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltKernel:
-    """Everything needed to load and run a kernel: no planner, template or compiler from here on. ``path``: the folder of
-    its files; what a compiler for GPUs made of it is ``compiled``."""
+    """Everything needed to load and run a kernel: no planner, template or compiler from here on. ``path``: the folder
+    of its files; what a compiler for GPUs made of it is ``compiled``."""
 
     spec: KernelSpec
     settings: Mapping[str, Any]

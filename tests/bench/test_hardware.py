@@ -14,7 +14,8 @@ from warpconv.codegen.serialise import canonical, decode, plan_digest
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-ARCHES = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_103", "sm_110", "sm_120", "sm_121")
+ARCHES = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_103", "sm_110", "sm_120",
+          "sm_121")
 PLANE = ConvShape(c=1, k=1, h=1024, w=1024, r=3, s=3, padding=1)
 L4 = Hardware.of("sm_89", multiprocessors=58, l2_bytes=48 << 20)
 

@@ -101,9 +101,9 @@ def test_the_default_tile_divides_the_filters_of_a_group(algorithm, k, groups):
 
 def test_weights_that_fit_no_shared_memory_are_read_through_the_cache_and_it_is_said():
     fits, too_many = planned(shape(c=400, k=4)), planned(shape(c=600, k=4))
-    assert fits.options.weights is reuse.Weights.SHARED and not fits.notes
+    assert fits.options.weights is reuse.TileWeights.SHARED and not fits.notes
     assert 4 * fits.numbers.shared_floats <= SHARED_STATIC
-    assert too_many.options.weights is reuse.Weights.CACHED
+    assert too_many.options.weights is reuse.TileWeights.CACHED
     assert "through the cache" in too_many.notes[0] and "67200" in too_many.notes[0]
     assert too_many.notes[0] in str(too_many) and too_many.notes[0] in render(too_many).text
 

@@ -1,4 +1,4 @@
-"""What version 0.1.0 of 2026-11-22 stored still opens, and is what it was: tests/runtime/stored was written by its code."""
+"""What version 0.1.0 stored still opens, and is what it was: its code wrote tests/runtime/stored (2026-11-22)."""
 
 import json
 import shutil

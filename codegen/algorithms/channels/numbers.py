@@ -79,7 +79,7 @@ class RingRow:
 
 
 @dataclass(frozen=True)
-class Line:
+class BlockLine:
     """An input row of a block's strip in shared memory."""
 
     columns: int             # input columns
@@ -138,7 +138,7 @@ class ChannelsNumbers:
     zeros_above: bool                    # some windows lie wholly above the image
     zeros_below: bool
     filters: int                         # filters of an input channel
-    line: Line
+    line: BlockLine
     border: ChannelsBorder | None        # None for zeros, whose rows outside the image are left out
     outside_word: str                    # what a pixel outside of the image is loaded as
     guarded_rows: bool                   # a step's rows are looked at one by one
@@ -202,7 +202,7 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
         guarded_rows=not pixels and (step_rows > 1 or not zeros))
 
 
-def _line(spec: KernelSpec, options: ChannelsOptions, window: int) -> Line:
+def _line(spec: KernelSpec, options: ChannelsOptions, window: int) -> BlockLine:
     """For `window` input columns of a thread."""
     pixel, taps, size = options.block_channels * options.vector, spec.r * spec.s, spec.dtype.itemsize
     piece = gcd(pixel, spec.c, 16 // size)
@@ -212,7 +212,7 @@ def _line(spec: KernelSpec, options: ChannelsOptions, window: int) -> Line:
     turns = max(1, options.rows_ahead // options.turn_rows)
     elements = columns * pixel
     all_rows = (turns + 1) * options.turn_rows * elements
-    return Line(columns=columns, pixel=pixel, piece=piece, copy_bytes=piece * size, copy_columns=copy_columns,
+    return BlockLine(columns=columns, pixel=pixel, piece=piece, copy_bytes=piece * size, copy_columns=copy_columns,
                 copies=tuple(range(min(SHARED_STATIC // 4, -(-columns // max(1, copy_columns))))), turns_ahead=turns,
                 elements=elements,
                 words=all_rows * size // 4, shared_bytes=(all_rows + pixel * taps) * size,

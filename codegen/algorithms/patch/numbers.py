@@ -47,7 +47,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Tap:
+class ColumnTap:
     """A filter column: the last of those that are read together, its weight, and the input of each output column."""
 
     s: int
@@ -100,8 +100,8 @@ class PatchNumbers:
         return -(-self.filter_columns // CELL)
 
     @property
-    def taps(self) -> tuple[Tap, ...]:
-        return tuple(Tap(s, min(s // CELL * CELL + CELL, self.filter_columns) - 1, _part("w_", s, CELL),
+    def taps(self) -> tuple[ColumnTap, ...]:
+        return tuple(ColumnTap(s, min(s // CELL * CELL + CELL, self.filter_columns) - 1, _part("w_", s, CELL),
                          tuple(_part("in_", self.first + v * self.stride + s * self.dilation, self.cell)
                                for v in range(self.columns)))
                      for s in range(self.filter_columns))

@@ -9,8 +9,9 @@ from warpconv.codegen.dtypes import DType, Kind, Layout
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.rows import vertical
+from warpconv.codegen.parts.rows import RowInWork, row_in_work, vertical
 from warpconv.codegen.parts.vectors import packs_limited
+from warpconv.codegen.parts.weights import BankWeights
 
 WORD_BYTES = 4
 
@@ -21,12 +22,6 @@ class Sums(enum.Enum):
     FLOAT = "float"    # each pixel as a float
     DP4A = "dp4a"      # four neighbouring pixels of 8 bits and four weights of 8 bits, exactly, in one instruction
     MAD = "mad"        # each pixel as an int
-
-
-class Weights(enum.Enum):
-    REGISTERS = "registers"  # a register per weight (dp4a: per four)
-    SHARED = "shared"        # staged in shared memory, read again for every row
-    CONSTANT = "constant"    # constant memory: operands of the FMA; a single float32 filter only
 
 
 @dataclass(frozen=True)
@@ -41,7 +36,7 @@ class PixelsOptions:
     vector: int = 8
     store_vector: int = 8
     sums: Sums = Sums.FLOAT
-    weights: Weights = Weights.REGISTERS
+    weights: BankWeights = BankWeights.REGISTERS
     sub_block_rows: int = 30
     rows_ahead: int = 4
     filters: int = 1
@@ -52,7 +47,7 @@ class PixelsOptions:
 
 
 @dataclass(frozen=True)
-class Load:
+class WordLoad:
     """A member of Row: neighbouring words, ``at`` pixels from the lane's own first column; ``own`` where they hold
     nothing but the lane's own columns, ``end`` pixels from the first of which they end."""
 
@@ -95,7 +90,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Product:
+class PixelProduct:
     """One for each output column."""
 
     weights: tuple[str, ...]
@@ -103,14 +98,8 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Chain:
-    """One output row in work: its products of a step begin with the registers ``start`` and end in ``to``."""
-
-    number: int
-    start: str
-    to: str
-    rows: tuple[int, ...]
-    products: tuple[Product, ...]
+class ProductChain(RowInWork):
+    products: tuple[PixelProduct, ...]
 
 
 @dataclass(frozen=True)
@@ -135,7 +124,7 @@ class PixelsNumbers:
     step_rows: int           # input rows of a step
     slots: int               # output rows in work
     classes: int             # output rows that share no input row with their neighbours
-    loads: tuple[Load, ...]
+    loads: tuple[WordLoad, ...]
     shifted: bool            # rows begin at any address
     words: tuple[Word, ...]
     gathers: dict[str, tuple[Gather, ...]]       # the words of each load of own columns
@@ -147,7 +136,7 @@ class PixelsNumbers:
     weight_rows: tuple[tuple[tuple[str, int], ...], ...]     # of each filter row: names, and where in the filter
     weight_type: str
     weight_count: int
-    chains: tuple[Chain, ...]
+    chains: tuple[ProductChain, ...]
     results: tuple[tuple[str, ...], ...]         # values of each word of outputs
     result_type: str
     stores: tuple[Store, ...]
@@ -239,7 +228,7 @@ def row_words(spec: KernelSpec, columns: int) -> int:
     return -(-(needed[-1] - needed[0] + 1) * spec.dtype.itemsize // WORD_BYTES) + 1
 
 
-def _loads(spec: KernelSpec, words: list[int], vector: int, chunk: int) -> tuple[Load, ...]:
+def _loads(spec: KernelSpec, words: list[int], vector: int, chunk: int) -> tuple[WordLoad, ...]:
     """Aligned vectors of at most ``vector`` words that hold the needed ones: the narrowest of each place."""
     per_word, found = spec.dtype.lanes, []
     pixel = int(spec.padding_value) % (1 << spec.dtype.bits)
@@ -254,32 +243,33 @@ def _loads(spec: KernelSpec, words: list[int], vector: int, chunk: int) -> tuple
         end = (at + width) * per_word
         end, name = (at + width) * per_word, "unsigned" if width == 1 else f"uint{width}"
         outside = border if width == 1 else f"make_{name}({', '.join([border] * width)})"
-        found.append(Load(f"word_{_signed(at)}", at * per_word, end, name, at >= 0 and end <= chunk, outside))
+        found.append(WordLoad(f"word_{_signed(at)}", at * per_word, end, name, at >= 0 and end <= chunk, outside))
     return tuple(found)
 
 
-def _shifted_loads(words: list[int], per_word: int) -> tuple[Load, ...]:
+def _shifted_loads(words: list[int], per_word: int) -> tuple[WordLoad, ...]:
     """Each needed word and the one after it, into which it reaches."""
-    return tuple(Load(f"word_{_signed(i)}", i * per_word, (i + 1) * per_word, "unsigned", False, "")
+    return tuple(WordLoad(f"word_{_signed(i)}", i * per_word, (i + 1) * per_word, "unsigned", False, "")
                  for i in sorted({j for word in words for j in (word, word + 1)}))
 
 
-def _word(i: int, loads: tuple[Load, ...], per_word: int, shifted: bool, made: dict[str, tuple[Gather, ...]]) -> Word:
+def _word(i: int, loads: tuple[WordLoad, ...], per_word: int, shifted: bool,
+          made: dict[str, tuple[Gather, ...]]) -> Word:
     load = _load_of(i, loads, per_word)
     beside = None if load.own else made[load.name][i - load.at // per_word]
     return Word(f"word_{_signed(i)}", _member(i, loads, per_word), f"word_{_signed(i + 1)}" if shifted else "", beside)
 
 
-def _load_of(i: int, loads: tuple[Load, ...], per_word: int) -> Load:
+def _load_of(i: int, loads: tuple[WordLoad, ...], per_word: int) -> WordLoad:
     return max((load for load in loads if load.at <= i * per_word), key=lambda load: load.at)
 
 
-def _member(i: int, loads: tuple[Load, ...], per_word: int) -> str:
+def _member(i: int, loads: tuple[WordLoad, ...], per_word: int) -> str:
     load = _load_of(i, loads, per_word)
     return load.name + (f".{'xyzw'[i - load.at // per_word]}" if load.type != "unsigned" else "")
 
 
-def _gathers(spec: KernelSpec, words: list[int], loads: tuple[Load, ...], per_word: int,
+def _gathers(spec: KernelSpec, words: list[int], loads: tuple[WordLoad, ...], per_word: int,
              needed: list[int]) -> dict[str, tuple[Gather, ...]]:
     """The words of each load with those of their pixels that are needed. Own columns that are outside of a row begin at
     its end or beyond, and no more of them are needed than there is padding."""
@@ -331,27 +321,24 @@ def _weight_rows(spec: KernelSpec, options: PixelsOptions) -> tuple[tuple[tuple[
 
 
 def _weight_name(spec: KernelSpec, options: PixelsOptions, channel: int, r: int, s: int) -> str:
-    if options.weights is Weights.CONSTANT:
+    if options.weights is BankWeights.CONSTANT:
         return f"filter_bank[{r * spec.s + s}]"
     return f"w_c{channel}_r{r}_s{s}" if side_by_side(spec) > 1 else f"w_r{r}_s{s}"
 
 
-def _chain(spec: KernelSpec, options: PixelsOptions, number: int, names: tuple[str, ...]) -> Chain:
-    step_rows, slots, _ = vertical(spec)
-    first = step_rows * (slots - 1 - number)
-    rows = [first + u for u in range(step_rows) if first + u < spec.r]
-    products = tuple(product for r in rows for product in _products(spec, options, r, names[r - first]))
-    return Chain(number, f"acc_p{number}" if number < slots - 1 else "", f"acc_p{number - 1}" if number else "out",
-                 tuple(rows), products)
+def _chain(spec: KernelSpec, options: PixelsOptions, number: int, names: tuple[str, ...]) -> ProductChain:
+    row = row_in_work(spec, number)
+    products = tuple(product for r, name in zip(row.rows, names) for product in _products(spec, options, r, name))
+    return ProductChain(**vars(row), products=products)
 
 
-def _products(spec: KernelSpec, options: PixelsOptions, r: int, name: str) -> list[Product]:
+def _products(spec: KernelSpec, options: PixelsOptions, r: int, name: str) -> list[PixelProduct]:
     """Of filter row ``r``; ``name`` is what the names of its input columns end with."""
     columns, channels = range(options.columns), side_by_side(spec)
     if options.sums is Sums.DP4A:
-        return [Product((f"w_r{r}_g{g}",) * options.columns, _input_names(spec, options, start, name))
+        return [PixelProduct((f"w_r{r}_g{g}",) * options.columns, _input_names(spec, options, start, name))
                 for g, start in enumerate(group_starts(spec))]
-    return [Product(tuple(_weight_name(spec, options, v % channels, r, s) for v in columns),
+    return [PixelProduct(tuple(_weight_name(spec, options, v % channels, r, s) for v in columns),
                     _input_names(spec, options, s * spec.dilation[1], name)) for s in range(spec.s)]
 
 

@@ -25,7 +25,7 @@ from warpconv.codegen.parts.refusals import BORDERS, common_refusal, integer_bor
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
-from .numbers import (WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, Weights, make_numbers, row_words,
+from .numbers import (WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, BankWeights, make_numbers, row_words,
                       side_by_side, weight_registers, window_registers)
 
 REGISTER_LIMIT = 255 - 30     # registers of a thread, less what addresses and the loop take
@@ -86,7 +86,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
         columns = least
     if shape is not None and shape.q * channels <= LANES * least:
         columns = least
-    weights = Weights.REGISTERS if weight_registers(spec, sums) <= WEIGHTS_HELD else Weights.SHARED
+    weights = BankWeights.REGISTERS if weight_registers(spec, sums) <= WEIGHTS_HELD else BankWeights.SHARED
     options = PixelsOptions(columns=columns, vector=1, store_vector=1, sums=sums, weights=weights,
                             rows_ahead=_rows_ahead(spec, columns, sums))
     if spec.dtype.itemsize * _row(spec, shape) % WORD_BYTES:      # pixel by pixel at the edge
@@ -97,13 +97,13 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
         options = replace(options, store_vector=_store_vector(spec, shape, options))
     bank = spec.k == 1 and sums is Sums.FLOAT and FEW_WEIGHTS < spec.r * spec.s <= BANK_WEIGHTS
     if bank and options.vector > 1:
-        options = replace(options, weights=Weights.CONSTANT, rows_ahead=max(1, 4 // vertical(spec)[0]))
+        options = replace(options, weights=BankWeights.CONSTANT, rows_ahead=max(1, 4 // vertical(spec)[0]))
     while options.rows_ahead > 1 and _registers(spec, options, make_numbers(spec, options)) > ROOM_FOR_ROWS:
         options = replace(options, rows_ahead=options.rows_ahead // 2)
     filters = _filters(spec, options)
     options = replace(options, filters=filters, rows_ahead=min(options.rows_ahead, max(1, STEPS_TOGETHER // filters)))
     planes = largest_divisor(_sharing(spec) // options.filters, MOST_TOGETHER // options.filters)
-    if planes > 1 and options.weights is Weights.REGISTERS:      # its rows come from memory once for all filters
+    if planes > 1 and options.weights is BankWeights.REGISTERS:      # its rows come from memory once for all filters
         options = replace(options, warp_planes=planes, warp_rows=max(1, options.warp_rows // planes))
     halo = vertical(spec)[1] - 1
     turns = -(-(_sub_block_rows(spec) + halo) // options.rows_ahead)
@@ -120,7 +120,7 @@ def _filters(spec: KernelSpec, options: PixelsOptions) -> int:
     for all."""
     most = MOST_TOGETHER if spec.r * spec.s <= FEW_WEIGHTS else 1
     most = min(most, MOST_ACCUMULATORS // (vertical(spec)[1] * options.columns))
-    return largest_divisor(_sharing(spec), most) if options.weights is Weights.REGISTERS else 1
+    return largest_divisor(_sharing(spec), most) if options.weights is BankWeights.REGISTERS else 1
 
 
 def _sums(spec: KernelSpec) -> Sums:
@@ -180,7 +180,7 @@ def _sub_block_rows(spec: KernelSpec) -> int:
 
 
 def plan(spec: KernelSpec, options: PixelsOptions) -> KernelPlan:
-    if options.weights is not Weights.REGISTERS:        # which have room for one filter
+    if options.weights is not BankWeights.REGISTERS:        # which have room for one filter
         options = replace(options, filters=1, warp_planes=1)
     refusal = supports(spec) or _refusal(spec, options)
     if refusal is not None:
@@ -199,7 +199,7 @@ def plan(spec: KernelSpec, options: PixelsOptions) -> KernelPlan:
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))
     preparation = (Preparation(constant="filter_bank", constant_bytes=4 * numbers.weight_count)
-                   if options.weights is Weights.CONSTANT else None)
+                   if options.weights is BankWeights.CONSTANT else None)
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("pixels/kernel.cu.jinja",),
                       cost=_cost(spec, options, numbers, registers), phrase=_phrase(spec, options),
                       program=Program(arguments=arguments, steps=(launch,), preparation=preparation))
@@ -222,7 +222,7 @@ def _refusal(spec: KernelSpec, options: PixelsOptions) -> str | None:
         return f"sums = {options.sums.value} is not for {spec.w_dtype.value} filters"
     if options.sums is Sums.DP4A and _dp4a_refusal(spec) is not None:
         return _dp4a_refusal(spec)
-    if options.weights is Weights.CONSTANT and (spec.k > 1 or options.sums is not Sums.FLOAT):
+    if options.weights is BankWeights.CONSTANT and (spec.k > 1 or options.sums is not Sums.FLOAT):
         return "weights = constant takes a single float32 filter"
     if _sharing(spec) % (options.filters * options.warp_planes):
         return (f"filters = {options.filters}, warp_planes = {options.warp_planes}: together a divisor of the "
@@ -279,8 +279,8 @@ def _registers(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers)
     inner = options.rows_ahead * numbers.step_rows * (row_words(spec, options.columns) + 2 * numbers.shifted)
     own = sum((load.end - load.at) * spec.dtype.itemsize // WORD_BYTES for load in numbers.loads if load.own)
     rows = max(inner, options.rows_ahead * numbers.step_rows * (own + beside) + beside)
-    weights = {Weights.REGISTERS: numbers.weight_count * options.filters,
-               Weights.SHARED: 2 * len(numbers.weight_rows[0]) + 8, Weights.CONSTANT: 0}[options.weights]
+    weights = {BankWeights.REGISTERS: numbers.weight_count * options.filters,
+               BankWeights.SHARED: 2 * len(numbers.weight_rows[0]) + 8, BankWeights.CONSTANT: 0}[options.weights]
     window = numbers.step_rows * window_registers(spec, options.columns, options.sums)
     outputs = options.columns * options.filters
     return numbers.slots * outputs + rows + window + weights + 16 + step_registers(spec, outputs)
@@ -327,11 +327,11 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     bands = -(-shape.p // (options.sub_block_rows * numbers.classes)) * numbers.classes
     steps = shape.p + bands * (numbers.slots - 1)
     products = _products(spec, options) * (1 if options.sums is Sums.FLOAT else 2) * options.filters
-    shared = numbers.weight_count / 2 if options.weights is Weights.SHARED else 0
+    shared = numbers.weight_count / 2 if options.weights is BankWeights.SHARED else 0
     made = len(numbers.inputs) * (2 if options.sums is Sums.FLOAT else 1) + len(numbers.loads)
     across = -(-shape.q * numbers.side_by_side // numbers.strip)
     stored = (options.columns + len(numbers.stores)) * options.filters
-    start = spec.hardware.issue_slots(BANK_COPY) if options.weights is Weights.CONSTANT else 0
+    start = spec.hardware.issue_slots(BANK_COPY) if options.weights is BankWeights.CONSTANT else 0
     return start + (shape.n * numbers.planes / options.filters * across
             * (steps * (products + shared + numbers.step_rows * made + stored + 12)
                + bands * (60 + numbers.weight_count * options.filters * (3 if options.sums is Sums.DP4A else 1))))

@@ -23,7 +23,7 @@ from warpconv.codegen.options import DERIVED
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
 from warpconv.codegen.parts.arguments import layer_arguments
-from .options import Edges, Exchange, ReuseOptions, Ring, Rows, Weights
+from .options import Edges, Exchange, ReuseOptions, Ring, Rows, TileWeights
 
 # The unrolled ring has R * R * S * k_tile FMAs in its text. Up to this many it compiles in about a second.
 RING_LIMIT = 2200
@@ -103,7 +103,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ReuseOptions:
         most = min(most, max(1, WEIGHTS_HELD // (spec.r * spec.s)))
     fitting = SHARED_STATIC // (4 * spec.channels * _channel_stride(spec, True))
     options = ReuseOptions(k_tile=largest_divisor(spec.filters, min(most, fitting) if fitting else most),
-                           weights=Weights.SHARED if fitting else Weights.CACHED,
+                           weights=TileWeights.SHARED if fitting else TileWeights.CACHED,
                            decomposition=Decomposition.PAPER if spec.s <= NARROW else Decomposition.SHARED_ENDS)
     return options if shape is None else replace(options, sub_block_rows=_rows_for(spec, shape, options))
 
@@ -136,7 +136,7 @@ def plan(spec: KernelSpec, options: ReuseOptions) -> KernelPlan:
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))
     preparation = (Preparation(constant="filter_bank", constant_bytes=4 * numbers.filter_floats)
-                   if options.weights is Weights.CONSTANT else None)
+                   if options.weights is TileWeights.CONSTANT else None)
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("reuse/kernel.cu.jinja",), cost=cost,
                       program=Program(arguments=arguments, steps=(launch,), preparation=preparation),
                       phrase=_phrase(options, numbers), notes=_notes(spec, options))
@@ -183,7 +183,7 @@ def _numbers(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> Re
     taps = spec.r * spec.s
     most = MOST_WEIGHTS_TURNING if options.ring is Ring.TURNING else MOST_WEIGHTS_HELD
     in_registers = spec.channels == 1 and options.k_tile == 1 and taps <= most
-    stride = _channel_stride(spec, options.weights is Weights.SHARED and not in_registers)
+    stride = _channel_stride(spec, options.weights is TileWeights.SHARED and not in_registers)
     statements = tuple(tuple(range(first, min(first + STATEMENT_COLUMNS, spec.s)))
                        for first in range(0, spec.s, STATEMENT_COLUMNS))
     groups = tuple(tuple(range(first, min(first + options.rows_ahead, spec.r)))
@@ -194,7 +194,7 @@ def _numbers(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> Re
         swap_steps=tuple(sorted({swap.step for swap in columns.swaps})),
         threads=LANES * options.warp_columns * options.warp_rows, taps=taps, k_tiles=spec.filters // options.k_tile,
         channel_stride=stride, tile_floats=options.k_tile * spec.channels * taps,
-        shared_floats=options.k_tile * spec.channels * stride if options.weights is Weights.SHARED else 0,
+        shared_floats=options.k_tile * spec.channels * stride if options.weights is TileWeights.SHARED else 0,
         filter_floats=spec.k * spec.channels * taps, weights_in_registers=in_registers,
         reread_weights=spec.channels == 1 and taps * options.k_tile > most,
         uses_channel_stride=not in_registers or options.edges is Edges.DIRECT,
@@ -273,7 +273,7 @@ def _check(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers, cost:
     if refusal is None and 4 * numbers.shared_floats > SHARED_STATIC:
         refusal = (f"a tile of {options.k_tile} filters has {4 * numbers.shared_floats} bytes of weights, more than "
                    f"the {SHARED_STATIC} of shared memory; weights=cached serves it")
-    if refusal is None and options.weights is Weights.CONSTANT and 4 * numbers.filter_floats > CONSTANT_BYTES:
+    if refusal is None and options.weights is TileWeights.CONSTANT and 4 * numbers.filter_floats > CONSTANT_BYTES:
         refusal = (f"the filter has {4 * numbers.filter_floats} bytes, more than the {CONSTANT_BYTES} of constant "
                    f"memory; weights=shared or cached serves it")
     if refusal is None and options.rows_ahead > spec.r:
@@ -299,7 +299,7 @@ def _phrase(options: ReuseOptions, numbers: ReuseNumbers) -> str:
 
 def _notes(spec: KernelSpec, options: ReuseOptions) -> tuple[str, ...]:
     per_filter = 4 * spec.channels * _channel_stride(spec, True)
-    if options.weights is Weights.CACHED and per_filter > SHARED_STATIC:
+    if options.weights is TileWeights.CACHED and per_filter > SHARED_STATIC:
         return (f"weights are read through the cache: one filter has {per_filter} bytes, more than the {SHARED_STATIC} "
                 f"of shared memory",)
     return ()
@@ -311,7 +311,7 @@ def space(spec: KernelSpec) -> Iterable[ReuseOptions]:
     return [ReuseOptions(exchange=e, weights=w, edges=edges, sub_block_rows=rows, warp_columns=wc, warp_rows=wr,
                          k_tile=t, decomposition=d)
             for e in (Exchange.SELECT, Exchange.PACKED, Exchange.NONE)
-            for w in dict.fromkeys((base.weights, Weights.CACHED))
+            for w in dict.fromkeys((base.weights, TileWeights.CACHED))
             for edges in Edges for rows in (14, 28, 56) for wc, wr in ((1, 4), (2, 2), (4, 1), (1, 1)) for t in tiles
             for d in (Decomposition.PAPER, Decomposition.SHARED_ENDS)]
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.options import DERIVED
-from .rows import (WIDEST_ACCESS, BorderRows, InputRow, OutputRows, Piece, Strips, Taps, border_rows, columns_of,
+from warpconv.codegen.parts.weights import Weights
+from .rows import (WIDEST_ACCESS, BorderRows, InputRow, OutputRows, Access, Strips, Taps, border_rows, columns_of,
                    input_rows, output_rows, taps_of)
 
 COLUMNS_ALIVE = 16            # of an input row: the compiler loads the later ones when the first are done with
@@ -31,13 +32,6 @@ class Parts(enum.Enum):
     DERIVED = "derived"      # follows from the other plan values
     STRIPS = "strips"        # some output rows
     QUARTERS = "quarters"    # a quarter, seen from its corner
-
-
-class Weights(enum.Enum):
-    """Where a thread's weights are while it computes."""
-
-    REGISTERS = "registers"
-    SHARED = "shared"        # read again for every input row
 
 
 @dataclass(frozen=True)
@@ -88,7 +82,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Column:
+class MirroredColumn:
     """A mirrored input column (or, of 16-bit elements, two of them from it on): where it is for lanes that make a left
     quarter, and for those that make a right one."""
 
@@ -118,11 +112,11 @@ class Quarters:
     right_in: int
     right_out: int
     middle: bool                  # the column next to the other quarter is half a word, stored by itself
-    pieces: tuple[Piece, ...]     # accesses that read an input row
-    sources: tuple[Column, ...]
+    pieces: tuple[Access, ...]     # that read an input row
+    sources: tuple[MirroredColumn, ...]
     input_rows: tuple[QuarterRow, ...]
     taps: tuple[Taps, ...]
-    output_pieces: tuple[Piece, ...]
+    output_pieces: tuple[Access, ...]
 
 
 @dataclass(frozen=True)
@@ -163,7 +157,6 @@ class StagedNumbers:
     weight_pad: bool            # one of them is between
     shared_weights: int         # bytes before the weights
     shared_bytes: int
-    groups_of_image: int        # 0 where groups run over images' ends
     cut: bool                   # the last group may have fewer planes
     sync_before_store: bool     # outputs may take the place of inputs that other threads still read
     pairs: bool                 # 16-bit elements in words of two
@@ -233,8 +226,7 @@ def numbers_of(spec: KernelSpec, options: StagedOptions) -> StagedNumbers:
         weight_pad=stride > spec.r * spec.s,
         shared_weights=options.buffers * buffer,
         shared_bytes=options.buffers * buffer + 4 * stride * options.planes,
-        groups_of_image=spec.k // options.planes if divides else 0, cut=not divides, sync_before_store=not own,
-        pairs=spec.dtype.is_half)
+        cut=not divides, sync_before_store=not own, pairs=spec.dtype.is_half)
 
 
 @functools.lru_cache(maxsize=1024)

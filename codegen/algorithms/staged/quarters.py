@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.spec import KernelSpec
-from .numbers import (Column, Copy, QuarterRow, Quarters, Source, Stage, StagedNumbers, StagedOptions, StripCost,
-                      Weights, copy_of, output_size)
-from .rows import WIDEST_ACCESS, Piece, Taps, columns_of, pieces_of, taps_of, uses_of
+from .numbers import (Copy, MirroredColumn, QuarterRow, Quarters, Source, Stage, StagedNumbers, StagedOptions,
+                      StripCost, Weights, copy_of, output_size)
+from .rows import WIDEST_ACCESS, Access, Taps, columns_of, pieces_of, taps_of, uses_of
 
 WARP_PLANES = 8               # whose four quarters are a warp's lanes
 SPARE = 48                    # registers of a lane beyond sums, weights and columns: with 14 some compilers spill
@@ -80,7 +80,7 @@ def quarter_numbers(spec: KernelSpec, options: StagedOptions) -> StagedNumbers:
         weights=WARP_PLANES * spec.r * spec.s, weight_stride=stride,
         weight_pad=stride > spec.r * spec.s, shared_weights=warps * options.buffers * buffer,
         shared_bytes=warps * (options.buffers * buffer + 4 * stride * WARP_PLANES),
-        groups_of_image=spec.k // options.planes, cut=False, sync_before_store=True, pairs=spec.dtype.is_half,
+        cut=False, sync_before_store=True, pairs=spec.dtype.is_half,
         quarters=quarters_of(spec, options))
 
 
@@ -125,10 +125,10 @@ def _aligned(spec: KernelSpec, copy: Copy, width: int, right: int) -> int:
     return wide
 
 
-def _sources(pieces: tuple[Piece, ...], together: int) -> tuple[Column, ...]:
+def _sources(pieces: tuple[Access, ...], together: int) -> tuple[MirroredColumn, ...]:
     """Where each mirrored column (``together`` of them) is: for right quarters the row's last is the first."""
     at = [Source(piece.column, piece.count, i) for piece in pieces for i in range(piece.count // together)]
-    return tuple(Column(column=j * together, left=left, right=right)
+    return tuple(MirroredColumn(column=j * together, left=left, right=right)
                  for j, (left, right) in enumerate(zip(at, reversed(at))))
 
 

@@ -14,7 +14,7 @@ from warpconv.codegen.hardware import LANES, SHARED_STATIC
 from .borders import least_rows
 from .limits import BYTES_OF_A_WORD, TALLEST_FILTER, VECTOR_BYTES, shared_bytes, to_bytes
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers
-from .options import Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
+from .options import Guards, Gaps, Loads, Pipeline, Span, TapRows, BankWeights, WideOptions
 from .registers import WEIGHTS_HELD
 from .seams import has_seams, stacked
 from .taps import accumulators, row_registers, steps_of_one_row, taps_of
@@ -92,14 +92,14 @@ def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> W
         numbers = make_numbers(spec, options)
         lanes = min(LANES, max(lanes, numbers.left_lanes + numbers.right_lanes))
         whole = lanes * chunk == shape.w and shape.h >= least_rows(spec)
-        return replace(options, span=Span.PACKED, row_lanes=lanes, edges=Edges.GUARDED,
+        return replace(options, span=Span.PACKED, row_lanes=lanes, edges=Guards.GUARDED,
                        gaps=Gaps.NONE if whole else Gaps.SELECT)
     reach_left, reach_right = spec.padding[1][0], _reach(spec, shape.q)
     with_gap = max(-(-(shape.w + reach_left) // chunk), -(-(reach_right + 1) // chunk), lanes)
     if with_gap <= LANES and LANES // with_gap == LANES // lanes:
         return replace(options, span=Span.PACKED, row_lanes=LANES // (LANES // with_gap), gaps=Gaps.ZERO_LANES,
-                       edges=Edges.GUARDED)
-    return replace(options, span=Span.PACKED, row_lanes=lanes, gaps=Gaps.SELECT, edges=Edges.GUARDED)
+                       edges=Guards.GUARDED)
+    return replace(options, span=Span.PACKED, row_lanes=lanes, gaps=Gaps.SELECT, edges=Guards.GUARDED)
 
 
 def _reach(spec: KernelSpec, q: int) -> int:
@@ -126,15 +126,15 @@ def _waste(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> f
     return row / options.columns / busy
 
 
-def _weights(spec: KernelSpec, options: WideOptions) -> Weights:
+def _weights(spec: KernelSpec, options: WideOptions) -> BankWeights:
     taps = taps_of(spec)
     if spec.channels > 1:
-        return Weights.SHARED
+        return BankWeights.SHARED
     if spec.k == 1 and spec.w_dtype is DType.FLOAT32 and taps > (MOST_FACTORS if spec.separable else 50):
-        return Weights.CONSTANT      # 9x9 and 11x11: 90 and 92 % of the floor, 61 and 65 with a register each
+        return BankWeights.CONSTANT      # 9x9 and 11x11: 90 and 92 % of the floor, 61 and 65 with a register each
     room = REGISTER_LIMIT - accumulators(spec, options.columns) - row_registers(spec, options)
     held = taps <= min(WEIGHTS_HELD, room) and spec.r <= TALLEST_FILTER
-    return Weights.REGISTERS if held else Weights.SHARED
+    return BankWeights.REGISTERS if held else BankWeights.SHARED
 
 
 def _most_sums(spec: KernelSpec) -> int:
@@ -204,8 +204,8 @@ def _warp_arrangement(spec: KernelSpec, shape: ConvShape | None, options: WideOp
         strips = 4 if shape is None else -(-shape.q // (LANES * options.columns))
         columns = 4 if strips >= 4 else 2 if strips >= 2 else 1
         return {"warp_columns": columns, "warp_rows": 4 // columns, "warp_planes": 1}
-    if options.loads is Loads.REGISTERS and spec.channels == 1 and options.weights is Weights.REGISTERS:
+    if options.loads is Loads.REGISTERS and spec.channels == 1 and options.weights is BankWeights.REGISTERS:
         return {"warp_columns": 1, "warp_rows": 4, "warp_planes": 1}
-    several = spec.k > 1 and options.weights is not Weights.SHARED
+    several = spec.k > 1 and options.weights is not BankWeights.SHARED
     two = spec.k > 1 and not several
     return {"warp_columns": 1, "warp_rows": 1 if spec.k > 1 else 4, "warp_planes": 4 if several else 2 if two else 1}

@@ -32,7 +32,7 @@ from .estimate import cost_of, estimate
 from .limits import (BYTES_OF_A_WORD, BYTES_OF_AN_FMA, MOST_REGISTERS, TALLEST_FILTER, VECTOR_BYTES, shared_bytes,
                      to_bytes)
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers
-from .options import Edges, Gaps, Loads, Span, TapRows, Weights, WideOptions
+from .options import Guards, Gaps, Loads, Span, TapRows, BankWeights, WideOptions
 from .registers import WEIGHTS_HELD, planned_registers, register_margin
 from .taps import accumulators, steps_of_one_row, taps_of
 
@@ -66,10 +66,10 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
     most = min(options.vector, BYTES_OF_A_WORD) if to_bytes(spec) else options.vector
     options = replace(options, store_vector=min(options.store_vector, most))
     if options.span is Span.PACKED:
-        options = replace(options, edges=Edges.GUARDED, warp_columns=1)
+        options = replace(options, edges=Guards.GUARDED, warp_columns=1)
     numbers = make_numbers(spec, options)
     if numbers.apart:
-        options = replace(options, edges=Edges.GUARDED)
+        options = replace(options, edges=Guards.GUARDED)
     registers = planned_registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
         margin = register_margin(spec, options, numbers)
@@ -83,7 +83,7 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments), shared_bytes=numbers.seam_bytes)
     preparation = (Preparation(constant="filter_bank", constant_bytes=4 * numbers.taps)
-                   if options.weights is Weights.CONSTANT else None)
+                   if options.weights is BankWeights.CONSTANT else None)
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("wide/kernel.cu.jinja",), cost=cost,
                       program=Program(arguments=arguments, steps=(launch,), preparation=preparation),
                       phrase=_phrase(options, numbers))
@@ -102,14 +102,14 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
         return "gaps = none is for packed rows with a border of pixels"
     if options.row_lanes > LANES:
         return f"row_lanes = {options.row_lanes} (at most {LANES})"
-    if spec.channels > 1 and options.weights is not Weights.SHARED:
+    if spec.channels > 1 and options.weights is not BankWeights.SHARED:
         return f"weights = {options.weights.value} holds one channel's filter, and there are {spec.channels}"
     if options.loads is not Loads.REGISTERS and (spec.arch.major < 8 or spec.channels > 1 or load_bytes < 4):
         return f"loads = {options.loads.value} needs sm_80, one channel, and loads of 4 bytes or more"
     if options.rows_ahead % options.turn_steps or (options.turn_steps > 1 and options.loads is Loads.REGISTERS):
         return (f"turn_steps = {options.turn_steps} is for asynchronous loads, and divides rows_ahead = "
                 f"{options.rows_ahead}")
-    if options.weights is Weights.CONSTANT and (spec.k > 1 or spec.w_dtype is not DType.FLOAT32):
+    if options.weights is BankWeights.CONSTANT and (spec.k > 1 or spec.w_dtype is not DType.FLOAT32):
         return "weights = constant takes a single float32 filter"
     if options.tap_rows is TapRows.NEEDED and not (spec.channels == 1 and steps_of_one_row(spec)):
         return "tap_rows = needed takes one channel and steps of one input row"
@@ -194,7 +194,8 @@ def space(spec: KernelSpec) -> Iterable[WideOptions]:
     base = defaults(spec)
     weights = (base.weights,)
     if spec.k == 1 and spec.channels == 1 and spec.dtype is DType.FLOAT32:
-        weights = (Weights.REGISTERS, Weights.CONSTANT) if taps_of(spec) <= WEIGHTS_HELD else (Weights.CONSTANT,)
+        held = (BankWeights.REGISTERS,) if taps_of(spec) <= WEIGHTS_HELD else ()
+        weights = (*held, BankWeights.CONSTANT)
     loads = [(Loads.REGISTERS, ahead, 1) for ahead in (1, 2, 4)]
     if spec.arch.major >= 8 and spec.channels == 1:
         loads += [(way, ahead, turn) for way in (Loads.CACHED, Loads.ASYNC)

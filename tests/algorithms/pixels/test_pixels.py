@@ -14,7 +14,7 @@ import pytest
 import warpconv
 from tests import checks, reference, settings
 from warpconv.codegen.algorithms.pixels import plan as pixels
-from warpconv.codegen.algorithms.pixels.numbers import Sums, Weights, group_starts
+from warpconv.codegen.algorithms.pixels.numbers import Sums, BankWeights, group_starts
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
@@ -146,11 +146,11 @@ def test_windows_of_neighbouring_outputs_are_the_same_words():
 
 
 def test_weights_are_where_there_is_room():
-    assert planned(plane(3)).options.weights is planned(plane(9)).options.weights is Weights.REGISTERS
-    assert planned(plane(5)).options.weights is Weights.CONSTANT       # one filter: operands of the FMA
-    assert planned(plane(5, c=3, k=3, groups=3)).options.weights is Weights.REGISTERS
-    assert planned(plane(11)).options.weights is Weights.SHARED
-    assert planned(plane(11, weight_dtype="int8")).options.weights is Weights.REGISTERS      # four in each
+    assert planned(plane(3)).options.weights is planned(plane(9)).options.weights is BankWeights.REGISTERS
+    assert planned(plane(5)).options.weights is BankWeights.CONSTANT       # one filter: operands of the FMA
+    assert planned(plane(5, c=3, k=3, groups=3)).options.weights is BankWeights.REGISTERS
+    assert planned(plane(11)).options.weights is BankWeights.SHARED
+    assert planned(plane(11, weight_dtype="int8")).options.weights is BankWeights.REGISTERS      # four in each
 
 
 def test_accumulators_move_on_without_moves():

@@ -145,7 +145,7 @@ def test_one_plane_alone_is_left_to_others():
 @pytest.mark.parametrize("c, side", LAYERS)
 def test_blocks_that_stay_keep_their_filters(c, side):
     made = staged(depthwise(c, side, 7), buffers=2)
-    groups = made.numbers.groups_of_image
+    groups = c // made.options.planes
     for n in (1, 2, 7, 128, 1000):
         blocks = made.program.steps[0].grid_of(depthwise(c, side, 7, n=n))[0]
         assert blocks % groups == 0 and blocks <= n * groups

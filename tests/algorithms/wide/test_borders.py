@@ -12,7 +12,7 @@ import pytest
 from tests import checks, reference, settings
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.parts.vectors import element_bits
-from warpconv.codegen.algorithms.wide.options import Edges, Gaps
+from warpconv.codegen.algorithms.wide.options import Guards, Gaps
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
@@ -145,7 +145,7 @@ def test_columns_beside_a_row_are_those_of_its_lanes(loads, dtype, mode):
 def test_rows_that_are_copied_ahead_know_the_border_in_turns_of_their_own(mode):
     made = planned(layer(5, 512, 512, mode=mode, n=1))
     text = render(made).text
-    assert made.numbers.apart and made.options.edges is Edges.GUARDED
+    assert made.numbers.apart and made.options.edges is Guards.GUARDED
     assert "sub_block<true>" not in text and text.count("turn(true)") == text.count("turn(false)") == 1
     for line in text.splitlines():
         if "at_border(h" in line or "(unsigned)h <" in line:

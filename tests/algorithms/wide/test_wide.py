@@ -13,7 +13,7 @@ import pytest
 
 from tests import checks, settings
 from warpconv.codegen.algorithms.wide import plan as wide
-from warpconv.codegen.algorithms.wide.options import Loads, Span, Weights
+from warpconv.codegen.algorithms.wide.options import Loads, Span, BankWeights
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
@@ -247,11 +247,11 @@ def test_defaults_do_not_spill(kind):
 
 
 def test_weights_are_where_there_is_room():
-    assert planned(plane(3)).options.weights is Weights.REGISTERS
-    assert planned(plane(9)).options.weights is Weights.CONSTANT       # one filter of float32: operands of the FMA
-    assert planned(depthwise(13)).options.weights is Weights.SHARED
-    assert planned(plane(3, c=2, k=2)).options.weights is Weights.SHARED
-    assert planned(replace(plane(9), dtype="float16")).options.weights is not Weights.CONSTANT
+    assert planned(plane(3)).options.weights is BankWeights.REGISTERS
+    assert planned(plane(9)).options.weights is BankWeights.CONSTANT       # one filter of float32: operands of the FMA
+    assert planned(depthwise(13)).options.weights is BankWeights.SHARED
+    assert planned(plane(3, c=2, k=2)).options.weights is BankWeights.SHARED
+    assert planned(replace(plane(9), dtype="float16")).options.weights is not BankWeights.CONSTANT
 
 
 @on_cpu_device

@@ -45,5 +45,6 @@ def test_a_layer_is_made_once_for_all_threads_and_batches(monkeypatch):
     monkeypatch.setattr(conv, "_load_cpu", lambda plan: loaded.append(plan) or Loaded(spec=plan.spec,
                                                                                       program=plan.program))
     with ThreadPoolExecutor(4) as pool:
-        made = set(map(id, pool.map(lambda n: conv.specialize(LAYERS[0].with_batch(n), device="cpu"), (1, 2, 3, 4) * 3)))
+        found = pool.map(lambda n: conv.specialize(LAYERS[0].with_batch(n), device="cpu"), (1, 2, 3, 4) * 3)
+        made = set(map(id, found))
     assert len(made) == len(loaded) == 1

@@ -15,7 +15,8 @@ import pytest
 
 import warpconv
 from tests import checks, reference, settings
-from warpconv.codegen.algorithms.wide.options import Loads, Weights
+from warpconv.codegen.algorithms.wide.options import Loads, BankWeights
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.banner import emit_command
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
@@ -177,10 +178,10 @@ def test_the_banner_gives_the_plan_again():
 
 
 def test_weights_are_registers_or_constants_of_one_filter():
-    assert planned(layer(9, separable=True)).options.weights is Weights.REGISTERS
-    assert planned(layer(17, separable=True)).options.weights is Weights.CONSTANT
-    assert planned(layer(17, separable=True, dtype="float16")).options.weights is Weights.CONSTANT
-    assert planned(layer(17, separable=True, c=4, k=4, groups=4)).options.weights is not Weights.CONSTANT
+    assert planned(layer(9, separable=True)).options.weights is BankWeights.REGISTERS
+    assert planned(layer(17, separable=True)).options.weights is BankWeights.CONSTANT
+    assert planned(layer(17, separable=True, dtype="float16")).options.weights is BankWeights.CONSTANT
+    assert planned(layer(17, separable=True, c=4, k=4, groups=4)).options.weights is not BankWeights.CONSTANT
 
 
 def test_few_taps_are_not_worth_their_factors():

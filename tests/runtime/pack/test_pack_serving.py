@@ -169,7 +169,7 @@ def test_the_first_pack_that_has_it(tmp_path, compiler, monkeypatch):
     assert find_in_packs(Request.of(SHAPE), device=0) is not None
     build_pack(LAYERS[:1], tmp_path / "a", ["sm_90"])   # a pack that has changed is opened again
     made = len(FakeCudaBackend.made)
-    assert find_in_packs(Request.of(SHAPE), device=0) is find_in_packs(SHAPE, device=0)
+    assert find_in_packs(Request.of(SHAPE), device=0) is find_in_packs(Request.of(SHAPE), device=0)
     assert len(FakeCudaBackend.made) == made + 1
 
 
