@@ -99,8 +99,8 @@ def _kinds(kind: CompilerKind | None, settings: env.Settings) -> list[CompilerKi
 
 
 def _compile(plan: KernelPlan, kind: CompilerKind, ptx: bool, folder: Path, settings: env.Settings) -> dict[str, Any]:
-    from warpconv.codegen.render import render
-    source = render(plan).text
+    from .templates import rendered
+    source = rendered(plan)
     compiled = compilers.compile_source(source, arch=str(plan.spec.arch), kind=kind, ptx=ptx,
                                         name=f"{plan.spec.name}.cu", settings=settings)
     (folder / SOURCE).write_text(source, encoding="utf-8")

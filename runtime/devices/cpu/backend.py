@@ -156,8 +156,8 @@ def load(plan: KernelPlan, *, mode: Mode = Mode.FAST, cache: DiskCache | None = 
     Raises ToolNotFound where there is no C++ compiler, CompileError where it refuses the text.
     """
     def text() -> str:
-        from warpconv.codegen.render import render
-        return render(plan).text
+        from warpconv.runtime.build.templates import rendered
+        return rendered(plan)
 
     return _load(plan.spec, plan.program, tuple(plan_identity(plan).items()), text, mode, cache)
 
