@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import re
 import textwrap
@@ -11,8 +12,9 @@ from .border import Border
 from .dtypes import Cast, DType, Layout
 from .errors import ShapeError
 from .plan import KernelPlan, in_words
-from .shape import padding_text
-from .spec import KernelSpec, Numerics
+from .layer import padding_text
+from .numerics import Numerics
+from .spec import KernelSpec
 from .version import VERSION
 
 
@@ -126,7 +128,7 @@ def _sides(spec: KernelSpec, name: str) -> Iterator[tuple[int, int]]:
     """Sizes of the input and the output along H or W: what the letter stands for, then larger and smaller ones."""
     least = {"H": spec.dilation[0] * (spec.r - 1) + 1, "W": spec.dilation[1] * (spec.s - 1) + 1}
     usual = {axis: max(ASSUMED_SIDE, extent) for axis, extent in least.items()}
-    for size in (*range(usual[name], usual[name] + 64), *range(usual[name] - 1, 0, -1)):
+    for size in itertools.chain(range(usual[name], usual[name] + 64), range(usual[name] - 1, 0, -1)):
         try:
             shape = spec.example_shape(**{axis.lower(): side for axis, side in {**usual, name: size}.items()})
         except ShapeError:      # an empty output

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from warpconv.codegen.errors import ArgumentError
+from warpconv.runtime import paths
 
 PREFIX = "WARPCONV_"
 
@@ -66,7 +67,7 @@ def _parse_count(text: str) -> int:
 
 
 def _parse_path(text: str) -> Path:
-    return Path(os.path.abspath(os.path.expanduser(text)))
+    return paths.absolute(text)
 
 
 def _parse_program(text: str) -> Path:
@@ -174,6 +175,8 @@ def _usable_cpus() -> int:
 SWITCHES: tuple[Switch, ...] = (
     Switch("WARPCONV_CACHE_DIR", PATH, _user_cache_dir, "where compiled kernels are kept",
            "the user's cache directory"),
+    Switch("WARPCONV_CACHE_LIMIT", BYTES, 2 << 30, "what the cache may hold; entries used longest ago go; 0: no limit",
+           "2G"),
     Switch("WARPCONV_DISABLE_CACHE", BOOL, False, "neither read nor write the disk cache"),
     Switch("WARPCONV_DISABLE_JIT", BOOL, False, "compile nothing: kernels come from cache and packs, or not at all"),
     Switch("WARPCONV_PACK", PATHS, (), "packs of ready kernels to look in"),
@@ -206,6 +209,7 @@ class Settings:
     """All switches, read and parsed; one field for each row of ``SWITCHES``."""
 
     cache_dir: Path
+    cache_limit: int
     disable_cache: bool
     disable_jit: bool
     pack: tuple[Path, ...]

@@ -279,7 +279,7 @@ class Kernel:
         shape = layer_of(self.spec, x, self.program, pitches)
         if len(self._shapes) > MOST_LAYERS:
             self._shapes.clear()
-        self._shapes[x, *pitches] = shape
+        self._shapes[(x, *pitches)] = shape
         return shape
 
     def _pitches(self, x: ArrayView, out: Any, residual: Any) -> tuple[Pitch | None, Pitch | None]:

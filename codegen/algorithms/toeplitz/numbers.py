@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from warpconv.codegen.hardware import LANES
+from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.tile_borders import MOST_KEPT, ToeplitzBorder, make_border
 
-LANES = 32
 TILE_ROWS = 16                # output rows of one matrix instruction
 BLOCK_COLUMNS = 8             # columns of one matrix of the image, and the output columns of one matrix instruction
 MOST_UNROLLED = 16            # copies of a thread for a band
@@ -40,13 +41,6 @@ class Begin(enum.Enum):
 
     PLACE = "place"          # at multiples of eight
     SHIFTED = "shifted"      # a few columns before, where a tile then needs fewer blocks; a warp makes one more
-
-
-class Weights(enum.Enum):
-    """Where a lane finds its words of the banded filter matrix."""
-
-    REGISTERS = "registers"
-    SHARED = "shared"        # read again for every tile
 
 
 @dataclass(frozen=True)
@@ -80,7 +74,7 @@ class ToeplitzOptions:
 
 
 @dataclass(frozen=True)
-class Product:
+class MatrixProduct:
     """One matrix instruction for each tile: block ``block``, from where the tile begins, of one filter row or two."""
 
     rows: tuple[int, ...]
@@ -94,10 +88,10 @@ class Step:
     need, as (tile, product); matrices lie in registers as the instructions take them, so that none is moved."""
 
     rows: tuple[int, ...]
-    loads: tuple[tuple[tuple[int, ...], tuple[tuple[int, Product], ...]], ...]
+    loads: tuple[tuple[tuple[int, ...], tuple[tuple[int, MatrixProduct], ...]], ...]
 
     @property
-    def products(self) -> tuple[Product, ...]:
+    def products(self) -> tuple[MatrixProduct, ...]:
         return tuple(dict.fromkeys(product for _, done in self.loads for _, product in done))
 
 
@@ -118,7 +112,7 @@ class ToeplitzNumbers:
     slices: int                  # blocks of eight columns that a tile needs
     blocks: int                  # blocks that a warp loads for each filter row
     steps: tuple[Step, ...]
-    products: tuple[Product, ...]
+    products: tuple[MatrixProduct, ...]
     patch_columns: int
     pitch: int                   # an odd number of 16 bytes: eight rows lie in different banks
     rows_at_once: int            # that a team copies at once, walk=bands
@@ -129,7 +123,6 @@ class ToeplitzNumbers:
     team_patch: int              # of a team
     patch: int                   # of all of them
     patch_vectors: int           # stores of 16 bytes that fill it
-    team_vectors: int            # that fill a team's
     team_outputs: int            # of a team's plane on its way out, stores=staged
     outputs: int                 # of all of them
     plane_groups: int            # groups of output planes of an image, walk=planes
@@ -185,7 +178,7 @@ def steps_of(spec: KernelSpec, tiles: int, slices: int) -> tuple[Step, ...]:
         loads = []
         for at in range(0, tiles + slices - 1, at_once):
             blocks = tuple(range(at, min(at + at_once, tiles + slices - 1)))
-            done = tuple((block - s, Product(rows, s)) for block in blocks for s in range(slices)
+            done = tuple((block - s, MatrixProduct(rows, s)) for block in blocks for s in range(slices)
                          if 0 <= block - s < tiles)
             loads.append((blocks, done))
         steps.append(Step(rows, tuple(loads)))
@@ -234,7 +227,7 @@ def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
         pitch=pitch, rows_at_once=rows_at_once, row_copies=row_copies,
         copies_unrolled=band // rows_at_once * row_copies <= MOST_UNROLLED, rows=rows, first_rows=band + spec.r - 1,
         team_patch=team_patch, patch=teams * team_patch,
-        patch_vectors=teams * team_patch // 8, team_vectors=team_patch // 8,
+        patch_vectors=teams * team_patch // 8,
         team_outputs=out_plane, outputs=teams * out_plane, plane_groups=-(-spec.k // options.warp_planes),
         cut=spec.k % options.warp_planes > 0, warp_span=options.tiles * BLOCK_COLUMNS,
         cell=min(2, options.store_vector) if options.stores is Stores.STAGED else options.store_vector,

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, KernelFault
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, FileError, KernelFault
+from warpconv.runtime import paths
 
 from . import objects as _build
+from . import loading
 from .abi import COUNT_NAMES, FAULT_KINDS, KEPT_STACKS, LAUNCH_COUNTS, CBuffer, CKernel, CLaunch
 from .memory import Staged, stage
 from .report import Buffer, BufferCounts, LaunchReport, Mode
@@ -30,8 +32,8 @@ _KIND_NAMES = {"p": "a pointer", "i": "an integer", "f": "a floating-point numbe
 class CpuProgram:
     """The kernels of one text. Several threads may launch at once: shared memory belongs to the workers of a launch.
 
-    Constant memory belongs to the loaded file, hence to all programs that loaded the same file: what set_constant
-    writes is seen by every launch that runs then or later.
+    Constant memory belongs to the program, hence to all its launches: what set_constant writes is seen by every launch
+    that runs then or later.
     """
 
     def __init__(self, library: ctypes.CDLL, *, entries: Sequence[str], mode: Mode):
@@ -48,23 +50,37 @@ class CpuProgram:
     def compile(cls, text: str, *, entries: Sequence[str], mode: Mode, directory: Path,
                 runtime_directory: Path | None = None, toolchain: Toolchain | None = None) -> CpuProgram:
         """Load ``directory``'s shared object, building it first if it is not there. Raises as :meth:`build` does."""
-        if not (directory / _build.object_name(mode)).exists():
+        if not paths.exists(Path(directory, _build.object_name(mode))):
             cls.build(text, entries=entries, mode=mode, directory=directory, runtime_directory=runtime_directory,
                       toolchain=toolchain)
         return cls.load(directory, entries=entries, mode=mode)
 
     @staticmethod
     def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path,
-              runtime_directory: Path | None = None, toolchain: Toolchain | None = None) -> dict[str, object]:
-        """Only build; returns compiler, version, flags, seconds and log. Raises CompileError, ToolNotFound."""
-        return _build.build(text, entries=entries, mode=mode, directory=Path(directory),
+              runtime_directory: Path | None = None, toolchain: Toolchain | None = None,
+              runtime: bytes | None = None) -> dict[str, object]:
+        """Only build; returns compiler, version, flags, seconds and log. Raises as build.build() does."""
+        return _build.build(text, entries=entries, mode=mode, directory=Path(directory), runtime=runtime,
                             runtime_directory=runtime_directory, toolchain=toolchain)
 
     @classmethod
     def load(cls, directory: Path, *, entries: Sequence[str], mode: Mode) -> CpuProgram:
-        """Load what :meth:`build` has put into ``directory``; OSError if it is not there or no shared object."""
-        path = Path(directory).resolve() / _build.object_name(mode)
-        return cls(ctypes.CDLL(str(path)), entries=entries, mode=mode)
+        """Load what :meth:`build` has put into ``directory``, which the caller trusts.
+
+        Raises FileError if it is not there, DeviceError if it is no shared object of this machine.
+        """
+        path = Path(directory, _build.object_name(mode))
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise FileError(f"the kernel's object cannot be read: {paths.reason(error)}", argument="directory",
+                            value=str(directory)) from error
+        return cls.from_bytes(data, entries=entries, mode=mode)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, entries: Sequence[str], mode: Mode) -> CpuProgram:
+        """Load a shared object's bytes. Raises DeviceError if they are none of this machine."""
+        return cls(loading.load(data, _build.object_name(mode)), entries=entries, mode=mode)
 
     def launch(self, entry: str, *, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int,
                args: Sequence[Argument], threads: int | None = None, order: int = 0) -> LaunchReport:

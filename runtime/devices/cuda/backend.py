@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from warpconv.codegen.errors import ArgumentError, DeviceError
 from warpconv.codegen.plan import Dimension, Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime import forks
 from warpconv.runtime.arrays.factories import raw_elements
 from warpconv.runtime.arrays import ArrayKind, ArrayView, current_stream
 from warpconv.runtime.call.checks import MOST_LAYERS, Call, name_of
@@ -68,7 +68,7 @@ class _Loaded:
 
     def __init__(self, cubin: bytes, program: Program, by_pycuda: bool):
         self.by_pycuda = by_pycuda
-        self.bank = threading.Lock()      # from filling the constant bank to the launch that reads it
+        self.bank = forks.lock()      # from filling the constant bank to the launch that reads it
         self.module = PycudaModule(cubin) if by_pycuda else CudaModule(cubin)
         self.launchers: dict[int, Launcher] = {}
         self.geometry: dict[tuple[int, tuple[int, int, int]], Geometry] = {}      # by step and N, H, W
@@ -93,7 +93,7 @@ class CudaBackend:
         self._input, self._weight = name_of(program, Role.INPUT), name_of(program, Role.WEIGHT)
         self._modules: dict[tuple[Any, ...], _Loaded] = {}
         self._spare: dict[tuple[Any, ...], list[_Loaded]] = {}
-        self._lock = threading.RLock()
+        self._lock = forks.rlock()
 
     def for_program(self, program: Program) -> CudaBackend:
         """The same cubin under another program of its entries."""

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
 from warpconv.codegen.errors import DeviceError
+from warpconv.runtime import forks
 
 SUCCESS = 0
 OUT_OF_MEMORY = 2
@@ -90,7 +90,7 @@ _HINTS = {
     700: "an earlier kernel of this process read or wrote outside its memory; the context is lost: restart the process",
 }
 
-_lock = threading.Lock()
+_lock = forks.lock()
 _library: Any = None
 
 
