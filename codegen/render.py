@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from .banner import banner_lines
@@ -61,19 +59,12 @@ def environment() -> Any:
     """The strict Jinja environment that every template is rendered in."""
     import jinja2  # imported late: a pack is served without it
 
-    from .template_cache import CompiledTemplates
-
-    folder = resources.files(_PACKAGE)
-
     def load(name: str) -> str | None:
-        source = folder.joinpath(name)
+        source = resources.files(_PACKAGE).joinpath(name)
         return _whole_lines(source.read_text(encoding="utf-8")) if source.is_file() else None
 
-    kept = None
-    if isinstance(folder, os.PathLike):     # and no zip; a constant's filters are applied as a template is compiled
-        kept = CompiledTemplates(os.fspath(folder), Path(__file__).read_bytes())
     made = jinja2.Environment(loader=jinja2.FunctionLoader(load), undefined=jinja2.StrictUndefined, trim_blocks=True,
-                              lstrip_blocks=True, keep_trailing_newline=True, autoescape=False, bytecode_cache=kept)
+                              lstrip_blocks=True, keep_trailing_newline=True, autoescape=False)
     made.filters["indent_code"] = _indent_code
     made.tests["adding"] = _adding
     return made

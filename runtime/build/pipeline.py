@@ -43,12 +43,12 @@ class Text:
     @classmethod
     def of(cls, plan: KernelPlan) -> Text:
         """The text of a plan."""
-        def rendered() -> str:
-            from warpconv.codegen.render import render
-            return render(plan).text
+        def text() -> str:
+            from .templates import rendered
+            return rendered(plan)
 
         return cls(spec=plan.spec, program=plan.program, settings=plan.settings(), identity=plan_identity(plan),
-                   render=rendered, command=lambda: build_command(plan), no_spills=plan.cost.no_spills)
+                   render=text, command=lambda: build_command(plan), no_spills=plan.cost.no_spills)
 
     @classmethod
     def given(cls, spec: KernelSpec, program: Program, source: str) -> Text:

@@ -7,13 +7,14 @@ import sys
 import jinja2
 import pytest
 
+import warpconv
 from warpconv.codegen.render import environment
-from warpconv.codegen.template_cache import CompiledTemplates
+from warpconv.runtime.build.templates import CompiledTemplates, rendered
 
 
-def made(folder, source, identity=b""):
+def made(folder, source, identity=b"", second=None):
     return jinja2.Environment(loader=jinja2.DictLoader({"room/kernel.jinja": source}), autoescape=False,
-                              bytecode_cache=CompiledTemplates(str(folder), identity))
+                              bytecode_cache=CompiledTemplates(str(folder), second, identity))
 
 
 def text(folder, source="{{ 1 + x }}", **more):
@@ -53,6 +54,9 @@ def test_a_damaged_file_is_no_file(tmp_path, compiled, damage):
 def test_a_folder_that_cannot_be_written(tmp_path, compiled):
     (tmp_path / "room").write_text("a file where the folder would be")
     assert text(tmp_path) == text(tmp_path) == "3" and len(compiled) == 2
+    second = str(tmp_path / "second")
+    assert text(tmp_path, second=second) == text(tmp_path, second=second) == "3" and len(compiled) == 3
+    assert [path.parent.name for path in tmp_path.rglob("*.jinjac")] == ["second"]
 
 
 def test_python_may_be_told_to_write_none(tmp_path, compiled, monkeypatch):
@@ -61,4 +65,6 @@ def test_python_may_be_told_to_write_none(tmp_path, compiled, monkeypatch):
 
 
 def test_our_templates_are_kept():
+    plan = warpconv.plan_layer(warpconv.ConvShape(c=1, h=9, w=9, k=1, r=3, s=3))
+    assert rendered(plan) == warpconv.render(plan).text
     assert isinstance(environment().bytecode_cache, CompiledTemplates)
