@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from .border import Border
 from .dtypes import Cast, DType, Layout
 from .errors import ShapeError
+from .options import idle
 from .plan import KernelPlan, in_words
 from .layer import padding_text
 from .numerics import Numerics
@@ -111,8 +112,10 @@ def layer_flags(plan: KernelPlan) -> str:
 
 
 def setting_flags(plan: KernelPlan) -> str:
-    """``--algorithm`` and a ``--set`` for every plan value, so that the command does not lean on defaults."""
-    sets = "".join(f" --set {name}={value}" for name, value in plan.settings().items())
+    """``--algorithm`` and a ``--set`` for every plan value that means something beside the others, so that the command
+    does not lean on defaults."""
+    unused = idle(plan.options)
+    sets = "".join(f" --set {name}={value}" for name, value in plan.settings().items() if name not in unused)
     return f" --algorithm {plan.spec.algorithm}{sets}"
 
 

@@ -53,6 +53,10 @@ def folder_of(name: str) -> str:
 def macros(name: str) -> dict[str, tuple[str, ...]]:
     """Parameters of a template's macros by name, those that it takes over from another one included."""
     found = {}
+    for node in parsed(name).find_all(nodes.FromImport):
+        if isinstance(node.template, nodes.Const):
+            known = macros(node.template.value)
+            found |= {item: known[item] for item in node.names if item in known}
     whole = {node.target: macros(node.template.value) for node in parsed(name).find_all(nodes.Import)}
     for node in parsed(name).find_all(nodes.Assign):
         pairs = [(node.target, node.node)]

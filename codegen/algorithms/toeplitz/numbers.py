@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.options import DERIVED
+from warpconv.codegen.options import DERIVED, only
 from warpconv.codegen.parts.tile_borders import MOST_KEPT, ToeplitzBorder, make_border
 
 TILE_ROWS = 16                # output rows of one matrix instruction
@@ -59,17 +59,17 @@ class ToeplitzOptions:
     warp_planes: int = 1
     warp_strips: int = 1
     vector: int = 8
-    way: Way = Way.CG
-    bands_ahead: int = 1
+    way: Way = only(Way.CG, vector=8)
+    bands_ahead: int = only(1, walk=Walk.BANDS)
     store_vector: int = 8
     stores: Stores = Stores.DIRECT
     weights: Weights = Weights.REGISTERS
     begin: Begin = Begin.SHIFTED
-    sub_block_rows: int = 256
-    height: int = DERIVED
-    width: int = DERIVED
-    images: int = 8
-    buffers: int = 2
+    sub_block_rows: int = only(256, walk=Walk.BANDS)
+    height: int = only(DERIVED, walk=Walk.PLANES)
+    width: int = only(DERIVED, walk=Walk.PLANES)
+    images: int = only(8, walk=Walk.PLANES)
+    buffers: int = only(2, walk=Walk.PLANES)
     min_blocks: int = DERIVED
 
 

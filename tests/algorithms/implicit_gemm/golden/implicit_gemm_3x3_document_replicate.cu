@@ -2,9 +2,7 @@
 // Emit it again with
 //   warpconv emit --input N,8,H,W --filter 8,3,3 --padding 1 --padding-mode replicate --arch sm_90 \
 //     --algorithm implicit_gemm \
-//     --set form=document --set block_m=16 --set block_n=128 --set block_k=8 --set thread_m=4 --set thread_n=4 \
-//     --set order=taps --set stages=0 --set splits=1 --set prefetch=on --set vector_loads=on --set micro_kernel=on \
-//     --set min_blocks=1
+//     --set form=document
 //
 // layer  x[N, 8, H, W] * w[8, 8, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1 (replicate), float32
 //        N, H, W (and so P, Q) are arguments; all else is in the text

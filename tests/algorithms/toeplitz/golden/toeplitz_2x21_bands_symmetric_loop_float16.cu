@@ -3,9 +3,8 @@
 //   warpconv emit --input N,1,H,W --filter 1,2,21 --padding 0,1,10,10 --padding-mode symmetric --dtype float16 \
 //     --arch sm_90 --algorithm toeplitz \
 //     --set walk=bands --set tiles=2 --set warp_columns=1 --set warp_rows=1 --set warp_planes=1 \
-//     --set warp_strips=1 --set vector=2 --set way=ca --set bands_ahead=2 --set store_vector=2 --set stores=direct \
-//     --set weights=shared --set begin=place --set sub_block_rows=128 --set height=1 --set width=1 --set images=8 \
-//     --set buffers=2 --set min_blocks=4
+//     --set warp_strips=1 --set vector=2 --set bands_ahead=2 --set store_vector=2 --set stores=direct \
+//     --set weights=shared --set begin=place --set sub_block_rows=128 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 2, 21] -> y[N, 1, P, Q], stride 1, padding 0,1,10,10 (symmetric), float16
 //        N, H, W (and so P, Q) are arguments (W a multiple of 2; Q a multiple of 2); all else is in the text

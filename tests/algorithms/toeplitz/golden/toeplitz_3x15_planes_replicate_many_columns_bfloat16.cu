@@ -3,9 +3,8 @@
 //   warpconv emit --input N,16,28,28 --filter 16,3,15 --padding 1,7 --padding-mode replicate --groups 16 \
 //     --dtype bfloat16 --arch sm_90 --algorithm toeplitz \
 //     --set walk=planes --set tiles=4 --set warp_columns=1 --set warp_rows=1 --set warp_planes=2 \
-//     --set warp_strips=1 --set vector=4 --set way=ca --set bands_ahead=1 --set store_vector=2 --set stores=staged \
-//     --set weights=registers --set begin=shifted --set sub_block_rows=128 --set height=28 --set width=28 \
-//     --set images=8 --set buffers=2 --set min_blocks=4
+//     --set warp_strips=1 --set vector=4 --set store_vector=2 --set stores=staged --set weights=registers \
+//     --set begin=shifted --set height=28 --set width=28 --set images=8 --set buffers=2 --set min_blocks=4
 //
 // layer  x[N, 16, H, W] * w[16, 1, 3, 15] -> y[N, 16, P, Q], stride 1, padding 1,7 (replicate), groups 16, bfloat16
 //        N, H, W (and so P, Q) are arguments (H at most 28; W a multiple of 4 and at most 28; Q a multiple of 2); all

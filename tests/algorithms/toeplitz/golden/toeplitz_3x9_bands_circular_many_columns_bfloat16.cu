@@ -3,9 +3,8 @@
 //   warpconv emit --input N,1,H,W --filter 1,3,9 --padding 1,4 --padding-mode circular --dtype bfloat16 \
 //     --arch sm_90 --algorithm toeplitz \
 //     --set walk=bands --set tiles=3 --set warp_columns=1 --set warp_rows=1 --set warp_planes=1 \
-//     --set warp_strips=1 --set vector=4 --set way=ca --set bands_ahead=2 --set store_vector=8 --set stores=direct \
-//     --set weights=registers --set begin=place --set sub_block_rows=128 --set height=1 --set width=1 \
-//     --set images=8 --set buffers=2 --set min_blocks=4
+//     --set warp_strips=1 --set vector=4 --set bands_ahead=2 --set store_vector=8 --set stores=direct \
+//     --set weights=registers --set begin=place --set sub_block_rows=128 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 3, 9] -> y[N, 1, P, Q], stride 1, padding 1,4 (circular), bfloat16
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 8); all else is in the text

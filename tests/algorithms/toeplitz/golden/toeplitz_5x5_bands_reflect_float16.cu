@@ -4,8 +4,7 @@
 //     --algorithm toeplitz \
 //     --set walk=bands --set tiles=4 --set warp_columns=2 --set warp_rows=1 --set warp_planes=1 \
 //     --set warp_strips=1 --set vector=8 --set way=ca --set bands_ahead=2 --set store_vector=8 --set stores=direct \
-//     --set weights=registers --set begin=place --set sub_block_rows=128 --set height=1 --set width=1 \
-//     --set images=8 --set buffers=2 --set min_blocks=4
+//     --set weights=registers --set begin=place --set sub_block_rows=128 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (reflect), float16
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text

@@ -3,9 +3,8 @@
 //   warpconv emit --input N,16,14,14 --filter 16,5,5 --padding 2 --padding-mode symmetric --groups 16 \
 //     --dtype float16 --arch sm_90 --algorithm toeplitz \
 //     --set walk=planes --set tiles=2 --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 \
-//     --set warp_strips=1 --set vector=2 --set way=ca --set bands_ahead=1 --set store_vector=2 --set stores=staged \
-//     --set weights=registers --set begin=shifted --set sub_block_rows=128 --set height=14 --set width=14 \
-//     --set images=8 --set buffers=3 --set min_blocks=4
+//     --set warp_strips=1 --set vector=2 --set store_vector=2 --set stores=staged --set weights=registers \
+//     --set begin=shifted --set height=14 --set width=14 --set images=8 --set buffers=3 --set min_blocks=4
 //
 // layer  x[N, 16, H, W] * w[16, 1, 5, 5] -> y[N, 16, P, Q], stride 1, padding 2 (symmetric), groups 16, float16
 //        N, H, W (and so P, Q) are arguments (H at most 14; W a multiple of 2 and at most 14; Q a multiple of 2); all

@@ -3,9 +3,8 @@
 //   warpconv emit --input N,6,14,14 --filter 6,9,3 --padding 4,1 --groups 6 --dtype bfloat16 --epilogue relu \
 //     --arch sm_90 --algorithm toeplitz \
 //     --set walk=planes --set tiles=2 --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 \
-//     --set warp_strips=1 --set vector=2 --set way=cg --set bands_ahead=1 --set store_vector=4 --set stores=staged \
-//     --set weights=shared --set begin=shifted --set sub_block_rows=128 --set height=14 --set width=14 \
-//     --set images=8 --set buffers=3 --set min_blocks=4
+//     --set warp_strips=1 --set vector=2 --set store_vector=4 --set stores=staged --set weights=shared \
+//     --set begin=shifted --set height=14 --set width=14 --set images=8 --set buffers=3 --set min_blocks=4
 //
 // layer  x[N, 6, H, W] * w[6, 1, 9, 3] -> y[N, 6, P, Q], stride 1, padding 4,1, groups 6, bfloat16, then relu
 //        N, H, W (and so P, Q) are arguments (H at most 14; W a multiple of 2 and at most 14; P a multiple of 2; Q a

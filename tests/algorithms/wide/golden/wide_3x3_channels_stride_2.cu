@@ -2,10 +2,10 @@
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 8,3,3 --stride 2,2 --padding 1 --epilogue bias,relu --arch sm_90 \
 //     --algorithm wide \
-//     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set row_lanes=32 \
-//     --set gaps=zero_lanes --set edges=interior --set sub_block_rows=14 --set rows_ahead=1 --set weights=shared \
-//     --set loads=registers --set turn_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=1 \
-//     --set warp_rows=1 --set warp_planes=4 --set min_blocks=4
+//     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set edges=interior \
+//     --set sub_block_rows=14 --set rows_ahead=1 --set weights=shared --set loads=registers --set turn_steps=1 \
+//     --set pipeline=paired --set tap_rows=all --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 \
+//     --set min_blocks=4
 //
 // layer  x[N, 3, H, W] * w[8, 3, 3, 3] -> y[N, 8, P, Q], stride 2, padding 1, float32, then bias, relu
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text

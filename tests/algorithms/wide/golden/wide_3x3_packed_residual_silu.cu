@@ -3,7 +3,7 @@
 //   warpconv emit --input N,16,H,60 --filter 16,3,3 --padding 1 --groups 16 --epilogue bias,residual,silu \
 //     --arch sm_90 --algorithm wide \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set span=packed --set row_lanes=16 \
-//     --set gaps=zero_lanes --set edges=guarded --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers \
+//     --set gaps=zero_lanes --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers \
 //     --set loads=registers --set turn_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=1 \
 //     --set warp_rows=1 --set warp_planes=4 --set min_blocks=4
 //

@@ -3,9 +3,9 @@
 //   warpconv emit --input N,16,H,64 --filter 16,3,3 --stride 2,2 --padding 1 --groups 16 --arch sm_90 \
 //     --algorithm wide \
 //     --set columns=2 --set vector=4 --set store_vector=2 --set span=packed --set row_lanes=16 --set gaps=select \
-//     --set edges=guarded --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=registers \
-//     --set turn_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=1 --set warp_rows=1 \
-//     --set warp_planes=4 --set min_blocks=4
+//     --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=registers --set turn_steps=1 \
+//     --set pipeline=paired --set tap_rows=all --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 \
+//     --set min_blocks=4
 //
 // layer  x[N, 16, H, W] * w[16, 1, 3, 3] -> y[N, 16, P, Q], stride 2, padding 1, groups 16, float32
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4 and at most 64; Q a multiple of 2 and at most 32); all

@@ -2,10 +2,9 @@
 // Emit it again with
 //   warpconv emit --input N,2,H,W --filter 2,3,3 --padding 1 --padding-mode reflect --groups 2 --epilogue bias \
 //     --pitched --arch sm_90 --algorithm wide \
-//     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set row_lanes=32 \
-//     --set gaps=zero_lanes --set edges=guarded --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers \
-//     --set loads=cached --set turn_steps=2 --set pipeline=paired --set tap_rows=all --set warp_columns=4 \
-//     --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
+//     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set edges=guarded \
+//     --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers --set loads=cached --set turn_steps=2 \
+//     --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 2, H, W] * w[2, 1, 3, 3] -> y[N, 2, P, Q], stride 1, padding 1 (reflect), groups 2, float32, rows any
 //        distance apart, then bias

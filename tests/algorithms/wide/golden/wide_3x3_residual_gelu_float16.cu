@@ -2,10 +2,10 @@
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,3,3 --padding 1 --dtype float16 --epilogue bias,residual,gelu \
 //     --arch sm_90 --algorithm wide \
-//     --set columns=8 --set vector=8 --set store_vector=8 --set span=strips --set row_lanes=32 \
-//     --set gaps=zero_lanes --set edges=interior --set sub_block_rows=14 --set rows_ahead=2 \
-//     --set weights=registers --set loads=registers --set turn_steps=1 --set pipeline=paired --set tap_rows=all \
-//     --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
+//     --set columns=8 --set vector=8 --set store_vector=8 --set span=strips --set edges=interior \
+//     --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=registers --set turn_steps=1 \
+//     --set pipeline=paired --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 \
+//     --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1, float16, then bias, residual, gelu
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text

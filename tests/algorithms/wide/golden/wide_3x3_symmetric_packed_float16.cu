@@ -3,9 +3,8 @@
 //   warpconv emit --input N,16,H,56 --filter 16,3,3 --padding 1 --padding-mode symmetric --groups 16 \
 //     --dtype float16 --arch sm_90 --algorithm wide \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set span=packed --set row_lanes=7 --set gaps=none \
-//     --set edges=guarded --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers --set loads=cached \
-//     --set turn_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=1 --set warp_rows=1 \
-//     --set warp_planes=4 --set min_blocks=4
+//     --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers --set loads=cached --set turn_steps=1 \
+//     --set tap_rows=all --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 --set min_blocks=4
 //
 // layer  x[N, 16, H, W] * w[16, 1, 3, 3] -> y[N, 16, P, Q], stride 1, padding 1 (symmetric), groups 16, float16
 //        N, H, W (and so P, Q) are arguments (W = 56; Q a multiple of 8 and at most 56); all else is in the text

@@ -3,9 +3,9 @@
 //   warpconv emit --input N,16,H,56 --filter 16,5,5 --padding 2 --padding-mode circular --groups 16 \
 //     --epilogue relu --arch sm_90 --algorithm wide \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set span=packed --set row_lanes=14 --set gaps=none \
-//     --set edges=guarded --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=registers \
-//     --set turn_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=1 --set warp_rows=1 \
-//     --set warp_planes=4 --set min_blocks=4
+//     --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=registers --set turn_steps=1 \
+//     --set pipeline=paired --set tap_rows=all --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 \
+//     --set min_blocks=4
 //
 // layer  x[N, 16, H, W] * w[16, 1, 5, 5] -> y[N, 16, P, Q], stride 1, padding 2 (circular), groups 16, float32, then
 //        relu

@@ -2,10 +2,9 @@
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,7,7 --padding 3 --padding-mode constant --padding-value 0.5 \
 //     --arch sm_90 --algorithm wide \
-//     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set row_lanes=32 \
-//     --set gaps=zero_lanes --set edges=guarded --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers \
-//     --set loads=cached --set turn_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=4 \
-//     --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
+//     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set edges=guarded \
+//     --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=cached --set turn_steps=1 \
+//     --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 7, 7] -> y[N, 1, P, Q], stride 1, padding 3 (constant 0.5), float32
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text

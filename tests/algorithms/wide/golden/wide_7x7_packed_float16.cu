@@ -3,9 +3,9 @@
 //   warpconv emit --input N,16,H,56 --filter 16,7,7 --padding 3 --groups 16 --dtype float16 --epilogue bias \
 //     --arch sm_90 --algorithm wide \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set span=packed --set row_lanes=8 \
-//     --set gaps=zero_lanes --set edges=guarded --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers \
-//     --set loads=cached --set turn_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=1 \
-//     --set warp_rows=1 --set warp_planes=4 --set min_blocks=4
+//     --set gaps=zero_lanes --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=cached \
+//     --set turn_steps=1 --set tap_rows=all --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 \
+//     --set min_blocks=4
 //
 // layer  x[N, 16, H, W] * w[16, 1, 7, 7] -> y[N, 16, P, Q], stride 1, padding 3, groups 16, float16, then bias
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8 and at most 61; Q a multiple of 8 and at most 61); all

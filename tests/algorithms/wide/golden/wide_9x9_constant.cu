@@ -1,10 +1,9 @@
 // warpconv 0.1.0: wide, float32. Generated from templates/wide/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,9,9 --padding 4 --arch sm_90 --algorithm wide \
-//     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set row_lanes=32 \
-//     --set gaps=zero_lanes --set edges=interior --set sub_block_rows=14 --set rows_ahead=2 --set weights=constant \
-//     --set loads=cached --set turn_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=4 \
-//     --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
+//     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set edges=interior \
+//     --set sub_block_rows=14 --set rows_ahead=2 --set weights=constant --set loads=cached --set turn_steps=1 \
+//     --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 9, 9] -> y[N, 1, P, Q], stride 1, padding 4, float32
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
