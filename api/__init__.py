@@ -15,6 +15,7 @@ _NAMES = {
     "KernelPlan": "codegen.plan", "KernelSource": "codegen.render", "render": "codegen.render",
     "select": "codegen.select", "explain": "codegen.select", "plan": "codegen.select", "plan_layer": "codegen.select",
     "conv2d": "runtime.call.conv", "specialize": "runtime.call.conv",
+    "specialize_all": "runtime.call.many",
     "Kernel": "runtime.call.kernel", "Filter": "runtime.call.kernel",
     **{name: "runtime.ndimage.correlate" for name in ("correlate", "convolve", "correlate1d", "convolve1d")},
     **{name: "runtime.ndimage.filters" for name in (

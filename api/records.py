@@ -284,7 +284,8 @@ class CacheEntryRow:
 
 @dataclass(frozen=True, kw_only=True)
 class CacheRecord:
-    """``cache list`` and ``cache verify``: the entries; ``cache clear``: how many were ``removed``."""
+    """``cache list`` and ``cache verify``: the entries; ``cache clear`` and ``cache trim``: how many were
+    ``removed``."""
 
     folder: str
     enabled: bool

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable
 
+from .errors import PlannerError, WarpconvError
 from .plan import KernelPlan
 from .shape import ConvShape
 from .spec import KernelSpec
 
+_log = logging.getLogger("warpconv.plan")
+_log.addHandler(logging.NullHandler())      # where nobody configured logging, the reason that a candidate gives is all
 
 ASSUMED_IMAGES = 64         # of a layer with channels
 ASSUMED_PIXELS = 256 * 256  # of single planes together, at least
-BANK_COPY = 1.2e6   # issue slots of a GPU while a filter that was not prepared is copied to constant memory: 1.3 us
+BANK_COPY = 1.2e6   # issue slots of an H200 while a filter that was not prepared is copied to constant memory: 1.3 us
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +33,9 @@ class Algorithm:
     less workspace than these, or None. ``by_name``: in words why select() leaves the algorithm to those who ask for
     it, empty where it does not. ``follows``: plan values that follow from the others and the epilogue, and are not
     searched; those that were measured are left out where a layer has an epilogue.
+
+    What any of these functions raises that is no WarpconvError declines the algorithm, as a PlannerError (of
+    ``supports``: as its reason), and is logged: one planner's defect never ends a call that others can serve.
     """
 
     name: str
@@ -43,9 +51,37 @@ class Algorithm:
     by_name: str = ""
     follows: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for name in ("supports", "defaults", "plan", "space", "estimate", "lighter"):
+            object.__setattr__(self, name, _declining(self.name, name, getattr(self, name)))
+
     def slots(self, plan: KernelPlan, shape: ConvShape) -> float:
         """Modelled issue slots of a layer, for the batch that is assumed: all batches share a kernel."""
         return self.pace * self.estimate(plan, shape.with_batch(assumed_batch(shape)))
+
+
+def _declining(algorithm: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` of an algorithm's row, whose failures are typed and logged."""
+    if hasattr(function, "declines"):       # of a row that is made of another by replace()
+        return function
+
+    @functools.wraps(function)
+    def guarded(*args: Any) -> Any:
+        try:
+            found = function(*args)
+            return list(found) if name == "space" else found        # a generator fails as it is walked
+        except WarpconvError:
+            raise
+        except Exception as error:
+            spec = getattr(args[0], "spec", args[0])
+            reason = f"its planner failed in {name} ({type(error).__name__}: {error}), which is a defect of warpconv"
+            _log.warning("%s declines %s: %s", algorithm, spec, reason, exc_info=True)
+            if name == "supports":
+                return reason
+            raise PlannerError(spec, reason, hint="please report the layer") from error
+
+    guarded.declines = True
+    return guarded
 
 
 def assumed_batch(shape: ConvShape) -> int:

@@ -7,6 +7,14 @@ import enum
 from .errors import ArgumentError
 
 
+class Kind(enum.Enum):
+    """What the bits of an element mean."""
+
+    FLOAT = "float"
+    SIGNED = "signed"
+    UNSIGNED = "unsigned"
+
+
 class DType(enum.Enum):
     """Element type of a tensor; the value is NumPy's name (and torch's)."""
 
@@ -19,24 +27,47 @@ class DType(enum.Enum):
     INT16 = "int16"
     INT32 = "int32"
 
+    _itemsize: int
+    _kind: Kind
+
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""
         return self._itemsize
 
     @property
+    def bits(self) -> int:
+        """Bits of one element."""
+        return 8 * self._itemsize
+
+    @property
+    def lanes(self) -> int:
+        """Elements in a 32-bit word."""
+        return 4 // self._itemsize
+
+    @property
+    def kind(self) -> Kind:
+        """What its bits mean."""
+        return self._kind
+
+    @property
     def is_float(self) -> bool:
-        return self in _FLOATS
+        return self._kind is Kind.FLOAT
 
     @property
     def is_integer(self) -> bool:
-        return self not in _FLOATS
+        return self._kind is not Kind.FLOAT
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it is a 16-bit floating-point type, whose elements are widened for float32 arithmetic, or go in pairs
+        through instructions of their own."""
+        return self._kind is Kind.FLOAT and self._itemsize == 2
 
     @property
     def limits(self) -> tuple[int, int]:
         """Least and largest value of an integer type."""
-        bits = 8 * self.itemsize
-        return (0, 2**bits - 1) if self.value.startswith("u") else (-2**(bits - 1), 2**(bits - 1) - 1)
+        return (0, 2**self.bits - 1) if self._kind is Kind.UNSIGNED else (-2**(self.bits - 1), 2**(self.bits - 1) - 1)
 
     @property
     def c_name(self) -> str:
@@ -106,8 +137,9 @@ class Layout(enum.Enum):
 _ITEMSIZE = {DType.FLOAT32: 4, DType.FLOAT16: 2, DType.BFLOAT16: 2, DType.UINT8: 1, DType.INT8: 1, DType.UINT16: 2,
              DType.INT16: 2, DType.INT32: 4}
 for _dtype, _bytes in _ITEMSIZE.items():
-    _dtype._itemsize = _bytes      # an attribute: asked for in every call, and hashing an Enum member is slow
-_FLOATS = frozenset((DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16))
+    _dtype._itemsize = _bytes      # attributes: asked for in every call, and hashing an Enum member is slow
+    _dtype._kind = (Kind.FLOAT if "float" in _dtype.value else
+                    Kind.UNSIGNED if _dtype.value.startswith("u") else Kind.SIGNED)
 _C_NAME = {DType.FLOAT32: "float", DType.FLOAT16: "unsigned short", DType.BFLOAT16: "unsigned short",
            DType.UINT8: "unsigned char", DType.INT8: "signed char", DType.UINT16: "unsigned short",
            DType.INT16: "short", DType.INT32: "int"}

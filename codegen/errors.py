@@ -54,6 +54,10 @@ class UnsupportedSpec(WarpconvError, ValueError):
         self.reason = reason
 
 
+class PlannerError(UnsupportedSpec):
+    """A planner failed where it should have answered: a defect of warpconv's own, which declines the algorithm."""
+
+
 class CompileError(WarpconvError, RuntimeError):
     """A compiler refused an emitted source; carries it, the options and the compiler's log."""
 

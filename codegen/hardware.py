@@ -1,13 +1,35 @@
-"""The GPU architecture that a kernel is generated for."""
+"""GPUs in numbers: the architecture that a kernel is generated for, its limits, and the chip at hand if one is known.
+
+This is the one table. Planners ask ``spec.hardware`` for what a GPU has, and name a figure of the H200, on which their
+rules were measured, from here. Limits are of the CUDA C++ programming guide, "Technical Specifications per Compute
+Capability", and CCCL's ``cuda/__device/arch_traits.h``; first-level and second-level caches and multiprocessors of
+NVIDIA's architecture papers.
+"""
 
 from __future__ import annotations
 
+import enum
+import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .errors import ArgumentError
 
 _PATTERN = re.compile(r"(?:sm_|compute_)?(\d+)\.?(\d)([af]?)")
+
+# The same on every architecture from 7.5 to 12.1
+LANES = 32                              # threads of a warp
+BLOCK_THREADS = 1024
+GRID_LIMIT = (2**31 - 1, 65535, 65535)  # gridDim.x, .y and .z
+SHARED_STATIC = 48 * 1024               # bytes of a block's static shared memory; more is asked for at the launch
+CONSTANT_BYTES = 64 * 1024              # of a module
+REGISTER_FILE = 64 * 1024               # 32-bit registers of a multiprocessor
+THREAD_REGISTERS = 255
+REGISTER_UNIT = 8                       # registers that a thread gets at a time
+QUARTERS = 4                            # of a multiprocessor: each issues for its own warps, from its own registers
+BANKS = 32                              # of shared memory, 4 bytes wide
+PORTABLE_SHARED = 99 * 1024             # bytes that a block can ask for on all architectures from 8.0 on
+PORTABLE_BLOCKS = 16                    # blocks that a multiprocessor of each of them holds
 
 
 @dataclass(frozen=True, order=True)
@@ -33,30 +55,130 @@ class Arch:
         return f"sm_{self.major}{self.minor}{self.feature}"
 
 
-    @property
-    def resident_threads(self) -> int:
-        """Threads that one multiprocessor holds at most."""
-        return _RESIDENT_THREADS.get((self.major, self.minor), 2048)
-
-
-# CUDA C programming guide, table of technical specifications per compute capability
-_RESIDENT_THREADS = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536, (12, 1): 1536}
-REGISTER_FILE = 65536   # 32-bit registers of one multiprocessor, 7.5 to 12.1
-
 # The text for a machine without a GPU: today's data-centre chip, so that what is read and executed is what most run.
 DEFAULT_ARCH = Arch(9, 0)
 
-# Shared memory that a block can have, bytes: CUDA C programming guide, technical specifications per compute capability
-_SHARED = {(7, 5): 64, (8, 0): 163, (8, 6): 99, (8, 7): 163, (8, 9): 99, (12, 0): 99, (12, 1): 99}
-# Multiprocessors of the largest chip of an architecture: T4, A100, H200, B200 and their kin
-_MULTIPROCESSORS = {(7, 5): 40, (8, 0): 108, (8, 6): 84, (8, 9): 142, (10, 0): 148, (12, 0): 188}
+
+class TensorCores(enum.Enum):
+    """The widest matrix instructions of a target; those before it are there, too, where the target has no letter."""
+
+    MMA = "mma"             # of a warp, operands in registers
+    WGMMA = "wgmma"         # of four warps, operands in shared memory: sm_90a alone
+    TCGEN05 = "tcgen05"     # with sums in a memory of their own: sm_100a, sm_103a, sm_110a
 
 
-def shared_of(arch: Arch) -> int:
-    """Bytes of shared memory that a block can have."""
-    return _SHARED.get((arch.major, arch.minor), 227) * 1024
+@dataclass(frozen=True, kw_only=True)
+class Hardware:
+    """What a GPU has: its architecture's limits, and the size of the chip (the architecture's largest common one, or
+    that at hand). Memory is in bytes."""
+
+    arch: Arch
+    multiprocessors: int
+    l2_bytes: int
+    shared_multiprocessor: int      # shared memory of a multiprocessor,
+    shared_reserved: int            # what the system takes of it for each block,
+    cached_multiprocessor: int      # and both with the first-level cache, which has what blocks leave
+    resident_threads: int           # of a multiprocessor, at most
+    resident_blocks: int
+    float_lanes: int                # float32 FMAs of a multiprocessor in a cycle
+    tensor_cores: TensorCores
+
+    @classmethod
+    def of(cls, arch: Arch | str, *, multiprocessors: int | None = None, l2_bytes: int | None = None) -> Hardware:
+        """The architecture's row; ``multiprocessors`` and ``l2_bytes`` are those of the chip at hand, where one is
+        known. An architecture without a row has that of the nearest one before it. Raises ArgumentError for no
+        architecture, or sizes below 1."""
+        row = _row_of(Arch.parse(arch))
+        sizes = {name: value for name, value in (("multiprocessors", multiprocessors), ("l2_bytes", l2_bytes))
+                 if value is not None}
+        for name, value in sizes.items():
+            if value < 1:
+                raise ArgumentError("a GPU has at least one", argument=name, value=value)
+        return replace(row, **sizes) if sizes else row
+
+    @classmethod
+    def parse(cls, value: Hardware | Arch | str) -> Hardware:
+        """Hardware as it is, an architecture's as ``of``."""
+        return value if isinstance(value, cls) else cls.of(value)
+
+    @property
+    def at_hand(self) -> Hardware | None:
+        """This GPU where it is another chip than its architecture's row."""
+        return None if self == _row_of(self.arch) else self
+
+    @property
+    def resident_warps(self) -> int:
+        """Warps of a multiprocessor, at most."""
+        return self.resident_threads // LANES
+
+    @property
+    def shared_block(self) -> int:
+        """Bytes of shared memory that a block can ask for when it is launched."""
+        return self.shared_multiprocessor - self.shared_reserved
+
+    @property
+    def async_copies(self) -> bool:
+        """Whether threads copy from global to shared memory without waiting (cp.async)."""
+        return self.arch.major >= 8
+
+    @property
+    def bulk_copies(self) -> bool:
+        """Whether the tensor memory accelerator copies whole tiles (TMA)."""
+        return self.arch.major >= 9
+
+    def share_of_shared(self, of_h200: int) -> int:
+        """As much of a multiprocessor's shared memory as ``of_h200`` bytes are of an H200's."""
+        return self.shared_multiprocessor * of_h200 // H200.shared_multiprocessor
+
+    def warps_of(self, each: int) -> int:
+        """Warps (or blocks) of the whole GPU where a multiprocessor has ``each``."""
+        return self.multiprocessors * each
+
+    def issue_slots(self, on_h200: float) -> float:
+        """Issue slots that pass on this GPU in the time in which ``on_h200`` pass on an H200, at the same clock."""
+        return on_h200 * self.multiprocessors / H200.multiprocessors
 
 
-def multiprocessors(arch: Arch) -> int:
-    """Multiprocessors that a launch which stays resident is made for."""
-    return _MULTIPROCESSORS.get((arch.major, arch.minor), 132)
+_KB, _MB = 1024, 1024 * 1024
+# arch: multiprocessors, L2 (of its largest common chip); shared memory of a multiprocessor, with its cache (KB);
+# resident threads, blocks; FP32 lanes
+_ROWS = {
+    (7, 5): (40, 4 * _MB, 64, 96, 1024, 16, 64),            # T4
+    (8, 0): (108, 40 * _MB, 164, 192, 2048, 32, 64),        # A100
+    (8, 6): (84, 6 * _MB, 100, 128, 1536, 16, 128),         # A40, RTX A6000
+    (8, 7): (16, 4 * _MB, 164, 192, 1536, 16, 128),         # Orin
+    (8, 9): (142, 96 * _MB, 100, 128, 1536, 24, 128),       # L40S
+    (9, 0): (132, 50 * _MB, 228, 256, 2048, 32, 128),       # H100, H200
+    (10, 0): (148, 126 * _MB, 228, 256, 2048, 32, 128),     # B200
+    (10, 3): (148, 126 * _MB, 228, 256, 2048, 32, 128),     # B300
+    (11, 0): (20, 32 * _MB, 228, 256, 1536, 24, 128),       # Thor
+    (12, 0): (188, 128 * _MB, 100, 128, 1536, 24, 128),     # RTX PRO 6000
+    (12, 1): (48, 24 * _MB, 100, 128, 1536, 24, 128)}       # GB10
+
+
+@functools.lru_cache(maxsize=None)
+def _row_of(arch: Arch) -> Hardware:
+    known = [row for row in _ROWS if row <= (arch.major, arch.minor)]
+    multiprocessors, l2, shared, cached, threads, blocks, lanes = _ROWS[max(known, default=min(_ROWS))]
+    return Hardware(arch=arch, multiprocessors=multiprocessors, l2_bytes=l2, shared_multiprocessor=shared * _KB,
+                    shared_reserved=_KB if arch.major >= 8 else 0, cached_multiprocessor=cached * _KB,
+                    resident_threads=threads, resident_blocks=blocks, float_lanes=lanes,
+                    tensor_cores=_tensor_cores(arch))
+
+
+def _tensor_cores(arch: Arch) -> TensorCores:
+    if not arch.feature or arch.major not in (9, 10, 11):
+        return TensorCores.MMA
+    return TensorCores.WGMMA if arch.major == 9 else TensorCores.TCGEN05
+
+
+# ---- the GPU that the planners' rules and estimates were fitted to (docs/results)
+
+H200 = Hardware.of(DEFAULT_ARCH)
+H200_CLOCK = 1.98e9             # cycles a second
+H200_COPY = 4.2e12              # bytes a second that a copy reaches, read and written
+H200_LATENCY = 700e-9           # seconds from a load that misses all caches to its data
+# Shared memory of a multiprocessor that blocks are planned for: nearly all of it, or less where the first-level cache
+# needs the rest (8192^2, 3x3 takes 133 us with 170 KB, 154 with 191)
+H200_SHARED_FILLED = 200 * _KB
+H200_SHARED_BESIDE_CACHE = 176 * _KB

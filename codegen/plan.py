@@ -11,11 +11,9 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Iterable, Union
 
+from .hardware import GRID_LIMIT
 from .shape import ConvShape
 from .spec import KernelSpec
-
-# CUDA's limits on gridDim.x, .y and .z
-GRID_LIMIT = (2**31 - 1, 65535, 65535)
 
 
 class Dimension(enum.Enum):

@@ -9,10 +9,13 @@ from importlib import resources
 from typing import Any
 
 from .banner import banner_lines
-from .errors import ArgumentTypeError
+from .epilogue import Epilogue
+from .errors import ArgumentTypeError, UnsupportedSpec
+from .parts.text import MOST_BYTES
 from .plan import KernelPlan
+from .text import tidy
 
-_PACKAGE = "warpconv.templates"
+_PACKAGE, _ALGORITHMS = "warpconv.templates", "warpconv.codegen.algorithms."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +39,19 @@ class KernelSource:
 
 
 def render(plan: KernelPlan) -> KernelSource:
-    """The CUDA source of a plan; byte-identical for equal plans in every process."""
+    """The CUDA source of a plan; byte-identical for equal plans in every process. Raises UnsupportedSpec for a text of
+    more than MOST_BYTES."""
     if not isinstance(plan, KernelPlan):
         raise ArgumentTypeError("render takes a KernelPlan", argument="plan", value=type(plan).__name__,
                                 hint="warpconv.plan_layer(shape) makes one")
     context = {"plan": plan, "spec": plan.spec, "options": plan.options, "numbers": plan.numbers,
                "arguments": plan.program.arguments, "banner": banner_lines(plan)}
     parts = [environment().get_template(name).render(context) for name in plan.templates]
-    return KernelSource(plan=plan, text="\n".join(parts))
+    text = tidy("\n".join(parts))
+    if len(text) > MOST_BYTES:
+        raise UnsupportedSpec(plan.spec, f"its text has {len(text)} bytes (at most {MOST_BYTES})",
+                              hint="other plan values make it shorter; algorithm='direct' keeps its loops")
+    return KernelSource(plan=plan, text=text)
 
 
 @functools.lru_cache(maxsize=1)
@@ -53,12 +61,23 @@ def environment() -> Any:
 
     def load(name: str) -> str | None:
         source = resources.files(_PACKAGE).joinpath(name)
-        return source.read_text(encoding="utf-8") if source.is_file() else None
+        return _whole_lines(source.read_text(encoding="utf-8")) if source.is_file() else None
 
     made = jinja2.Environment(loader=jinja2.FunctionLoader(load), undefined=jinja2.StrictUndefined, trim_blocks=True,
                               lstrip_blocks=True, keep_trailing_newline=True, autoescape=False)
     made.filters["indent_code"] = _indent_code
+    made.tests["adding"] = _adding
     return made
+
+
+def _whole_lines(source: str) -> str:
+    """A call that ends its line with ``-}}`` takes the line's end with it, as a block does, and nothing of the next."""
+    return source.replace("-}}\n", "}}{#\n+#}")
+
+
+def _adding(epilogue: tuple[Epilogue, ...], argument: str) -> bool:
+    """Whether an epilogue adds what comes in an argument of its own: the bias, the residual."""
+    return any(step.value == argument for step in epilogue)
 
 
 def _indent_code(text: str, n: int) -> str:
@@ -66,21 +85,50 @@ def _indent_code(text: str, n: int) -> str:
     return "".join(line if line[0] in "#\n" else " " * n + line for line in text.splitlines(keepends=True))
 
 
-@functools.lru_cache(maxsize=1)
-def generator_digest() -> str:
-    """blake2b over the templates and this package's own code: equal digests emit equal text for equal plans."""
+@functools.lru_cache(maxsize=None)
+def generator_digest(algorithm: str = "") -> str:
+    """blake2b over what makes the text of an algorithm's kernels, or of any algorithm's where none is named: equal
+    digests emit equal text for equal plans. An edit in the room of another algorithm leaves an algorithm's as it is."""
+    others = frozenset() if not algorithm else _rooms() - {_room(algorithm)}
     digest = hashlib.blake2b(digest_size=16)
-    for package, suffix in ((_PACKAGE, ".jinja"), ("warpconv.codegen", ".py")):
-        for path, data in sorted(_files(resources.files(package), "", suffix)):
-            digest.update(f"{package}/{path}\0{len(data)}\0".encode() + data)
+    for path, data in _sources():
+        if not others.intersection(path.split("/")[:-1]):
+            digest.update(f"{path}\0{len(data)}\0".encode() + data)
     return digest.hexdigest()
 
 
-def _files(folder: Any, prefix: str, suffix: str) -> list[tuple[str, bytes]]:
+def _rooms() -> frozenset[str]:
+    """The folders in codegen/algorithms and in templates that belong to algorithms; what is in others, all share."""
+    from .registry import ALGORITHMS
+    return frozenset(_room(name) for name in ALGORITHMS)
+
+
+def _room(algorithm: str) -> str:
+    """The folder of an algorithm; its planner's package, where it came to the registry from elsewhere."""
+    from .registry import algorithm as algorithm_row
+    module = algorithm_row(algorithm).plan.__module__
+    within = module.removeprefix(_ALGORITHMS)
+    return within.split(".")[0] if within != module else module.rpartition(".")[0] or module
+
+
+def _sources() -> list[tuple[str, bytes]]:
+    """The templates and the generator's code, by path, with what came to the registry from elsewhere."""
+    from .registry import ALGORITHMS
+    packages = {"warpconv.codegen", _PACKAGE}
+    packages |= {_room(name) for name, row in ALGORITHMS.items() if not row.plan.__module__.startswith(_ALGORITHMS)}
+    return [file for package in sorted(packages) for file in _package_files(package)]
+
+
+@functools.lru_cache(maxsize=None)
+def _package_files(package: str) -> tuple[tuple[str, bytes], ...]:
+    return tuple(sorted(_files(resources.files(package), f"{package}/")))
+
+
+def _files(folder: Any, prefix: str) -> list[tuple[str, bytes]]:
     found = []
     for item in folder.iterdir():
         if item.is_dir():
-            found += _files(item, f"{prefix}{item.name}/", suffix)
-        elif item.name.endswith(suffix):
+            found += _files(item, f"{prefix}{item.name}/")
+        elif item.name.endswith((".py", ".jinja")):
             found.append((prefix + item.name, item.read_bytes()))
     return found

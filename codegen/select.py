@@ -11,19 +11,22 @@ declined, unless its planner has a lighter form.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .algorithm import Algorithm, assumed_batch
-from .hardware import Arch, DEFAULT_ARCH
 from .dtypes import DType
-from .errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
+from .errors import ArgumentError, ArgumentTypeError, PlannerError, UnsupportedSpec
+from .hardware import DEFAULT_ARCH, Arch, Hardware
+from .numerics import Accumulator
 from .options import choices, with_settings
 from .plan import KernelPlan
 from .registry import ALGORITHMS, algorithm as _row
+from .request import Request, Settings, settings_of
 from .shape import ConvShape
-from .spec import Epilogue, KernelSpec, Numerics, parse_epilogue
+from .spec import Epilogue, KernelSpec, Numerics
 
 
 class Tuning(Protocol):
@@ -54,81 +57,180 @@ class Candidate:
         return f"{self.algorithm}: {'' if self.supported else 'declined, '}{self.reason}"
 
 
-def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | str = DEFAULT_ARCH,
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which kernel serves a layer: its spec and plan values; plan() makes the chosen plan of it. ``request`` names the
+    algorithm, and the plan values that are not the planner's own."""
+
+    spec: KernelSpec
+    settings: Settings
+    request: Request = field(compare=False, repr=False)
+
+    @property
+    def algorithm(self) -> str:
+        return self.spec.algorithm
+
+    @property
+    def layer(self) -> ConvShape:
+        return self.request.layer
+
+    def __str__(self) -> str:
+        return f"{self.spec}; {', '.join(f'{name}={value}' for name, value in self.settings)}"
+
+
+class Resolution:
+    """One pass over the algorithms for a request: each is planned at most once, when its plan is first asked for."""
+
+    def __init__(self, request: Request, tuning: Tuning | None = None):
+        """Use resolve(), which has a plan or raises."""
+        self.request = request
+        self._tuning = tuning
+        self._answers: dict[str, Candidate] = {}
+        self._measured_settings: Settings = ()
+
+    @functools.cached_property
+    def plan(self) -> KernelPlan:
+        """The plan that is taken. Raises UnsupportedSpec where there is none, ArgumentError for names and values that
+        no algorithm has."""
+        request = self.request
+        _check_arithmetic(request)
+        if self._measured is not None:
+            return self._measured
+        if request.algorithm != "auto":
+            return _plan(_row(request.algorithm), request)
+        rows = self._rows
+        for wave in ([r for r in rows if not r.by_name], [r for r in rows if r.by_name]):  # by name: last resort
+            plans = [(a.estimate, a.plan) for a in map(self._answer, wave) if a.plan is not None]
+            if plans:
+                return min(plans, key=lambda found: found[0] or 0.0)[1]
+        if request.settings:
+            return _plan(rows[0], request)      # its own words for what is wrong with them
+        raise UnsupportedSpec(None, "; ".join(f"{a.algorithm}: {a.reason}" for a in self.candidates))
+
+    @property
+    def tuned(self) -> bool:
+        """Whether the plan is a measured choice."""
+        return self._measured is not None
+
+    @functools.cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The answer of every algorithm that was asked (all, where none is named), the chosen one first."""
+        request, made = self.request, self._measured
+        rows = self._rows if request.algorithm == "auto" else [_row(request.algorithm)]
+        rest = [self._answer(row) for row in rows if made is None or row.name != made.spec.algorithm]
+        rest.sort(key=lambda a: (a.estimate is None, _row(a.algorithm).by_name != "", a.estimate or 0.0))
+        if made is None or self._tuning is None:
+            return tuple(rest)
+        row = _row(made.spec.algorithm)
+        try:
+            estimate = row.slots(made, request.layer)
+        except PlannerError:        # what was measured needs no estimate
+            estimate = None
+        chosen = Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=estimate,
+                           reason=self._tuning.origin(request.layer.without_gaps(), request.target))
+        return chosen, *rest
+
+    @property
+    def selection(self) -> Selection:
+        """The plan as spec and plan values."""
+        made = self.plan
+        settings = self.request.settings if self._measured is None else self._measured_settings
+        return Selection(spec=made.spec, settings=settings_of(made.settings()),
+                         request=replace(self.request, algorithm=made.spec.algorithm, settings=settings))
+
+    @functools.cached_property
+    def _rows(self) -> list[Algorithm]:
+        """The algorithms that know every plan value that was asked for."""
+        names = {name for name, _ in self.request.settings}
+        having = [row for row in ALGORITHMS.values() if names <= set(choices(row.options))] if names else list(
+            ALGORITHMS.values())
+        if not having:
+            known = (f"{name}: {', '.join(choices(row.options))}" for name, row in ALGORITHMS.items())
+            raise ArgumentError("no algorithm has all these plan values", argument="settings",
+                                value=dict(self.request.settings), hint="; ".join(known))
+        return having
+
+    def _answer(self, row: Algorithm) -> Candidate:
+        if row.name not in self._answers:
+            self._answers[row.name] = _candidate(row, self.request)
+        return self._answers[row.name]
+
+    @functools.cached_property
+    def _measured(self) -> KernelPlan | None:
+        """What a table of measured choices has for the layer (arrays with gaps by that without); None where it has
+        nothing that can still be made."""
+        request = self.request
+        if self._tuning is None or not request.by_rule or request.numerics is not Numerics.FLOAT32:
+            return None
+        found = self._tuning.best(request.layer.without_gaps(), request.target)
+        if found is None:
+            return None
+        try:
+            row = _row(found[0])
+            values = {name: value for name, value in found[1].items() if not (request.epilogue and name in row.follows)}
+            self._measured_settings = settings_of(values)
+            return _plan(row, replace(request, settings=self._measured_settings))
+        except (ArgumentError, UnsupportedSpec):    # by another version, for another epilogue, too large: by rule
+            return None
+
+
+def resolve(request: Request, tuning: Tuning | None = None) -> Resolution:
+    """A request's plan, and how it came to it; what ``tuning`` has measured goes before the rule.
+
+    Raises UnsupportedSpec where nothing serves it, ArgumentError for names and values that no algorithm has.
+    """
+    made = Resolution(request, tuning)
+    made.plan       # noqa: B018 - raises where there is none
+    return made
+
+
+def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardware | str = DEFAULT_ARCH,
                epilogue: Iterable[Epilogue] = (), settings: Mapping[str, Any] | None = None,
                tuning: Tuning | None = None, numerics: Numerics | str = Numerics.FLOAT32,
                workspace_limit: int | None = None) -> KernelPlan:
-    """The plan for a layer: select() and the planner in one call. ``workspace_limit``: bytes of workspace that a call
-    of this layer may take at most, None for any number.
+    """The plan for a layer: select() and the planner in one call. ``arch``: an architecture, or the Hardware at hand,
+    whose multiprocessors the grid is then made for. ``workspace_limit``: bytes of workspace that a call of this layer
+    may take at most, None for any number.
 
     Raises UnsupportedSpec where the named algorithm cannot serve it, ArgumentError for unknown names and values.
     """
-    _check_shape(shape)
-    epilogue = parse_epilogue(epilogue, takes_bias=True)
-    settings, numerics, limit = _names(settings), _arithmetic(numerics, shape), check_limit(workspace_limit)
-    if algorithm == "auto" and not settings:
-        measured = _measured(shape, Arch.parse(arch), epilogue, numerics, tuning, limit)
-        if measured is not None:
-            return measured
-    if algorithm == "auto":
-        answers = explain(shape, arch, epilogue=epilogue, numerics=numerics, workspace_limit=limit)
-        having = [c for c in answers if set(settings) <= set(choices(_row(c.algorithm).options))]
-        algorithm = _quickest(shape, having, settings).algorithm
-    return _plan(_row(algorithm), shape, Arch.parse(arch), epilogue, numerics, settings, limit)
+    return resolve(Request.of(shape, algorithm=algorithm, arch=arch, epilogue=epilogue, settings=settings,
+                              numerics=numerics, workspace_limit=workspace_limit), tuning).plan
 
 
-def select(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, tuning: Tuning | None = None, *,
+def select(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, tuning: Tuning | None = None, *,
            epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32,
-           workspace_limit: int | None = None) -> KernelSpec:
-    """The spec of the quickest supported algorithm for a layer, by the rule above."""
-    return plan_layer(shape, arch=arch, epilogue=epilogue, tuning=tuning, numerics=numerics,
-                      workspace_limit=workspace_limit).spec
+           workspace_limit: int | None = None) -> Selection:
+    """The quickest supported algorithm for a layer, by the rule above, with its plan values; plan() takes it."""
+    return resolve(Request.of(shape, arch=arch, epilogue=epilogue, numerics=numerics,
+                              workspace_limit=workspace_limit), tuning).selection
 
 
-def plan(spec: KernelSpec, settings: Mapping[str, Any] | None = None, shape: ConvShape | None = None) -> KernelPlan:
-    """The plan of a spec: the algorithm's defaults (better where ``shape`` shows the sizes) with ``settings`` over
-    them."""
+def plan(spec: KernelSpec | Selection, settings: Mapping[str, Any] | None = None,
+         shape: ConvShape | None = None) -> KernelPlan:
+    """The plan of a selection, or of a spec: then by the algorithm's defaults (better where ``shape`` shows the sizes);
+    with ``settings`` over what it would take. Raises UnsupportedSpec, ArgumentError."""
+    values = dict(settings_of(settings))
+    if isinstance(spec, Selection):
+        request = spec.request
+        return _plan(_row(spec.algorithm), replace(request, layer=shape or request.layer,
+                                                   settings=settings_of({**dict(request.settings), **values})))
     if not isinstance(spec, KernelSpec):
-        raise ArgumentTypeError("plan takes a KernelSpec", argument="spec", value=type(spec).__name__,
+        raise ArgumentTypeError("plan takes a KernelSpec or a Selection", argument="spec", value=type(spec).__name__,
                                 hint="warpconv.select(shape) makes one; plan_layer(shape) goes all the way")
     row = _row(spec.algorithm)
     refusal = row.supports(spec)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    return row.plan(spec, with_settings(row.defaults(spec, shape), _names(settings)))
+    return row.plan(spec, with_settings(row.defaults(spec, shape), values))
 
 
-def explain(shape: ConvShape, arch: Arch | str = DEFAULT_ARCH, *,
+def explain(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, *,
             epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32,
             tuning: Tuning | None = None, workspace_limit: int | None = None) -> tuple[Candidate, ...]:
     """Every algorithm's answer for a layer, the chosen one first; what ``tuning`` chooses says so."""
-    _check_shape(shape)
-    steps = parse_epilogue(epilogue, takes_bias=True)
-    numerics, limit = Numerics.parse(numerics), check_limit(workspace_limit)
-    candidates = [_candidate(row, shape, Arch.parse(arch), steps, numerics, limit) for row in ALGORITHMS.values()]
-    ranked = sorted(candidates, key=lambda c: (c.estimate is None, _row(c.algorithm).by_name != "", c.estimate or 0.0))
-    made = _measured(shape, Arch.parse(arch), steps, numerics, tuning, limit)
-    if made is None:
-        return tuple(ranked)
-    row = _row(made.spec.algorithm)
-    chosen = Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=row.slots(made, shape),
-                       reason=tuning.origin(shape.without_gaps(), Arch.parse(arch)))
-    return chosen, *(c for c in ranked if c.algorithm != row.name)
-
-
-def _measured(shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], numerics: Numerics,
-              tuning: Tuning | None, limit: int | None) -> KernelPlan | None:
-    """The plan that a table of measured choices has for the layer (arrays with gaps by that without); None where it has
-    none that can still be made."""
-    found = tuning.best(shape.without_gaps(), arch) if tuning is not None and numerics is Numerics.FLOAT32 else None
-    if found is None:
-        return None
-    try:
-        row = _row(found[0])
-        values = {name: value for name, value in found[1].items() if not (epilogue and name in row.follows)}
-        return _plan(row, shape, arch, epilogue, numerics, values, limit)
-    except (ArgumentError, UnsupportedSpec):    # by another version, for another epilogue, too large: the rule decides
-        return None
+    return Resolution(Request.of(shape, arch=arch, epilogue=epilogue, numerics=numerics,
+                                 workspace_limit=workspace_limit), tuning).candidates
 
 
 def carries_over(measured: ConvShape, shape: ConvShape, arch: Arch | str, algorithm: str,
@@ -139,32 +241,33 @@ def carries_over(measured: ConvShape, shape: ConvShape, arch: Arch | str, algori
     try:
         row, arch = _row(algorithm), Arch.parse(arch)
         own = [row.defaults(KernelSpec.of(layer, algorithm=algorithm, arch=arch), layer) for layer in (measured, shape)]
-        _plan(row, shape, arch, (), Numerics.FLOAT32, settings, None)
+        _plan(row, Request.of(shape, arch=arch, algorithm=algorithm, settings=settings))
     except (ArgumentError, UnsupportedSpec):
         return False
     return own[0] == own[1]
 
 
-def _candidate(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...],
-               numerics: Numerics, limit: int | None) -> Candidate:
+def _candidate(row: Algorithm, request: Request) -> Candidate:
     try:
-        made = _plan(row, shape, arch, epilogue, numerics, {}, limit)
+        made = _plan(row, request)
+        estimate = row.slots(made, request.layer)
     except UnsupportedSpec as error:
         return Candidate(algorithm=row.name, summary=row.summary, plan=None, reason=error.reason)
-    estimate = row.slots(made, shape)
+    except ArgumentError as error:          # a plan value that it has, and does not offer
+        return Candidate(algorithm=row.name, summary=row.summary, plan=None, reason=str(error))
     return Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=estimate,
-                     reason=f"about {estimate / 1e6:.3g} million issue slots for a batch of {assumed_batch(shape)}"
-                            + (f"; {row.by_name}" if row.by_name else ""))
+                     reason=f"about {estimate / 1e6:.3g} million issue slots for a batch of "
+                            f"{assumed_batch(request.layer)}" + (f"; {row.by_name}" if row.by_name else ""))
 
 
-def _plan(row: Algorithm, shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], numerics: Numerics,
-          settings: Mapping[str, Any], limit: int | None) -> KernelPlan:
-    spec = KernelSpec.of(shape, algorithm=row.name, arch=arch, epilogue=epilogue, numerics=numerics)
-    made = plan(spec, settings, shape)
-    refusal = made.program.refusal(shape)
+def _plan(row: Algorithm, request: Request) -> KernelPlan:
+    """An algorithm's plan, with the request's plan values. Raises UnsupportedSpec, ArgumentError."""
+    values = dict(request.settings)
+    made = plan(request.spec(row.name), values, request.layer)
+    refusal = made.program.refusal(request.layer)
     if refusal is not None:
         raise UnsupportedSpec(made.spec, refusal)
-    return _within(limit, row, made, shape, settings)
+    return _within(request.workspace_limit, row, made, request.layer, values)
 
 
 def _within(limit: int | None, row: Algorithm, made: KernelPlan, shape: ConvShape,
@@ -179,48 +282,14 @@ def _within(limit: int | None, row: Algorithm, made: KernelPlan, shape: ConvShap
     return made
 
 
-def check_limit(limit: Any, argument: str = "workspace_limit") -> int | None:
-    """A limit on workspace as given. Raises ArgumentError, ArgumentTypeError."""
-    if limit is None:
-        return None
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        raise ArgumentTypeError("a limit is a whole number of bytes", argument=argument, value=limit, hint="or None")
-    if limit < 0:
-        raise ArgumentError("a limit is no less than 0 bytes", argument=argument, value=limit, hint="or None")
-    return limit
-
-
-def _quickest(shape: ConvShape, candidates: list[Candidate], settings: Mapping[str, Any]) -> Candidate:
-    """The first that is supported, of those that know every plan value asked for."""
-    if not candidates:
-        known = (f"{name}: {', '.join(choices(row.options))}" for name, row in ALGORITHMS.items())
-        raise ArgumentError("no algorithm has all these plan values", argument="settings", value=dict(settings),
-                            hint="; ".join(known))
-    if candidates[0].plan is None:
-        raise UnsupportedSpec(None, "; ".join(f"{c.algorithm}: {c.reason}" for c in candidates))
-    return candidates[0]
-
-
-def _check_shape(shape: Any) -> None:
-    if not isinstance(shape, ConvShape):
-        raise ArgumentTypeError("a layer is a ConvShape", argument="shape", value=type(shape).__name__,
-                                hint="warpconv.ConvShape(c=..., h=..., w=..., k=..., r=..., s=...)")
-
-
-def _arithmetic(numerics: Numerics | str, shape: ConvShape) -> Numerics:
-    numerics = Numerics.parse(numerics)
-    if numerics is Numerics.FLOAT16 and shape.dtype is DType.FLOAT32:
+def _check_arithmetic(request: Request) -> None:
+    """Raises UnsupportedSpec for arithmetic that the layer's elements cannot have."""
+    layer, accumulator = request.layer, request.numerics.accumulator
+    if accumulator is Accumulator.FLOAT16 and layer.dtype is DType.FLOAT32:
         raise UnsupportedSpec(None, "half arithmetic on float32 elements (it is for float16 and bfloat16 layers)",
                               hint="leave the arithmetic at float32, or convert the arrays")
-    if (numerics is Numerics.INT32) > shape.w_dtype.is_integer or (
-            numerics is Numerics.FLOAT16 and shape.dtype.is_integer):
-        raise UnsupportedSpec(None, f"{numerics.value} arithmetic on {shape.dtype.value} with {shape.w_dtype.value} "
-                              "filters", hint="int32 is for integer filters; leave the arithmetic out")
-    return numerics
-
-
-def _names(settings: Any) -> dict[str, Any]:
-    if settings is not None and not isinstance(settings, Mapping):
-        raise ArgumentTypeError("settings must be a mapping of names to values", argument="settings",
-                                value=type(settings).__name__, hint="{'exchange': 'packed'}")
-    return dict(settings or {})
+    if (accumulator is Accumulator.INT32) > layer.w_dtype.is_integer or (
+            accumulator is Accumulator.FLOAT16 and layer.dtype.is_integer):
+        raise UnsupportedSpec(None, f"{request.numerics.value} arithmetic on {layer.dtype.value} with "
+                              f"{layer.w_dtype.value} filters",
+                              hint="int32 is for integer filters; leave the arithmetic out")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import hashlib
 import json
 import types
@@ -26,8 +27,8 @@ def encode(value: Any) -> Any:
     if isinstance(value, Epilogue):
         return value.value
     if is_dataclass(value):
-        data = {f.name: encode(getattr(value, f.name)) for f in fields(value)
-                if not (f.metadata.get("later") and getattr(value, f.name) == f.default)}
+        data = {f.name: encode(getattr(value, f.name)) for f in _in_order(type(value)) if f.metadata.get("stored", True)
+                and not (f.metadata.get("later") and getattr(value, f.name) == f.default)}
         kind = next((name for name, cls in _STEPS.items() if isinstance(value, cls)), None)
         return {"kind": kind, **data} if kind else data
     if isinstance(value, enum.Enum):
@@ -39,11 +40,18 @@ def encode(value: Any) -> Any:
     return value
 
 
+@functools.lru_cache(maxsize=None)
+def _in_order(kind: Any) -> list[Any]:
+    """A dataclass's fields, those of its STORED_FIRST first."""
+    first = {name: place for place, name in enumerate(getattr(kind, "STORED_FIRST", ()))}
+    return sorted(fields(kind), key=lambda f: first.get(f.name, len(first)))
+
+
 def decode(kind: Any, data: Any) -> Any:
     """The inverse of encode for type ``kind``. Raises ArgumentError where the data does not have its form."""
     try:
         return _decode(kind, data)
-    except (KeyError, TypeError, ValueError, StopIteration) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, StopIteration, RecursionError) as error:
         raise ArgumentError(f"stored data does not describe a {getattr(kind, '__name__', kind)}: {error}",
                             argument="data") from error
 
@@ -55,10 +63,10 @@ def canonical(value: Any) -> str:
 
 def plan_identity(plan: KernelPlan) -> dict[str, str]:
     """What decides the emitted text and its launch: the spec, the plan values and all that the planner made of them,
-    the generator. Known without rendering."""
+    the generator as far as it makes this algorithm's. Known without rendering."""
     from .render import generator_digest
     return {"spec": canonical(plan.spec), "plan": canonical(plan.settings()), "numbers": canonical(plan.numbers),
-            "program": canonical(plan.program), "generator": generator_digest(), "version": VERSION}
+            "program": canonical(plan.program), "generator": generator_digest(plan.spec.algorithm), "version": VERSION}
 
 
 def plan_digest(plan: KernelPlan) -> str:
@@ -77,12 +85,19 @@ def _decode(kind: Any, data: Any) -> Any:
     if kind is Epilogue:
         return Epilogue.parse(data)
     if is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
-        return kind(**{f.name: _decode(hints[f.name], data[f.name]) for f in fields(kind)
+        hints = _hints(kind)
+        stored = [f for f in fields(kind) if f.metadata.get("stored", True)]
+        return kind(**{f.name: _decode(hints[f.name], data[f.name]) for f in stored
                        if f.name in data or not f.metadata.get("later")})
     if kind in (int, str, bool, float) and not isinstance(data, kind):
         raise TypeError(f"{data!r} is no {kind.__name__}")
     return data
+
+
+@functools.lru_cache(maxsize=None)
+def _hints(kind: type) -> dict[str, Any]:
+    """A dataclass's types; asking takes a millisecond, and a pack has thousands of them."""
+    return typing.get_type_hints(kind)
 
 
 def _decode_union(kinds: tuple[Any, ...], data: Any) -> Any:

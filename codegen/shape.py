@@ -1,53 +1,24 @@
-"""ConvShape: one convolution layer, with PyTorch's meaning of every size."""
+"""ConvShape: one convolution layer with the sizes of its arrays, with PyTorch's meaning of every size."""
 
 from __future__ import annotations
 
 import functools
-import operator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-from .border import Border, border_value
-from .dtypes import Cast, DType, Layout
-from .errors import ArgumentError, ArgumentTypeError, ShapeError
+from .dtypes import DType, Layout
+from .errors import ShapeError
+from .layer import (INTEGER_WEIGHTS, LARGEST_PADDING, LARGEST_SIZE, PIXELS, Layer, describe_geometry,
+                    describe_types, integer, later)
 from .pitch import Pitch
 
-# Sizes stay clear of 2^31 so that an index plus a step of a grid-stride loop (65535 blocks of at most 64 rows) never
-# overflows an int in a kernel.
-LARGEST_SIZE = 2**31 - 2**22
-LARGEST_PADDING = 2**14
-
-PIXELS = (DType.UINT8, DType.INT8, DType.UINT16, DType.INT16)
-INTEGER_WEIGHTS = (DType.INT8, DType.INT16, DType.INT32)
-_WIDER = (DType.FLOAT32, DType.FLOAT16)
-
-Pair = tuple[int, int]
-
-
-def later(default: Any) -> Any:
-    """A field that layers stored by earlier versions do not have; in JSON its default is left out."""
-    return field(default=default, metadata={"later": True})
+__all__ = ["INTEGER_WEIGHTS", "LARGEST_PADDING", "LARGEST_SIZE", "PIXELS", "ConvShape"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvShape:
-    """A layer x[N, C, H, W] * w[K, C/groups, R, S] -> y[N, K, P, Q], cross-correlation as torch.nn.functional.conv2d's.
-
-    ``stride`` and ``dilation`` are an int or (vertical, horizontal). ``padding`` is an int, (vertical, horizontal),
-    ((top, bottom), (left, right)), ``"same"`` (stride 1 only; an odd total puts the extra row and column last) or
-    ``"valid"``. ``layout`` is the order of x and y in memory (the filter is always K, C/groups, R, S).
-
-    ``padding_mode``: what stands in the padding, a Border (torch's names, and "symmetric", "constant");
-    ``padding_value`` is that of "constant". Images may be smaller than the padding in every mode.
-
-    ``dtype`` is the input's element type. The filter's, ``weight_dtype``, is the same for floating-point inputs; for
-    integers it is float32, or an integer type, whose products are summed exactly in int32. ``out_dtype`` is another
-    type of the output: float32, float16 or an integer type; ``cast`` says how values become integers. Both are None
-    where the type is the usual one (``w_dtype`` and ``y_dtype`` tell it). A bias is of the input's type, float32 for
-    integers.
-
-    ``separable``: each filter, of one channel, is the product of a column and a row, and the weight is these factors,
-    float32 of (K, 1, 1, R + S): R elements of the column, then S of the row.
+class ConvShape(Layer):
+    """A layer x[N, C, H, W] * w[K, C/groups, R, S] -> y[N, K, P, Q], cross-correlation as torch.nn.functional.conv2d's:
+    a Layer, whose fields it has, with the batch and the size of the images.
 
     ``x_pitch``, ``y_pitch``: how far rows, planes and images of x and y lie apart, None where there are no gaps. With
     either of them the layer's kernel takes all these distances as arguments.
@@ -56,42 +27,19 @@ class ConvShape:
     integer, ArgumentError for types that do not go together.
     """
 
+    STORED_FIRST: ClassVar = ("n", "c", "h", "w")      # as files have had them, so that their lines stay as they are
+
     n: int = 1
-    c: int
     h: int
     w: int
-    k: int
-    r: int
-    s: int
-    stride: Pair = (1, 1)
-    padding: tuple[Pair, Pair] = ((0, 0), (0, 0))
-    dilation: Pair = (1, 1)
-    groups: int = 1
-    dtype: DType = DType.FLOAT32
-    layout: Layout = Layout.NCHW
-    padding_mode: Border = later(Border.ZEROS)
-    padding_value: float = later(0.0)
-    weight_dtype: DType | None = later(None)
-    out_dtype: DType | None = later(None)
-    cast: Cast = later(Cast.NEAREST)
-    separable: bool = later(False)
     x_pitch: Pitch | None = later(None)
     y_pitch: Pitch | None = later(None)
 
     def __post_init__(self) -> None:
-        set_ = object.__setattr__
         for name, meaning in _SIZES.items():
-            set_(self, name, _integer(getattr(self, name), name, meaning, 1, LARGEST_SIZE))
-        set_(self, "stride", _pair(self.stride, "stride", 1))
-        set_(self, "dilation", _pair(self.dilation, "dilation", 1))
-        set_(self, "groups", _integer(self.groups, "groups", "number of groups", 1, LARGEST_SIZE))
-        set_(self, "padding", self._padding(self.padding))
-        set_(self, "dtype", DType.parse(self.dtype))
-        set_(self, "layout", Layout.parse(self.layout))
-        set_(self, "separable", bool(self.separable))
-        self._set_border()
-        self._set_types()
-        self._check()
+            object.__setattr__(self, name, integer(getattr(self, name), name, meaning, 1, LARGEST_SIZE))
+        super().__post_init__()
+        self._check_sizes()
 
     @classmethod
     def of(cls, input: tuple[int, ...], weight: tuple[int, ...], *, stride: Any = 1, padding: Any = 0,
@@ -106,7 +54,7 @@ class ConvShape:
                                  value=tuple(shape), hint="add axes of length 1, e.g. array[None, None] for one plane")
         n, c, h, w = layout.logical(tuple(input))
         k, c_per_group, r, s = weight
-        groups = _integer(groups, "groups", "number of groups", 1, LARGEST_SIZE)
+        groups = integer(groups, "groups", "number of groups", 1, LARGEST_SIZE)
         if c_per_group * groups != c:
             raise ShapeError(f"weight has {c_per_group} channels a group, and {groups} groups of it make "
                              f"{c_per_group * groups} channels where input has {c}", argument="weight",
@@ -116,27 +64,31 @@ class ConvShape:
 
     # ---- derived sizes
 
+    @property
+    def image(self) -> tuple[int, ...]:
+        """The input's sizes along the spatial axes: (H, W)."""
+        return self.h, self.w
+
+    @functools.cached_property
+    def outputs(self) -> tuple[int, ...]:
+        """The output's sizes along the spatial axes: (P, Q)."""
+        return tuple((size + sum(pads) - extent) // stride + 1 for size, pads, extent, stride in zip(
+            self.image, self.padding, self.extents, self.stride))
+
     @functools.cached_property
     def p(self) -> int:
         """Output height."""
-        return _outputs(self.h, self.r, self.stride[0], self.padding[0], self.dilation[0])
+        return self.outputs[0]
 
     @functools.cached_property
     def q(self) -> int:
         """Output width."""
-        return _outputs(self.w, self.s, self.stride[1], self.padding[1], self.dilation[1])
+        return self.outputs[1]
 
     @property
     def input_shape(self) -> tuple[int, int, int, int]:
         """(N, C, H, W), whatever the layout."""
         return self.n, self.c, self.h, self.w
-
-    @property
-    def weight_shape(self) -> tuple[int, int, int, int]:
-        """(K, C/groups, R, S), or (K, 1, 1, R + S) of a separable layer."""
-        if self.separable:
-            return self.k, 1, 1, self.r + self.s
-        return self.k, self.c // self.groups, self.r, self.s
 
     @functools.cached_property
     def output_shape(self) -> tuple[int, int, int, int]:
@@ -159,11 +111,6 @@ class ConvShape:
         return self.y_pitch or Pitch.dense(self.output_shape, self.layout)
 
     @property
-    def reduction(self) -> int:
-        """Products summed into one output: C/groups * R * S; R + S of a separable layer."""
-        return self.r + self.s if self.separable else self.c // self.groups * self.r * self.s
-
-    @property
     def macs(self) -> int:
         """Multiply-adds of the layer, taps in the padding counted."""
         return self.n * self.k * self.p * self.q * self.reduction
@@ -173,21 +120,6 @@ class ConvShape:
         """Least bytes through device memory: each input and weight read once, each output written once."""
         return (self.dtype.itemsize * self.n * self.c * self.h * self.w + self.w_dtype.itemsize * self.k
                 * self.reduction + self.y_dtype.itemsize * self.n * self.k * self.p * self.q)
-
-    @property
-    def w_dtype(self) -> DType:
-        """The element type of the filter."""
-        return self.weight_dtype or usual_weight(self.dtype, self.separable)
-
-    @property
-    def y_dtype(self) -> DType:
-        """The element type of the output."""
-        return self.out_dtype or self.dtype
-
-    @property
-    def bias_dtype(self) -> DType:
-        """The element type of a bias."""
-        return usual_weight(self.dtype)
 
     def with_batch(self, n: int) -> ConvShape:
         """The same layer for another batch size."""
@@ -210,72 +142,9 @@ class ConvShape:
         types = "" if usual else f", {describe_types(self)} {self.layout.value}"
         return f"{text}, {describe_geometry(self)}{types}{gaps}"
 
-    # ---- checks
-
-    def _set_border(self) -> None:
-        set_ = object.__setattr__
-        set_(self, "padding_mode", Border.parse(self.padding_mode))
-        value = border_value(self.padding_value)
-        if value and self.padding_mode is not Border.CONSTANT:
-            raise ArgumentError("a value is for the border 'constant' only", argument="padding_value",
-                                value=self.padding_value, hint="padding_mode='constant', or leave the value out")
-        if self.padding == ((0, 0), (0, 0)) or (self.padding_mode is Border.CONSTANT and not value):
-            set_(self, "padding_mode", Border.ZEROS)        # one kernel for what is the same
-            value = 0.0
-        set_(self, "padding_value", value)
-
-    def _set_types(self) -> None:
-        """The element types that were left open; ArgumentError for those that do not go together."""
-        set_, integer = object.__setattr__, self.dtype.is_integer
-        weight = usual = usual_weight(self.dtype, self.separable)
-        if self.weight_dtype is not None:
-            weight = DType.parse(self.weight_dtype, "weight_dtype")
-        out = self.dtype if self.out_dtype is None else DType.parse(self.out_dtype, "out_dtype")
-        allowed = (DType.FLOAT32, *INTEGER_WEIGHTS) if integer and not self.separable else (usual,)
-        if weight not in allowed:
-            raise ArgumentError(f"a filter for {self.dtype.value} has other elements", argument="weight_dtype",
-                                value=weight.value, hint=f"one of {', '.join(t.value for t in allowed)}")
-        outputs = (*PIXELS, DType.INT32, *_WIDER) if integer else (self.dtype, *_WIDER, *PIXELS)
-        if out not in outputs or self.dtype is DType.INT32:
-            raise ArgumentError(f"there is no layer from {self.dtype.value} to {out.value}", argument="out_dtype",
-                                value=out.value, hint=f"one of {', '.join(dict.fromkeys(t.value for t in outputs))}")
-        set_(self, "weight_dtype", None if weight is usual else weight)
-        set_(self, "out_dtype", None if out is self.dtype else out)
-        set_(self, "cast", Cast.parse(self.cast) if out.is_integer else Cast.NEAREST)
-
-    def _padding(self, value: Any) -> tuple[Pair, Pair]:
-        if isinstance(value, str):
-            return self._named_padding(value)
-        if isinstance(value, (tuple, list)) and len(value) == 2 and any(isinstance(v, (tuple, list)) for v in value):
-            sides = tuple(_pair(v, "padding", 0, LARGEST_PADDING) for v in value)
-            return sides[0], sides[1]
-        vertical, horizontal = _pair(value, "padding", 0, LARGEST_PADDING)
-        return (vertical, vertical), (horizontal, horizontal)
-
-    def _named_padding(self, value: str) -> tuple[Pair, Pair]:
-        if value == "valid":
-            return (0, 0), (0, 0)
-        if value != "same":
-            raise ShapeError("unknown padding", argument="padding", value=value, hint="a number, 'same' or 'valid'")
-        if self.stride != (1, 1):
-            raise ShapeError("padding 'same' needs stride 1", argument="stride", value=self.stride,
-                             hint="give the padding in numbers")
-        totals = [d * (f - 1) for d, f in zip(self.dilation, (self.r, self.s))]
-        top, left = (t // 2 for t in totals)
-        return (top, totals[0] - top), (left, totals[1] - left)
-
-    def _check(self) -> None:
-        for name in ("c", "k"):
-            if getattr(self, name) % self.groups:
-                raise ShapeError(f"groups must divide {name.upper()} = {getattr(self, name)}", argument="groups",
-                                 value=self.groups, hint=f"a divisor of {getattr(self, name)}")
-        if self.separable and (self.c != self.groups or 1 in (self.r, self.s)):
-            raise ShapeError("a separable filter has one channel, and more than one row and column",
-                             argument="separable", value=(self.c // self.groups, self.r, self.s),
-                             hint="leave separable out")
-        for axis, size, pads, extent, outputs in (
-                ("height", self.h, self.padding[0], self.dilation[0] * (self.r - 1) + 1, self.p),
-                ("width", self.w, self.padding[1], self.dilation[1] * (self.s - 1) + 1, self.q)):
+    def _check_sizes(self) -> None:
+        for axis, size, pads, extent, outputs in zip(("height", "width"), self.image, self.padding, self.extents,
+                                                     self.outputs):
             padded = size + sum(pads)
             if outputs < 1:
                 raise ShapeError(f"empty output: the filter's {axis} (with dilation) is {extent} and the padded "
@@ -290,81 +159,4 @@ class ConvShape:
                                  hint=f"at most {LARGEST_SIZE} elements, or a copy without gaps")
 
 
-_SIZES = {"n": "batch size", "c": "input channels", "h": "input height", "w": "input width", "k": "output channels",
-          "r": "filter height", "s": "filter width"}
-
-
-def describe_geometry(layer: Any) -> str:
-    """Stride, padding, dilation and groups of a shape or spec, the usual ones left out."""
-    parts = [f"stride {_pair_text(layer.stride)}", f"padding {padding_text(layer.padding)}{border_text(layer)}"]
-    if layer.dilation != (1, 1):
-        parts.append(f"dilation {_pair_text(layer.dilation)}")
-    if layer.groups != 1:
-        parts.append(f"groups {layer.groups}")
-    if layer.separable:
-        parts.append("separable")
-    return ", ".join(parts)
-
-
-def border_text(layer: Any) -> str:
-    """The border behind a padding's numbers; nothing for zeros."""
-    if layer.padding_mode is Border.ZEROS:
-        return ""
-    value = f" {layer.padding_value:g}" if layer.padding_mode is Border.CONSTANT else ""
-    return f" ({layer.padding_mode.value}{value})"
-
-
-def describe_types(layer: Any) -> str:
-    """The element types of a shape or spec: one where all are the same."""
-    text = layer.dtype.value
-    if layer.weight_dtype is not None:
-        text += f" with {layer.weight_dtype.value} filters"
-    if layer.out_dtype is not None:
-        text += f" to {layer.out_dtype.value}"
-    return text if layer.cast is Cast.NEAREST else f"{text} (truncated)"
-
-
-def usual_weight(dtype: DType, separable: bool = False) -> DType:
-    """The element type of a filter (and a bias) that is not told: the input's, float32 for integers, and for the
-    factors of a separable filter, which 16 bits would change more than their products."""
-    return dtype if dtype.is_float and not separable else DType.FLOAT32
-
-
-def padding_text(padding: tuple[Pair, Pair]) -> str:
-    """Padding as the command line takes it: one number, vertical and horizontal, or all four sides."""
-    (top, bottom), (left, right) = padding
-    if top == bottom and left == right:
-        return _pair_text((top, left))
-    return f"{top},{bottom},{left},{right}"
-
-
-def _pair_text(pair: Pair) -> str:
-    return str(pair[0]) if pair[0] == pair[1] else f"{pair[0]},{pair[1]}"
-
-
-def _outputs(size: int, taps: int, stride: int, pads: Pair, dilation: int) -> int:
-    return (size + sum(pads) - dilation * (taps - 1) - 1) // stride + 1
-
-
-def _integer(value: Any, argument: str, meaning: str, least: int, most: int) -> int:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)
-    except TypeError:
-        raise ArgumentTypeError(f"the {meaning} must be an integer", argument=argument, value=value,
-                                hint=f"an int of at least {least}") from None
-    if not least <= number <= most:
-        raise ShapeError(f"the {meaning} is out of range", argument=argument, value=number,
-                         hint=f"between {least} and {most}")
-    return number
-
-
-def _pair(value: Any, argument: str, least: int, most: int = LARGEST_SIZE) -> Pair:
-    if isinstance(value, (tuple, list)):
-        if len(value) != 2:
-            raise ShapeError(f"{argument} must be one number or (vertical, horizontal)", argument=argument, value=value,
-                             hint=f"e.g. {argument}=1 or {argument}=(1, 2)")
-        return tuple(_integer(v, argument, argument, least, most) for v in value)  # type: ignore[return-value]
-    number = _integer(value, argument, argument, least, most)
-    return number, number
+_SIZES = {"n": "batch size", "h": "input height", "w": "input width"}

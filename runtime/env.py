@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from warpconv.codegen.errors import ArgumentError
+from warpconv.runtime import paths
 
 PREFIX = "WARPCONV_"
 
@@ -66,7 +67,7 @@ def _parse_count(text: str) -> int:
 
 
 def _parse_path(text: str) -> Path:
-    return Path(os.path.abspath(os.path.expanduser(text)))
+    return paths.absolute(text)
 
 
 def _parse_program(text: str) -> Path:
@@ -174,6 +175,8 @@ def _usable_cpus() -> int:
 SWITCHES: tuple[Switch, ...] = (
     Switch("WARPCONV_CACHE_DIR", PATH, _user_cache_dir, "where compiled kernels are kept",
            "the user's cache directory"),
+    Switch("WARPCONV_CACHE_LIMIT", BYTES, 2 << 30, "what the cache may hold; entries used longest ago go; 0: no limit",
+           "2G"),
     Switch("WARPCONV_DISABLE_CACHE", BOOL, False, "neither read nor write the disk cache"),
     Switch("WARPCONV_DISABLE_JIT", BOOL, False, "compile nothing: kernels come from cache and packs, or not at all"),
     Switch("WARPCONV_PACK", PATHS, (), "packs of ready kernels to look in"),
@@ -206,6 +209,7 @@ class Settings:
     """All switches, read and parsed; one field for each row of ``SWITCHES``."""
 
     cache_dir: Path
+    cache_limit: int
     disable_cache: bool
     disable_jit: bool
     pack: tuple[Path, ...]
@@ -242,9 +246,33 @@ _OVERRIDES: contextvars.ContextVar[tuple[tuple[str, Any], ...]] = contextvars.Co
 def settings() -> Settings:
     """The switches as they stand now: ``scope`` first, then the environment, then the defaults.
 
-    Raises ArgumentError, naming the variable, for a value that cannot be read.
+    They are read anew only where something that decides them has changed, since calls ask often. Raises ArgumentError,
+    naming the variable, for a value that cannot be read.
     """
-    overrides = dict(_OVERRIDES.get())
+    global _latest
+    state = _state()
+    latest = _latest
+    if latest is not None and latest[0] == state:
+        return latest[1]
+    made = _read(state[1])
+    _latest = None if _follows_the_folder() else (state, made)
+    return made
+
+
+def _state() -> tuple[Any, ...]:
+    """All that decides the settings, as cheap as it can be had: os.environ decodes at each look-up, so what stands
+    behind it is asked where that is known."""
+    return (tuple(map(_TEXTS.get, _DECIDING)), _OVERRIDES.get(), _usable_cpus())
+
+
+def _follows_the_folder() -> bool:
+    """Whether a path in the environment is relative to the working directory."""
+    texts = [os.environ.get(switch.name, "") for switch in SWITCHES if switch.kind in (PATH, PROGRAM, PATHS)]
+    return not all(os.path.isabs(part) for text in texts for part in text.split(os.pathsep) if part.strip())
+
+
+def _read(given: tuple[tuple[str, Any], ...]) -> Settings:
+    overrides = dict(given)
     values = {}
     for name, switch in _BY_FIELD.items():
         if name in overrides:
@@ -253,6 +281,14 @@ def settings() -> Settings:
         text = os.environ.get(switch.name, "")
         values[name] = _parse(name, text) if text.strip() else _default(switch)
     return Settings(**values)
+
+
+# What settings() reads: the switches, and where platformdirs looks for the user's cache directory
+_NAMES = [switch.name for switch in SWITCHES] + ["XDG_CACHE_HOME", "HOME", "LOCALAPPDATA", "USERPROFILE"]
+_BEHIND = getattr(os.environ, "_data", None)
+_TEXTS: Any = os.environ if _BEHIND is None else _BEHIND
+_DECIDING = _NAMES if _BEHIND is None else [os.environ.encodekey(name) for name in _NAMES]
+_latest: tuple[tuple[Any, ...], Settings] | None = None
 
 
 @contextlib.contextmanager

@@ -42,13 +42,13 @@ from warpconv.codegen.errors import ArgumentError, FileError, WarpconvError
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm as registered
 from warpconv.codegen.select import plan_layer
-from warpconv.codegen.shape import ConvShape, describe_geometry, describe_types
+from warpconv.codegen.layer import describe_geometry, describe_types, layer_fields
+from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics, parse_epilogue
 
-from . import env
+from . import env, paths
 
-_AS_THEY_ARE = ("stride", "dilation", "groups", "dtype", "padding_mode", "padding_value", "weight_dtype", "out_dtype",
-                "cast", "separable")
+_AS_THEY_ARE = tuple(name for name in layer_fields() if name not in ("c", "k", "r", "s", "padding", "layout"))
 FIELDS = ("input", "filter", "padding", *_AS_THEY_ARE, "layout", "accumulate", "epilogue", "algorithm", "set")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _LARGEST_FILE = 4 << 20
@@ -138,7 +138,7 @@ def read_layers(path: str | os.PathLike[str]) -> tuple[NamedLayer, ...]:
 def _text(path: str | os.PathLike[str]) -> tuple[str, str]:
     """The file's text, and what messages call the file."""
     name = os.fspath(path)
-    if not Path(name).exists() and name in shipped():
+    if not paths.exists(name) and name in shipped():
         label = f"{name}.toml"
         return resources.files("warpconv").joinpath("layers", label).read_text(encoding="utf-8"), label
     hint = f"a .toml or .json file, or one of {', '.join(shipped())}"

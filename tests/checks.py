@@ -10,6 +10,7 @@ import numpy as np
 
 from warpconv.codegen.errors import ToolNotFound
 from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
@@ -40,8 +41,9 @@ def planned(shape: ConvShape, algorithm: str = "auto", values: Mapping[str, Any]
 
 
 def cpu_kernel(plan: KernelPlan, mode: Mode = Mode.FAST) -> Kernel:
-    """A plan's kernel on the CPU device, in either mode (``specialize`` always makes the fast one)."""
-    loaded, source = backend.load(plan, mode=mode)
+    """A plan's kernel on the CPU device, in either mode (``specialize`` always makes the fast one); found again by its
+    text, so that an edit of the generator compiles only what it changes."""
+    loaded, source = backend.load_text(plan.spec, plan.program, render(plan).text, mode=mode)
     return Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)
 
 

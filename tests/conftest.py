@@ -1,4 +1,4 @@
-"""Options, the run's own cache directory, and skips that say why."""
+"""Options, the tests' own cache directory, and skips that say why."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from tests import settings
 
-_cache: str | None = None
+DAYS = 14               # that a kernel is kept which no run has made or read
+QUICK = "not long"      # what setup.cfg selects
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,42 +23,65 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--seed", type=int, default=None, help="seed of everything drawn (default: a new one, printed)")
     group.addoption("--drawn", type=int, default=None,
                     help=f"layers to draw (default: {settings.DRAWN_ON_CPU} on the CPU device, "
-                         f"{settings.DRAWN_WHOLE} there with --whole, {settings.DRAWN_ON_GPU} on a GPU)")
+                         f"{settings.DRAWN_LONG} there in a long test, {settings.DRAWN_ON_GPU} on a GPU)")
     group.addoption("--whole", action="store_true",
-                    help="the CPU ring: the whole case table and all sizes (default: a part with every value of every "
-                         "axis; many minutes less)")
-    group.addoption("--update-golden", action="store_true", help="write tests/golden/*.cu anew instead of comparing")
+                    help="with all that is long, the whole case table at all sizes, and more of what is drawn")
+    group.addoption("--update-golden", action="store_true", help="write texts under review anew instead of comparing")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    global _cache
     given = config.getoption("--seed")
     settings.seed = secrets.randbelow(2**31) if given is None else given
     settings.drawn = config.getoption("--drawn")
     settings.whole = config.getoption("--whole")
     settings.update_golden = config.getoption("--update-golden")
-    config.addinivalue_line("markers", "builds: may make a kernel (in tests of bad input, where others must not)")
-    # a cache of this run's own: tests never see, fill or clear the user's
-    _cache = tempfile.mkdtemp(prefix="warpconv-tests-")
-    os.environ["WARPCONV_CACHE_DIR"] = os.path.join(_cache, "cache")
+    if settings.whole and config.option.markexpr == QUICK:
+        config.option.markexpr = ""
+    # The tests never see, fill or clear the user's cache. Theirs stays between runs: its keys hold all that decides a
+    # kernel. ``pytest --cache-clear`` empties it. Tests of caches have folders of their own.
+    try:
+        folder = config.cache.mkdir("warpconv")
+    except (AttributeError, OSError):           # -p no:cacheprovider, or a tree that cannot be written
+        folder = Path(tempfile.mkdtemp(prefix="warpconv-tests-"))
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    if not hasattr(config, "workerinput"):
+        _forget_old(folder / "entries")
+    os.environ["WARPCONV_CACHE_DIR"] = str(folder)
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if _cache is not None:
-        shutil.rmtree(_cache, ignore_errors=True)
+def _forget_old(entries: Path) -> None:
+    """Entries that no run has made or read for some days."""
+    for path in entries.iterdir() if entries.exists() else ():
+        meta = path / "meta.json"
+        if not meta.exists() or time.time() - max(meta.stat().st_atime, meta.stat().st_mtime) > DAYS * 86400:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"warpconv: --seed {settings.seed} draws the same layers again"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _thin(items)
     marked = {name: [item for item in items if item.get_closest_marker(name)] for name in ("gpu", "nvcc")}
     for name, reason in (("gpu", _no_gpu), ("nvcc", _no_compiler)):
         why = reason() if marked[name] else None
         if why is not None:
             for item in marked[name]:
                 item.add_marker(pytest.mark.skip(reason=why))
+
+
+def _thin(items: list[pytest.Item]) -> None:
+    """Of a test marked ``thin(n)``, the parameters that are ``long``: all but one in n of those collected."""
+    met: Counter[str] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("thin")
+        if mark is not None:
+            name = item.nodeid.split("[")[0]
+            if met[name] % mark.args[0]:
+                item.add_marker(pytest.mark.long)
+            met[name] += 1
 
 
 def _no_gpu() -> str | None:

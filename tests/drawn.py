@@ -2,7 +2,7 @@
 
 What is drawn is written once over ``choose(sequence) -> element``: the CPU ring passes Hypothesis, which shrinks what
 fails, the GPU ring a NumPy generator, which is quick enough for thousands of layers. Algorithms of the registry without
-a row in tests/axes are drawn too, with their planners' own values.
+a room in tests/algorithms are drawn too, with their planners' own values.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 
-from .axes import ROWS
-from .axes.common import (BIAS, BORDER_VALUE, BORDERS, CASTS, CLAMP, DTYPES, EXPRESSION, OUTPUTS, PIXELS, RELU,
-                          RESIDUAL, WEIGHTS, Choose)
+from .algorithms import ROWS
+from .axes import (BIAS, BORDER_VALUE, BORDERS, CASTS, CLAMP, DTYPES, EXPRESSION, OUTPUTS, PIXELS, RELU,
+                   RESIDUAL, WEIGHTS, Choose)
 from .cases import Case, Numerics
 
 LARGEST_SIDE = 130

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Sequence
+
 import numpy as np
 
 # set by tests/conftest.py before any test module is imported
@@ -10,16 +12,17 @@ drawn: int | None = None
 update_golden = False
 whole = False
 
-DRAWN_ON_CPU = 80
-DRAWN_WHOLE = 200       # on the CPU device with --whole
+DRAWN_ON_CPU = 30
+DRAWN_LONG = 120        # on the CPU device in a long test
+DRAWN_WHOLE = 200       # and with --whole
 DRAWN_ON_GPU = 3000
 
 
-def drawn_on_cpu() -> int:
+def drawn_on_cpu(long: bool = False) -> int:
     """Layers that the CPU ring draws."""
     if drawn is not None:
         return drawn
-    return DRAWN_WHOLE if whole else DRAWN_ON_CPU
+    return DRAWN_WHOLE if whole else DRAWN_LONG if long else DRAWN_ON_CPU
 
 
 def drawn_on_gpu() -> int:
@@ -27,7 +30,7 @@ def drawn_on_gpu() -> int:
     return DRAWN_ON_GPU if drawn is None else drawn
 
 
-def share(items: list, number: int = 0, of: int = 2) -> list:
+def share(items: Sequence[Any], number: int = 0, of: int = 2) -> list:
     """Part ``number`` of the ``of`` parts of a list for what takes long, such as compiling each; all with --whole."""
     return list(items) if whole else list(items)[number::of]
 

@@ -26,11 +26,12 @@ _STYLES = {"failed": "red", "declined": "yellow", "up-to-date": "dim"}
 @click.option("--ptx", is_flag=True, help="Put PTX in, for devices newer than the pack.")
 @click.option("--jobs", type=int, metavar="N", help="Compilations at the same time (default: WARPCONV_COMPILE_JOBS).")
 @click.option("--allow-spills", is_flag=True, help="Accept kernels that spill though their plan promises not to.")
+@click.option("--force", is_flag=True, help="Build a pack anew whose manifest is damaged.")
 @layer_options(arch=False)
 @json_option
 @click.pass_context
 def build(ctx: click.Context, layers: str | None, output: str, archs: tuple[str, ...], ptx: bool, jobs: int | None,
-          allow_spills: bool, as_json: bool, **options: Any) -> None:
+          allow_spills: bool, force: bool, as_json: bool, **options: Any) -> None:
     """Build kernels ahead of time, into a pack.
 
     LAYERS is a TOML or JSON file, or the name of a shipped one; or one layer is given in options.
@@ -40,7 +41,8 @@ def build(ctx: click.Context, layers: str | None, output: str, archs: tuple[str,
     if layers is not None:
         _refuse_options(ctx, options)
     wanted, targets = _layers(layers, options), _archs(archs)
-    report = _build(wanted, targets, output, as_json, ptx=ptx, jobs=jobs, allow_spills=allow_spills)
+    report = _build(wanted, targets, output, as_json, ptx=ptx, jobs=jobs, allow_spills=allow_spills,
+                    force=force)
     record = _record(report)
     if as_json:
         echo_record(record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -13,7 +14,7 @@ DAMAGED = 1     # exit code of verify
 
 @click.group()
 def cache() -> None:
-    """List, clear or verify the disk cache."""
+    """List, clear, trim or verify the disk cache."""
 
 
 @cache.command("list")
@@ -44,6 +45,31 @@ def clear(match: str | None, as_json: bool) -> None:
         echo_record(_record({}, removed=removed))
         return
     click.echo(f"removed {removed} {'entry' if removed == 1 else 'entries'} from {_cache().root}")
+
+
+@cache.command()
+@click.option("--size", metavar="BYTES", default=None, help="What may stay, as 512M (default: WARPCONV_CACHE_LIMIT).")
+@json_option
+def trim(size: str | None, as_json: bool) -> None:
+    """Remove the entries used longest ago, until the rest is within the limit."""
+    done = _cache().trim(_limit(size))
+    if as_json:
+        echo_record(_record({}, removed=done.removed))
+        return
+    entries = "entry" if done.removed == 1 else "entries"
+    click.echo(f"removed {done.removed} {entries}, {size_text(done.freed)}, from {_cache().root}; "
+               f"{size_text(done.left)} left")
+
+
+def _limit(size: str | None) -> int:
+    from warpconv.codegen.errors import ArgumentError
+    from warpconv.runtime import env
+    if size is None:
+        return env.settings().cache_limit or sys.maxsize        # 0: no limit
+    try:
+        return env.parse_bytes(size)
+    except ValueError as error:
+        raise ArgumentError("this is no size", argument="--size", value=size, hint=str(error)) from None
 
 
 def _cache() -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator
 
 from warpconv.codegen.errors import FileError
+from warpconv.runtime import paths
 
 _OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")       # names of files that a process has open
 
@@ -91,7 +92,7 @@ def output_folder(path: str | Path, argument: str = "output") -> Iterator[Path]:
     Raises as make_folder.
     """
     path = Path(path)
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    missing = [folder for folder in (path, *path.parents) if not paths.exists(folder)]
     try:
         yield make_folder(path, argument)
     except BaseException:
@@ -123,7 +124,7 @@ def _target(path: Path, argument: str, through: bool) -> Path:
     except OSError as error:
         raise InputFileError(f"the file cannot be written: {_reason(error)}", argument=argument,
                              value=str(path)) from error
-    if mode is None and not target.parent.is_dir():
+    if mode is None and not paths.is_dir(target.parent):
         raise InputFileError("the folder does not exist", argument=argument, value=str(path), hint="make it first")
     if mode is not None and stat.S_ISDIR(mode):
         raise InputFileError("this is a folder", argument=argument, value=str(path), hint="name a file")
@@ -141,7 +142,7 @@ def _same(one: str, other: str | Path) -> bool:
 
 def _special(path: Path) -> bool:
     """Whether the path is a pipe, a device or the like; also one that names an open file (/dev/stdout)."""
-    return path.exists() and (not path.is_file() or os.path.abspath(path).startswith(_OPEN_FILES))
+    return paths.exists(path) and (not paths.is_file(path) or os.path.abspath(path).startswith(_OPEN_FILES))
 
 
 def _write_bytes(path: Path, data: bytes) -> None:

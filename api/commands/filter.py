@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Iterator
 import click
 
 from warpconv.codegen.errors import ArgumentError, WarpconvError
+from warpconv.runtime import paths
 
 from .device import choose_device, device_option, note_device
 from .files import check_output, output_folder, read_array
@@ -131,7 +132,7 @@ def smallest_layer() -> Any:
 def _check_sheet(sheet: str, jobs: Jobs, files: list[str]) -> None:
     """Raises where the sheet cannot be written, is an input, or one of the outputs."""
     from warpconv.images import format_of
-    if jobs.folder is None or jobs.folder.exists() or Path(sheet).parent != jobs.folder:     # else it will be made
+    if jobs.folder is None or paths.exists(jobs.folder) or Path(sheet).parent != jobs.folder:     # else it will be made
         check_output(sheet, (*(job.photo for job in jobs.jobs), *files), "--sheet")
     format_of(sheet, "--sheet")
     if os.path.realpath(sheet) in {os.path.realpath(path) for job in jobs.jobs for path in job.outputs}:

@@ -10,6 +10,7 @@ from typing import Iterator, Sequence
 
 from warpconv.codegen.errors import ArgumentError
 from warpconv.images import format_of, suffixes
+from warpconv.runtime import paths
 
 from .files import InputFileError, check_output
 
@@ -97,15 +98,12 @@ def _check(jobs: Sequence[Job], folder: Path | None, inputs: Sequence[str]) -> N
             if _identity(path) in identities:
                 raise InputFileError("this file is also an input", argument="OUTPUT", value=str(path),
                                      hint="name another folder" if folder else "name another file")
-            if folder is None or path.exists():
+            if folder is None or paths.exists(path):
                 check_output(path, (), "OUTPUT")
             format_of(path, "OUTPUT")
 
 
 def _identity(path: str | Path) -> tuple[int, int] | None:
     """Which file a path leads to; None where there is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+    status = paths.status(path)
+    return None if status is None else (status.st_dev, status.st_ino)

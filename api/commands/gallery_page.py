@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from warpconv.codegen.border import NAMES, Border
 from warpconv.filters import names, weights
 from warpconv.images import Picture, pillow, preview, read_picture, to_image, write_image
 
-from .files import write_text
+from .files import InputFileError, write_text
 from .filter_jobs import result_name
 from .filter_run import Filtering, filter_picture, parse_border
 
@@ -67,14 +68,21 @@ SECTIONS = (("Blurs", BLURS), ("Sharpening and relief", SHARPENED), ("Edges", ED
 BORDERS = tuple(f"constant:{FLAT:g}" if mode is Border.CONSTANT else mode.value for mode in Border)
 
 
+MADE_BY = "This page is made by"
+Made = tuple[Path, Picture, dict[str, Any]]
+
+
 def make_page(photos: Sequence[str], page: Path, folder: Path, device: str) -> list[Path]:
     """Write the page and its pictures; returns the pictures' files.
 
-    Sections take the photographs in turn. Raises as read_picture, specialize and write_whole.
+    Sections take the photographs in turn. All is computed, then the page is written, then the pictures that it shows.
+    Raises as read_picture, specialize and write_whole; InputFileError, and nothing is written, where another page or a
+    picture that the page does not show would be overwritten.
     """
+    old = _old_page(page)
     pictures = [small(read_picture(photo, "PHOTO"), WIDTH) for photo in photos]
     lines = [*_head(photos, page)]
-    made: list[Path] = []
+    made: list[Made] = []
     for number, (title, entries) in enumerate(SECTIONS):
         picture = pictures[number % len(pictures)]
         cells = [_cell(made, folder, f"{Path(photos[number % len(photos)]).stem}-small", picture, "the photograph")] \
@@ -90,8 +98,31 @@ def make_page(photos: Sequence[str], page: Path, folder: Path, device: str) -> l
         cells.append(_cell(made, folder, f"border-{border.partition(':')[0]}", picture, f"`--border {border}`"))
     lines += _table(cells)
     lines += ["", *_names_of_borders()]
+    _check_pictures(made, old, photos)
     write_text(page, "\n".join(lines) + "\n")
-    return made
+    return [write_image(path, to_image(picture), quality=QUALITY, **options) for path, picture, options in made]
+
+
+def _old_page(page: Path) -> str:
+    """The page that is there, empty where none is. Raises InputFileError where it is none of gallery's."""
+    if not os.path.lexists(page):
+        return ""
+    text = page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
+    if MADE_BY not in text:
+        raise InputFileError("this file is no page that gallery made", argument="output", value=str(page),
+                             hint="remove it, or name another")
+    return text
+
+
+def _check_pictures(made: Sequence[Made], old: str, photos: Sequence[str]) -> None:
+    """Raises InputFileError where a picture would overwrite one that the page did not show, or a photograph."""
+    for path, _, _ in made:
+        if not os.path.lexists(path):
+            continue
+        shown = f"]({path.parent.name}/{path.name})" in old
+        if not shown or any(os.path.exists(path) and os.path.samefile(path, photo) for photo in photos):
+            raise InputFileError("this file would be overwritten, and is no picture of the page", argument="output",
+                                 value=str(path), hint="move it away, or name another page")
 
 
 def apply(picture: Picture, shown: Shown | None, device: str, border: str = "reflect") -> Picture:
@@ -127,10 +158,10 @@ def _enlarged(picture: Picture) -> Picture:
     return replace(picture, planes=picture.planes.repeat(ENLARGED, axis=1).repeat(ENLARGED, axis=2))
 
 
-def _cell(made: list[Path], folder: Path, name: str, picture: Picture, text: str) -> tuple[str, str]:
-    """Writes a picture; its link and the text below it."""
+def _cell(made: list[Made], folder: Path, name: str, picture: Picture, text: str) -> tuple[str, str]:
+    """Adds a picture to ``made``; its link and the text below it."""
     options = {key: picture.about[key] for key in ("exif", "icc_profile") if key in picture.about}
-    made.append(write_image(folder / f"{name}.jpg", to_image(picture), quality=QUALITY, **options))
+    made.append((folder / f"{name}.jpg", picture, options))
     return f"![{name}]({folder.name}/{name}.jpg)", text
 
 
@@ -154,7 +185,7 @@ def _table(cells: Sequence[tuple[str, str]], columns: int = COLUMNS) -> list[str
 
 def _head(photos: Sequence[str], page: Path) -> list[str]:
     lines = ["# Gallery", "", "What `warpconv filter` makes of photographs: pictures as they come out of the kernels, "
-             "by the options below each.", "This page is made by", "",
+             "by the options below each.", MADE_BY, "",
              f"    warpconv gallery {' '.join(photos)} -o {page}", "", "Photographs, here made small and filtered:", ""]
     return lines + [f"- `{Path(photo).name}` {credit(photo)}" for photo in photos]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..hardware import REGISTER_FILE, Arch
+from ..hardware import REGISTER_FILE, REGISTER_UNIT, Hardware
 from ..spec import Epilogue, KernelSpec
 
 
@@ -16,9 +16,16 @@ def step_registers(spec: KernelSpec, outputs: int) -> int:
     return added + (CALLED if any(step.calls_functions for step in spec.epilogue) else 0)
 
 
-def resident_blocks(arch: Arch, registers: int, threads: int) -> int:
-    """Blocks that a multiprocessor holds when a thread has ``registers`` (given out in eights); at least 1."""
-    return max(1, min(REGISTER_FILE // (-(-registers // 8) * 8), arch.resident_threads) // threads)
+def resident_blocks(hardware: Hardware, registers: int, threads: int) -> int:
+    """Blocks that a multiprocessor holds when a thread has ``registers``, by these and its threads; at least 1."""
+    fitting = REGISTER_FILE // (-(-registers // REGISTER_UNIT) * REGISTER_UNIT)
+    return max(1, min(fitting, hardware.resident_threads) // threads)
+
+
+def blocks_by_shared(hardware: Hardware, filled: int, shared_bytes: int) -> int:
+    """Blocks of ``shared_bytes`` that fit in as much of a multiprocessor's shared memory as ``filled`` bytes are of an
+    H200's; at least 1."""
+    return max(1, hardware.share_of_shared(filled) // max(1, shared_bytes))
 
 
 def largest_divisor(number: int, limit: int) -> int:

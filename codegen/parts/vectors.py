@@ -34,7 +34,7 @@ def vector_of(dtype: DType, elements: int, outside: str = "") -> Vector:
         name, outside = "float" if elements == 1 else f"float{elements}", outside or "0.0f"
         zero = outside if elements == 1 else f"make_{name}({', '.join([outside] * elements)})"
         return Vector(name, name, zero, elements, 1)
-    if dtype.itemsize == 1:         # packed into one word
+    if dtype.lanes == 4:         # packed into one word
         memory = {1: dtype.c_name, 2: "unsigned short", 4: "unsigned"}[elements]
         return Vector("unsigned", memory, "0u", 1, elements)
     if elements == 1:

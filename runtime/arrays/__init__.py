@@ -8,13 +8,13 @@ from typing import Any
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 
-from .factories import as_contiguous, empty, numpy_dtype
+from .factories import as_contiguous, can_copy_into, copy_into, empty, numpy_dtype
 from .readers import recognise
 from .streams import current_stream, stream_handle
 from .view import ArrayKind, ArrayView
 
-__all__ = ["ArrayKind", "ArrayView", "as_contiguous", "current_stream", "empty", "numpy_dtype", "overlaps",
-           "stream_handle", "view"]
+__all__ = ["ArrayKind", "ArrayView", "as_contiguous", "can_copy_into", "copy_into", "current_stream", "empty",
+           "numpy_dtype", "overlaps", "stream_handle", "view"]
 
 
 def view(value: Any, argument: str, *, dtypes: Sequence[DType] | None = None, ndim: int | None = None,
@@ -59,6 +59,6 @@ def _cast(given: DType, wanted: Sequence[DType]) -> str:
 def _check_writable(result: ArrayView, argument: str) -> None:
     if result.readonly:
         raise ArgumentError("the array is read-only", argument=argument, hint="give one that can be written")
-    if result.size > 1 and any(s == 0 and n > 1 for s, n in zip(result.strides, result.shape)):
-        raise ArgumentError("elements share memory (a broadcast axis), so they cannot be written", argument=argument,
-                            value=result.strides, hint="give an array of its own memory")
+    if result.overlaps_itself():
+        raise ArgumentError("elements share memory (a broadcast axis, or strides that meet), so they cannot be written",
+                            argument=argument, value=result.strides, hint="give an array of its own memory")

@@ -56,6 +56,35 @@ def as_contiguous(value: Any, view: ArrayView, argument: str, order: Order | Non
     return copy, recognise(copy, argument, None)
 
 
+def can_copy_into(view: ArrayView) -> bool:
+    """Whether ``copy_into`` can write to an array with gaps: any in host memory, PyTorch's and CuPy's; others where CuPy
+    is imported."""
+    return view.device is None or view.kind in (ArrayKind.TORCH, ArrayKind.CUPY) or "cupy" in sys.modules
+
+
+def copy_into(view: ArrayView, made: Any, stream: int) -> None:
+    """Copy ``made``, a new array as ``empty`` gives it for ``view``, into the view's own array: its elements and none in
+    its gaps, queued on ``stream``."""
+    if view.kind is ArrayKind.TORCH:
+        with _torch_on(view, stream):
+            view.owner.copy_(made)
+    elif view.kind is ArrayKind.NUMPY:
+        np.copyto(view.owner, made)
+    elif view.device is None:
+        raw = recognise(made, "out", None)
+        raw_elements(view, view.byte_bounds()[0])[...] = raw_elements(raw, raw.byte_bounds()[0])
+    else:
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(view.device), _cupy_stream_object(cupy, stream):
+            cupy.copyto(_cupy_array(cupy, view.owner), _cupy_array(cupy, made))
+
+
+def _cupy_array(cupy: Any, value: Any) -> Any:
+    if isinstance(value, tuple):        # what DLPack gave, behind the array itself
+        return cupy.from_dlpack(value[0])
+    return cupy.asarray(value) if hasattr(value, "__cuda_array_interface__") else cupy.from_dlpack(value)
+
+
 def numpy_dtype(dtype: DType, argument: str = "dtype") -> np.dtype:
     """NumPy's type of the elements; ArgumentTypeError for bfloat16 without ml_dtypes, which gives it to NumPy."""
     if dtype is not DType.BFLOAT16:
@@ -82,11 +111,17 @@ def _empty_torch(like: ArrayView, shape: tuple[int, ...], dtype: DType, stream: 
     if element is None:
         raise ArgumentTypeError(f"this PyTorch has no {dtype.value}", argument="dtype", hint="use PyTorch 2.3 or newer")
     device = like.owner.device
-    if like.device is None or stream == current_stream(like):
-        return torch.empty(shape, dtype=element, device=device)
     # PyTorch's allocator reuses memory in the order of the stream it was allocated on: allocate on ours.
-    with torch.cuda.stream(_torch_stream_object(torch, stream, device)):
+    with _torch_on(like, stream):
         return torch.empty(shape, dtype=element, device=device)
+
+
+def _torch_on(view: ArrayView, stream: int) -> Any:
+    """A context in which PyTorch works on ``stream`` of the view's GPU."""
+    if view.device is None or stream == current_stream(view):
+        return contextlib.nullcontext()
+    torch = sys.modules["torch"]
+    return torch.cuda.stream(_torch_stream_object(torch, stream, view.owner.device))
 
 
 def _torch_stream_object(torch: Any, stream: int, device: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
+import numpy as np
+
 from warpconv.codegen.dtypes import DType
 
 
@@ -63,6 +65,18 @@ class ArrayView(NamedTuple):
             expected *= extent
         return True
 
+    def overlaps_itself(self) -> bool:
+        """Whether two elements lie at one address."""
+        if self.contiguous:
+            return False
+        axes = sorted((abs(stride), extent) for stride, extent in zip(self.strides, self.shape) if extent > 1)
+        reach = 1
+        for stride, extent in axes:
+            if stride < reach:          # axes that reach into each other's steps: then only all addresses tell
+                return stride == 0 or _repeats(axes)
+            reach += (extent - 1) * stride
+        return False
+
     def transposed(self, order: tuple[int, ...]) -> ArrayView:
         """The same memory with its axes in another order, as numpy.transpose."""
         return self._replace(shape=tuple([self.shape[axis] for axis in order]),
@@ -83,3 +97,12 @@ class ArrayView(NamedTuple):
         low = sum(step for step in reach if step < 0)
         high = sum(step for step in reach if step > 0) + 1
         return self.pointer + low * self.dtype.itemsize, self.pointer + high * self.dtype.itemsize
+
+
+def _repeats(axes: list[tuple[int, int]]) -> bool:
+    """Whether two elements of (stride, extent) axes have one address."""
+    offsets = np.zeros(1, np.int64)
+    for stride, extent in axes:
+        offsets = np.add.outer(offsets, stride * np.arange(extent, dtype=np.int64)).reshape(-1)
+    offsets.sort()
+    return bool((offsets[1:] == offsets[:-1]).any())

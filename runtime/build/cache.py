@@ -6,8 +6,9 @@
 
 Readers never lock. A builder works in ``tmp`` and renames the finished directory into ``entries``; that rename alone
 makes publishing safe, the lock only saves work, so where locking fails (some network file systems) building goes on
-without. Any defect of an entry is a miss. Where the root cannot be written, entries live in a private temporary
-directory of the process, after one warning. The cache knows nothing about what is in the files.
+without. Any defect of an entry is a miss. Where the root cannot be reached or written, or others could have written
+there (``trust``), entries live in a private temporary directory of the process, after one warning. An entry's bytes are
+read when they are checked, and used from memory. The cache knows nothing about what is in the files.
 """
 
 from __future__ import annotations
@@ -16,31 +17,30 @@ import contextlib
 import fnmatch
 import logging
 import os
-import shutil
-import time
-import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from warpconv.codegen.errors import FileError, WarpconvError
-from warpconv.runtime import env
-from . import private
+from . import cache_disk, private
+from warpconv.runtime import env, paths, trust
+from .cache_disk import Trimmed
 from .entry import CacheKey, Defect, Entry, load_document, load_entry, seal, sync
 
 __all__ = ["Build", "CacheKey", "Defect", "DiskCache", "Entry", "EntryRow", "load_entry"]
 
 LOCK_SECONDS = 300.0    # longer than any compilation; after that build without the lock
-STALE_SECONDS = 3600.0  # what lies in tmp/ for an hour was left by a killed builder
 PUBLISH_ATTEMPTS = 3
+TRIM_STEP = 16         # a process looks at the size of all entries after it added this part of the limit
 
 Build = Callable[[Path], Mapping[str, Any]]
 
 _log = logging.getLogger("warpconv.cache")
 _log.addHandler(logging.NullHandler())      # where nobody configured logging, the Python warning alone is shown
 _warned: set[Path] = set()
+_added: dict[Path, int] = {}            # bytes published since the size of all entries was last looked at
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class DiskCache:
         """The entry, or None if there is none or it is damaged. Takes no lock and starts no process."""
         if not self.enabled:
             return None
-        return _find(self.root, key) or self._find_private(key)
+        return (_find(self.root, key) if self._is_trusted() else None) or self._find_private(key)
 
     def fetch(self, key: CacheKey, build: Build) -> Entry:
         """The entry, built if need be: ``build(directory)`` writes plain files there and returns JSON-able data.
@@ -75,56 +75,92 @@ class DiskCache:
         errors pass through, and leave nothing behind. Raises FileError if not even a temporary directory is writable.
         """
         if not self.enabled:
-            return _build_privately(private.fresh_directory(), key, build)
+            return _build_privately(private.fresh_directory, key, build)
         entry = self.find(key)
         if entry is not None:
             return entry
-        try:
-            with _lock(self.root, key):
-                return _find(self.root, key) or _publish(self.root, key, build)
-        except WarpconvError:
-            raise                   # some of these are OSErrors, but they tell of the build, not of the disk
-        except OSError as error:
-            self._warn(error)
-            return self._find_private(key) or _build_privately(private.directory(str(self.root)), key, build)
+        if self._is_trusted():
+            try:
+                with _lock(self.root, key):
+                    return _find(self.root, key) or self._published(key, build)
+            except WarpconvError:
+                raise               # some of these are OSErrors, but they tell of the build, not of the disk
+            except OSError as error:
+                self._warn(f"cannot be written ({paths.reason(error)})")
+        return self._find_private(key) or _build_privately(lambda: private.directory(str(self.root)), key, build)
 
     def entries(self) -> list[EntryRow]:
         """All entries, damaged ones with empty ``meta``, in the order of their names."""
-        return [_row(path) for path in _entry_paths(self.root)]
+        return [_row(path) for path in cache_disk.entry_paths(self.root)]
 
     def verify(self) -> list[tuple[str, str | None]]:
         """Every entry's directory name with what is wrong with it, or None."""
-        return [(path.name, _problem(path)) for path in _entry_paths(self.root)]
+        return [(path.name, _problem(path)) for path in cache_disk.entry_paths(self.root)]
 
     def clear(self, match: str | None = None) -> int:
         """Remove the entries whose directory name contains ``match`` (or fits it, if it has * or ?); how many went.
 
         Raises FileError if an entry cannot be removed.
         """
-        _sweep(self.root)
+        cache_disk.sweep(self.root)
         count = 0
-        for path in _entry_paths(self.root):
+        for path in cache_disk.entry_paths(self.root):
             if match is not None and not fnmatch.fnmatchcase(path.name, _pattern(match)):
                 continue
-            try:
-                count += _remove(self.root, path)
-            except OSError as error:
-                raise FileError(f"the cache entry cannot be removed: {error.strerror or error}",
-                                argument="path", value=str(path)) from error
+            with _removing(path):
+                count += cache_disk.remove(self.root, path)
         return count
+
+    def discard(self, key: CacheKey) -> None:
+        """Remove an entry whose files are sound and still of no use. Raises FileError if it cannot be removed."""
+        with _removing(self.root):
+            for root in (self.root, private.known_directory(str(self.root))):
+                if root is not None and paths.exists(root / "entries" / key.directory):
+                    cache_disk.remove(root, root / "entries" / key.directory)
+
+    def trim(self, limit: int) -> Trimmed:
+        """Remove the entries used longest ago until the rest has at most ``limit`` bytes. Raises FileError."""
+        with _removing(self.root):
+            return cache_disk.trim(self.root, limit)
 
     def _find_private(self, key: CacheKey) -> Entry | None:
         directory = private.known_directory(str(self.root))
         return _find(directory, key) if directory is not None else None
 
-    def _warn(self, error: OSError) -> None:
+    def _published(self, key: CacheKey, build: Build) -> Entry:
+        entry = _publish(self.root, key, build)
+        limit = env.settings().cache_limit
+        size = sum(map(len, entry.files.values()))
+        _added[self.root] = _added.get(self.root, limit) + size         # at its first entry a process looks, too
+        if limit and _added[self.root] > limit // TRIM_STEP:
+            _added[self.root] = 0
+            with contextlib.suppress(OSError):      # what cannot be removed now may be the next time
+                cache_disk.trim(self.root, limit)
+        return entry
+
+    def _is_trusted(self) -> bool:
+        doubt = trust.doubt(self.root)
+        if doubt is not None:
+            self._warn(f"is not used ({doubt})")
+        return doubt is None
+
+    def _warn(self, what: str) -> None:
         if self.root in _warned:
             return
         _warned.add(self.root)
-        text = (f"the kernel cache {self.root} cannot be written ({error.strerror or error}); kernels are kept for "
-                "this process only. Set WARPCONV_CACHE_DIR to a writable directory.")
+        text = (f"the kernel cache {self.root} {what}; kernels are kept for this process only. Set WARPCONV_CACHE_DIR "
+                "to a directory of your own that can be written.")
         _log.warning(text)
         warnings.warn(text, RuntimeWarning, stacklevel=4)
+
+
+@contextlib.contextmanager
+def _removing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileError(f"the cache entry cannot be removed: {paths.reason(error)}", argument="path",
+                        value=str(path)) from error
 
 
 # ---- reading
@@ -132,11 +168,13 @@ class DiskCache:
 def _find(root: Path, key: CacheKey) -> Entry | None:
     path = root / "entries" / key.directory
     try:
-        return load_entry(path, key.directory)
+        entry = load_entry(path, key.directory)
     except Defect as defect:
-        if path.exists():
+        if paths.exists(path):
             _log.info("cache entry %s is damaged: %s", path, defect)
         return None
+    cache_disk.note_use(path)
+    return entry
 
 
 def _problem(path: Path) -> str | None:
@@ -148,22 +186,13 @@ def _problem(path: Path) -> str | None:
 
 
 def _row(path: Path) -> EntryRow:
-    size, mtime = 0, 0.0
-    with contextlib.suppress(OSError):          # it may be removed while we look
-        mtime = path.stat().st_mtime
-        size = sum(file.stat().st_size for file in path.iterdir())
+    found = paths.status(path)                  # it may be removed while we look
+    size, mtime = cache_disk.size_of(path), 0.0 if found is None else found.st_mtime
     try:
         document = load_document(path)
     except Defect:
         return EntryRow(path.name, path.name, size, mtime, {}, path)
     return EntryRow(path.name, document["name"], size, mtime, document["meta"], path)
-
-
-def _entry_paths(root: Path) -> list[Path]:
-    try:
-        return sorted(path for path in (root / "entries").iterdir() if path.is_dir())
-    except OSError:
-        return []
 
 
 def _pattern(match: str) -> str:
@@ -178,7 +207,7 @@ def _lock(root: Path, key: CacheKey) -> Iterator[None]:
     import filelock
     lock = None
     try:
-        (root / "locks").mkdir(parents=True, exist_ok=True)
+        trust.make(root / "locks")
         lock = filelock.FileLock(str(root / "locks" / f"{key.directory}.lock"), timeout=LOCK_SECONDS)
         lock.acquire()
     except (OSError, RuntimeError, NotImplementedError) as error:      # filelock.Timeout is an OSError
@@ -192,77 +221,54 @@ def _lock(root: Path, key: CacheKey) -> Iterator[None]:
                 lock.release()
 
 
-def _build_privately(root: Path, key: CacheKey, build: Build) -> Entry:
+def _build_privately(place: Callable[[], Path], key: CacheKey, build: Build) -> Entry:
     try:
-        return _publish(root, key, build)
+        return _publish(place(), key, build)
     except WarpconvError:
         raise
     except OSError as error:
         raise FileError(f"a kernel can be kept neither in the cache nor in a temporary directory: {error}",
-                        argument="path", value=str(root),
+                        argument="path", value=error.filename,
                         hint="free some space, or set WARPCONV_CACHE_DIR or TMPDIR to a writable directory") from error
 
 
 def _publish(root: Path, key: CacheKey, build: Build) -> Entry:
-    """Build aside, seal with meta.json, rename into place. Raises OSError where the disk does not let it."""
-    (root / "entries").mkdir(parents=True, exist_ok=True)
-    _sweep(root)
-    work = root / "tmp" / f"{key.directory[:80]}-{uuid.uuid4().hex}"
-    work.mkdir(parents=True)
-    try:
-        meta = build(work)
-        seal(work, key, meta)
-        return _move_into_place(root, work, key)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    """Build aside, seal with meta.json, rename into place. Raises OSError where the disk does not let it.
+
+    Somebody may remove the folder of a builder at work (or the whole cache); then it is built once more.
+    """
+    for last in (False, True):
+        trust.make(root / "entries")
+        cache_disk.sweep(root)
+        with cache_disk.work_folder(root, key.directory) as folder:
+            try:
+                meta = build(folder)
+                seal(folder, key, meta)
+                return _move_into_place(root, folder, load_entry(folder, key.directory))
+            except Defect as defect:                    # the disk does not give back what was written
+                raise OSError(str(defect)) from None
+            except (OSError, WarpconvError) as error:
+                if last or paths.is_dir(folder):
+                    raise
+                _log.info("the folder in which %s was built is gone; once more: %s", key.directory, error)
+    raise AssertionError("the last attempt returns or raises")
 
 
-def _move_into_place(root: Path, work: Path, key: CacheKey) -> Entry:
-    """Rename ``work`` to its final name. If another process was faster, its entry is the one to use."""
-    target = root / "entries" / key.directory
+def _move_into_place(root: Path, folder: Path, entry: Entry) -> Entry:
+    """Rename ``folder`` to its final name. If another process was faster, its entry is the one to use."""
+    target = root / "entries" / entry.key
     for _ in range(PUBLISH_ATTEMPTS):
         try:
-            os.rename(work, target)
+            os.rename(folder, target)
         except OSError as error:
-            if not target.exists():
-                raise
-            winner = _find(root, key)
-            if winner is not None:
-                return winner
             failure = error
-            _remove(root, target)       # a damaged entry stood in the way
+            with contextlib.suppress(Defect):
+                return load_entry(target)
+            if paths.exists(target):
+                cache_disk.remove(root, target)         # a damaged entry stood in the way
+            else:
+                trust.make(target.parent)               # the whole cache was removed at this moment
         else:
             sync(target.parent)
-            return _load_published(target)
+            return replace(entry, path=target)
     raise failure
-
-
-def _load_published(target: Path) -> Entry:
-    try:
-        return load_entry(target)
-    except Defect as defect:            # the disk lies, or someone removed it at once: treat it as unwritable
-        raise OSError(f"an entry could not be read back: {defect}") from None
-
-
-def _remove(root: Path, path: Path) -> int:
-    """Move an entry aside, then delete it, so that no reader ever sees half of it. 0 if it was gone already."""
-    (root / "tmp").mkdir(parents=True, exist_ok=True)
-    aside = root / "tmp" / f"removed-{uuid.uuid4().hex}"
-    try:
-        os.rename(path, aside)
-    except FileNotFoundError:
-        return 0
-    if aside.is_dir():
-        shutil.rmtree(aside, ignore_errors=True)
-    else:
-        aside.unlink()
-    return 1
-
-
-def _sweep(root: Path) -> None:
-    """Delete what killed builders left behind; a builder at work keeps its directory younger than that."""
-    with contextlib.suppress(OSError):
-        for path in (root / "tmp").iterdir():
-            with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime >= STALE_SECONDS:
-                    shutil.rmtree(path, ignore_errors=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, FileError
+from warpconv.runtime import trust
 
 SCHEMA = 1
 META = "meta.json"
@@ -82,21 +83,21 @@ def load_entry(path: Path, directory: str | None = None) -> Entry:
     files = {}
     for name, record in document["files"].items():
         try:
-            files[name] = (path / _plain(name)).read_bytes()
+            files[name] = trust.read(path / _plain(name))
         except (OSError, ValueError) as error:          # ValueError: a NUL in the name
             raise Defect(f"{name}: {error}") from None
         if record != _file_record(files[name]):
             raise Defect(f"{name}: its checksum differs")
-    return Entry(key=path.name, meta=document["meta"], path=path, files=files)
+    return Entry(key=directory or path.name, meta=document["meta"], path=path, files=files)
 
 
 def load_document(path: Path) -> dict[str, Any]:
     """meta.json, checked for everything that later code relies on. Raises Defect."""
     try:
-        document = json.loads((path / META).read_bytes())
+        document = json.loads(trust.read(path / META))
     except OSError as error:
         raise Defect(f"{META}: {error.strerror or error}") from None
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):          # also a NUL in the path
         raise Defect(f"{META}: not JSON") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise Defect(f"{META}: another schema")
@@ -122,6 +123,7 @@ def seal(work: Path, key: CacheKey, meta: Mapping[str, Any]) -> None:
     document["checksum"] = _digest(document)
     (work / META).write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     for path in (*paths, work / META):
+        os.chmod(path, 0o600)           # whatever the umask: what others can write is not used
         sync(path)
     sync(work)
 

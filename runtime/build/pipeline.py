@@ -1,12 +1,17 @@
-"""KernelPlan -> BuiltKernel: source and cubin, from the memory of a pack or the disk cache, else compiled."""
+"""KernelPlan -> BuiltKernel: source and binary, from the disk cache, else compiled: one way and key for all devices.
+
+What differs is the Target: a CUDA compiler here, the C++ compiler of the CPU device in runtime/devices/cpu/target.py.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Protocol
 
 from warpconv.codegen.banner import layer_flags, setting_flags
 from warpconv.codegen.errors import KernelNotBuilt, ToolNotFound, WarpconvError
@@ -24,20 +29,97 @@ SOURCE, CUBIN, PTX = "kernel.cu", "kernel.cubin", "kernel.ptx"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Text:
+    """A kernel's text to be compiled, and what names it: ``identity`` is known without rendering."""
+
+    spec: KernelSpec
+    program: Program
+    settings: Mapping[str, Any]
+    identity: Mapping[str, str]
+    render: Callable[[], str]
+    command: Callable[[], str] | None = None    # that builds it into a pack
+    no_spills: bool = False         # promised by its plan
+
+    @classmethod
+    def of(cls, plan: KernelPlan) -> Text:
+        """The text of a plan."""
+        def text() -> str:
+            from .templates import rendered
+            return rendered(plan)
+
+        return cls(spec=plan.spec, program=plan.program, settings=plan.settings(), identity=plan_identity(plan),
+                   render=text, command=lambda: build_command(plan), no_spills=plan.cost.no_spills)
+
+    @classmethod
+    def given(cls, spec: KernelSpec, program: Program, source: str) -> Text:
+        """A text that is there already (a pack's, an edited one)."""
+        return cls(spec=spec, program=program, settings={}, render=lambda: source,
+                   identity={"text": hashlib.sha256(source.encode()).hexdigest()})
+
+
+class Target(Protocol):
+    """What makes texts into binaries for one kind of device."""
+
+    def label(self, spec: KernelSpec) -> str:
+        """The end of a cache entry's readable name."""
+
+    def fields(self, spec: KernelSpec, settings: env.Settings) -> Mapping[str, str]:
+        """All that decides the binary besides the text; starts no process."""
+
+    def compile(self, text: Text, source: str, folder: Path, cache: DiskCache,
+                settings: env.Settings) -> Mapping[str, Any]:
+        """Put the binary into the folder; what to note of it, as JSON takes it. Raises CompileError, ToolNotFound."""
+
+    def compiled(self, entry: Entry) -> Compiled | None:
+        """A CUDA compiler's part of an entry; None where the entry's folder is all there is."""
+
+
+@dataclass(frozen=True)
+class CudaTarget:
+    """A cubin for the spec's architecture, by one of the CUDA compilers; with its PTX where that is wanted."""
+
+    kind: CompilerKind
+    ptx: bool = False
+
+    def label(self, spec: KernelSpec) -> str:
+        return str(spec.arch)
+
+    def fields(self, spec: KernelSpec, settings: env.Settings) -> Mapping[str, str]:
+        return {"arch": str(spec.arch), "compiler": self.kind.value, "ptx": str(self.ptx).lower(),
+                "options": json.dumps(compilers.options_for(self.kind, str(spec.arch), settings))}
+
+    def compile(self, text: Text, source: str, folder: Path, cache: DiskCache,
+                settings: env.Settings) -> Mapping[str, Any]:
+        compiled = compilers.compile_source(source, arch=str(text.spec.arch), kind=self.kind, ptx=self.ptx,
+                                            name=f"{text.spec.name}.cu", settings=settings)
+        (folder / CUBIN).write_bytes(compiled.cubin)
+        if compiled.ptx is not None:
+            (folder / PTX).write_text(compiled.ptx, encoding="utf-8")
+        _log.info("compiled %s for %s with %s in %.2f s", text.spec.name, text.spec.arch, self.kind.value,
+                  compiled.seconds)
+        return compiled.to_meta()
+
+    def compiled(self, entry: Entry) -> Compiled | None:
+        ptx = entry.read(PTX).decode() if PTX in entry.files else None
+        return Compiled.from_meta(entry.meta, entry.read(CUBIN), ptx)
+
+
+@dataclass(frozen=True, kw_only=True)
 class BuiltKernel:
-    """Everything needed to load and run a kernel: no planner, template or compiler from here on."""
+    """Everything needed to load and run a kernel: no planner, template or compiler from here on. ``path``: the folder
+    of its files; what a compiler for GPUs made of it is ``compiled``."""
 
     spec: KernelSpec
     settings: Mapping[str, Any]
     program: Program
     source: str
-    compiled: Compiled
+    compiled: Compiled | None
     path: Path | None = None
+    entry: Entry | None = None      # of the cache, whose bytes were verified
 
     def to_meta(self) -> dict[str, Any]:
         """All but the files, JSON-able."""
-        return {**self.compiled.to_meta(), "spec": encode(self.spec), "settings": encode(dict(self.settings)),
-                "program": encode(self.program)}
+        return {**(self.compiled.to_meta() if self.compiled else {}), **_description(self)}
 
     @classmethod
     def from_meta(cls, meta: Mapping[str, Any], *, source: str, cubin: bytes, ptx: str | None = None,
@@ -48,38 +130,52 @@ class BuiltKernel:
                    compiled=Compiled.from_meta(meta, cubin, ptx))
 
 
-def build(plan: KernelPlan, *, kind: CompilerKind | None = None, ptx: bool = False,
+def build(plan: KernelPlan | Text, target: Target | None = None, *, kind: CompilerKind | None = None, ptx: bool = False,
           cache: DiskCache | None = None, settings: env.Settings | None = None) -> BuiltKernel:
-    """The compiled kernel of a plan. A hit in the disk cache renders nothing and starts no process.
+    """The compiled kernel of a plan, or of a text, for a target (None: the CUDA compiler ``kind``, or that of the
+    settings, with ``ptx`` or without). A hit in the disk cache renders nothing and starts no process.
 
     Raises KernelNotBuilt where compiling is off and it is in no cache, ToolNotFound where there is no compiler,
     CompileError where the source is refused or, with WARPCONV_FAIL_ON_SPILLS, spills though its plan promises not to.
     """
     settings = settings or env.settings()
     cache = cache or DiskCache(enabled=not settings.disable_cache)
-    kinds = _kinds(kind, settings)
-    for candidate in kinds:
-        entry = cache.find(cache_key(plan, candidate, ptx, settings))
-        if entry is not None and (built := _from_entry(entry)) is not None:
-            return _checked(built, plan, settings)
+    text = plan if isinstance(plan, Text) else Text.of(plan)
+    for candidate in [target] if target is not None else _cuda_targets(kind, ptx, settings):
+        entry = cache.find(_key(text, candidate, settings))
+        if entry is not None and (built := _from_entry(text, candidate, entry)) is not None:
+            return _checked(built, text, settings)
     if settings.disable_jit:
         raise KernelNotBuilt(f"compiling is off (WARPCONV_DISABLE_JIT) and this kernel is in no cache or pack: "
-                             f"{plan.spec.name} for {plan.spec.arch}", spec=plan.spec, command=build_command(plan))
-    chosen = compilers.choose(kind, settings)
-    entry = cache.fetch(cache_key(plan, chosen, ptx, settings),
-                        lambda folder: _compile(plan, chosen, ptx, folder, settings))
-    built = _from_entry(entry)
+                             f"{text.spec.name} for {text.spec.arch}", spec=text.spec,
+                             command=text.command() if text.command else None)
+    chosen = target or CudaTarget(compilers.choose(kind, settings), ptx)
+
+    def made(folder: Path) -> Mapping[str, Any]:
+        source = text.render()
+        (folder / SOURCE).write_text(source, encoding="utf-8")
+        return {**chosen.compile(text, source, folder, cache, settings), **_description(text)}
+
+    entry = cache.fetch(_key(text, chosen, settings), made)
+    built = _from_entry(text, chosen, entry)
     if built is None:
         raise WarpconvError("a kernel that was just built cannot be read back", argument="cache", value=str(entry.path),
                             hint="remove it with: warpconv cache clear")
-    return _checked(built, plan, settings)
+    return _checked(built, text, settings)
 
 
-def cache_key(plan: KernelPlan, kind: CompilerKind, ptx: bool, settings: env.Settings) -> CacheKey:
-    """The disk key: all that decides the cubin, known without rendering or starting anything."""
-    fields = {**plan_identity(plan), "arch": str(plan.spec.arch), "compiler": kind.value, "ptx": str(ptx).lower(),
-              "options": json.dumps(compilers.options_for(kind, str(plan.spec.arch), settings))}
-    return CacheKey(name=f"{plan.spec.name}-{plan.spec.arch}", fields=tuple(sorted(fields.items())))
+def cache_key(plan: KernelPlan | Text, target: Target, settings: env.Settings) -> CacheKey:
+    """The disk key: all that decides the binary, known without rendering or starting anything."""
+    return _key(plan if isinstance(plan, Text) else Text.of(plan), target, settings)
+
+
+def _key(text: Text, target: Target, settings: env.Settings) -> CacheKey:
+    fields = {**text.identity, **target.fields(text.spec, settings)}
+    return CacheKey(name=f"{text.spec.name}-{target.label(text.spec)}", fields=tuple(sorted(fields.items())))
+
+
+def _description(made: Text | BuiltKernel) -> dict[str, Any]:
+    return {"spec": encode(made.spec), "settings": encode(dict(made.settings)), "program": encode(made.program)}
 
 
 def build_command(plan: KernelPlan) -> str:
@@ -87,43 +183,27 @@ def build_command(plan: KernelPlan) -> str:
     return f"warpconv build {layer_flags(plan)}{setting_flags(plan)} --arch {plan.spec.arch} -o PACK"
 
 
-def _kinds(kind: CompilerKind | None, settings: env.Settings) -> list[CompilerKind]:
+def _cuda_targets(kind: CompilerKind | None, ptx: bool, settings: env.Settings) -> Sequence[Target]:
     """Where to look: the compiler that would be used, or, where none is there and none was asked for, any."""
     try:
-        return [compilers.choose(kind, settings)]
+        kinds = [compilers.choose(kind, settings)]
     except ToolNotFound:
-        if kind is not None:
-            return [kind]
         asked = settings.compiler is not env.CompilerChoice.AUTO
-        return [CompilerKind(settings.compiler.value)] if asked else list(CompilerKind)
+        kinds = [kind] if kind is not None else [CompilerKind(settings.compiler.value)] if asked else list(CompilerKind)
+    return [CudaTarget(one, ptx) for one in kinds]
 
 
-def _compile(plan: KernelPlan, kind: CompilerKind, ptx: bool, folder: Path, settings: env.Settings) -> dict[str, Any]:
-    from warpconv.codegen.render import render
-    source = render(plan).text
-    compiled = compilers.compile_source(source, arch=str(plan.spec.arch), kind=kind, ptx=ptx,
-                                        name=f"{plan.spec.name}.cu", settings=settings)
-    (folder / SOURCE).write_text(source, encoding="utf-8")
-    (folder / CUBIN).write_bytes(compiled.cubin)
-    if compiled.ptx is not None:
-        (folder / PTX).write_text(compiled.ptx, encoding="utf-8")
-    _log.info("compiled %s for %s with %s in %.2f s", plan.spec.name, plan.spec.arch, kind.value, compiled.seconds)
-    return BuiltKernel(spec=plan.spec, settings=plan.settings(), program=plan.program, source=source,
-                       compiled=compiled).to_meta()
-
-
-def _from_entry(entry: Entry) -> BuiltKernel | None:
+def _from_entry(text: Text, target: Target, entry: Entry) -> BuiltKernel | None:
     """The entry's kernel; None if it is not of the expected form, which is a miss like any other defect."""
     try:
-        ptx = entry.read(PTX).decode() if PTX in entry.files else None
-        return BuiltKernel.from_meta(entry.meta, source=entry.read(SOURCE).decode(), cubin=entry.read(CUBIN), ptx=ptx,
-                                     path=entry.path)
+        return BuiltKernel(spec=text.spec, settings=entry.meta["settings"], program=text.program, path=entry.path,
+                           entry=entry, source=entry.read(SOURCE).decode(), compiled=target.compiled(entry))
     except (WarpconvError, KeyError, TypeError, ValueError) as error:
         _log.info("cache entry %s is not usable: %s", entry.key, error)
         return None
 
 
-def _checked(built: BuiltKernel, plan: KernelPlan, settings: env.Settings) -> BuiltKernel:
-    if settings.fail_on_spills and plan.cost.no_spills:
+def _checked(built: BuiltKernel, text: Text, settings: env.Settings) -> BuiltKernel:
+    if settings.fail_on_spills and text.no_spills and built.compiled is not None:
         compilers.check_no_spills(built.compiled, built.source)
     return built

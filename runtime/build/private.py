@@ -6,10 +6,11 @@ import atexit
 import os
 import shutil
 import tempfile
-import threading
 from pathlib import Path
 
-_lock = threading.Lock()
+from warpconv.runtime import forks
+
+_lock = forks.lock()
 _directories: dict[tuple[int, str], Path] = {}
 
 

@@ -134,8 +134,9 @@ def residual_of(residual: Any, shape: ConvShape, order: Layout, x: ArrayView, st
 def check_out(out: Any, shape: ConvShape, order: Layout, inputs: dict[str, ArrayView | None]) -> ArrayView:
     """A given output with axes in ``order`` as memory in the layer's layout.
 
-    Raises ShapeError, ArgumentTypeError, or ArgumentError if it has gaps (other than the shape's ``y_pitch``) or the
-    other layout, or overlaps an input; it may be the residual itself.
+    One that the kernel does not write where it is (``written_in_place``) is copied into later. Raises ShapeError,
+    ArgumentTypeError, or ArgumentError if its elements share memory, it overlaps an input, or its library cannot copy
+    into it; it may be the residual itself.
     """
     view = arrays.view(out, "out", dtypes=(shape.y_dtype,), ndim=4, writable=True)
     expected = order.stored(shape.output_shape)
@@ -144,11 +145,11 @@ def check_out(out: Any, shape: ConvShape, order: Layout, inputs: dict[str, Array
                          hint=f"{expected} is needed")
     strides = view.strides
     view = axes.stored(view, order, shape.layout)
-    if not view.contiguous and shape.y_pitch is None:
-        raise ArgumentError(f"out is not contiguous in {shape.layout.value} order, the input's, and this layer's "
-                            "kernel does not write to such gaps", argument="out", value=strides,
-                            hint="give an array with the input's order in memory and no gaps, or none and copy the "
-                                 "result")
+    if not written_in_place(view, shape) and not arrays.can_copy_into(view):
+        raise ArgumentError(f"out is not contiguous in {shape.layout.value} order, the input's, this layer's kernel "
+                            "does not write to such gaps, and its library has no copy into them", argument="out",
+                            value=strides, hint="give an array with the input's order in memory and no gaps, or none "
+                                                "and copy the result; with CuPy imported any array is taken")
     for name, other in inputs.items():
         if other is None:
             continue
@@ -159,6 +160,11 @@ def check_out(out: Any, shape: ConvShape, order: Layout, inputs: dict[str, Array
             raise ArgumentError(f"out shares memory with {name}", argument="out", value=view.shape,
                                 hint="give memory of its own")
     return view
+
+
+def written_in_place(view: ArrayView, shape: ConvShape) -> bool:
+    """Whether a kernel of the layer writes to an output where it is, axes in memory order; else the result is copied."""
+    return view.contiguous or shape.y_pitch is not None
 
 
 def _same_elements(a: ArrayView, b: ArrayView) -> bool:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import atexit
 import functools
-import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Iterable, NamedTuple
 
-from warpconv.codegen.hardware import Arch, DEFAULT_ARCH
+from warpconv.codegen.hardware import Arch, DEFAULT_ARCH, Hardware
 from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
+from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.plan import KernelPlan
-from warpconv.codegen.select import check_limit, plan_layer
+from warpconv.codegen.request import Request, check_limit
+from warpconv.codegen.select import resolve
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
-from warpconv.codegen.spec import Epilogue, Numerics, index_bits, parse_epilogue
+from warpconv.codegen.spec import index_bits, parse_epilogue
 
 from warpconv.runtime import arrays, env
 from warpconv.runtime.arrays import axes
@@ -24,16 +25,19 @@ from . import pitch, separable as factors_of, signatures
 from warpconv.runtime.arrays import ArrayView
 from .checks import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
 from .given import check_plan, layer_given, token
+from .kept import Kept
 from .kernel import Filter, Kernel
 from .place import resolve_device
+from .quick import Entry
+from .recording import recording
 
-_kernels: dict[tuple, Kernel] = {}                          # by layer without its batch, and device
-_quick: dict[tuple, tuple[Kernel, ...]] = {}                # by the call's arguments as they were given
-_by_plan: dict[tuple[str, int | None], Kernel] = {}         # by plan, and device
-_by_factors: dict[tuple, Kernel | None] = {}                # by layer of whole filters, and device
-_lock = threading.RLock()
+_kernels: Kept[Any] = Kept(MOST_LAYERS)         # by request without its batch, and device; only sizes are forgotten
+_by_plan: Kept[Kernel] = Kept()                 # by plan, and device: these stay
+_quick: dict[tuple, tuple[Entry, ...]] = {}     # by the call's arguments as they were given
+on_clear: list[Callable[[], None]] = []         # of those who remember kernels themselves
 
-MOST_KERNELS = 4        # that one call's arguments may need, by what lies at odd addresses or tells no order of axes
+MOST_ENTRIES = 4        # that one call's arguments may need, by what lies at odd addresses or tells no order of axes
+_NO_STEPS = ()
 
 
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -44,8 +48,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
            workspace_limit: int | None = None) -> Any:
     """2D cross-correlation as torch.nn.functional.conv2d, by a kernel specialised to the layer.
 
-    ``input`` (N, C, H, W) and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16, both of one type, or an
-    input of uint8, int8, uint16 or int16 and a weight of float32 (or of int8, int16, int32: then products and sums are
+    ``input`` (N, C, H, W), or one image (C, H, W), and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16,
+    both of one type, or an input of uint8, int8, uint16 or int16 and a weight of float32 (or of int8, int16, int32: then products and sums are
     exact in int32): NumPy arrays (bfloat16 by ml_dtypes), PyTorch tensors, CuPy arrays, GPUArrays, or anything with
     ``__cuda_array_interface__`` or DLPack; ``bias`` (K,), of the input's type, float32 for integers. ``stride``,
     ``padding``, ``dilation``: int or pair; padding also ((top, bottom), (left, right)), 'same' or 'valid'.
@@ -71,33 +75,73 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     Arrays with gaps between rows, planes and images (crops, padded rows) are read and written where they are, wherever
     that is quicker than a copy (docs/pitch.md).
 
-    Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', of the input's library and type (or ``out_dtype``), in ``out`` if
-    given, which has the input's order in memory. Raises ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec
-    or DeviceError before anything is launched or written.
+    Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', or for one image (K, P, Q) or (P, Q, K), of the input's library and
+    type (or ``out_dtype``), in ``out`` if given. ``out`` may have any strides; where the kernel cannot write there, or
+    it has another order in memory than the input, its library copies the result into it. Raises ShapeError,
+    ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError before anything is launched or written.
     """
-    signed = signatures.sign(input), signatures.sign(weight)
-    key = None
-    if signed[0] is not None and signed[1] is not None:
-        key = (*signed, bias is None, residual is None, token(stride), token(padding), token(dilation),
-               token(groups), activation, token(epilogue), algorithm, layout, accum_dtype, device,
-               token(workspace_limit), padding_mode, token(padding_value), out_dtype, cast, separable)
+    given, alone = out, getattr(input, "ndim", 4) == 3
+    if alone:
+        input, residual, out = _batched(input, residual, out)
+    key, known = None, ()
+    signed = None if recording.graph is not None else signatures.sign(input, weight, bias, residual, out)
+    if signed is not None:
+        if type(stride) is type(padding) is type(dilation) is type(groups) is int:
+            sizes = stride, padding, dilation, groups
+        else:
+            sizes = token((stride, padding, dilation, groups))
+        key = (signed, sizes, activation, epilogue if epilogue is _NO_STEPS else token(epilogue), algorithm, layout,
+               accum_dtype, device, workspace_limit if workspace_limit is None else token(workspace_limit),
+               padding_mode, padding_value if type(padding_value) is float else token(padding_value), out_dtype, cast,
+               separable)
         try:
             known = _quick.get(key, ())
         except TypeError:       # lists and other unhashable arguments
-            key, known = None, ()
-        for kernel in known:
-            done = kernel.repeat(input, weight, bias, residual, out, stream, signed)
+            key = None
+        for entry in known:
+            done = entry.repeat(input, weight, bias, residual, out, stream)
             if done is not None:
-                return done
+                return done if not alone else done[0] if given is None else given
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
     kernel, result = _conv2d(input, weight, bias, geometry, activation, epilogue, algorithm, layout, accum_dtype,
                              device, residual, out, stream, workspace_limit, separable)
-    if key is not None and kernel not in _quick.get(key, ()):
+    if key is not None and not _by_content(signed, kernel, algorithm, separable):
+        _remember(key, kernel.remembered(signed))
+    return result if not alone else result[0] if given is None else given
+
+
+def _batched(input: Any, *more: Any) -> list[Any]:
+    """One image's input, residual and output as a batch of one; ShapeError where some have a batch and others not."""
+    for name, value in zip(("residual", "out"), more):
+        if value is not None and getattr(value, "ndim", 3) != 3:
+            raise ShapeError(f"input has no axis of images, and {name} has", argument=name, value=tuple(value.shape),
+                             hint="all of three axes, or all of four")
+    return [None if value is None else value[None] for value in (input, *more)]
+
+
+def _by_content(signed: tuple, kernel: Kernel, algorithm: Any, separable: Any) -> bool:
+    """Whether the kernel depends on the elements of a filter in host memory, which may be separable."""
+    return signed[1][3] is None and (separable or separable is None and algorithm == "auto"
+                                     and (kernel.spec.separable or factors_of.eligible(kernel.spec)))
+
+
+def _remember(key: tuple, entry: Entry | None) -> None:
+    entries = _quick.get(key, ())
+    if entry is not None and entry not in entries:
         if len(_quick) > MOST_LAYERS:
             _quick.clear()
-        _quick[key] = (*_quick.get(key, ()), kernel)[-MOST_KERNELS:]
-    return result
+        _quick[key] = (*entries, entry)[-MOST_ENTRIES:]
+
+
+def conv2d_and_kernel(input: Any, weight: Any, *, groups: int, padding: Any, padding_mode: str, padding_value: float,
+                      epilogue: Iterable[Any], algorithm: Any, layout: Any, out_dtype: str, cast: str, device: Any,
+                      out: Any, stream: Any) -> tuple[Kernel, Any]:
+    """conv2d for callers who remember the kernel of a call: it, and the output. Raises as conv2d does."""
+    geometry = {"stride": 1, "padding": padding, "dilation": 1, "groups": groups, "padding_mode": padding_mode,
+                "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
+    return _conv2d(input, weight, None, geometry, None, epilogue, algorithm, layout, None, device, None, out, stream,
+                   None, None)
 
 
 def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activation: Any, epilogue: Any,
@@ -121,14 +165,15 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activa
     shape = layer_given(axes.stored(x, order, memory), w, memory, geometry)
     told = shape if gaps is None else layer_given(axes.stored(x, order, gaps.memory), w, gaps.memory, geometry)
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation, residual=residual is not None)
-    want = _Wanted(resolve_device(device, x, shape, depth=4), algorithm, steps, _numerics(accum_dtype),
-                   limit=call_limit(workspace_limit))
-    factors = _factors(shape, want, weight, w, separable)
+    ask = _asked(shape, resolve_device(device, x, shape, depth=4), algorithm=algorithm, epilogue=steps,
+                 numerics=_numerics(accum_dtype), workspace_limit=call_limit(workspace_limit))
+    factors = _factors(ask, weight, w, separable)
     if factors is not None:
         weight, shape, told = factors.weight, replace(shape, separable=True), replace(told, separable=True)
         w = arrays.view(weight, "weight")
-    shape = _where_quicker(gaps, told, shape, x, want)
-    kernel = _known(shape, want)
+        ask = ask.of(shape)
+    ask = _where_quicker(gaps, told, ask, x)
+    shape, kernel = ask.request.layer, _known(ask)
     if kernel is None:      # a mistake in what the kernel itself would check shall not cost a compilation
         views = {"input": x, "weight": w}
         if bias is not None:
@@ -137,36 +182,31 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activa
             views["residual"] = residual_of(residual, shape, order, x)
         if out is not None:
             check_out(out, shape, order, views)
-    kernel = _kernel(shape, want).for_axes(order)
+        kernel = _made(ask)
+    kernel = kernel.for_axes(order)
     try:
         return kernel, kernel(input, weight, bias, residual=residual, out=out, stream=stream)
     except Misaligned:
-        kernel = _anywhere(kernel, shape, want).for_axes(order)
+        kernel = _anywhere(kernel, ask).for_axes(order)
         return kernel, kernel(input, weight, bias, residual=residual, out=out, stream=stream)
 
 
-def _where_quicker(gaps: pitch.Gaps | None, told: ConvShape, dense: ConvShape, x: ArrayView,
-                   want: _Wanted) -> ConvShape:
+def _where_quicker(gaps: pitch.Gaps | None, told: ConvShape, ask: _Ask, x: ArrayView) -> _Ask:
     """The layer of arrays with their gaps (``told``: in the order that they tell), or of copies without. Arrays that go
     to another device are copied on the way."""
-    if gaps is None or gaps.memory is not told.layout or (x.device is None) is not (want.target is None):
-        return dense
-    apart = gaps.on(told)
-    return apart if pitch.quicker(_key(apart, want), apart, dense, lambda layer: _plan(layer, want)) else dense
+    if gaps is None or gaps.memory is not told.layout or (x.device is None) is not (ask.device is None):
+        return ask
+    apart = ask.of(gaps.on(told))
+    return apart if pitch.quicker(_key(apart), apart.request.layer, ask.request.layer,
+                                  lambda layer: _plan(ask.of(layer))) else ask
 
 
-def _factors(shape: ConvShape, want: _Wanted, weight: Any, view: ArrayView,
-             separable: bool | None) -> factors_of.Factors | None:
+def _factors(ask: _Ask, weight: Any, view: ArrayView, separable: bool | None) -> factors_of.Factors | None:
     """The factors of a call's filter where it is taken as separable: demanded, or seen to be that and quicker."""
-    if separable is None and want.algorithm != "auto":
+    if separable is None and ask.request.algorithm != "auto":
         return None
-    found = factors_of.recognised(shape, weight, view, separable)
-    return found if found is not None and (separable or _pays(shape, want)) else None
-
-
-def _pays(shape: ConvShape, want: _Wanted) -> bool:
-    return factors_of.pays(shape, arch=want.arch or _arch(want.target), epilogue=want.epilogue, numerics=want.numerics,
-                           limit=want.limit)
+    found = factors_of.recognised(ask.request.layer, weight, view, separable)
+    return found if found is not None and (separable or factors_of.pays(ask.request)) else None
 
 
 def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str = "auto", algorithm: str = "auto",
@@ -193,18 +233,20 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
         check_plan(plan, shape, algorithm, settings, epilogue, bias, activation, accum_dtype, workspace_limit)
         return _make(plan, target).for_axes(order)
     steps = parse_epilogue(epilogue, bias=bias, activation=activation, takes_bias=True)
-    arch = None if arch is None else Arch.parse(arch)
-    want = _Wanted(target, algorithm, steps, _numerics(accum_dtype), arch, settings, call_limit(workspace_limit))
-    kernel = _kernel(shape, want).for_axes(order)
-    if algorithm != "auto" or settings or not factors_of.eligible(shape):
+    ask = _asked(shape, target, arch=arch, algorithm=algorithm, epilogue=steps, settings=settings,
+                 numerics=_numerics(accum_dtype), workspace_limit=call_limit(workspace_limit))
+    kernel = _kernel(ask).for_axes(order)
+    if not ask.request.by_rule or not factors_of.eligible(shape):
         return kernel
-    return kernel.recognising(lambda: _factored(shape, want, order))
+    return kernel.recognising(lambda: _factored(ask, order))
 
 
-def _factored(shape: ConvShape, want: _Wanted, order: Layout, always: bool = False) -> Kernel | None:
-    """The layer's kernel for separable filters, where that is quicker than whole ones, or ``always`` if there is one."""
+def _factored(ask: _Ask, order: Layout, always: bool = False) -> Kernel | None:
+    """The layer's kernel for separable filters, where it is quicker than whole ones, or ``always`` if there is one."""
     try:
-        return _kernel(replace(shape, separable=True), want).for_axes(order) if always or _pays(shape, want) else None
+        if not always and not factors_of.pays(ask.request):
+            return None
+        return _kernel(ask.of(replace(ask.request.layer, separable=True))).for_axes(order)
     except UnsupportedSpec:
         return None
 
@@ -214,36 +256,41 @@ def factored(shape: ConvShape, x: ArrayView, device: str = "auto", always: bool 
     an input with the gaps of ``x`` where that is quicker than a copy. None where the whole filter is quicker (but if
     ``always``: the caller has no use for it), or the layer has no such kernel. Raises as conv2d does."""
     gaps = pitch.gaps_of(shape.layout, shape.layout, x, None, None)
-    key = shape, gaps, x.device, device, always
-    if key not in _by_factors:      # looked for once: to plan both kernels takes longer than a launch
-        target = resolve_device(device, x, shape, depth=6)
-        want = _Wanted(target, "auto", (), Numerics.FLOAT32, limit=call_limit(None))
-        if len(_by_factors) > MOST_LAYERS:
-            _by_factors.clear()
-        _by_factors[key] = _factored(_where_quicker(gaps, shape, shape, x, want), want, shape.layout, always)
-    return _by_factors[key]
+
+    def make() -> Kernel | None:
+        ask = _asked(shape, resolve_device(device, x, shape, depth=8), workspace_limit=call_limit(None))
+        return _factored(_where_quicker(gaps, shape, ask, x), shape.layout, always)
+
+    # looked for once: to plan both kernels takes longer than a launch
+    return _kernels.get(("factored", shape, gaps, x.device, device, always), make)
 
 
 def clear() -> None:
     """Forget the kernels kept in memory (the disk cache stays)."""
     pitch.clear()
-    with _lock:
-        _kernels.clear()
-        _quick.clear()
-        _by_factors.clear()
-        _by_plan.clear()
+    for forget in on_clear:
+        forget()
+    _kernels.clear()
+    _quick.clear()
+    _by_plan.clear()
 
 
-class _Wanted(NamedTuple):
-    """What is asked of a kernel besides the layer; no ``target`` is the CPU device."""
+class _Ask(NamedTuple):
+    """A request and where its kernel runs (None: the CPU device); ``exact``: its architecture was asked for, so that a
+    pack's kernel for another one will not do."""
 
-    target: int | None
-    algorithm: str
-    epilogue: tuple[Epilogue, ...]
-    numerics: Numerics
-    arch: Arch | None = None
-    settings: Mapping[str, Any] | None = None
-    limit: int | None = None
+    request: Request
+    device: int | None
+    exact: bool = False
+
+    def of(self, layer: ConvShape) -> _Ask:
+        """The same for another layer."""
+        return self._replace(request=replace(self.request, layer=layer))
+
+
+def _asked(layer: ConvShape, device: int | None, *, arch: Arch | str | None = None, **wanted: Any) -> _Ask:
+    """What is asked for on a device, whose architecture it is for if none is named. Raises as Request.of does."""
+    return _Ask(Request.of(layer, arch=_hardware(device) if arch is None else arch, **wanted), device, arch is not None)
 
 
 def call_limit(given: int | None) -> int | None:
@@ -255,93 +302,76 @@ def _numerics(accum_dtype: Any) -> Numerics:
     return Numerics.FLOAT32 if accum_dtype is None else Numerics.parse(accum_dtype, "accum_dtype")
 
 
-def _key(shape: ConvShape, want: _Wanted) -> tuple:
-    """The shape key of the memory cache. Raises ArgumentTypeError for what can be no algorithm or settings."""
-    target, algorithm, epilogue, numerics, arch, settings, limit = want
-    if not isinstance(algorithm, str):
-        raise ArgumentTypeError("algorithm must be a name", argument="algorithm", value=algorithm,
-                                hint="'auto', 'reuse', ...")
-    if settings is not None and not (isinstance(settings, Mapping) and all(isinstance(n, str) for n in settings)):
-        raise ArgumentTypeError("settings must be a mapping of names to values", argument="settings", value=settings,
-                                hint="{'exchange': 'packed'}")
-    values = tuple(sorted((name, repr(value)) for name, value in settings.items())) if settings else ()
-    return _without_batch(shape), index_bits(shape), target, algorithm, epilogue, numerics, arch, values, limit
+def _key(ask: _Ask) -> tuple:
+    """The key of the memory cache."""
+    return _any_batch(ask.request), index_bits(ask.request.layer), ask.device, ask.exact
 
 
-def _known(shape: ConvShape, want: _Wanted) -> Kernel | None:
-    """The kernel kept for a layer and its batch."""
-    kernel = _kernels.get(key := _key(shape, want))
-    return kernel if kernel is None or _suits(kernel, shape, want) else _kernels.get((shape, *key))
+@functools.lru_cache(maxsize=4096)
+def _any_batch(request: Request) -> Request:
+    return request.for_any_batch
 
 
-def _suits(kernel: Kernel, shape: ConvShape, want: _Wanted) -> bool:
-    """Whether a kernel made for one batch of a layer is one for this batch, too."""
-    return kernel.program.refusal(shape) is None and kernel.program.over_limit(shape, want.limit) is None
-
-
-def _kernel(shape: ConvShape, want: _Wanted) -> Kernel:
-    """The memory cache: a hit costs one dictionary look-up.
+def _known(ask: _Ask) -> Kernel | None:
+    """The kernel kept for a layer and its batch; a hit costs one look-up.
 
     A kernel is found by the layer without its batch; where its plan asks something of the batch that this one is not,
     or takes too much workspace for it, the layer with its batch has a kernel of its own.
     """
-    key = _key(shape, want)
-    kernel = _kernels.get(key)
-    if kernel is not None and not _suits(kernel, shape, want):
-        key = (shape, *key)
-        kernel = _kernels.get(key)
-    if kernel is None:
-        with _lock:
-            kernel = _kernels.get(key)
-            if kernel is None:
-                kernel = _from_packs(shape, want) or _make(_plan(shape, want), want.target)
-                if len(_kernels) > MOST_LAYERS:     # kernels stay, by their plans; only sizes are forgotten
-                    _kernels.clear()
-                _kernels[key] = kernel
-    return kernel
+    kernel = _kernels.find(key := _key(ask))
+    return kernel if kernel is None or _suits(kernel, ask) else _kernels.find((ask.request.layer, *key))
 
 
-def _plan(shape: ConvShape, want: _Wanted) -> KernelPlan:
-    """By what was measured on this GPU, where the layer was; that may ask for another batch, or be of another
-    version."""
-    def by(table: Any) -> KernelPlan:
-        return plan_layer(shape, algorithm=want.algorithm, arch=want.arch or _arch(want.target), epilogue=want.epilogue,
-                          settings=want.settings, tuning=table, numerics=want.numerics, workspace_limit=want.limit)
-
-    if want.target is None or want.algorithm != "auto" or want.settings or want.numerics is not Numerics.FLOAT32:
-        return by(None)
-    from warpconv.runtime import tuning
-    try:
-        return by(tuning.table(want.target))
-    except (UnsupportedSpec, ArgumentError):
-        return by(None)
+def _suits(kernel: Kernel, ask: _Ask) -> bool:
+    """Whether a kernel made for one batch of a layer is one for this batch, too."""
+    layer = ask.request.layer
+    return (kernel.program.refusal(layer) is None
+            and kernel.program.over_limit(layer, ask.request.workspace_limit) is None)
 
 
-def _anywhere(kernel: Kernel, shape: ConvShape, want: _Wanted) -> Kernel:
+def _made(ask: _Ask) -> Kernel:
+    """The kernel of a layer that _known() has none for: planned and built."""
+    def make() -> Kernel:
+        return _from_packs(ask) or _make(_plan(ask), ask.device)
+
+    kernel = _kernels.get(key := _key(ask), make)
+    return kernel if _suits(kernel, ask) else _kernels.get((ask.request.layer, *key), make)
+
+
+def _kernel(ask: _Ask) -> Kernel:
+    return _known(ask) or _made(ask)
+
+
+def _plan(ask: _Ask) -> KernelPlan:
+    """By what was measured on this GPU, where the layer was."""
+    table = None
+    if ask.device is not None and ask.request.by_rule and ask.request.numerics is Numerics.FLOAT32:
+        from warpconv.runtime import tuning
+        table = tuning.table(ask.device)
+    return resolve(ask.request, table).plan
+
+
+def _anywhere(kernel: Kernel, ask: _Ask) -> Kernel:
     """A kernel for the same layer that takes arrays at any address: the same algorithm without vectors, or direct."""
+    def other(algorithm: str, **settings: Any) -> Kernel:
+        values = tuple(settings.items())
+        return _kernel(ask._replace(request=replace(ask.request, algorithm=algorithm, settings=values)))
+
     if kernel.plan is not None and "vector" in kernel.plan.settings():
         try:
-            found = _kernel(shape, want._replace(algorithm=kernel.spec.algorithm, settings={"vector": 1}))
-            if all(a.admits(shape.dtype.itemsize) for a in found.program.arguments if a.is_pointer):
+            found = other(kernel.spec.algorithm, vector=1)
+            if all(a.admits(kernel.spec.dtype.itemsize) for a in found.program.arguments if a.is_pointer):
                 return found
         except (UnsupportedSpec, ArgumentError):
             pass
-    return _kernel(shape, want._replace(algorithm="direct", settings=None))
+    return other("direct")
 
 
-@functools.lru_cache(maxsize=4096)
-def _without_batch(shape: ConvShape) -> ConvShape:
-    return shape.with_batch(1)
-
-
-def _make(plan: KernelPlan, target: int | None) -> Kernel:
+def _make(plan: KernelPlan, device: int | None) -> Kernel:
     """One Kernel per plan and device: layers that differ in N, H and W alone share it."""
     from warpconv.codegen.serialise import plan_digest
-    key = plan_digest(plan), target
-    with _lock:
-        if key not in _by_plan:
-            _by_plan[key] = _load_cpu(plan) if target is None else _load_cuda(plan, target)
-        return _by_plan[key]
+    return _by_plan.get((plan_digest(plan), device),
+                        lambda: _load_cpu(plan) if device is None else _load_cuda(plan, device))
 
 
 def _load_cpu(plan: KernelPlan) -> Kernel:
@@ -367,16 +397,16 @@ def _load_cuda(plan: KernelPlan, ordinal: int) -> Kernel:
     return Kernel(plan.spec, plan.program, loaded, source=built.source, report=built.compiled, plan=plan)
 
 
-def _from_packs(shape: ConvShape, want: _Wanted) -> Kernel | None:
-    if want.settings or not env.settings().pack:
+def _from_packs(ask: _Ask) -> Kernel | None:
+    if ask.request.settings or not env.settings().pack:
         return None
     from warpconv.runtime.pack.pack import find_in_packs
-    return find_in_packs(shape, device=want.target, algorithm=want.algorithm, epilogue=want.epilogue, arch=want.arch,
-                         numerics=want.numerics, workspace_limit=want.limit)
+    return find_in_packs(ask.request, device=ask.device, exact=ask.exact)
 
 
-def _arch(target: int | None) -> Arch:
+def _hardware(target: int | None) -> Hardware:
+    """The GPU that plans are made for."""
     if target is None:
-        return DEFAULT_ARCH
+        return Hardware.of(DEFAULT_ARCH)
     from warpconv.runtime.devices.cuda import contexts
-    return Arch.parse(contexts.arch(target))
+    return contexts.hardware(target)

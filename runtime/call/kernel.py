@@ -14,11 +14,11 @@ from warpconv.codegen.spec import KernelSpec
 
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import axes
-from . import pitch, separable as factors_of
+from . import pitch, separable as factors_of, signatures
 from warpconv.runtime.arrays import ArrayView
 from .checks import (MOST_LAYERS, Call, Misaligned, check_address, check_bias, check_out, check_residual, check_weight,
-                     contiguous, layer_of, name_of, place, same_memory)
-from .quick import QuickCalls
+                     contiguous, layer_of, name_of, place, same_memory, written_in_place)
+from .quick import Entry, QuickCalls
 from .recording import recording
 
 
@@ -37,6 +37,12 @@ class Backend(Protocol):
     def run(self, call: Call, prepared: Prepared | None, queue: Any) -> None: ...
 
     def for_program(self, program: Program) -> Backend: ...
+
+    def quick(self, shape: ConvShape, operands: dict[str, ArrayView], *, by_filter: bool) -> Any:
+        """A layer ready to be launched with other addresses (``quick.Launch``); None where that cannot be."""
+
+    def alignment(self, name: str, view: ArrayView) -> int:
+        """Bytes that an operand's address must be a multiple of to be used where it is."""
 
 
 class Filter:
@@ -84,7 +90,8 @@ class Kernel:
         self._factored = factored # makes the kernel of this layer's separable filters; None where none is wanted
         self._to_memory, self._to_caller = _orders(self.axes, spec.layout)
         self._aligned = tuple(a for a in program.arguments if a.is_pointer and a.demand)
-        self._quick = None if backend.ordinal is None else QuickCalls(backend, program)
+        self._quick = QuickCalls(backend, program)
+        self._entries = self._quick.entries
         self._siblings: dict[str, Kernel] = {}
         self._shapes: dict[tuple, ConvShape] = {}
         self._x, self._w, self._bias, self._residual, self._y = (name_of(program, role) for role in (
@@ -98,23 +105,31 @@ class Kernel:
     def __call__(self, input: Any, weight: Any, bias: Any = None, *, residual: Any = None, out: Any = None,
                  stream: Any = None) -> Any:
         """Raises ShapeError, ArgumentError or ArgumentTypeError before anything is launched or written."""
-        by_filter = isinstance(weight, Filter)
-        if by_filter and weight.factored is not None and weight.kernel._backend is self._backend:
+        if type(weight) is not Filter:
+            entry = self._entries.get(signatures.sign(input, weight, bias, residual, out))
+            if entry is not None and recording.graph is None:
+                done = entry.repeat(input, weight, bias, residual, out, stream)
+                if done is not None:
+                    return done
+            return self._call(input, weight, bias, residual, out, stream)
+        if weight.kernel._backend is not self._backend:
+            return self._call(input, weight, bias, residual, out, stream)       # which refuses it
+        if weight.factored is not None:
             try:
                 return weight.factored.kernel.for_axes(self.axes)(input, weight.factored, bias, residual=residual,
                                                                   out=out, stream=stream)
             except (Misaligned, ShapeError):    # sizes or addresses that its plan does not take: the whole filter
                 pass
-        if self._quick is not None:
-            done = self._quick(input, weight, bias, residual, out, stream, by_filter)
+        entry = self._entries.get(signatures.sign(input, None, bias, residual, out))
+        if entry is not None and recording.graph is None:
+            done = entry.repeat(input, None, bias, residual, out, stream, weight._prepared)
             if done is not None:
                 return done
         return self._call(input, weight, bias, residual, out, stream)
 
-    def repeat(self, input: Any, weight: Any, bias: Any, residual: Any, out: Any, stream: Any,
-               signed: tuple[Any, Any]) -> Any:
-        """A call whose like has been checked, by the ``signatures`` of input and weight; None where it has not been."""
-        return self._quick(input, weight, bias, residual, out, stream, False, signed)
+    def remembered(self, signed: Any) -> Entry | None:
+        """What is remembered of a call of this kernel by the ``signatures`` of its arrays."""
+        return self._quick.entries.get(signed)
 
     def _call(self, input: Any, weight: Any, bias: Any, residual: Any, out: Any, stream: Any) -> Any:
         """A call with everything checked; what passes is remembered for the quick way."""
@@ -128,7 +143,7 @@ class Kernel:
         b = check_bias(spec, bias, x, handle)
         r = check_residual(spec, residual, shape, self.axes, x, handle)
         inputs = {"input": x, "weight": w, "bias": b, "residual": r}
-        y = None if out is None else check_out(out, shape, self.axes, inputs)
+        y = target = None if out is None else check_out(out, shape, self.axes, inputs)
         if recording.graph is not None:
             recording.graph.check(stream, {**inputs, "out": y}, pitches)
         queue = self._queue(stream, handle, x)
@@ -140,8 +155,10 @@ class Kernel:
             operands[self._bias] = contiguous(bias, b, "bias")
         if r is not None:
             operands[self._residual] = r if pitches[1] else contiguous(residual, r, "residual", self._to_memory)
-        if y is None:
-            out = arrays.empty(x, spec.layout.stored(shape.output_shape), spec.y_dtype, order=self._to_caller,
+        copied = y is not None and not written_in_place(y, shape)
+        if y is None or copied:
+            like = x if target is None else target
+            out = arrays.empty(like, spec.layout.stored(shape.output_shape), spec.y_dtype, order=self._to_caller,
                                stream=0 if queue is None else queue.handle)
             y = self._stored(arrays.view(out, "out"))
         operands[self._y] = y
@@ -150,9 +167,12 @@ class Kernel:
                 if argument.name in operands:
                     check_address(argument, operands[argument.name].pointer)
         self._backend.run(Call(shape, operands), prepared, queue)
-        if recording.graph is not None:
+        if copied:
+            arrays.copy_into(target, out, 0 if queue is None else queue.handle)
+            out = given
+        elif recording.graph is not None:
             recording.graph.add(operands.values(), prepared)
-        elif self._quick is not None and x.is_device:
+        else:
             self._quick.learn(input, weight if w is not None else None, bias, residual, given, out, operands,
                               shape)
         return out
@@ -259,7 +279,7 @@ class Kernel:
         shape = layer_of(self.spec, x, self.program, pitches)
         if len(self._shapes) > MOST_LAYERS:
             self._shapes.clear()
-        self._shapes[x, *pitches] = shape
+        self._shapes[(x, *pitches)] = shape
         return shape
 
     def _pitches(self, x: ArrayView, out: Any, residual: Any) -> tuple[Pitch | None, Pitch | None]:

@@ -117,7 +117,10 @@ def _is_quicker(gaps: ConvShape, dense: ConvShape, plan: Callable[[ConvShape], K
     except WarpconvError:
         return True
     copied = assumed_batch(dense) * dense.c * dense.h * dense.w
-    slots = [algorithm(made.spec.algorithm).slots(made, layer) for made, layer in ((here, gaps), (there, dense))]
+    try:
+        slots = [algorithm(made.spec.algorithm).slots(made, layer) for made, layer in ((here, gaps), (there, dense))]
+    except WarpconvError:       # a planner that fails to estimate
+        return False
     return slots[0] <= slots[1] + SLOTS_OF_A_LAUNCH + SLOTS_OF_AN_ELEMENT * copied
 
 

@@ -16,15 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from warpconv.codegen.hardware import Arch
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
+from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.registry import algorithm as registered
-from warpconv.codegen.select import plan_layer
+from warpconv.codegen.request import Request
+from warpconv.codegen.select import resolve
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
+from warpconv.codegen.spec import KernelSpec
 
 from warpconv.runtime import env
 from warpconv.runtime.arrays.factories import as_contiguous
+from warpconv.runtime.arrays.host import host_array
 from warpconv.runtime.arrays.view import ArrayView
 from warpconv.runtime.arrays.elements import values
 
@@ -153,21 +155,20 @@ def recognised(shape: ConvShape, weight: Any, view: ArrayView, separable: bool |
     return None
 
 
-def pays(shape: ConvShape, *, arch: Arch, epilogue: tuple[Epilogue, ...], numerics: Numerics,
-         limit: int | None) -> bool:
+def pays(request: Request) -> bool:
     """Whether the planners estimate fewer issue slots for the layer's separable kernel than for its best other one.
     Below FEWEST_TAPS memory decides, and the whole filter is no slower (3x3 on 4096^2: 35.5 us, its factors 36.7)."""
-    if shape.r * shape.s < FEWEST_TAPS or numerics is not Numerics.FLOAT32:
+    if request.layer.r * request.layer.s < FEWEST_TAPS or request.numerics is not Numerics.FLOAT32:
         return False
-    return _pays(shape.with_batch(1), arch, epilogue, limit)
+    return _pays(request.for_any_batch)
 
 
 @functools.lru_cache(maxsize=1024)
-def _pays(shape: ConvShape, arch: Arch, epilogue: tuple[Epilogue, ...], limit: int | None) -> bool:
+def _pays(request: Request) -> bool:
     slots = []
     try:
-        for layer in (replace(shape, separable=True), shape):
-            made = plan_layer(layer, arch=arch, epilogue=epilogue, workspace_limit=limit)
+        for layer in (replace(request.layer, separable=True), request.layer):
+            made = resolve(replace(request, layer=layer)).plan
             slots.append(registered(made.spec.algorithm).slots(made, layer))
     except UnsupportedSpec:
         return False
@@ -187,7 +188,6 @@ def as_factors(spec: KernelSpec, weight: Any, view: ArrayView) -> Factors | None
 
 def _remembered(weight: Any, view: ArrayView) -> Factors | None:
     """The factors of a filter, made once for equal filters; None where it has elements that are not finite."""
-    from warpconv.runtime.devices.cpu.backend import host_array
     array = host_array(view if view.contiguous else as_contiguous(weight, view, "weight")[1])
     return _made(values(array, view.dtype).astype(np.float32).tobytes(), view.shape)
 

@@ -1,73 +1,73 @@
-"""What must be the same of two arrays for a check of the first to hold for the second: PyTorch's and CuPy's, on a GPU.
+"""What must be the same of two arrays for a check of the first to hold for the second: PyTorch's and CuPy's on a GPU,
+NumPy's in host memory.
 
-A signature holds the library, shape, strides, element type and GPU of an array, all but its address, and costs about
-half a microsecond. Arrays of other libraries, subclasses, and tensors that a call would refuse have none.
+A signature holds the shape, strides, element type and GPU of an array, all but its address, and costs about half a
+microsecond. Arrays of other libraries, subclasses, and arrays that a call would refuse have none.
 """
 
 from __future__ import annotations
 
+import operator
 import sys
+from collections.abc import Callable
 from typing import Any, Protocol
+
+import numpy as np
 
 from warpconv.runtime.arrays import streams as array_streams
 
-Signature = tuple["Library", Any, Any, Any, int]
+Signature = tuple[Any, ...]
 
 
 class Library(Protocol):
-    """One library's way to tell about its arrays; the same object in all signatures of its arrays."""
+    """One library's way to tell about its arrays; one object for each."""
 
-    shares_memory: bool     # whether an array may lie in memory of another context than the library works in
+    pointer: Callable[[Any], int]       # an array's address
+    stream: Callable[[int], int]        # handle of the library's current stream on a GPU
 
     def sign(self, array: Any) -> Signature | None:
-        """None where the array is in host memory, or would be refused."""
+        """(shape, strides, element type, GPU or None); None for the whole where the array would be refused."""
 
-    def pointer(self, array: Any) -> int: ...
-
-    def stream(self, ordinal: int) -> int:
-        """Handle of the library's current stream on a GPU."""
+    def sign_output(self, array: Any) -> Signature | None:
+        """The same of an array that is to be written."""
 
     def empty(self, like: Any, shape: Any, strides: Any, dtype: Any) -> Any:
         """A new array of these strides and the library's ``dtype`` beside ``like``, whose GPU is the library's current
-        one; None if it is not."""
+        one; None if it is not, or there is no memory."""
 
 
 class _Torch:
-    shares_memory = False
-
     def __init__(self, torch: Any):
         self._grad = torch.is_grad_enabled
         self.stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or array_streams.torch_stream
+        self.pointer = torch.Tensor.data_ptr
 
     def sign(self, tensor: Any) -> Signature | None:
         ordinal = tensor.get_device()
         if ordinal < 0 or (tensor.requires_grad and self._grad()) or tensor.is_neg():
             return None
         try:
-            return self, tensor.shape, tensor.stride(), tensor.dtype, ordinal
+            return tensor.shape, tensor.stride(), tensor.dtype, ordinal
         except RuntimeError:        # sparse: the checked call says so
             return None
 
-    def pointer(self, tensor: Any) -> int:
-        return tensor.data_ptr()
+    sign_output = sign
 
     def empty(self, like: Any, shape: Any, strides: Any, dtype: Any) -> Any:
         return like.new_empty_strided(shape, strides, dtype=dtype)
 
 
 class _Cupy:
-    shares_memory = True
-
     def __init__(self, cupy: Any):
         self._ndarray = cupy.ndarray
         self._current = cupy.cuda.runtime.getDevice
         self.stream = array_streams.cupy_stream
+        self.pointer = operator.attrgetter("data.ptr")
 
     def sign(self, array: Any) -> Signature | None:
-        return self, array.shape, array.strides, array.dtype, array.data.device_id
+        return array.shape, array.strides, array.dtype, array.data.device_id
 
-    def pointer(self, array: Any) -> int:
-        return array.data.ptr
+    sign_output = sign
 
     def empty(self, like: Any, shape: Any, strides: Any, dtype: Any) -> Any:
         if self._current() != like.data.device_id:
@@ -82,11 +82,33 @@ class _Cupy:
         return sys.modules["cupy"].cuda.alloc(nbytes)
 
 
-LIBRARIES: dict[type, Library] = {}      # by the exact type of an array, filled as they are met
+class _Numpy:
+    @staticmethod
+    def pointer(array: Any) -> int:
+        return array.__array_interface__["data"][0]
+
+    @staticmethod
+    def stream(ordinal: Any) -> int:
+        return 0
+
+    def sign(self, array: Any) -> Signature | None:
+        return array.shape, array.strides, array.dtype, None
+
+    def sign_output(self, array: Any) -> Signature | None:
+        return (array.shape, array.strides, array.dtype, None) if array.flags.writeable else None
+
+    def empty(self, like: Any, shape: Any, strides: Any, dtype: Any) -> Any:
+        try:
+            return np.ndarray(shape, dtype, None, 0, strides)
+        except MemoryError:
+            return None
+
+
+LIBRARIES: dict[type, Library] = {np.ndarray: _Numpy()}      # by the exact type of an array, filled as they are met
 
 
 def library(value: Any) -> Library | None:
-    """The library of an array whose type is exactly PyTorch's or CuPy's, else None."""
+    """The library of an array whose type is exactly NumPy's, PyTorch's or CuPy's, else None."""
     kind = type(value)
     found = LIBRARIES.get(kind)
     if found is None:
@@ -100,10 +122,24 @@ def library(value: Any) -> Library | None:
     return found
 
 
-def sign(value: Any) -> Signature | None:
-    """The signature of an array, or None where it has none."""
-    found = LIBRARIES.get(type(value)) or library(value)
-    return None if found is None else found.sign(value)
+def sign(x: Any, w: Any, bias: Any, residual: Any, out: Any) -> tuple[Library | Signature | None, ...] | None:
+    """The library and the signatures of a call's arrays, None for each that is not there (``w``: a Filter stands in its
+    place); None for the whole where an array has none, or is another library's."""
+    found = LIBRARIES.get(type(x)) or library(x)
+    if found is None or (x_sign := found.sign(x)) is None:
+        return None
+    w_sign = b_sign = r_sign = y_sign = None
+    if w is not None and ((LIBRARIES.get(type(w)) or library(w)) is not found or (w_sign := found.sign(w)) is None):
+        return None
+    if bias is not None and (
+            (LIBRARIES.get(type(bias)) or library(bias)) is not found or (b_sign := found.sign(bias)) is None):
+        return None
+    if residual is not None and (
+            LIBRARIES.get(type(residual)) is not found or (r_sign := found.sign(residual)) is None):
+        return None
+    if out is not None and (LIBRARIES.get(type(out)) is not found or (y_sign := found.sign_output(out)) is None):
+        return None
+    return found, x_sign, w_sign, b_sign, r_sign, y_sign
 
 
 def _parameter(torch: Any) -> Any:

@@ -1,4 +1,4 @@
-"""correlate and convolve in SciPy's terms: scipy.ndimage's calls over the last two axes, and along one axis.
+"""correlate and convolve in SciPy's terms: scipy.ndimage's calls over any axes, and along one.
 
 Signatures and results are scipy.ndimage's; docs/ndimage.md has the differences. In all of them
 
@@ -11,8 +11,9 @@ Signatures and results are scipy.ndimage's; docs/ndimage.md has the differences.
   (``cval``, finite), 'nearest' (a a | a b c d | d d), 'mirror' (d c b | a b c d | c b a), 'wrap' (a b c d | a b c d |
   a b c d), and SciPy's 'grid-' names of them;
 - ``origin`` shifts the filter: -(size // 2) to (size - 1) // 2, where a positive one moves it to the left;
-- ``device``, ``stream`` and ``algorithm`` are those of warpconv.conv2d. ``layout='NHWC'`` says that the last axis is
-  the channels and the two before it are the image; 'NCHW' that the last two are the image. Every plane is filtered;
+- ``device``, ``stream`` and ``algorithm`` are those of warpconv.conv2d;
+- ``layout`` names the axes of an image in a stack, where ``axes`` does not: 'NCHW' the last two, 'NHWC' the two before
+  the last. None: all axes are filtered, as in SciPy;
 - integers and weights that are whole numbers are computed exactly in int32 (in float32 where that could overflow),
   all else in float32.
 
@@ -25,62 +26,63 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.shape import INTEGER_WEIGHTS
-
 from warpconv.runtime import arrays
-from . import passes, planes
 from warpconv.runtime.arrays import ArrayKind
-from .passes import Extras, Line, Pass
-from .planes import Image, Target
+
+from . import planes, recipes
+from .arguments import axes_of, axis_of, plain, sequence
+from .lines import Pass, border_of, check_origin, line_of
+from .planes import Image
+from .work import Extras, Passes
 
 
 def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect", cval: float = 0.0, origin: Any = 0,
               *, axes: Any = None, device: str = "auto", stream: Any = None, algorithm: str = "auto",
-              layout: str = "NCHW") -> Any:
-    """Correlation of every plane with ``weights``, as scipy.ndimage.correlate.
+              layout: str | None = None) -> Any:
+    """Correlation with ``weights``, as scipy.ndimage.correlate.
 
-    ``input`` (..., H, W). ``weights`` (R, S), or of input's rank with 1 in front of (R, S): numbers in host memory
-    (lists too), or an array on input's GPU, which is not read before the kernel reads it and so must be of input's
-    type (of float32, int8, int16 or int32 for integers). ``origin`` is one number or one for each axis of the image
-    (or of the input: 0 for the others). ``axes`` may name the image's axes. See the module for the rest.
+    ``weights`` have an axis for each of ``axes`` (all of input's, if None), in the input's order, or for each of the
+    input's; they are longer than 1 along at most two. They are numbers in host memory (lists too), or an array on
+    input's GPU, which is not read before the kernel reads it and so must be of input's type (of float32, int8, int16 or
+    int32 for integers). ``origin`` is one number, or one for each of ``axes``. See the module for the rest.
     """
-    extras = Extras(device, stream, algorithm)
-    return _two_axes(input, weights, output, mode, cval, origin, axes, extras, layout, flip=False)
+    given = weights if planes.on_gpu(weights) else taps_of(weights)
+    return recipes.call(_correlation, input, output, (given, mode, cval, origin, axes, layout, False),
+                        Extras(device, stream, algorithm))
 
 
 def convolve(input: Any, weights: Any, output: Any = None, mode: str = "reflect", cval: float = 0.0, origin: Any = 0,
              *, axes: Any = None, device: str = "auto", stream: Any = None, algorithm: str = "auto",
-             layout: str = "NCHW") -> Any:
-    """Convolution of every plane with ``weights``, as scipy.ndimage.convolve: correlate with the weights turned round,
-    the origin too. Arguments as correlate's; weights on a GPU must be PyTorch's or CuPy's."""
-    extras = Extras(device, stream, algorithm)
-    return _two_axes(input, weights, output, mode, cval, origin, axes, extras, layout, flip=True)
+             layout: str | None = None) -> Any:
+    """Convolution with ``weights``, as scipy.ndimage.convolve: correlate with the weights turned round, the origin too.
+    Arguments as correlate's; weights on a GPU must be PyTorch's or CuPy's."""
+    given = weights if planes.on_gpu(weights) else taps_of(weights)
+    return recipes.call(_correlation, input, output, (given, mode, cval, origin, axes, layout, True),
+                        Extras(device, stream, algorithm))
 
 
 def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: float = 0.0,
                 origin: int = 0, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
-                layout: str = "NCHW") -> Any:
-    """Correlation along one axis, as scipy.ndimage.correlate1d: ``input`` of any rank from 1, ``weights`` (S,) in host
-    memory, ``axis`` any of input's. See the module for the rest."""
-    image = Image.of(input, layout, 1)
-    line = line_of(image, taps_of(weights, 1), image.axis(axis), mode, cval, origin)
-    return passes.run(image, [Pass.along(line, image)], Target.of(output, image), Extras(device, stream, algorithm))
+                layout: str | None = None) -> Any:
+    """Correlation along one axis, as scipy.ndimage.correlate1d: ``weights`` (S,) in host memory, ``axis`` any of
+    input's. See the module for the rest."""
+    arguments = taps_of(weights, 1), axis, mode, cval, origin, layout, False
+    return recipes.call(_along_one, input, output, arguments, Extras(device, stream, algorithm))
 
 
 def convolve1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: float = 0.0,
                origin: int = 0, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
-               layout: str = "NCHW") -> Any:
+               layout: str | None = None) -> Any:
     """Convolution along one axis, as scipy.ndimage.convolve1d: correlate1d with weights and origin turned round."""
-    taps = taps_of(weights, 1)[::-1]
-    return correlate1d(input, taps, axis, output, mode, cval, _turned(origin, len(taps)), device=device, stream=stream,
-                       algorithm=algorithm, layout=layout)
+    arguments = taps_of(weights, 1), axis, mode, cval, origin, layout, True
+    return recipes.call(_along_one, input, output, arguments, Extras(device, stream, algorithm))
 
 
 def taps_of(weights: Any, rank: int | None = None) -> np.ndarray:
-    """Weights in host memory as float64. Raises ArgumentTypeError or ShapeError."""
+    """Weights in host memory as float64, of their own memory. Raises ArgumentTypeError or ShapeError."""
     try:
         made = np.asarray(weights)
         if made.dtype.kind not in "biuf" and made.dtype.name != "bfloat16":
@@ -89,79 +91,85 @@ def taps_of(weights: Any, rank: int | None = None) -> np.ndarray:
     except (TypeError, ValueError, RuntimeError):
         raise ArgumentTypeError("weights must be real numbers in host memory", argument="weights",
                                 value=type(weights).__name__, hint="a list or a NumPy array of real numbers") from None
-    if not made.size or (rank is not None and made.ndim != rank):
-        raise ShapeError(f"weights must have {rank or 2} axes and an element", argument="weights", value=made.shape,
+    if not made.size or not made.ndim or (rank is not None and made.ndim != rank):
+        raise ShapeError(f"weights must have {'an axis' if rank is None else f'{rank} axes'} and an element",
+                         argument="weights", value=made.shape,
                          hint="for instance [1, 2, 1]" if rank == 1 else "for instance [[0, 1, 0], [1, 1, 1]]")
     return made
 
 
-def line_of(image: Image, taps: np.ndarray, axis: int, mode: Any, cval: Any, origin: Any, divisor: int = 1) -> Line:
-    """A 1D filter along an axis (counted from the first), its arguments checked."""
-    return Line(taps, axis, passes.check_origin(origin, len(taps)), *passes.border_of(mode, cval), divisor)
+def _along_one(image: Image, dtype: DType, taps: np.ndarray, axis: Any, mode: Any, cval: Any, origin: Any, layout: Any,
+               flip: bool) -> Passes:
+    axes_of(image.rank, None, layout)
+    taps, origin = (taps[::-1], _turned(origin, len(taps))) if flip else (taps, origin)
+    return Passes([Pass.along(line_of(taps, axis_of(image.rank, axis), mode, cval, origin))])
 
 
-def _two_axes(input: Any, weights: Any, output: Any, mode: Any, cval: Any, origin: Any, axes: Any, extras: Extras,
-              layout: str, *, flip: bool) -> Any:
-    image = Image.of(input, layout)
-    _check_axes(image, axes)
-    on_gpu = planes.on_gpu(weights)
-    taps = _gpu_taps(weights, image, flip) if on_gpu else _planar(taps_of(weights), image)
-    if flip and not on_gpu:
-        taps = taps[::-1, ::-1]
-    given = _origins(origin, image)
-    origins = tuple(passes.check_origin(_turned(o, size) if flip else o, size) for o, size in zip(given, taps.shape))
-    return passes.run(image, [Pass(taps, origins, *passes.border_of(mode, cval))], Target.of(output, image), extras)
+def _correlation(image: Image, dtype: DType, weights: Any, mode: Any, cval: Any, origin: Any, axes: Any, layout: Any,
+                 flip: bool) -> Passes:
+    chosen = axes_of(image.rank, axes, layout)
+    if not isinstance(weights, np.ndarray):
+        weights = _on_gpu(weights, image, flip)
+    elif flip:
+        weights = weights[(slice(None, None, -1),) * weights.ndim]
+    sizes = _sizes(tuple(weights.shape), chosen, image.rank)
+    given = _origins(origin, chosen, image.rank, layout)
+    origins = [check_origin(_turned(o, size) if flip else o, size) for o, size in zip(given, sizes)]
+    along = tuple(axis for axis, size in enumerate(sizes) if size > 1) or (image.rank - 1,)
+    if len(along) > 2:
+        raise ShapeError("filters longer than 1 along more than two axes at once are not served", argument="weights",
+                         value=sizes, hint="gaussian_filter, uniform_filter, sobel and laplace take any axes; for a "
+                                           "product of filters of one or two axes one call each does it")
+    taps = weights.reshape(tuple(sizes[axis] for axis in along))
+    return Passes([Pass(taps, along, tuple(origins[axis] for axis in along), *border_of(mode, cval))])
 
 
 def _turned(origin: Any, size: int) -> Any:
     """The origin of a filter that is turned round: one of even size has its centre right of the middle."""
-    return -origin - (size % 2 == 0) if isinstance(origin, (int, np.integer)) else origin
+    origin = plain(origin)
+    return -origin - (size % 2 == 0) if isinstance(origin, int) and not isinstance(origin, bool) else origin
 
 
-def _check_axes(image: Image, axes: Any) -> None:
-    if axes is None:
-        return
-    given = tuple(image.axis(axis, "axes") for axis in (axes if isinstance(axes, (tuple, list)) else (axes,)))
-    if given != image.axes:
-        raise ArgumentError("only the axes of the image are filtered", argument="axes", value=axes,
-                            hint=f"{image.axes}; numpy.moveaxis(input, ...) brings others there, correlate1d takes any")
+def _sizes(given: tuple[int, ...], axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """How long weights are along each of the input's axes. Raises ShapeError."""
+    if len(given) == len(axes):
+        rest = dict(zip(sorted(axes), given))
+        return tuple(rest.get(axis, 1) for axis in range(rank))
+    if len(given) != rank or any(size != 1 for axis, size in enumerate(given) if axis not in axes):
+        of = f"an axis for each of {axes}, or {rank} axes of which all others are 1" if len(axes) < rank else (
+            f"{rank} axes, or as many as axes= names (axes=(-2, -1) for the last two)")
+        raise ShapeError("weights do not fit the image", argument="weights", value=given, hint=of)
+    return given
 
 
-def _planar(taps: np.ndarray, image: Image) -> np.ndarray:
-    """Weights (R, S), or of the input's rank with 1 along the other axes, as (R, S)."""
-    rest = [size for axis, size in enumerate(taps.shape) if axis not in image.axes]
-    if taps.ndim == 2:
-        return taps
-    if taps.ndim != image.rank or any(size != 1 for size in rest):
-        raise ShapeError("weights do not fit the image", argument="weights", value=taps.shape,
-                         hint=f"(R, S), or {image.rank} axes of which all but {image.axes} are 1")
-    return taps.reshape([taps.shape[axis] for axis in image.axes])
+def _origins(origin: Any, axes: tuple[int, ...], rank: int, layout: Any) -> list[Any]:
+    """The origin along each of the input's axes."""
+    values = sequence(origin)
+    if values is None:
+        return [origin if axis in axes else 0 for axis in range(rank)]
+    if len(values) == len(axes):        # SciPy goes by the input's order where all axes are named
+        named = dict(zip(axes if len(axes) < rank else range(rank), values))
+        return [named.get(axis, 0) for axis in range(rank)]
+    if layout is not None and len(values) == rank and not any(values[axis] for axis in range(rank) if axis not in axes):
+        return values
+    raise ArgumentError("origin must be one number, or one for each axis that is filtered", argument="origin",
+                        value=origin, hint="for instance 0 or (0, 1)")
 
 
-def _origins(origin: Any, image: Image) -> tuple[Any, Any]:
-    """The origin along rows' and columns' axes."""
-    if not isinstance(origin, (tuple, list, np.ndarray)):
-        return origin, origin
-    if len(origin) == image.rank:
-        others = [o for axis, o in enumerate(origin) if axis not in image.axes and o != 0]
-        if not others:
-            return tuple(origin[axis] for axis in image.axes)
-    elif len(origin) == 2:
-        return tuple(origin)
-    raise ArgumentError("origin must be one number, or one for each axis of the image", argument="origin", value=origin,
-                        hint="for instance 0 or (0, 1)")
-
-
-def _gpu_taps(weights: Any, image: Image, flip: bool) -> Any:
-    """Weights on the input's GPU, (R, S), turned round for a convolution by their own library."""
+def _on_gpu(weights: Any, image: Image, flip: bool) -> Any:
+    """Weights on the input's GPU, turned round for a convolution by their own library."""
     allowed = (image.view.dtype,) if image.view.dtype.is_float else (DType.FLOAT32, *INTEGER_WEIGHTS)
-    view = arrays.view(weights, "weights", dtypes=allowed, ndim=2)
+    view = arrays.view(weights, "weights", dtypes=allowed)
     if view.device != image.view.device:
         raise ArgumentTypeError("input and weights are not in one place", argument="weights",
                                 hint="move both to one device, or give weights in host memory")
     if view.kind not in (ArrayKind.TORCH, ArrayKind.CUPY):
         raise ArgumentTypeError("weights on a GPU must be PyTorch's or CuPy's", argument="weights",
                                 value=type(weights).__name__, hint="give them in host memory")
+    if not view.shape or 0 in view.shape:
+        raise ShapeError("weights must have an axis and an element", argument="weights", value=view.shape,
+                         hint="for instance (3, 3)")
     if not flip:
         return weights
-    return weights.flip(0, 1) if view.kind is ArrayKind.TORCH else weights[::-1, ::-1]
+    every = tuple(range(len(view.shape)))
+    return weights.flip(every) if view.kind is ArrayKind.TORCH else weights[tuple(slice(None, None, -1) for _ in every)]

@@ -2,8 +2,8 @@
 
 What ``input``, ``output``, ``mode``, ``cval``, ``device``, ``stream``, ``algorithm``, ``layout`` and the result are
 stands in warpconv.runtime.ndimage.correlate. A filter of several axes is done axis by axis, each result stored as the
-output's type, as SciPy does it; where the result is the same, at once (passes.py). Without ``axes`` the axes of the
-image are filtered: the last two (for 'NHWC' the two before the channels), not all as in SciPy.
+output's type, as SciPy does it; where the result is the same, two axes at once (lines.py). Without ``axes`` and
+``layout`` all axes are filtered, as in SciPy.
 """
 
 from __future__ import annotations
@@ -12,99 +12,87 @@ import functools
 from typing import Any
 
 import numpy as np
+from warpconv.codegen.dtypes import DType
+from warpconv.codegen.errors import ArgumentError
 
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
-from warpconv.codegen.shape import LARGEST_PADDING
+from . import lines as passes
+from . import recipes
+from .arguments import (
+    axes_of,
+    axis_of,
+    deviation,
+    each,
+    reach,
+    sequence,
+    size_of,
+    within,
+)
+from .lines import Line, Pass, line_of
+from .planes import Image
+from .work import Extras, Passes
 
-from . import passes
-from .correlate import line_of
-from .passes import Extras, Line, Pass
-from .planes import Image, Target
-
-LEAST_SIGMA = 1e-15     # axes with less are not filtered
+_SECOND = np.array([1.0, -2.0, 1.0])
+_CROSS = np.array([[0.0, 1.0, 0.0], [1.0, -4.0, 1.0], [0.0, 1.0, 0.0]])
 
 
 def gaussian_filter(input: Any, sigma: Any, order: Any = 0, output: Any = None, mode: Any = "reflect",
                     cval: float = 0.0, truncate: float = 4.0, *, radius: Any = None, axes: Any = None,
-                    device: str = "auto", stream: Any = None, algorithm: str = "auto", layout: str = "NCHW") -> Any:
+                    device: str = "auto", stream: Any = None, algorithm: str = "auto",
+                    layout: str | None = None) -> Any:
     """Gaussian filter, or derivatives of it, as scipy.ndimage.gaussian_filter.
 
-    ``sigma`` (pixels), ``order`` (0: smoothing, n: the n-th derivative), ``mode`` and ``radius`` (pixels; else
-    ``truncate`` sigmas) are one value or one for each of ``axes``.
+    ``sigma`` (pixels; 0: not along this axis), ``order`` (0: smoothing, n: the n-th derivative), ``mode`` and
+    ``radius`` (pixels; else ``truncate`` sigmas) are one value or one for each of ``axes``.
     """
-    image = Image.of(input, layout, 1)
-    chosen = _axes(image, axes)
-    lists = [_each(v, len(chosen), name) for v, name in ((sigma, "sigma"), (order, "order"), (mode, "mode"),
-                                                         (radius, "radius"))]
-    lines = [line_of(image, gaussian_taps(s, o, r, truncate), axis, m, cval, 0)
-             for axis, s, o, m, r in zip(chosen, *lists) if _positive(s)]
-    return _run(image, lines, output, Extras(device, stream, algorithm))
+    return recipes.call(_gaussian, input, output, (sigma, order, mode, cval, truncate, radius, axes, layout),
+                        Extras(device, stream, algorithm))
 
 
 def gaussian_filter1d(input: Any, sigma: float, axis: int = -1, order: int = 0, output: Any = None,
                       mode: str = "reflect", cval: float = 0.0, truncate: float = 4.0, *, radius: int | None = None,
-                      device: str = "auto", stream: Any = None, algorithm: str = "auto", layout: str = "NCHW") -> Any:
+                      device: str = "auto", stream: Any = None, algorithm: str = "auto",
+                      layout: str | None = None) -> Any:
     """Gaussian filter along one axis, as scipy.ndimage.gaussian_filter1d."""
-    image = Image.of(input, layout, 1)
-    if not _positive(sigma):
-        raise ArgumentError("the standard deviation must be positive", argument="sigma", value=sigma,
-                            hint="for instance 1.5")
-    line = line_of(image, gaussian_taps(sigma, order, radius, truncate), image.axis(axis), mode, cval, 0)
-    return _run(image, [line], output, Extras(device, stream, algorithm))
+    return recipes.call(_gaussian1d, input, output, (sigma, axis, order, mode, cval, truncate, radius, layout),
+                        Extras(device, stream, algorithm))
 
 
 def sobel(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: float = 0.0, *,
-          device: str = "auto", stream: Any = None, algorithm: str = "auto", layout: str = "NCHW") -> Any:
-    """Sobel's slope along ``axis``, as scipy.ndimage.sobel: (-1, 0, 1) along it, then (1, 2, 1) along the image's other
-    axis. ``mode`` is one, or one for each axis of the image (or of the input)."""
-    return _slope(input, axis, [1, 2, 1], output, mode, cval, Extras(device, stream, algorithm), layout)
+          device: str = "auto", stream: Any = None, algorithm: str = "auto", layout: str | None = None) -> Any:
+    """Sobel's slope along ``axis``, as scipy.ndimage.sobel: (-1, 0, 1) along it, then (1, 2, 1) along each other axis.
+    ``mode`` is one, or one for each axis. With ``layout`` the axes are those of the image."""
+    return recipes.call(_slope, input, output, (axis, (1, 2, 1), mode, cval, layout), Extras(device, stream, algorithm))
 
 
 def prewitt(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: float = 0.0, *,
-            device: str = "auto", stream: Any = None, algorithm: str = "auto", layout: str = "NCHW") -> Any:
-    """Prewitt's slope along ``axis``, as scipy.ndimage.prewitt: (-1, 0, 1) along it, then (1, 1, 1) along the image's
-    other axis. ``mode`` as in sobel."""
-    return _slope(input, axis, [1, 1, 1], output, mode, cval, Extras(device, stream, algorithm), layout)
+            device: str = "auto", stream: Any = None, algorithm: str = "auto", layout: str | None = None) -> Any:
+    """Prewitt's slope along ``axis``, as scipy.ndimage.prewitt: (-1, 0, 1) along it, then (1, 1, 1) along each other
+    axis. ``mode`` and ``layout`` as in sobel."""
+    return recipes.call(_slope, input, output, (axis, (1, 1, 1), mode, cval, layout), Extras(device, stream, algorithm))
 
 
 def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: float = 0.0, *, axes: Any = None,
-            device: str = "auto", stream: Any = None, algorithm: str = "auto", layout: str = "NCHW") -> Any:
+            device: str = "auto", stream: Any = None, algorithm: str = "auto", layout: str | None = None) -> Any:
     """Second derivatives (1, -2, 1) along ``axes``, summed, as scipy.ndimage.laplace. ``mode`` is one, or one for each
     of ``axes``."""
-    image = Image.of(input, layout, 1)
-    chosen, extras = _axes(image, axes), Extras(device, stream, algorithm)
-    modes = _each(mode, len(chosen), "mode")
-    lines = [line_of(image, np.array([1.0, -2.0, 1.0]), axis, m, cval, 0) for axis, m in zip(chosen, modes)]
-    if len(lines) < 2:
-        return _run(image, lines, output, extras)
-    target = Target.of(output, image)
-    same = set(chosen) == set(image.axes) and lines[0].border is lines[1].border
-    if same and (target.dtype.is_float or image.view.dtype.is_integer):     # floats are cast line by line
-        cross = Pass(np.array([[0.0, 1.0, 0.0], [1.0, -4.0, 1.0], [0.0, 1.0, 0.0]]), (0, 0), lines[0].border,
-                     lines[0].cval)
-        return passes.run(image, [cross], target, extras)
-    return passes.add(image, [Pass.along(line, image) for line in lines], target, extras)
+    return recipes.call(_laplace, input, output, (mode, cval, axes, layout), Extras(device, stream, algorithm))
 
 
 def uniform_filter(input: Any, size: Any = 3, output: Any = None, mode: Any = "reflect", cval: float = 0.0,
                    origin: Any = 0, *, axes: Any = None, device: str = "auto", stream: Any = None,
-                   algorithm: str = "auto", layout: str = "NCHW") -> Any:
+                   algorithm: str = "auto", layout: str | None = None) -> Any:
     """Mean of ``size`` pixels along each of ``axes``, as scipy.ndimage.uniform_filter; ``size``, ``mode`` and
     ``origin`` are one value or one for each. Means of integers, stored as integers, are those of exact sums."""
-    image = Image.of(input, layout, 1)
-    chosen = _axes(image, axes)
-    lists = [_each(v, len(chosen), name) for v, name in ((size, "size"), (mode, "mode"), (origin, "origin"))]
-    lines = [_mean(image, s, axis, m, cval, o) for axis, s, m, o in zip(chosen, *lists)]
-    return _run(image, [line for line in lines if len(line.taps) > 1], output, Extras(device, stream, algorithm))
+    return recipes.call(_uniform, input, output, (size, mode, cval, origin, axes, layout),
+                        Extras(device, stream, algorithm))
 
 
 def uniform_filter1d(input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect",
                      cval: float = 0.0, origin: int = 0, *, device: str = "auto", stream: Any = None,
-                     algorithm: str = "auto", layout: str = "NCHW") -> Any:
+                     algorithm: str = "auto", layout: str | None = None) -> Any:
     """Mean of ``size`` pixels along one axis, as scipy.ndimage.uniform_filter1d."""
-    image = Image.of(input, layout, 1)
-    line = _mean(image, size, image.axis(axis), mode, cval, origin)
-    return _run(image, [line], output, Extras(device, stream, algorithm))
+    return recipes.call(_uniform1d, input, output, (size, axis, mode, cval, origin, layout),
+                        Extras(device, stream, algorithm))
 
 
 def gaussian_taps(sigma: float, order: int = 0, radius: int | None = None, truncate: float = 4.0) -> np.ndarray:
@@ -113,18 +101,7 @@ def gaussian_taps(sigma: float, order: int = 0, radius: int | None = None, trunc
 
     The derivative is a polynomial times the Gaussian: q' - x / sigma^2 q follows q.
     """
-    for name, value in (("order", order), ("radius", 0 if radius is None else radius)):
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
-            raise ArgumentTypeError(f"the {name} must be a whole number", argument=name, value=value,
-                                    hint="for instance 1")
-        if not 0 <= value <= LARGEST_PADDING:
-            raise ArgumentError(f"the {name} is out of range", argument=name, value=value,
-                                hint=f"0 to {LARGEST_PADDING}")
-    reach = truncate * sigma + 0.5
-    if radius is None and not 0 <= reach <= LARGEST_PADDING:
-        raise ArgumentError("the filter's radius, truncate * sigma, is out of range", argument="truncate",
-                            value=truncate, hint=f"a radius from 0 to {LARGEST_PADDING}")
-    return _samples(float(sigma), int(order), int(reach) if radius is None else int(radius))
+    return _samples(float(sigma), within(order, "order"), reach(sigma, truncate, radius))
 
 
 @functools.lru_cache(maxsize=256)
@@ -139,63 +116,80 @@ def _samples(sigma: float, order: int, radius: int) -> np.ndarray:
     return made
 
 
-def _run(image: Image, lines: list[Line], output: Any, extras: Extras) -> Any:
-    target = Target.of(output, image)
-    return passes.run(image, passes.of_lines(lines, image, target.dtype), target, extras)
+# ---- what each call does
+
+def _gaussian(image: Image, dtype: DType, sigma: Any, order: Any, mode: Any, cval: Any, truncate: Any, radius: Any,
+              axes: Any, layout: Any) -> Passes:
+    chosen = axes_of(image.rank, axes, layout)
+    lists = [each(v, len(chosen), name) for v, name in ((sigma, "sigma"), (order, "order"), (mode, "mode"),
+                                                        (radius, "radius"))]
+    made = []
+    for axis, s, o, m, r in zip(chosen, *lists):
+        width = deviation(s)
+        if width is not None:
+            made.append(line_of(gaussian_taps(width, o, r, truncate), axis, m, cval))
+    return Passes(passes.of_lines(made, image, dtype))
 
 
-def _slope(input: Any, axis: Any, smooth: list[int], output: Any, mode: Any, cval: Any, extras: Extras,
-           layout: str) -> Any:
-    image = Image.of(input, layout, 1)
-    along = image.axis(axis)
-    if along not in image.axes:
+def _gaussian1d(image: Image, dtype: DType, sigma: Any, axis: Any, order: Any, mode: Any, cval: Any, truncate: Any,
+                radius: Any, layout: Any) -> Passes:
+    axes_of(image.rank, None, layout)
+    width = deviation(sigma)
+    if width is None:
+        raise ArgumentError("the standard deviation must be positive", argument="sigma", value=sigma,
+                            hint="for instance 1.5")
+    line = line_of(gaussian_taps(width, order, radius, truncate), axis_of(image.rank, axis), mode, cval)
+    return Passes([Pass.along(line)])
+
+
+def _slope(image: Image, dtype: DType, axis: Any, smooth: tuple[int, ...], mode: Any, cval: Any,
+           layout: Any) -> Passes:
+    chosen, along = axes_of(image.rank, None, layout), axis_of(image.rank, axis)
+    if along not in chosen:
         raise ArgumentError("slopes are taken along an axis of the image", argument="axis", value=axis,
-                            hint=f"one of {image.axes}; numpy.moveaxis(input, ...) brings others there")
-    modes = _modes(mode, image)
-    lines = [line_of(image, np.array([-1.0, 0.0, 1.0]), along, modes[along], cval, 0)]
-    lines += [line_of(image, np.array(smooth, np.float64), other, modes[other], cval, 0)
-              for other in image.axes if other != along]
-    return _run(image, lines, output, extras)
+                            hint=f"one of {chosen}, or no layout=")
+    modes = _modes(mode, chosen, image.rank)
+    made = [line_of(np.array([-1.0, 0.0, 1.0]), along, modes[along], cval)]
+    made += [line_of(np.array(smooth, np.float64), other, modes[other], cval) for other in chosen if other != along]
+    return Passes(passes.of_lines(made, image, dtype))
 
 
-def _mean(image: Image, size: Any, axis: int, mode: Any, cval: Any, origin: Any) -> Line:
-    if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or not 1 <= size <= 2 * LARGEST_PADDING:
-        raise ArgumentError("the size must be a whole number of pixels", argument="size", value=size,
-                            hint=f"1 to {2 * LARGEST_PADDING}")
-    return line_of(image, np.ones(int(size)), axis, mode, cval, origin, divisor=int(size))
+def _laplace(image: Image, dtype: DType, mode: Any, cval: Any, axes: Any, layout: Any) -> Passes:
+    chosen = axes_of(image.rank, axes, layout)
+    made = [line_of(_SECOND, axis, m, cval) for axis, m in zip(chosen, each(mode, len(chosen), "mode"))]
+    if len(made) < 2:
+        return Passes(passes.of_lines(made, image, dtype))
+    parts = list(map(Pass.along, made))
+    if dtype.is_float or image.view.dtype.is_integer:       # floats that become integers are cast line by line
+        pair = passes.largest_pair(made, image)
+        if pair is not None:
+            rows, columns = sorted(line.axis for line in pair)
+            parts = [Pass(_CROSS, (rows, columns), (0, 0), pair[0].border, pair[0].cval),
+                     *(Pass.along(line) for line in made if not any(line is one for one in pair))]
+    return Passes(parts, summed=len(parts) > 1)
 
 
-def _positive(sigma: Any) -> bool:
-    """Whether an axis is filtered at all. Raises ArgumentError for what is no standard deviation."""
-    if not isinstance(sigma, (int, float, np.integer, np.floating)) or not 0 <= sigma < float("inf"):
-        raise ArgumentError("a standard deviation is a number of pixels", argument="sigma", value=sigma,
-                            hint="for instance 1.5, or one for each axis")
-    return sigma > LEAST_SIGMA
+def _uniform(image: Image, dtype: DType, size: Any, mode: Any, cval: Any, origin: Any, axes: Any,
+             layout: Any) -> Passes:
+    chosen = axes_of(image.rank, axes, layout)
+    lists = [each(v, len(chosen), name) for v, name in ((size, "size"), (mode, "mode"), (origin, "origin"))]
+    made = [_mean(s, axis, m, cval, o) for axis, s, m, o in zip(chosen, *lists) if size_of(s) > 1]
+    return Passes(passes.of_lines(made, image, dtype))
 
 
-def _axes(image: Image, axes: Any) -> tuple[int, ...]:
-    """The axes to filter, counted from the first. Raises ArgumentTypeError or ArgumentError."""
-    if axes is None:
-        return image.axes
-    given = axes if isinstance(axes, (tuple, list)) else (axes,)
-    chosen = tuple(image.axis(axis, "axes") for axis in given)
-    if len(set(chosen)) != len(chosen):
-        raise ArgumentError("an axis is named twice", argument="axes", value=axes, hint="name each once")
-    return chosen
+def _uniform1d(image: Image, dtype: DType, size: Any, axis: Any, mode: Any, cval: Any, origin: Any,
+               layout: Any) -> Passes:
+    axes_of(image.rank, None, layout)
+    return Passes(passes.of_lines([_mean(size, axis_of(image.rank, axis), mode, cval, origin)], image, dtype))
 
 
-def _each(value: Any, count: int, argument: str) -> list[Any]:
-    """One value for each axis. Raises ShapeError for another number of them."""
-    if not isinstance(value, (tuple, list, np.ndarray)):
-        return [value] * count
-    if len(value) != count:
-        raise ShapeError(f"{argument} needs one value, or one for each of {count} axes", argument=argument, value=value,
-                         hint="the axes are the image's two unless axes= names others")
-    return list(value)
+def _mean(size: Any, axis: int, mode: Any, cval: Any, origin: Any) -> Line:
+    return line_of(np.ones(size_of(size)), axis, mode, cval, origin, divisor=size_of(size))
 
 
-def _modes(mode: Any, image: Image) -> dict[int, Any]:
-    """The mode along each axis of the image."""
-    if isinstance(mode, (tuple, list)) and len(mode) == image.rank:
-        return dict(enumerate(mode))
-    return dict(zip(image.axes, _each(mode, len(image.axes), "mode")))
+def _modes(mode: Any, chosen: tuple[int, ...], rank: int) -> dict[int, Any]:
+    """The mode along each axis that is filtered: one for each of the input's, or of these."""
+    values = sequence(mode)
+    if values is not None and len(values) == rank:
+        return dict(enumerate(values))
+    return dict(zip(chosen, each(mode, len(chosen), "mode")))

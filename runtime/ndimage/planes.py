@@ -1,47 +1,41 @@
-"""Arrays of any library and rank as SciPy's calls take them: seen as a layer's input, and where the result goes."""
+"""Arrays of any library and rank, seen as a layer's input whose rows and columns are the axes of a filter."""
 
 from __future__ import annotations
 
+import functools
 import math
-import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-
-from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.codegen.errors import ArgumentTypeError, ShapeError
+from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.shape import PIXELS
-
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayKind, ArrayView
-from warpconv.runtime.call.checks import same_memory
+from warpconv.runtime.arrays import axes as array_axes
+
+FEW_CHANNELS = 16       # elements behind a line's axis that are taken as the channels of pixels, not as columns
 
 _RESHAPE = (ArrayKind.NUMPY, ArrayKind.TORCH, ArrayKind.CUPY)      # copies what cannot be seen in another shape
 _CUDA = (2, 13)                                                    # DLPack's devices: CUDA, CUDA managed
-_RANKS = {1: "a row, a plane or a stack", 2: "correlate1d and the other 1D calls take one axis",
-          3: "layout='NHWC' means (..., height, width, channels)"}
 
 
 @dataclass(frozen=True)
 class Image:
-    """An input: its array, the same as memory, and which of its axes the channels are (``layout``)."""
+    """An input of any rank from 1: its array, and the same as memory."""
 
     array: Any
     view: ArrayView
-    layout: Layout
 
     @classmethod
-    def of(cls, value: Any, layout: Layout | str, least: int = 2) -> Image:
-        """``value`` as an input of at least ``least`` axes. Raises ArgumentTypeError or ShapeError."""
-        order = Layout.parse(layout)
+    def of(cls, value: Any) -> Image:
+        """``value`` as an input. Raises ArgumentTypeError or ShapeError."""
         view = arrays.view(value, "input", dtypes=(*FLOATS, *PIXELS))
-        least = 3 if order is Layout.NHWC else least
-        if len(view.shape) < least:
-            raise ShapeError(f"input has {len(view.shape)} axes, at least {least} are needed", argument="input",
-                             value=view.shape, hint=_RANKS[least])
-        return cls(value, view, order)
+        if not view.shape:
+            raise ShapeError("input has no axes", argument="input", value=view.shape, hint="give a row, or an image")
+        return cls(value, view)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -51,31 +45,69 @@ class Image:
     def rank(self) -> int:
         return len(self.view.shape)
 
+
+class Seen(NamedTuple):
+    """How an array is seen as a layer's input: reshaped to ``split``, its axes then turned by ``turned``, which gives
+    four axes in the order of ``layout``. A 1D filter runs along the rows' axis if ``upright``, else along a row."""
+
+    split: tuple[int, ...]
+    layout: Layout
+    channels: int
+    turned: tuple[int, ...] | None = None
+    upright: bool = False
+
     @property
-    def axes(self) -> tuple[int, ...]:
-        """The axes of the image's rows and columns (of columns alone where there is one axis)."""
-        last = self.rank - (1 if self.layout is Layout.NHWC else 0)
-        return tuple(range(max(0, last - 2), last))
+    def shape(self) -> tuple[int, int, int, int]:
+        n, *rest = self.split if self.turned is None else (self.split[axis] for axis in self.turned)
+        return n, rest[0], rest[1], rest[2]
 
-    def axis(self, value: Any, argument: str = "axis") -> int:
-        """An axis counted from the first. Raises ArgumentTypeError or ArgumentError."""
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
-            raise ArgumentTypeError("an axis is a whole number", argument=argument, value=value, hint="for instance -1")
-        if not -self.rank <= value < self.rank:
-            raise ArgumentError(f"input has {self.rank} axes", argument=argument, value=value,
-                                hint=f"{-self.rank} to {self.rank - 1}")
-        return int(value) % self.rank
 
-    def planes_of(self) -> tuple[tuple[int, int, int, int], int]:
-        """The shape of the layer's input, axes in the order of ``layout``, and its channels (each with the filter)."""
-        if self.layout is Layout.NHWC:
-            return (math.prod(self.shape[:-3]), *self.shape[-3:]), self.shape[-1]
-        rows, columns = (1, *self.shape)[-2:]
-        return (math.prod(self.shape[:-2]), 1, rows, columns), 1
+@functools.lru_cache(maxsize=4096)
+def seen(shape: tuple[int, ...], axes: tuple[int, ...]) -> Seen:
+    """How a filter along one axis, or along two (the first before the second), sees an array of this shape.
 
-    def lines_of(self, axis: int) -> tuple[int, int, int, int]:
-        """The shape of one-channel planes whose rows lie along ``axis``."""
-        return math.prod(self.shape[:axis]), 1, self.shape[axis], math.prod(self.shape[axis + 1:])
+    Two axes with one element behind them are rows and columns of planes; what lies behind are channels that come last,
+    what lies between is passed over by its distance in memory. Raises ShapeError where that takes five axes.
+    """
+    extents = [shape[axis] for axis in axes]
+    before, behind = math.prod(shape[:axes[0]]), math.prod(shape[axes[-1] + 1:])
+    if len(axes) == 1:
+        rows = next((axis for axis in reversed(range(axes[0])) if shape[axis] != 1), None)
+        stack, rows = (before, 1) if rows is None else (math.prod(shape[:rows]), shape[rows])
+        if behind == 1:
+            return Seen((stack, 1, rows, *extents), Layout.NCHW, 1)
+        if behind <= FEW_CHANNELS:
+            return Seen((stack, rows, *extents, behind), Layout.NHWC, behind)
+        return Seen((before, 1, *extents, behind), Layout.NCHW, 1, upright=True)
+    between = math.prod(shape[axes[0] + 1:axes[1]])
+    if between == 1:
+        if behind == 1:
+            return Seen((before, 1, *extents), Layout.NCHW, 1)
+        return Seen((before, *extents, behind), Layout.NHWC, behind)
+    if behind == 1:
+        return Seen((before, extents[0], between, extents[1]), Layout.NCHW, between, turned=(0, 2, 1, 3))
+    if before != 1:
+        raise ShapeError(f"a filter along axes {axes[0]} and {axes[1]} with more before, between and behind them "
+                         "is not served", argument="axes", value=axes,
+                         hint="numpy.moveaxis(input, ...) brings the axes side by side")
+    return Seen((extents[0], between, extents[1], behind), Layout.NHWC, behind, turned=(1, 0, 2, 3))
+
+
+def adjacent(shape: tuple[int, ...], axes: tuple[int, int]) -> bool:
+    """Whether nothing lies between two axes, the first before the second."""
+    return math.prod(shape[axes[0] + 1:axes[1]]) == 1
+
+
+def channels_last(image: Image, axes: tuple[int, ...]) -> Seen | None:
+    """How a filter of planes (C, H, W) or (N, C, H, W) sees memory in NHWC order: as it lies; None for other memory."""
+    view, rank = image.view, image.rank
+    if rank not in (3, 4) or view.contiguous or axes[0] < rank - 2:
+        return None
+    if rank == 3:
+        view = view._replace(shape=(1, *view.shape), strides=(0, *view.strides))
+    if array_axes.memory_order(Layout.NCHW, view) is not Layout.NHWC:
+        return None
+    return Seen(view.shape, Layout.NCHW, view.shape[1], upright=axes == (rank - 2,))
 
 
 class Shown:
@@ -92,19 +124,30 @@ class Shown:
             "stream": None if view.producer_stream is None else view.producer_stream or 1}
 
 
-def reshaped(value: Any, view: ArrayView, shape: tuple[int, ...], argument: str = "input") -> Any:
-    """The array in another shape: the same memory wherever that can be, else a copy by its own library."""
-    if view.kind in _RESHAPE:
-        return value.reshape(shape)
-    if view.device is None:     # host memory of a DLPack producer
-        return np.from_dlpack(value).reshape(shape)
-    shown = view.contiguous or view.dtype is not DType.BFLOAT16       # what Shown can tell
-    seen = seen_as(view, shape) if shown else None
-    if seen is None:
+def shown(value: Any, view: ArrayView, how: Seen, argument: str = "input") -> Any:
+    """The array as the layer sees it: the same memory wherever that can be, else a copy by its own library."""
+    if how.turned is not None:      # kernels pass over what lies between the axes, not over other gaps
         value, view = arrays.as_contiguous(value, view, argument)
-        seen = seen_as(view, shape)
+    if view.kind in _RESHAPE:
+        return turned(value.reshape(how.split), how.turned)
+    if view.device is None:     # host memory of a DLPack producer
+        return turned(np.from_dlpack(value).reshape(how.split), how.turned)
+    told = view.contiguous or view.dtype is not DType.BFLOAT16       # what Shown can tell
+    found = seen_as(view, how.split) if told else None
+    if found is None:
+        value, view = arrays.as_contiguous(value, view, argument)
+        found = seen_as(view, how.split)
+    if how.turned is not None:
+        return Shown(found.transposed(how.turned))
     whole = view.contiguous and view.kind in (*_RESHAPE, ArrayKind.PYCUDA)
-    return value.reshape(shape) if whole else Shown(seen)
+    return value.reshape(how.split) if whole else Shown(found)
+
+
+def turned(value: Any, order: tuple[int, ...] | None) -> Any:
+    """An array of NumPy, PyTorch or CuPy with its axes in another order."""
+    if order is None:
+        return value
+    return value.permute(order) if hasattr(value, "permute") else value.transpose(order)
 
 
 def seen_as(view: ArrayView, shape: tuple[int, ...]) -> ArrayView | None:
@@ -124,87 +167,11 @@ def seen_as(view: ArrayView, shape: tuple[int, ...]) -> ArrayView | None:
 
 def on_gpu(value: Any) -> bool:
     """Whether an array is in a GPU's memory, without reading it."""
-    if isinstance(value, np.ndarray) or getattr(value, "is_cuda", None) is not None:
-        return bool(getattr(value, "is_cuda", False))
+    if isinstance(value, (np.ndarray, list, tuple)):
+        return False
+    if getattr(value, "is_cuda", None) is not None:
+        return bool(value.is_cuda)
     if hasattr(value, "__cuda_array_interface__"):
         return True
     device = getattr(value, "__dlpack_device__", None)
     return device is not None and device()[0] in _CUDA
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where a result goes: an array of the caller's, or a new one of this element type."""
-
-    dtype: DType
-    array: Any = None
-    view: ArrayView | None = None
-
-    @classmethod
-    def of(cls, output: Any, image: Image) -> Target:
-        """``output`` as SciPy takes it: None, an element type or an array.
-
-        Raises ShapeError, ArgumentTypeError or ArgumentError for what the image's filter cannot be written to.
-        """
-        types = output_types(image.view.dtype)
-        if output is None:
-            return cls(image.view.dtype)
-        if _is_dtype(output):
-            return cls(_element(output, types))
-        view = arrays.view(output, "output", dtypes=types, writable=True)
-        if view.shape != image.shape:
-            raise ShapeError("output has another shape than input", argument="output", value=view.shape,
-                             hint=f"{image.shape}")
-        same_memory(view, image.view, "output")
-        if not view.contiguous and view.is_device:
-            raise ArgumentError("output has gaps", argument="output", value=view.strides,
-                                hint="give a contiguous array, or none and copy the result")
-        return cls(view.dtype, output, view)
-
-    @property
-    def takes_results(self) -> bool:
-        """Whether a kernel can write to the caller's array."""
-        return self.view is not None and self.view.contiguous
-
-    def overlaps(self, image: Image) -> bool:
-        return self.view is not None and arrays.overlaps(self.view, image.view)
-
-    def finished(self, result: Any) -> Any:
-        """The caller's array (a host one, if it has gaps, filled from ``result``), or the result."""
-        if self.array is None:
-            return result
-        if not self.takes_results:
-            self.array[...] = result
-        return self.array
-
-
-def output_types(dtype: DType) -> tuple[DType, ...]:
-    """The element types that filters of an input of ``dtype`` are stored as."""
-    wider = (DType.FLOAT32, DType.FLOAT16)
-    return (*PIXELS, DType.INT32, *wider) if dtype.is_integer else tuple(dict.fromkeys((dtype, *wider, *PIXELS)))
-
-
-def empty(image: Image, shape: tuple[int, ...], dtype: DType, stream: Any) -> Any:
-    """A new array of the input's library, to be written on ``stream`` (its library's, if None)."""
-    handle = arrays.current_stream(image.view) if stream is None else arrays.stream_handle(stream)
-    return arrays.empty(image.view, shape, dtype, stream=handle or 0)
-
-
-def _is_dtype(output: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return isinstance(output, (type, np.dtype, str)) or (torch is not None and isinstance(output, torch.dtype))
-
-
-def _element(output: Any, types: tuple[DType, ...]) -> DType:
-    name = str(output).removeprefix("torch.")
-    if name not in {dtype.value for dtype in DType}:
-        try:
-            name = np.dtype(output).name
-        except TypeError:
-            raise ArgumentTypeError("no element type", argument="output", value=output,
-                                    hint=f"one of {', '.join(t.value for t in types)}") from None
-    for dtype in types:
-        if dtype.value == name:
-            return dtype
-    raise ArgumentTypeError(f"results are not stored as {name} here", argument="output", value=name,
-                            hint=f"one of {', '.join(t.value for t in types)}, then cast")

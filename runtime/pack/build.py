@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from warpconv.codegen.serialise import encode
 from warpconv.codegen.version import VERSION
 
 from warpconv.runtime.build import compilers
-from warpconv.runtime import env
-from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel, build, cache_key
+from warpconv.runtime import env, paths
+from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel, CudaTarget, build, cache_key
 from warpconv.runtime.build.cache import DiskCache
+from warpconv.runtime.build.parallel import as_done, workers_of
 from warpconv.runtime.build.compilers import Compiled, CompilerKind
 from warpconv.runtime.layers import NamedLayer
-from .format import SCHEMA, file_record
+from .format import FORMAT, SCHEMA, file_record
 from .write import Existing, FolderWriter, Writer, ZipWriter, existing, writing
 
 CHECKPOINT_SECONDS = 2.0
@@ -75,13 +77,14 @@ class _Task:
     arch: Arch
     ptx: bool
     plan: KernelPlan | None = None
+    estimate: float = 0.0                                       # of the plan, for this layer
     row: Row | None = None
     keys: tuple[str, ...] = ()                                  # ids that would do, one per compiler
     meta: Mapping[str, Any] | None = field(default=None)        # the manifest's record, once there is a kernel
 
 
 def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], archs: Sequence[Arch | str], *,
-               ptx: bool = False, jobs: int | None = None, allow_spills: bool = False,
+               ptx: bool = False, jobs: int | None = None, allow_spills: bool = False, force: bool = False,
                progress: Callable[[Row], None] | None = None) -> PackReport:
     """Compile every layer for every architecture into the pack ``output`` (a directory, or a zip if it ends in .zip).
 
@@ -89,17 +92,16 @@ def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], arc
     and architecture is replaced. ``archs`` are written like sm_90, or sm_90+PTX to have its PTX too (``ptx``: for all).
     ``progress`` is called in this thread as rows are done. A layer that does not compile, or spills though its plan
     promises not to, is a row that failed; the others are built. Raises ArgumentError for layers, archs or plan values
-    that cannot be, FileError where the pack cannot be written, PackError where it is of another schema.
+    that cannot be; FileError where the pack cannot be written, or what stands there is no pack; PackError where it is
+    of another schema, or its manifest is damaged and not to be overwritten (``force``).
     """
     start = time.perf_counter()
     settings = replace(env.settings(), fail_on_spills=False)
-    output = Path(os.path.abspath(os.path.expanduser(os.fspath(output))))
+    output = paths.absolute(output)
     tasks = _tasks(layers, archs, ptx, settings)
-    jobs = settings.compile_jobs if jobs is None else jobs
-    if not isinstance(jobs, int) or jobs < 1:
-        raise ArgumentError("jobs is a whole number of at least 1", argument="jobs", value=jobs)
+    jobs = workers_of(jobs, "jobs")
     with writing(output):
-        had = existing(output)
+        had = existing(output, force)
         builder = _Builder(tasks, had, allow_spills, progress or _quiet)
         builder.run(lambda: _writer(output, had), settings, jobs)
     return PackReport(path=output, rows=tuple(task.row for task in tasks), seconds=time.perf_counter() - start)
@@ -145,7 +147,8 @@ class _Builder:
             mine = kernels.setdefault(task.row.kernel, {**task.meta, "layers": {}})
             mine["layers"][task.layer.name] = _layer_meta(task)
         kernels = {name: meta for name, meta in kernels.items() if meta["layers"]}
-        return {"schema": SCHEMA, "generator": {"version": VERSION, "digest": generator_digest()}, "kernels": kernels}
+        return {"format": FORMAT, "schema": SCHEMA,
+                "generator": {"version": VERSION, "digest": generator_digest()}, "kernels": kernels}
 
     def _reuse(self, task: _Task) -> None:
         """Fill the row of a task whose kernel the pack has already."""
@@ -163,17 +166,16 @@ class _Builder:
             groups.setdefault(task.keys[0], []).append(task)
         cache = DiskCache(settings.cache_dir, enabled=not settings.disable_cache)
         last = time.monotonic()
-        pool = ThreadPoolExecutor(min(jobs, max(1, len(groups))), thread_name_prefix="warpconv-build")
-        try:
-            futures = {pool.submit(build, group[0].plan, ptx=group[0].ptx, cache=cache, settings=settings): group
-                       for group in groups.values()}
-            for future in as_completed(futures):
-                self._collect(future, futures[future], writer, settings)
+
+        def compiled(group: list[_Task]) -> BuiltKernel:
+            return build(group[0].plan, ptx=group[0].ptx, cache=cache, settings=settings)
+
+        with contextlib.closing(as_done(compiled, list(groups.values()), jobs)) as finished:
+            for group, future in finished:
+                self._collect(future, group, writer, settings)
                 if time.monotonic() - last > CHECKPOINT_SECONDS and (document := self.document())["kernels"]:
                     writer.checkpoint(document)
                     last = time.monotonic()
-        finally:
-            pool.shutdown(cancel_futures=True)
 
     def _collect(self, future: Future, group: list[_Task], writer: Writer, settings: env.Settings) -> None:
         try:
@@ -183,7 +185,7 @@ class _Builder:
                 self._fail(task, str(error))
             return
         files = _files(built)
-        kernel = cache_key(group[0].plan, built.compiled.compiler, group[0].ptx, settings).directory
+        kernel = cache_key(group[0].plan, CudaTarget(built.compiled.compiler, group[0].ptx), settings).directory
         rows = [self._judged(task, _row(task, BUILT, kernel, built.compiled, len(built.compiled.cubin)))
                 for task in group]
         if any(row.status == BUILT for row in rows):
@@ -236,6 +238,7 @@ def _plan(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings) ->
     layer = task.layer
     try:
         task.plan = layer.plan(task.arch)
+        task.estimate = registered(task.plan.spec.algorithm).slots(task.plan, layer.shape)
     except UnsupportedSpec as error:
         task.row = Row(name=layer.name, algorithm=layer.algorithm, arch=str(task.arch), status=DECLINED,
                        reason=error.reason)
@@ -243,7 +246,7 @@ def _plan(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings) ->
     except ArgumentError as error:
         raise ArgumentError(f"layer {layer.name}: {error.message}", argument=error.argument, value=error.value,
                             hint=error.hint) from error
-    task.keys = tuple(cache_key(task.plan, kind, task.ptx, settings).directory for kind in kinds)
+    task.keys = tuple(cache_key(task.plan, CudaTarget(kind, task.ptx), settings).directory for kind in kinds)
 
 
 def _kinds(settings: env.Settings) -> list[CompilerKind]:
@@ -256,7 +259,7 @@ def _kinds(settings: env.Settings) -> list[CompilerKind]:
 
 def _writer(output: Path, had: Existing) -> Writer:
     if output.suffix != ".zip":
-        return FolderWriter(output)
+        return FolderWriter(output, had.listed)
     return ZipWriter(output, {name: files for name, (_, files) in had.kernels.items()})
 
 
@@ -276,8 +279,7 @@ def _meta(built: BuiltKernel, files: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 def _layer_meta(task: _Task) -> dict[str, Any]:
-    estimate = registered(task.plan.spec.algorithm).slots(task.plan, task.layer.shape)
-    return {"shape": encode(task.layer.shape), "estimate": estimate}
+    return {"shape": encode(task.layer.shape), "estimate": task.estimate}
 
 
 def _row(task: _Task, status: str, kernel: str, compiled: Compiled, size: int) -> Row:

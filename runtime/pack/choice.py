@@ -33,6 +33,22 @@ def serves(spec: KernelSpec, shape: ConvShape, epilogue: Sequence[Epilogue],
     return replace(wanted, index_bits=spec.index_bits) == spec and spec.index_bits >= index_bits(shape)
 
 
+def near_misses(records: Iterable[Record], shape: ConvShape, epilogue: Sequence[Epilogue]) -> list[str]:
+    """The kernels for the same layer that were not asked for, in words: with other steps after it, for other sizes, by
+    another algorithm or for another architecture."""
+    found: dict[str, dict[str, None]] = {}
+    for record in records:
+        spec, program = record.kernel.spec, record.kernel.program
+        if not serves(spec, shape, spec.epilogue, spec.numerics):
+            continue
+        steps = ", ".join(step.value for step in spec.epilogue)
+        words = f"with epilogue {steps}" if steps else "without an epilogue"
+        if tuple(spec.epilogue) == tuple(epilogue):
+            words = program.refusal(shape) or "as asked for"
+        found.setdefault(words, {})[f"{spec.algorithm} for {spec.arch}"] = None
+    return [f"{words} ({', '.join(kernels)})" for words, kernels in found.items()]
+
+
 def cubin_runs(built: Arch, device: Arch) -> bool:
     """Whether a cubin for ``built`` loads on ``device``."""
     if built.feature == "a":

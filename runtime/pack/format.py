@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
 import re
+import stat
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,16 +27,23 @@ from typing import Any, Protocol
 from warpconv.codegen.errors import PackError, WarpconvError
 from warpconv.codegen.serialise import decode
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime import paths
 from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel
 
+from .check import check_kernel
+
+FORMAT = "warpconv pack"
 SCHEMA = 2      # 2: grids and workspaces over products of sizes, repeated steps
 MANIFEST = "manifest.json"
 KERNELS = "kernels"
 REBUILD = "build the pack again, or fetch it again"
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-_LARGEST_MANIFEST = 256 << 20
-_FILES = (SOURCE, CUBIN, PTX)
+_LARGEST_MANIFEST = 64 << 20    # of 10,000 kernels and more
+_LARGEST_FILE = 256 << 20
+_DEEPEST = 32                   # levels of lists and objects in a manifest; 10 are needed
+_LOCAL_HEADER = 30              # bytes of a zip's header of a file, before its name
+FILES = (SOURCE, CUBIN, PTX)
 
 
 class Tree(Protocol):
@@ -88,40 +98,71 @@ class FolderTree:
 
     def read(self, name: str, limit: int) -> bytes:
         try:
-            with open(self.root / name, "rb") as file:
-                data = file.read(limit + 1)
-        except OSError as error:
-            raise PackError(f"{name} of the pack cannot be read: {error.strerror or error}", argument="pack",
-                            value=str(self.root), hint=REBUILD) from error
+            # without waiting for the other end of what is no file, a pipe
+            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+            with open(os.open(self.root / name, flags), "rb") as file:
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    raise OSError("it is no regular file")
+                data = file.read(min(limit, status.st_size) + 1)
+        except (OSError, ValueError, MemoryError) as error:
+            raise _unreadable(name, self.root, getattr(error, "strerror", None) or error) from error
         return _limited(data, name, limit, self.root)
 
 
 class ZipTree:
-    """A pack that is a zip; it is opened for each read, so no file stays open and any thread may read."""
+    """A pack that is a zip. Its list of files is read once; the zip is opened for each read, so no file stays open and
+    any thread, and any fork, may read."""
 
     def __init__(self, path: Path):
         self.root = path
+        try:
+            with zipfile.ZipFile(path) as archive:
+                self._members = {info.filename: info for info in archive.infolist()}
+        except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, LookupError,
+                MemoryError) as error:
+            raise _unreadable("the zip", path, error) from error
+
+    def names(self) -> Iterable[str]:
+        return self._members.keys()
 
     def read(self, name: str, limit: int) -> bytes:
+        info = self._members.get(name)
+        if info is None:
+            raise PackError(f"{name} of the pack is missing", argument="pack", value=str(self.root), hint=REBUILD)
         try:
-            with zipfile.ZipFile(self.root) as archive, archive.open(name) as file:
-                data = file.read(limit + 1)
-        except KeyError:
-            raise PackError(f"{name} of the pack is missing", argument="pack", value=str(self.root),
-                            hint=REBUILD) from None
-        except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
-                ValueError) as error:
-            raise PackError(f"{name} of the pack cannot be read: {error}", argument="pack", value=str(self.root),
-                            hint=REBUILD) from error
+            with open(self.root, "rb") as file:
+                data = _member(file, info, limit)
+        except (OSError, zlib.error, ValueError, MemoryError) as error:
+            raise _unreadable(name, self.root, error) from error
         return _limited(data, name, limit, self.root)
+
+
+def _member(file: Any, info: zipfile.ZipInfo, limit: int) -> bytes:
+    """At most ``limit`` + 1 bytes of a zip's file, whose place is known; its checksum is the manifest's matter. Raises
+    ValueError, OSError or zlib.error."""
+    file.seek(info.header_offset)
+    header = file.read(_LOCAL_HEADER)
+    if len(header) < _LOCAL_HEADER or header[:4] != b"PK\x03\x04" or info.flag_bits & 1:
+        raise ValueError("it is encrypted, or not where the zip's list says")
+    name, extra = (int.from_bytes(header[at:at + 2], "little") for at in (26, 28))
+    file.seek(name + extra, os.SEEK_CUR)
+    packed = file.read(min(info.compress_size, limit + limit // 64 + 1024))
+    if info.compress_type == zipfile.ZIP_STORED:
+        return packed[:limit + 1]
+    if info.compress_type != zipfile.ZIP_DEFLATED:
+        raise ValueError("it is compressed in another way than deflate")
+    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, limit + 1)
 
 
 def tree_of(path: Path) -> Tree:
     """The files of a pack at ``path``. Raises PackError if there is nothing that could be one."""
-    if path.is_dir():
+    if paths.is_dir(path):
         return FolderTree(path)
-    if path.is_file():
+    if paths.is_file(path):
         return ZipTree(path)
+    if (reason := paths.refusal(path)) is not None:
+        raise PackError(f"the pack cannot be read: {reason}", argument="pack", value=str(path))
     raise PackError("there is no such pack", argument="pack", value=str(path),
                     hint=f"build one with: warpconv build LAYERS -o {path}")
 
@@ -129,10 +170,9 @@ def tree_of(path: Path) -> Tree:
 def read_manifest(tree: Tree, where: str) -> Manifest:
     """The manifest, checked. Raises PackError with what is wrong."""
     data = tree.read(MANIFEST, _LARGEST_MANIFEST)
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        raise _damaged(f"{MANIFEST} is no JSON", where) from None
+    document = parse(data)
+    if document is None:
+        raise _damaged(f"{MANIFEST} is no JSON", where)
     if not isinstance(document, dict) or "schema" not in document:
         raise _damaged(f"{MANIFEST} has no schema number", where)
     if document["schema"] != SCHEMA:
@@ -142,10 +182,47 @@ def read_manifest(tree: Tree, where: str) -> Manifest:
     checksum = document.pop("checksum", None)
     if checksum != digest(document) or manifest_text(document).encode() != data:
         raise _damaged(f"the checksum of {MANIFEST} differs", where)
-    kernels = document.get("kernels")
+    generator, kernels = document.get("generator"), document.get("kernels")
+    if not isinstance(generator, dict) or not all(isinstance(value, str) for value in generator.values()):
+        raise _damaged(f"{MANIFEST} has no generator", where)
     if not isinstance(kernels, dict):
         raise _damaged(f"{MANIFEST} has no kernels", where)
     return Manifest(document, tuple(_record(name, meta, where) for name, meta in kernels.items()))
+
+
+def parse(data: bytes) -> Any:
+    """A manifest's JSON; None where it is none, or is nested deeper than any manifest."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError, MemoryError):
+        return None
+    level, depth = [document], 0
+    while level:
+        level = [inner for value in level if isinstance(value, (dict, list))
+                 for inner in (value.values() if isinstance(value, dict) else value)]
+        depth += 1
+        if depth > _DEEPEST:
+            return None
+    return document
+
+
+def is_ours(document: Any) -> bool:
+    """Whether a manifest's JSON is that of a pack, of any schema, sound or not: it says so, or (before it did) has all
+    that a pack's has."""
+    if not isinstance(document, dict) or not isinstance(document.get("kernels"), dict):
+        return False
+    if document.get("format") == FORMAT:
+        return True
+    generator = document.get("generator")
+    return ({"schema", "checksum"} <= set(document) and isinstance(generator, dict)
+            and {"version", "digest"} <= set(generator)
+            and all(isinstance(meta, dict) and isinstance(meta.get("files"), dict) and CUBIN in meta["files"]
+                    for meta in document["kernels"].values()))
+
+
+def is_kernel_name(name: str) -> bool:
+    """Whether a kernel's directory may have this name."""
+    return _ID.fullmatch(name) is not None and ".." not in name
 
 
 def manifest_text(document: Mapping[str, Any]) -> str:
@@ -187,24 +264,31 @@ def digest(document: Any) -> str:
 
 
 def _record(name: str, meta: Any, where: str) -> Record:
-    if not _ID.fullmatch(name) or ".." in name:
+    if not is_kernel_name(name):
         raise _damaged(f"{name!r} is no name of a kernel's directory", where)
     try:
         files = meta["files"]
-        if not {SOURCE, CUBIN} <= set(files) <= set(_FILES):
+        if not {SOURCE, CUBIN} <= set(files) <= set(FILES):
             raise _damaged(f"{name} lists the files {sorted(files)}; {SOURCE} and {CUBIN} are needed, {PTX} is allowed",
                            where)
         if any(not _is_file_record(entry) for entry in files.values()):
             raise _damaged(f"{name} has a file without size and checksum", where)
-        layers = tuple(LayerRecord(layer, decode(ConvShape, entry["shape"]), float(entry["estimate"]))
+        layers = tuple(LayerRecord(layer, decode(ConvShape, entry["shape"]), _estimate(entry["estimate"]))
                        for layer, entry in meta["layers"].items())
-        return Record(name, meta, _decoded(meta, source="", cubin=b""), layers)
-    except (WarpconvError, KeyError, TypeError, ValueError, AttributeError) as error:
+        kernel = _decoded(meta, source="", cubin=b"")
+        check_kernel(kernel)
+        return Record(name, meta, kernel, layers)
+    except (WarpconvError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError,
+            MemoryError) as error:
         if isinstance(error, PackError):
             raise
         raise _damaged(f"the manifest's record of {name} cannot be read: {error}", where) from error
 
 
+def _estimate(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        raise ValueError("an estimate is a number of at least 0")
+    return float(value)
 
 
 def _decoded(meta: Mapping[str, Any], **files: Any) -> BuiltKernel:
@@ -214,13 +298,18 @@ def _decoded(meta: Mapping[str, Any], **files: Any) -> BuiltKernel:
 
 def _is_file_record(entry: Any) -> bool:
     return (isinstance(entry, dict) and set(entry) == {"sha256", "size"} and isinstance(entry["sha256"], str)
-            and isinstance(entry["size"], int) and not isinstance(entry["size"], bool) and entry["size"] >= 0)
+            and isinstance(entry["size"], int) and not isinstance(entry["size"], bool)
+            and 0 <= entry["size"] <= _LARGEST_FILE)
 
 
 def _limited(data: bytes, name: str, limit: int, root: Path) -> bytes:
     if len(data) > limit:
         raise _damaged(f"{name} is longer than it should be", str(root))
     return data
+
+
+def _unreadable(name: str, root: Path, reason: Any) -> PackError:
+    return PackError(f"{name} of the pack cannot be read: {reason}", argument="pack", value=str(root), hint=REBUILD)
 
 
 def _damaged(what: str, where: str) -> PackError:

@@ -5,29 +5,29 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
+from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, KernelNotBuilt, PackError
+from warpconv.codegen.request import Request
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, parse_epilogue
+from warpconv.codegen.spec import Epilogue, KernelSpec, parse_epilogue
 
-from warpconv.runtime import env
+from warpconv.runtime import env, forks, paths
 from warpconv.runtime.build.pipeline import BuiltKernel, build_command
 from warpconv.runtime.call.kernel import Kernel
 from .build import PackReport, Row, build_pack
-from .choice import PtxTooNew, check_ptx, ptx_too_new, ranked, serves
+from .choice import PtxTooNew, check_ptx, near_misses, ptx_too_new, ranked, serves
 from .format import FolderTree, MANIFEST, Manifest, Record, Tree, load, read_files, read_manifest, tree_of
 
 __all__ = ["Pack", "PackKernel", "PackReport", "Row", "build_pack", "find_in_packs", "open_pack"]
 
 _log = logging.getLogger("warpconv.pack")
 _packs: dict[Path, tuple[Any, Pack]] = {}
-_packs_lock = threading.Lock()
+_packs_lock = forks.lock()
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Pack:
         self._tree = tree
         self._manifest = manifest
         self._kernels: dict[tuple[str, int | None], Kernel] = {}
-        self._lock = threading.RLock()
+        self._lock = forks.rlock()
 
     def __repr__(self) -> str:
         return f"<warpconv.Pack {self.path}: {len(self._manifest.records)} kernels>"
@@ -90,23 +90,24 @@ class Pack:
         steps = parse_epilogue(epilogue, bias=bias, activation=activation, takes_bias=True)
         target = resolve_device(device, None, shape)
         wanted = None if arch is None else Arch.parse(arch)
-        kernel = self.find(shape, device=target, algorithm=algorithm, epilogue=steps, arch=wanted,
-                           workspace_limit=call_limit(workspace_limit))
+        request = Request(layer=shape, hardware=Hardware.of(wanted or _device_arch(target) or DEFAULT_ARCH), algorithm=algorithm,
+                          epilogue=steps, workspace_limit=call_limit(workspace_limit))
+        kernel = self.find(request, device=target, exact=wanted is not None)
         if kernel is not None:
             return kernel
         raise self._not_built(shape, target, algorithm, steps, wanted)
 
-    def find(self, shape: ConvShape, *, device: int | None, algorithm: str = "auto",
-             epilogue: tuple[Epilogue, ...] = (), arch: Arch | None = None, numerics: Numerics = Numerics.FLOAT32,
-             workspace_limit: int | None = None) -> Kernel | None:
+    def find(self, request: Request, *, device: int | None, exact: bool = False) -> Kernel | None:
         """As specialize, with a GPU's ordinal (None: the CPU device), and None where the pack has no such kernel. One
-        that leans on a library is found by its name alone, as select() leaves it to those who name it."""
-        near = _device_arch(device)
+        that leans on a library is found by its name alone, as select() leaves it to those who name it. ``exact``: only
+        those built for the request's architecture."""
+        shape, algorithm, near = request.layer, request.algorithm, _device_arch(device)
         fitting = [record for record in self._manifest.records
-                   if algorithm in ("auto", record.kernel.spec.algorithm) and arch in (None, record.kernel.spec.arch)
-                   and serves(record.kernel.spec, shape, epilogue, numerics)
+                   if algorithm in ("auto", record.kernel.spec.algorithm)
+                   and not (exact and record.kernel.spec.arch != request.target)
+                   and serves(record.kernel.spec, shape, request.epilogue, request.numerics)
                    and record.kernel.program.refusal(shape) is None
-                   and record.kernel.program.over_limit(shape, workspace_limit) is None
+                   and record.kernel.program.over_limit(shape, request.workspace_limit) is None
                    and (algorithm != "auto" or not record.kernel.program.library_calls)]
         too_new = None
         for record, by_ptx in ranked(fitting, shape, near):
@@ -171,8 +172,10 @@ class Pack:
         else:
             plan = plan_layer(shape, algorithm=algorithm, arch=arch, epilogue=epilogue)
             spec, command = plan.spec, build_command(plan).removesuffix("PACK") + shlex.quote(str(self.path))
+        misses = near_misses(self._manifest.records, shape, epilogue)
+        near = "; it has this layer " + ", and ".join(misses) if misses else ""
         return KernelNotBuilt(f"the pack {self.path} has no kernel for {arch} that serves {shape}{steps} "
-                              f"(it has kernels for {have})", spec=spec, command=command)
+                              f"(it has kernels for {have}{near})", spec=spec, command=command)
 
 
 def open_pack(path: str | os.PathLike[str]) -> Pack:
@@ -181,7 +184,7 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
     Raises PackError, naming what is wrong, where it is missing, damaged, or of another schema.
     """
     try:
-        path = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
+        path = paths.absolute(path)
     except TypeError:
         raise ArgumentTypeError("a pack is named by its path", argument="path", value=path) from None
     tree = tree_of(path)
@@ -191,9 +194,7 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
     return Pack(path, tree, manifest)
 
 
-def find_in_packs(shape: ConvShape, *, device: int | None, algorithm: str = "auto",
-                  epilogue: tuple[Epilogue, ...] = (), arch: Arch | None = None,
-                  numerics: Numerics = Numerics.FLOAT32, workspace_limit: int | None = None) -> Kernel | None:
+def find_in_packs(request: Request, *, device: int | None, exact: bool = False) -> Kernel | None:
     """A kernel for the layer from the first pack of WARPCONV_PACK that has one, else None.
 
     A pack is opened and verified once, and again when it has changed. Raises PackError for one that is missing or
@@ -203,8 +204,7 @@ def find_in_packs(shape: ConvShape, *, device: int | None, algorithm: str = "aut
     too_new = None
     for path in settings.pack:
         try:
-            kernel = _opened(path).find(shape, device=device, algorithm=algorithm, epilogue=epilogue, arch=arch,
-                                        numerics=numerics, workspace_limit=workspace_limit)
+            kernel = _opened(path).find(request, device=device, exact=exact)
         except PtxTooNew as error:
             too_new = too_new or error
             _log.warning("%s", error)
@@ -241,11 +241,10 @@ def _opened(path: Path) -> Pack:
     """The pack at ``path``, as it stands on the disk now."""
     tree = tree_of(path)
     file = path / MANIFEST if isinstance(tree, FolderTree) else path
-    try:
-        status = file.stat()
-    except OSError as error:
-        raise PackError(f"the pack cannot be read: {error.strerror or error}", argument="WARPCONV_PACK",
-                        value=str(path)) from error
+    status = paths.status(file)
+    if status is None:
+        reason = paths.refusal(file) or f"it has no {MANIFEST}"
+        raise PackError(f"the pack cannot be read: {reason}", argument="WARPCONV_PACK", value=str(path))
     state = (status.st_mtime_ns, status.st_size, status.st_ino)
     with _packs_lock:
         known = _packs.get(path)

@@ -1,28 +1,31 @@
-"""Writing a pack: kernels are put aside and renamed into place, the manifest is replaced whole, and last."""
+"""Writing a pack: kernels are put aside and renamed into place, the manifest is replaced whole, and last.
+
+What stands at the output is taken for a pack only by its manifest, and only what that lists is removed (owned.py).
+"""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import logging
 import os
-import shutil
-import tempfile
-import uuid
+import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from warpconv.codegen.errors import FileError, PackError, WarpconvError
+from warpconv.runtime import owned, paths
 from warpconv.runtime.build.entry import sync
 
-from .format import KERNELS, MANIFEST, Record, manifest_text, read_files, read_manifest, tree_of
+from . import lock
+from .format import (FILES, KERNELS, MANIFEST, Record, Tree, ZipTree, is_kernel_name, is_ours, manifest_text, parse,
+                     read_files, read_manifest, tree_of)
 
-LOCK_SECONDS = 3600.0
-_ASIDE = ".aside-"
 _log = logging.getLogger("warpconv.pack")
+_MEMBER = re.compile(rf"{KERNELS}/([^/]+)/({'|'.join(map(re.escape, FILES))})")
+_HEAD = b"PK\x03\x04"
 
 
 class Writer(Protocol):
@@ -42,14 +45,15 @@ class Writer(Protocol):
 
 
 class FolderWriter:
-    """A pack that is a directory."""
+    """A pack that is a directory; ``had``: the kernels of it that may be removed."""
 
-    def __init__(self, root: Path):
+    def __init__(self, root: Path, had: Collection[str] = ()):
         self.root = root
+        self._may_go = set(had)
         (root / KERNELS).mkdir(parents=True, exist_ok=True)
 
     def add(self, kernel: str, files: Mapping[str, bytes]) -> None:
-        work = self.root / f"{_ASIDE}{uuid.uuid4().hex}"
+        work = owned.aside(self.root)
         work.mkdir()
         try:
             for name, data in files.items():
@@ -57,10 +61,11 @@ class FolderWriter:
                 sync(work / name)
             self._move(work, self.root / KERNELS / kernel)
         finally:
-            shutil.rmtree(work, ignore_errors=True)
+            owned.remove_folder(work, files)
+        self._may_go.add(kernel)
 
     def checkpoint(self, document: Mapping[str, Any]) -> None:
-        aside = self.root / f"{_ASIDE}{uuid.uuid4().hex}"
+        aside = owned.aside(self.root)
         try:
             aside.write_text(manifest_text(document), encoding="utf-8")
             sync(aside)
@@ -71,16 +76,22 @@ class FolderWriter:
 
     def commit(self, document: Mapping[str, Any]) -> None:
         self.checkpoint(document)
-        leftover = [path for path in (self.root / KERNELS).iterdir() if path.name not in document["kernels"]]
-        for path in [*leftover, *self.root.glob(f"{_ASIDE}*")]:
-            shutil.rmtree(path, ignore_errors=True)
+        for kernel in sorted(self._may_go - set(document["kernels"])):
+            if not owned.remove_folder(self.root / KERNELS / kernel, FILES):
+                _log.warning("%s stays, though the pack no longer lists it: there is more in it than a kernel's files",
+                             self.root / KERNELS / kernel)
+        owned.remove_asides(self.root, FILES)
 
     def _move(self, work: Path, target: Path) -> None:
-        """Rename ``work`` to ``target``; what stands there was not listed, or was damaged."""
-        if target.exists():
-            old = self.root / f"{_ASIDE}{uuid.uuid4().hex}"
+        """Rename ``work`` to ``target``; what stands there was not listed, or was damaged. Raises FileError where it is
+        no kernel's directory."""
+        if os.path.lexists(target):
+            if not owned.holds_only(target, FILES):
+                raise FileError("this is in a kernel's place, and is none", argument="output", value=str(target),
+                                hint="move it away")
+            old = owned.aside(self.root)
             os.rename(target, old)
-            shutil.rmtree(old, ignore_errors=True)
+            owned.remove_folder(old, FILES)
         os.rename(work, target)
         sync(target.parent)
 
@@ -106,82 +117,146 @@ class ZipWriter:
             for kernel in document["kernels"]:
                 for name, data in self._files[kernel].items():
                     _put(archive, f"{KERNELS}/{kernel}/{name}", data)
-        aside = self.path.with_name(f"{_ASIDE}{uuid.uuid4().hex}")
+        aside = owned.aside(self.path.parent, self.path.name)
         try:
             aside.write_bytes(content.getbuffer())
             sync(aside)
             os.replace(aside, self.path)
         finally:
             aside.unlink(missing_ok=True)
+        owned.remove_asides(self.path.parent, (), self.path.name)
         sync(self.path.parent)
 
 
 class Existing(NamedTuple):
-    """What a pack has before it is built: its sound kernels (a zip's with their files), and whether that is all."""
+    """What a pack has before it is built: its sound kernels (a zip's with their files), whether that is all, and the
+    names of the kernels that may be removed."""
 
     kernels: dict[str, tuple[Record, dict[str, bytes]]]
     intact: bool
+    listed: frozenset[str] = frozenset()
 
 
-def existing(output: Path) -> Existing:
+def existing(output: Path, force: bool = False) -> Existing:
     """The sound kernels of the pack that is at ``output`` already; none if there is no pack.
 
-    Damaged kernels are left out, and so is everything under a damaged manifest: it is built again. Raises FileError
-    where something stands there that is no pack, PackError for a pack of another schema.
+    Damaged kernels are left out: they are built again. So is everything under a damaged manifest, where ``force``
+    allows to overwrite it. Raises FileError where something stands there that is no pack, or a link; PackError for a
+    damaged manifest without ``force``, and for a pack of another schema.
     """
-    if not output.exists():
+    why = paths.refusal(output)
+    if why is not None:
+        raise FileError(f"the pack cannot be looked at: {why}", argument="output", value=str(output),
+                        hint="name a path that can be reached")
+    if not os.path.lexists(output):
         return Existing({}, True)
-    _check_is_pack(output)
-    tree = tree_of(output)
+    owned.refuse_link(output, "output")
+    if paths.is_dir(output) == (output.suffix == ".zip"):
+        raise FileError("a folder named .zip is no pack" if paths.is_dir(output) else "a file that is no zip by its name is "
+                        "no pack", argument="output", value=str(output), hint="name another path")
+    if paths.is_dir(output) and _is_unfinished(output):
+        return Existing({}, True)
     try:
+        tree = _tree(output)
         manifest = read_manifest(tree, str(output))
     except PackError as error:
+        _check_is_pack(output)
         if error.argument == "schema":
             raise
+        if not force:
+            raise PackError(f"{error.message}, and it is not overwritten", argument="output", value=str(output),
+                            hint="--force, or force=True, builds it anew; or name another path") from error
         _log.warning("%s is built anew: %s", output, error)
-        return Existing({}, False)
+        return Existing({}, False, frozenset(_kernels_of(output)))
+    _check_is_pack(output)
     found = {}
     for record in manifest.records:
         try:
             files = read_files(tree, record, str(output))
-            found[record.id] = record, {} if output.is_dir() else files     # a zip is written anew, a directory stays
+            found[record.id] = record, {} if paths.is_dir(output) else files     # a zip is written anew, a directory stays
         except PackError as error:
             _log.warning("%s is left out: %s", record.id, error)
-    return Existing(found, len(found) == len(manifest.records))
+    return Existing(found, len(found) == len(manifest.records), frozenset(record.id for record in manifest.records))
+
+
+def _tree(output: Path) -> Tree:
+    if paths.is_dir(output):
+        for name in (MANIFEST, KERNELS):
+            owned.refuse_link(output / name, "output")
+    return tree_of(output)
+
+
+def _is_unfinished(output: Path) -> bool:
+    """Whether a folder is empty, or has only what a first build leaves that was killed."""
+    for path in output.iterdir():
+        ours = path.name == KERNELS and owned.is_folder(path) and all(map(_is_kernel, path.iterdir()))
+        if not (ours or owned.is_aside(path.name)):
+            return False
+    return True
+
+
+def _kernels_of(output: Path) -> list[str]:
+    """The kernels' directories of a folder, known by name and content, whatever its manifest lists."""
+    folder = output / KERNELS
+    return [path.name for path in folder.iterdir() if _is_kernel(path)] if owned.is_folder(folder) else []
+
+
+def _is_kernel(path: Path) -> bool:
+    return owned.is_keyed(path) and is_kernel_name(path.name) and owned.holds_only(path, FILES)
 
 
 def _check_is_pack(output: Path) -> None:
-    if output.is_dir():
-        known = (MANIFEST, KERNELS)
-        is_pack = (output / MANIFEST).exists() or all(p.name in known or p.name.startswith(_ASIDE)
-                                                      for p in output.iterdir())
-    else:
-        is_pack = _is_zip_with_manifest(output)
-    if not is_pack:
+    """Raises FileError where nothing says that this is a pack, sound or damaged."""
+    if not (_folder_is_pack(output) if paths.is_dir(output) else _zip_is_pack(output)):
         raise FileError("there is something at this path, and it is no pack", argument="output", value=str(output),
                         hint="remove it, or name another path")
 
 
-def _is_zip_with_manifest(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return MANIFEST in archive.namelist()
-    except (zipfile.BadZipFile, ValueError):
+def _folder_is_pack(output: Path) -> bool:
+    """By its manifest; where that is torn, by kernels beside it that a pack's directory has and nothing else."""
+    if not owned.is_file(output / MANIFEST):
         return False
+    document = parse((output / MANIFEST).read_bytes())
+    if document is not None:
+        return is_ours(document)
+    kernels = output / KERNELS
+    return owned.is_folder(kernels) and any(kernels.iterdir()) and all(map(_is_kernel, kernels.iterdir()))
+
+
+def _zip_is_pack(output: Path) -> bool:
+    """By its manifest and by having nothing but a pack's files, which are all that is written again; where its list is
+    torn, by how a pack's zip begins."""
+    if not owned.is_file(output):
+        return False
+    try:
+        tree = ZipTree(output)
+    except PackError:
+        return _begins_as_pack(output)
+    members = set(tree.names()) - {MANIFEST}
+    if len(members) == len(list(tree.names())) or not all(map(_MEMBER.fullmatch, members)):
+        return False
+    try:
+        document = parse(tree.read(MANIFEST, os.path.getsize(output) * 1100))
+    except PackError:
+        document = None
+    return is_ours(document) if document is not None else _begins_as_pack(output)
+
+
+def _begins_as_pack(output: Path) -> bool:
+    """Whether a zip's first file is a manifest without a date, as _put() writes it."""
+    with open(output, "rb") as file:
+        head = file.read(30 + len(MANIFEST))
+    return head[:4] == _HEAD and head[10:14] == b"\0\0\x21\0" and head[30:] == MANIFEST.encode()
 
 
 @contextlib.contextmanager
 def writing(output: Path) -> Iterator[None]:
-    """One builder at a time for a pack. Turns OSErrors into FileError; where locking fails it goes on without."""
-    import filelock
-    name = hashlib.sha256(os.path.realpath(output).encode()).hexdigest()[:16]
-    lock = filelock.FileLock(os.path.join(tempfile.gettempdir(), f"warpconv-pack-{name}.lock"), timeout=LOCK_SECONDS)
+    """One builder at a time for a pack. Turns OSErrors into FileError; folders that were made for nothing go again."""
+    missing = [folder for folder in output.parents if not paths.exists(folder)]
     try:
-        lock.acquire()
-    except (OSError, RuntimeError, NotImplementedError) as error:
-        _log.info("building %s without a lock: %s", output, error)
-    try:
-        yield
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with lock.held(output):
+            yield
     except OSError as error:
         if isinstance(error, WarpconvError):
             raise
@@ -189,7 +264,8 @@ def writing(output: Path) -> Iterator[None]:
                         hint="name a directory that can be written, with space enough") from error
     finally:
         with contextlib.suppress(OSError):
-            lock.release()
+            for folder in missing:
+                folder.rmdir()
 
 
 def _put(archive: zipfile.ZipFile, name: str, data: bytes) -> None:

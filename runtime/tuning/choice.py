@@ -16,7 +16,7 @@ from warpconv.codegen.errors import FileError
 from warpconv.codegen.select import carries_over
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Numerics
-from warpconv.runtime import env
+from warpconv.runtime import env, paths
 
 from . import files
 from .records import Database, Origin, Timing
@@ -141,8 +141,7 @@ def shipped() -> Database:
 
 
 def _stamp(path: Path) -> _Stamp:
-    try:
-        found = path.stat()
-    except OSError:
+    found = paths.status(path)
+    if found is None:
         return None
     return found.st_mtime_ns, found.st_size

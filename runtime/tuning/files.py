@@ -15,6 +15,7 @@ from warpconv.codegen.errors import FileError, WarpconvError
 from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
+from warpconv.runtime import owned, paths
 
 from .records import Database, Origin, Outcome, Subject, Timing, values_of
 
@@ -32,14 +33,14 @@ def read(path: Path) -> Database:
                         value=str(path)) from error
     except (WarpconvError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         before = previous(path)
-        way_out = f"{before.name} beside it holds the state before the last save; " if before.exists() else ""
+        way_out = f"{before.name} beside it holds the state before the last save; " if paths.exists(before) else ""
         raise FileError(f"this is no tuning database: {_reason(error)}", argument="database", value=str(path),
                         hint=f"{way_out}move the file away to start a new one") from error
 
 
 def read_or_empty(path: Path) -> Database:
     """As read(); an empty database where there is no file."""
-    return read(path) if path.exists() else Database()
+    return read(path) if paths.exists(path) or paths.refusal(path) else Database()
 
 
 def parse(text: str) -> Database:
@@ -80,6 +81,7 @@ def add_to(path: Path, news: Database) -> Database:
     The file before is kept beside it. Raises FileError where the place cannot be written or holds no database; ``news``
     is then in a file of the temporary directory, which the error names.
     """
+    path = Path(os.path.realpath(path))     # a link stays, what it leads to is replaced
     try:
         with locked(path):
             database = read_or_empty(path)
@@ -99,7 +101,7 @@ def write(path: Path, database: Database) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, 0o644)
-        if path.exists():
+        if paths.exists(path):
             _keep_previous(path)
         os.replace(name, path)
     except BaseException:
@@ -131,11 +133,22 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _keep_previous(path: Path) -> None:
-    """The file's present state under its second name, put there in one step."""
+    """The file's present state under its second name, put there in one step; what stands there and is no database of
+    ours stays."""
+    if os.path.lexists(previous(path)) and not _is_ours(previous(path)):
+        return
     aside = path.with_name(f".{path.name}-{os.getpid()}.previous")
     with contextlib.suppress(OSError):      # a file system without links: the replacement itself is safe all the same
         os.link(path, aside)
         os.replace(aside, previous(path))
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file begins as text_of() writes it."""
+    try:
+        return owned.is_file(path) and path.read_bytes()[:200].startswith(f'{{"format": "{FORMAT}"'.encode())
+    except OSError:
+        return False
 
 
 def _rescued(path: Path, news: Database, error: OSError) -> FileError:

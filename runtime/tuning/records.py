@@ -27,7 +27,7 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where timings come from; ``date`` is UTC, ``generator`` the digest of planners and templates."""
+    """Where timings come from; ``date`` is UTC, ``generator`` the digest of the algorithm's planner and templates."""
 
     device: str
     arch: str

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ import numpy as np
 
 from warpconv.codegen.errors import (ArgumentError, CompileError, DeviceError, FileError, KernelNotBuilt, ToolNotFound,
                                      UnsupportedSpec, WarpconvError)
+from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import generator_digest, render
 from warpconv.codegen.select import plan_layer
-from warpconv.codegen.shape import ConvShape, describe_types
+from warpconv.codegen.layer import describe_types
+from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, parse_epilogue
 from warpconv.codegen.version import VERSION
 from warpconv.runtime import env
@@ -104,7 +106,7 @@ class _Session:
         self._space = Space(shape=shape, arch=clock.arch, epilogue=epilogue)
         now = datetime.datetime.now(datetime.timezone.utc)
         self._origin = Origin(device=clock.device, arch=str(clock.arch), warpconv=VERSION,
-                              generator=generator_digest(), date=now.strftime("%Y-%m-%d %H:%M"), **clock.versions())
+                              generator="", date=now.strftime("%Y-%m-%d %H:%M"), **clock.versions())
         self._news, self._saved = Database(), time.monotonic()
         self._tried: Counter[Outcome] = Counter()
         self._best: Timing | None = None
@@ -202,9 +204,10 @@ class _Session:
     def _note(self, made: Configuration, outcome: Outcome, **data: Any) -> float | None:
         if data.get("reason") is not None:
             data["reason"] = " ".join(data["reason"].split())[:LONGEST_REASON]
-        timing = Timing(algorithm=made.algorithm, values=made.values, outcome=outcome, origin=self._origin.id,
+        origin = replace(self._origin, generator=generator_digest(made.algorithm))
+        timing = Timing(algorithm=made.algorithm, values=made.values, outcome=outcome, origin=origin.id,
                         source=render(made.plan).digest if made.plan is not None else None, **data)
-        self._news.add(self._subject, timing, self._origin)
+        self._news.add(self._subject, timing, origin)
         self._tried[outcome] += 1
         if timing.us is not None and (self._best is None or timing.us < self._best.us):
             self._best = timing
@@ -219,7 +222,8 @@ class _Session:
         good = {}
         plans = {made.name: made.plan for made in found}
         for name, timing in self._known.of(self._subject).items():
-            if self._known.origins[timing.origin].generator == self._origin.generator:
+            if (timing.algorithm in ALGORITHMS
+                    and self._known.origins[timing.origin].generator == generator_digest(timing.algorithm)):
                 good[name] = timing
             elif timing.source is not None and plans.get(name) is not None:
                 if render(plans[name]).digest == timing.source:

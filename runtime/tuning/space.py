@@ -11,7 +11,7 @@ from typing import Any
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.hardware import Arch
-from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
+from warpconv.codegen.errors import ArgumentError, PlannerError, UnsupportedSpec
 from warpconv.codegen.options import choices, with_settings
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import ALGORITHMS, algorithm as registered
@@ -71,20 +71,25 @@ class Space:
         found: dict[Name, Configuration] = {}
         for row in sorted(_rows(algorithms, sets or {}), key=self._expected):
             refusal = row.supports(self._spec(row))
+            try:
+                for options in self._options(row, sets or {}) if refusal is None else ():
+                    made = self.configuration(row, options)
+                    found.setdefault(made.name, made)
+            except PlannerError as error:
+                refusal = error.reason
             if refusal is not None:
                 found[row.name, ()] = Configuration(algorithm=row.name, values=(), reason=refusal)
-                continue
-            for options in self._options(row, sets or {}):
-                made = self.configuration(row, options)
-                found.setdefault(made.name, made)
         return tuple(found.values())
 
     def _expected(self, row: Algorithm) -> float:
         """The rule's order, so that a session cut short has timed at least what the rule would take."""
-        if row.supports(self._spec(row)) is not None:
+        try:
+            if row.supports(self._spec(row)) is not None:
+                return math.inf
+            made = self.configuration(row, row.defaults(self._spec(row), self.shape))
+            return math.inf if made.plan is None else row.slots(made.plan, self.shape)
+        except PlannerError:
             return math.inf
-        made = self.configuration(row, row.defaults(self._spec(row), self.shape))
-        return math.inf if made.plan is None else row.slots(made.plan, self.shape)
 
     def _options(self, row: Algorithm, sets: Mapping[str, str]) -> Iterable[Any]:
         default = row.defaults(self._spec(row), self.shape)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests import checks, near, reference, settings
-from tests.axes.common import BIAS, CLAMP, RELU, RESIDUAL
+from tests.axes import BIAS, CLAMP, RELU, RESIDUAL
 from warpconv.codegen.epilogue import OPERANDS, PLAIN, Epilogue
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.expression import (FUNCTIONS, NEGATE, WRITTEN_OUT, Apply, Node, Number, Value, c_text, evaluate,
@@ -34,6 +34,7 @@ LAYERS = {"direct NCHW": ("direct", ConvShape(n=2, c=2, h=9, w=13, k=4, r=3, s=2
           "wide bfloat16": ("wide", ConvShape(n=2, c=3, h=19, w=40, k=3, r=3, s=3, groups=3, dtype="bfloat16"))}
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_every_step(step, layer):

@@ -1,22 +1,25 @@
-"""``python -m tests.golden.update`` writes the reviewed texts anew; look at the difference before it is committed."""
+"""``python -m tests.golden.update [ROOM...]`` writes the reviewed texts of these rooms (of all) anew; look at the
+difference before it is committed."""
 
 from __future__ import annotations
 
+import sys
+
+from tests import algorithms, golden
 from warpconv.codegen.render import render
 
-from .plans import HERE, path_of, plans
 
-
-def update() -> list[str]:
+def update(room: str) -> list[str]:
     """Write what has changed, remove what is no longer listed; the names of both."""
     changed = []
-    wanted = plans()
+    wanted, folder = golden.plans(room), golden.folder(room)
+    folder.mkdir(exist_ok=True)
     for name, plan in wanted.items():
-        text, path = render(plan).text, path_of(name)
+        text, path = render(plan).text, folder / f"{name}.cu"
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             changed.append(path.name)
-    for path in HERE.glob("*.cu"):
+    for path in folder.glob("*.cu"):
         if path.stem not in wanted:
             path.unlink()
             changed.append(path.name)
@@ -24,4 +27,5 @@ def update() -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(update()) or "nothing has changed")
+    found = [name for room in sys.argv[1:] or algorithms.ROOMS for name in update(room)]
+    print("\n".join(found) or "nothing has changed")

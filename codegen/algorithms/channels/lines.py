@@ -6,12 +6,10 @@ from dataclasses import replace
 from math import gcd
 from typing import Iterator
 
-from warpconv.codegen.hardware import REGISTER_FILE
+from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES, QUARTERS, REGISTER_FILE, REGISTER_UNIT, SHARED_STATIC
 from warpconv.codegen.spec import KernelSpec, Numerics
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
 
-LINES_SHARED_LIMIT = 48 * 1024     # static shared memory of a block, bytes
-MULTIPROCESSOR_SHARED = 200 * 1024  # what the blocks of a multiprocessor share of the largest
 LINES_REGISTERS = 168              # 12 warps of a multiprocessor stay
 LINES_WARPS = 16                   # with fewer, latency shows, but little, since rows wait in shared memory:
 LINES_LATENCY = 0.1                # exponent
@@ -29,7 +27,7 @@ LEAST_WHOLE_PIXELS = 32            # channels or more: 96, 128 and 384 were meas
 MANY_TAPS = 40                     # arithmetic sets it, and a turn of
 TURN_OF_MANY_TAPS = 4              # rows has fewer barriers
 LINES_BATCH = 128                  # images that fill a GPU (the batch itself is never looked at)
-WARPS_THAT_FILL = 132 * 8
+WARPS_THAT_FILL = 8                # a multiprocessor
 SHORT_PLANE = 7                    # rows: a thread with several channels would be one of too few
 STEP_INSTRUCTIONS = 12             # besides products, reads, conversions and stores
 
@@ -83,7 +81,7 @@ def _narrow(spec: KernelSpec, p: int) -> bool:
     """Whether memory sets the pace and elements are of two bytes: then a block that has whole pixels, in one unbroken
     piece of memory a row, and a channel a thread, with many warps, is quicker (3x3, H200, 2026-11-21: 112^2 55.6 us
     instead of 58.6, 56^2 42.9 instead of 48.9 and 46.4). Not so in float32 (116 us instead of 111)."""
-    return (spec.dtype.itemsize == 2 and spec.r * spec.s < FEW_TAPS and p > SHORT_PLANE
+    return (spec.dtype.is_half and spec.r * spec.s < FEW_TAPS and p > SHORT_PLANE
             and spec.k >= LEAST_WHOLE_PIXELS and spec.numerics is not Numerics.FLOAT16)
 
 
@@ -130,8 +128,9 @@ def _price(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers,
 
 
 def _warps(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers) -> int:
-    """Resident on a multiprocessor, in blocks of LINES_THREADS."""
-    return LINES_THREADS // 32 * (REGISTER_FILE // (LINES_THREADS * -(-registers_of(spec, options, numbers) // 8) * 8))
+    """Resident on a multiprocessor, in blocks of LINES_THREADS: one at least."""
+    each = -(-registers_of(spec, options, numbers) // REGISTER_UNIT) * REGISTER_UNIT
+    return LINES_THREADS // LANES * max(1, REGISTER_FILE // (LINES_THREADS * each))
 
 
 def _rows(spec: KernelSpec, options: ChannelsOptions, p: int, q: int) -> int:
@@ -139,7 +138,7 @@ def _rows(spec: KernelSpec, options: ChannelsOptions, p: int, q: int) -> int:
     most = ROWS_OF_FEW_TAPS if spec.r * spec.s < FEW_TAPS else LINES_ROWS[0]
     rows = min([r for r in LINES_ROWS if r >= min(p, most)])
     columns = LINES_BATCH * (spec.k // options.vector) * -(-q // options.columns) / 32
-    while rows > LINES_ROWS[-1] and columns * -(-p // rows) < WARPS_THAT_FILL:
+    while rows > LINES_ROWS[-1] and columns * -(-p // rows) < spec.hardware.warps_of(WARPS_THAT_FILL):
         rows //= 2
     return rows
 
@@ -165,7 +164,7 @@ def _ahead(spec: KernelSpec, options: ChannelsOptions, ahead: int, turn: int) ->
     then fewer columns and channels of a block, where nothing fits."""
     numbers = numbers_of(spec, options)
     blocks = max(1, 32 * _warps(spec, options, numbers) // numbers.threads)
-    limit = min(LINES_SHARED_LIMIT, MULTIPROCESSOR_SHARED // blocks)
+    limit = min(SHARED_STATIC, spec.hardware.share_of_shared(H200_SHARED_FILLED) // blocks)
     for rows, short in [(r, turn) for r in range(ahead, turn - 1, -turn)] + [(2, 2), (1, 1)]:
         found = replace(options, rows_ahead=rows, turn_rows=short)
         if numbers_of(spec, found).line.shared_bytes <= limit:
@@ -179,6 +178,6 @@ def _ahead(spec: KernelSpec, options: ChannelsOptions, ahead: int, turn: int) ->
 
 def resident_lines(spec: KernelSpec, registers: int, threads: int) -> int:
     """Blocks of a multiprocessor that leave each thread `registers`; its four parts have the same number of warps."""
-    warps, most = -(-threads // 32), spec.arch.resident_threads // 32
-    fitting = min(most, REGISTER_FILE // (32 * 4 * -(-registers // 8) * 8) * 4)
-    return max(1, min(fitting // warps, spec.arch.resident_threads // (32 * warps)))
+    warps, each = -(-threads // LANES), LANES * -(-registers // REGISTER_UNIT) * REGISTER_UNIT
+    fitting = min(spec.hardware.resident_warps, REGISTER_FILE // (QUARTERS * each) * QUARTERS)
+    return max(1, fitting // warps)

@@ -9,8 +9,9 @@ from math import gcd
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
+from warpconv.codegen.hardware import SHARED_STATIC
 from warpconv.codegen.spec import KernelSpec, Numerics
-from warpconv.codegen.options import DERIVED
+from warpconv.codegen.options import DERIVED, only
 from warpconv.codegen.parts.occupancy import step_registers
 from .borders import ChannelsBorder, border_of, made_of
 from warpconv.codegen.parts.vectors import Vector, vector_of
@@ -56,8 +57,8 @@ class ChannelsOptions:
     width: Width = Width.ANY
     sub_block_rows: int = 28
     rows_ahead: int = 1
-    turn_rows: int = 1
-    copies: Copies = Copies.CACHED
+    turn_rows: int = only(1, body=Body.LINES)
+    copies: Copies = only(Copies.CACHED, body=Body.LINES)
     block_channels: int = 32
     block_columns: int = 8
     block_rows: int = 1
@@ -78,7 +79,7 @@ class RingRow:
 
 
 @dataclass(frozen=True)
-class Line:
+class BlockLine:
     """An input row of a block's strip in shared memory."""
 
     columns: int             # input columns
@@ -137,7 +138,7 @@ class ChannelsNumbers:
     zeros_above: bool                    # some windows lie wholly above the image
     zeros_below: bool
     filters: int                         # filters of an input channel
-    line: Line
+    line: BlockLine
     border: ChannelsBorder | None        # None for zeros, whose rows outside the image are left out
     outside_word: str                    # what a pixel outside of the image is loaded as
     guarded_rows: bool                   # a step's rows are looked at one by one
@@ -146,7 +147,7 @@ class ChannelsNumbers:
 def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
     """The numbers for plan values that fit the spec."""
     packed = spec.numerics is Numerics.FLOAT16
-    narrow = spec.dtype.itemsize == 2
+    narrow = spec.dtype.is_half
     units = options.vector // 2 if packed else options.vector
     inputs = max(1, options.vector // spec.filters)
     input_units = max(1, units // spec.filters)
@@ -201,7 +202,7 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
         guarded_rows=not pixels and (step_rows > 1 or not zeros))
 
 
-def _line(spec: KernelSpec, options: ChannelsOptions, window: int) -> Line:
+def _line(spec: KernelSpec, options: ChannelsOptions, window: int) -> BlockLine:
     """For `window` input columns of a thread."""
     pixel, taps, size = options.block_channels * options.vector, spec.r * spec.s, spec.dtype.itemsize
     piece = gcd(pixel, spec.c, 16 // size)
@@ -211,8 +212,9 @@ def _line(spec: KernelSpec, options: ChannelsOptions, window: int) -> Line:
     turns = max(1, options.rows_ahead // options.turn_rows)
     elements = columns * pixel
     all_rows = (turns + 1) * options.turn_rows * elements
-    return Line(columns=columns, pixel=pixel, piece=piece, copy_bytes=piece * size, copy_columns=copy_columns,
-                copies=tuple(range(-(-columns // max(1, copy_columns)))), turns_ahead=turns, elements=elements,
+    return BlockLine(columns=columns, pixel=pixel, piece=piece, copy_bytes=piece * size, copy_columns=copy_columns,
+                copies=tuple(range(min(SHARED_STATIC // 4, -(-columns // max(1, copy_columns))))), turns_ahead=turns,
+                elements=elements,
                 words=all_rows * size // 4, shared_bytes=(all_rows + pixel * taps) * size,
                 channels_left=spec.k % pixel > 0, taps=taps, filter_piece=filter_piece,
                 filter_bytes=filter_piece * size, way="ca" if options.copies is Copies.CACHED else "cg")

@@ -12,7 +12,7 @@ import functools
 from dataclasses import replace
 from typing import Iterable, Iterator
 
-from warpconv.codegen.hardware import REGISTER_FILE
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, REGISTER_FILE, SHARED_STATIC
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
@@ -28,7 +28,6 @@ from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, 
 from warpconv.codegen.parts.refusals import border_refusal
 
 WIDEST_FILTER = 63
-SHARED_LIMIT = 48 * 1024       # static shared memory of a block, bytes
 REGISTER_LIMIT = 220           # planned registers that the compiler keeps without spilling, with its own on top
 COMFORTABLE_REGISTERS = 168    # three quarters of the largest: still 12 warps of a multiprocessor
 REGISTER_MARGIN = 16           # beyond the planned registers, so that nothing spills
@@ -40,11 +39,10 @@ LEAST_THREADS = 64             # with fewer along channels and columns, a block 
 WARPS_WANTED = 16              # of a multiprocessor, to hide the latency of loads;
 WARPS_WANTED_MANY_TAPS = 12    # fewer where the arithmetic of one row hides it,
 MANY_TAPS = 40                 # with filters of so many taps
-BYTES_IN_FLIGHT = 32 * 1024    # of a multiprocessor: 4 TB/s times 700 ns, on 132 of them, with some in hand
+BYTES_IN_FLIGHT = 32 * 1024    # of a multiprocessor: H200_COPY * H200_LATENCY over all of them, with some in hand
 SLOTS_OF_A_WAVE = 4            # issue slots of a multiprocessor while its memory pipe moves 32 words
 WIDE_WAVES = 4                 # such moves of a 16-byte read by all lanes
-LARGE_GPU = 132                # multiprocessors that a layer should fill
-WARPS_TO_FILL = LARGE_GPU * 8
+WARPS_TO_FILL = 8              # a multiprocessor
 ASSUMED_BATCH = 32             # the batch is never looked at, so that all batches share a kernel
 ROW_CLASSES = (56, 28, 14, 7)  # rows of a sub-block: few values, so that most image sizes share a kernel
 COLUMNS = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -98,7 +96,7 @@ def _chosen(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions:
 def _rows_ahead(spec: KernelSpec, options: ChannelsOptions) -> int:
     """One step; two where a multiprocessor would have too few bytes in flight to keep the memory busy."""
     numbers = numbers_of(spec, options)
-    warps = REGISTER_FILE // (32 * (registers_of(spec, options, numbers) + 8))
+    warps = _warps(spec, options, numbers)
     flight = 32 * warps * len(numbers.loads) * len(numbers.rows_of_step) * numbers.inputs * spec.dtype.itemsize
     short = options.body is Body.RING and spec.r * spec.s < MANY_TAPS and flight < BYTES_IN_FLIGHT
     return 2 if short and _text(spec, options, numbers) <= TEXT_COMFORT // 3 else 1
@@ -149,12 +147,18 @@ def _text(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers) 
 
 def _price(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, p: int, q: int) -> float:
     """Issue slots of a lane for one output value, about."""
-    warps = min(spec.arch.resident_threads // 32, REGISTER_FILE // (32 * (registers_of(spec, options, numbers) + 8)))
+    warps = min(spec.hardware.resident_warps, _warps(spec, options, numbers))
     wanted = WARPS_WANTED if spec.r * spec.s < MANY_TAPS else WARPS_WANTED_MANY_TAPS
     columns, rows = -(-q // options.columns), -(-p // options.sub_block_rows)
     threads = ASSUMED_BATCH * numbers.channel_vectors * columns * rows
     return (_slots(spec, options, numbers, p) * columns * rows / (p * q * options.vector)
-            * max(1.0, wanted / warps) ** 0.5 * (1 + 0.25 * LARGE_GPU * 32 * min(warps, WARPS_WANTED) / threads))
+            * max(1.0, wanted / warps) ** 0.5
+            * (1 + 0.25 * spec.hardware.multiprocessors * LANES * min(warps, WARPS_WANTED) / threads))
+
+
+def _warps(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers) -> int:
+    """Resident on a multiprocessor by their registers; 1 where not even one fits: plan() declines such plan values."""
+    return max(1, REGISTER_FILE // (LANES * (registers_of(spec, options, numbers) + 8)))
 
 
 def _slots(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, p: int) -> float:
@@ -189,7 +193,7 @@ def _block(spec: KernelSpec, options: ChannelsOptions, p: int, q: int) -> Channe
     """A block of about THREADS threads: channels first, as many as share a warp's memory pieces and fit in shared
     memory, evenly; then columns, then rows."""
     numbers = numbers_of(spec, replace(options, block_channels=1))
-    most = max(1, min(THREADS, SHARED_LIMIT // (4 * numbers.shared_units)))
+    most = max(1, min(THREADS, SHARED_STATIC // (4 * numbers.shared_units)))
     if options.body is Body.TILE:
         most = min(most, 32)
     blocks = -(-numbers.channel_vectors // most)
@@ -208,7 +212,7 @@ def plan(spec: KernelSpec, options: ChannelsOptions) -> KernelPlan:
     _check_size(spec, options, numbers, registers)
     if options.min_blocks == DERIVED:
         blocks = (resident_lines(spec, min(255, registers), numbers.threads) if options.body is Body.LINES else
-                  resident_blocks(spec.arch, min(255, registers + REGISTER_MARGIN), -(-numbers.threads // 32) * 32))
+                  resident_blocks(spec.hardware, min(255, registers + REGISTER_MARGIN), -(-numbers.threads // 32) * 32))
         options = replace(options, min_blocks=blocks)
     arguments = tuple(_aligned(a, spec, options, numbers) for a in layer_arguments(spec))
     launch = Launch(entry=spec.name, grid=_grid(options, numbers), block=(numbers.threads, 1, 1),
@@ -268,11 +272,11 @@ def _check(spec: KernelSpec, options: ChannelsOptions) -> None:
     if refusal is None and options.body is Body.TILE and units != 1:
         refusal = f"vector = {options.vector} with tiles, whose threads have one channel, or two in half arithmetic"
     threads = options.block_channels * options.block_columns * options.block_rows
-    if refusal is None and threads > 1024:
+    if refusal is None and threads > BLOCK_THREADS:
         refusal = (f"{options.block_channels} x {options.block_columns} x {options.block_rows} threads are more than a "
-                   f"block's 1024")
-    if refusal is None and -(-threads // 32) * 32 * options.min_blocks > spec.arch.resident_threads:
-        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
+                   f"block's {BLOCK_THREADS}")
+    if refusal is None and -(-threads // 32) * 32 * options.min_blocks > spec.hardware.resident_threads:
+        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
     if refusal is None and options.columns > 16:
         refusal = f"columns = {options.columns} (at most 16)"
     most_ahead = {Body.TILE: 1, Body.RING: 4, Body.LINES: 32}[options.body]
@@ -288,12 +292,12 @@ def _check(spec: KernelSpec, options: ChannelsOptions) -> None:
 
 def _check_size(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, registers: int) -> None:
     refusal = None
-    if options.body is Body.LINES and numbers.line.shared_bytes > SHARED_LIMIT:
+    if options.body is Body.LINES and numbers.line.shared_bytes > SHARED_STATIC:
         refusal = (f"rows and filters of {numbers.line.pixel} channels take {numbers.line.shared_bytes} bytes of "
-                   f"shared memory (at most {SHARED_LIMIT}); a smaller block_channels or rows_ahead serves it")
-    elif options.body is not Body.LINES and 4 * numbers.shared_units > SHARED_LIMIT:
+                   f"shared memory (at most {SHARED_STATIC}); a smaller block_channels or rows_ahead serves it")
+    elif options.body is not Body.LINES and 4 * numbers.shared_units > SHARED_STATIC:
         refusal = (f"the filters of {options.block_channels * options.vector} channels take {4 * numbers.shared_units} "
-                   f"bytes of shared memory (at most {SHARED_LIMIT}); a smaller block_channels serves it")
+                   f"bytes of shared memory (at most {SHARED_STATIC}); a smaller block_channels serves it")
     elif _text(spec, options, numbers) > TEXT_LIMIT:
         refusal = (f"{_text(spec, options, numbers)} products in the text (at most {TEXT_LIMIT}); fewer columns, or "
                    f"body=tile, serve it")
@@ -319,7 +323,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     bands = numbers.classes * -(-shape.p // (numbers.classes * options.sub_block_rows))
     rows = -(-shape.p // numbers.classes)
     warps = numbers.channel_vectors * columns * bands / 32
-    filled = max(1.0, WARPS_TO_FILL / (ASSUMED_BATCH * warps))
+    filled = max(1.0, spec.hardware.warps_of(WARPS_TO_FILL) / (ASSUMED_BATCH * warps))
     return shape.n * warps * _slots(spec, options, numbers, rows) * filled
 
 

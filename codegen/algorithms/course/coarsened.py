@@ -125,7 +125,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     rounds = -(-options.tile // numbers.block_rows)
     weights = options.k_tile * (0.7 + 2 * slides.widening(spec))
     tap = 0.7 * options.outputs * (spec.stride[1] + options.k_tile) + weights
-    return BANK_COPY + warps * (60 + spec.channels * (40 + 6 * rounds + spec.r * spec.s * tap))
+    start = spec.hardware.issue_slots(BANK_COPY)
+    return start + warps * (60 + spec.channels * (40 + 6 * rounds + spec.r * spec.s * tap))
 
 
 ALGORITHM = Algorithm(name="coarsened", summary="the slides' last step: several tiles a block, outputs a thread",

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Iterable
 
+from warpconv.codegen.hardware import SHARED_STATIC
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -66,10 +67,10 @@ def plan(spec: KernelSpec, options: HaloCachedOptions) -> KernelPlan:
 
 def _shared_refusal(spec: KernelSpec, tile: int) -> str | None:
     size = 4 * tile * tile * math.prod(spec.stride)
-    if size <= slides.SHARED_LIMIT:
+    if size <= SHARED_STATIC:
         return None
     return (f"the part of the image under a tile of {tile} x {tile} outputs with stride {spec.stride} has {size} "
-            f"bytes, more than the {slides.SHARED_LIMIT} of shared memory; "
+            f"bytes, more than the {SHARED_STATIC} of shared memory; "
             + ("a smaller tile serves it" if tile > slides.TILES[-1] else "naive and constant serve it"))
 
 
@@ -102,7 +103,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     warps = slides.tiles_in(plan, shape) * plan.numbers.threads / 32
     staging = 22 + 8 * math.prod(spec.stride)
     taps = spec.r * spec.s * (8.0 + weight * plan.options.k_tile)
-    return BANK_COPY + warps * (40 + spec.channels * (staging + taps))
+    return spec.hardware.issue_slots(BANK_COPY) + warps * (40 + spec.channels * (staging + taps))
 
 
 ALGORITHM = Algorithm(name="halo_cached", summary="the slides' fourth step: a tile without its halo in shared memory",

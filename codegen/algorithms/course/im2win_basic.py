@@ -16,6 +16,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+from warpconv.codegen.parts.text import MOST_UNROLLED
 from warpconv.codegen.parts import windows as im2win_tensor
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.algorithm import Algorithm
@@ -54,6 +55,7 @@ class Im2winBasicNumbers:
     side: int
     k_tiles: int
     unroll: bool
+    unroll_rows: bool
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -75,7 +77,7 @@ def plan(spec: KernelSpec, options: Im2winBasicOptions) -> KernelPlan:
     numbers = Im2winBasicNumbers(tensor=tensor, arguments=arguments, filter_thread="y" if by_pixel else "x",
                                  pixel_thread="x" if by_pixel else "y", side=SIDE, k_tiles=k_tiles,
                                  neighbours="pixels of a filter" if by_pixel else "filters of a pixel",
-                                 unroll=taps <= UNROLLED_TAPS)
+                                 unroll=taps <= UNROLLED_TAPS, unroll_rows=spec.r <= MOST_UNROLLED)
     grid = (Blocks(of=Dimension.P, by=(Dimension.Q,), add=SIDE - 1, per=SIDE),
             Blocks(times=spec.groups * k_tiles, limit=GRID_LIMIT[1]), Blocks(of=Dimension.N, limit=GRID_LIMIT[2]))
     multiply = Launch(entry=spec.name, block=(SIDE, SIDE, 1), grid=grid, arguments=tuple(a.name for a in arguments))
@@ -104,7 +106,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     else:
         apart, warps = shape.reduction, shape.n * spec.groups * plan.numbers.k_tiles * SIDE * pixels
     lines = min(SIDE, max(1.0, SIDE * apart / in_a_line))       # the other operand is one word for all lanes
-    widen = 2 if spec.dtype.itemsize == 2 else 0
+    widen = 2 if spec.dtype.is_half else 0
     product = warps * (30 + shape.reduction * (2 + lines + widen))
     return im2win_tensor.transform_instructions(spec, shape) + product
 

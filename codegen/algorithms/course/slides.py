@@ -19,16 +19,13 @@ from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.hardware import multiprocessors
+from warpconv.codegen.hardware import BLOCK_THREADS, CONSTANT_BYTES, PORTABLE_BLOCKS
 
 TILES = (32, 16, 8, 4)        # sides of a tile, the largest being a block's 1024 threads
-CONSTANT_LIMIT = 64 * 1024    # constant memory of a module, bytes
-SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 # Loads of a filter row in one piece of text: from global memory, where all are under way at once, or from shared
 ROW_LOADS, ROW_READS = 16, 64
 # All taps are one piece of text up to so many such rows, and FMAs: beyond them the compiler holds more than it can
 UNROLLED_ROWS, UNROLLED_FMAS = 6, 256
-MOST_BLOCKS = 16              # of a multiprocessor, on every chip
 MOST_SUMS = 16                # of a thread: a block of 1024 threads has 64 registers each
 BY_NAME = "a step of the slides, to read and to measure: taken where it is asked for by name"
 SLIDES_FLOAT = 4              # bytes of an element on the slides
@@ -61,8 +58,8 @@ class SlideNumbers:
 def bank_refusal(spec: KernelSpec) -> str | None:
     """Why the filter bank cannot be in constant memory, or None."""
     size = spec.dtype.itemsize * bank_elements(spec)
-    if size > CONSTANT_LIMIT:
-        return f"the filter bank has {size} bytes, more than the {CONSTANT_LIMIT} of constant memory; naive serves it"
+    if size > CONSTANT_BYTES:
+        return f"the filter bank has {size} bytes, more than the {CONSTANT_BYTES} of constant memory; naive serves it"
     return None
 
 
@@ -103,7 +100,8 @@ def tile_refusal(tile: int) -> str | None:
     """Why a tile cannot have this side, or None."""
     if TILES[-1] <= tile <= TILES[0]:
         return None
-    return f"tile = {tile} ({TILES[-1]} to {TILES[0]} are possible: a block has a thread per element, at most 1024)"
+    return (f"tile = {tile} ({TILES[-1]} to {TILES[0]} are possible: a block has a thread per element, at most "
+            f"{BLOCK_THREADS})")
 
 
 def k_tile_refusal(spec: KernelSpec, k_tile: int, outputs: int = 1, most: int = MOST_SUMS) -> str | None:
@@ -140,7 +138,8 @@ def numbers_of(spec: KernelSpec, *, registers: int, threads: int, outputs: tuple
     small = taps * rows * k_tile <= _unrolled(row_loads)
     zeros = spec.padding_mode is Border.ZEROS
     return SlideNumbers(
-        threads=threads, min_blocks=min(MOST_BLOCKS, resident_blocks(spec.arch, registers, threads)), k_tile=k_tile,
+        threads=threads, k_tile=k_tile,
+        min_blocks=min(PORTABLE_BLOCKS, resident_blocks(spec.hardware, registers, threads)),
         k_tiles=spec.filters // k_tile, outputs=outputs, staged=staged, bank=bank, unroll_rows=0 if small else 1,
         unroll_columns=0 if small or spec.s * rows <= row_loads else max(1, row_loads // (2 * rows)),
         guard_rows=zeros and sum(spec.padding[0]) > 0, guard_columns=zeros and sum(spec.padding[1]) > 0,
@@ -160,7 +159,7 @@ def finished(spec: KernelSpec, options: Any, numbers: SlideNumbers, *, block: tu
     and each tile of filters; the filter bank copied to constant memory when the filter is prepared. Blocks that walk
     are more, and walk less, in a layer that would leave a GPU idle."""
     tall, wide = numbers.outputs[0] * walk, numbers.outputs[1]
-    resident = multiprocessors(spec.arch) * numbers.min_blocks
+    resident = spec.hardware.warps_of(numbers.min_blocks)
     fill = Fill(blocks=resident, least=-(-numbers.outputs[0] // 2)) if walk > 1 else None
     grid = (Blocks(of=Dimension.Q, add=wide - 1, per=wide, limit=GRID_LIMIT[0]),
             Blocks(of=Dimension.P, add=tall - 1, per=tall, limit=GRID_LIMIT[1], fill=fill),
@@ -178,7 +177,7 @@ def finished(spec: KernelSpec, options: Any, numbers: SlideNumbers, *, block: tu
 
 def widening(spec: KernelSpec) -> int:
     """Instructions that make a float of an element: none, or one for 16 bits."""
-    return 1 if spec.dtype.itemsize == 2 else 0
+    return 1 if spec.dtype.is_half else 0
 
 
 def tiles_in(plan: KernelPlan, shape: ConvShape) -> int:

@@ -11,12 +11,14 @@ from typing import Iterable
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES
 from warpconv.codegen.plan import Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.parts.text import MOST_UNROLLED
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
 from warpconv.codegen.parts.arguments import layer_arguments
 
@@ -50,6 +52,7 @@ class DirectNumbers:
 
     k_tiles: int
     unroll_rows: bool
+    unroll_columns: bool
     threads: int
     guard_rows: bool        # rows in the padding are skipped
     guard: str              # when a pixel lies in the image, empty if always
@@ -114,10 +117,13 @@ def _plan_nchw(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
     taps = spec.r * spec.s
     k_tiles = spec.filters // options.k_tile
     threads = options.block_size_x * options.block_size_y
-    hoisted = taps * options.k_tile if spec.channels == 1 else 0     # one channel's weights do not change in the loop
-    registers = 24 + 2 * options.k_tile + 2 * spec.s + hoisted + step_registers(spec, options.k_tile)
-    numbers = DirectNumbers(k_tiles=k_tiles, unroll_rows=taps * options.k_tile <= UNROLLED_TAPS, threads=threads,
-                            **_padding(spec))
+    unroll_columns = spec.s * options.k_tile <= MOST_UNROLLED
+    # one channel's weights do not change in the loop
+    hoisted = taps * options.k_tile if spec.channels == 1 and unroll_columns else 0
+    loads = 2 * spec.s if unroll_columns else 2
+    registers = 24 + 2 * options.k_tile + loads + hoisted + step_registers(spec, options.k_tile)
+    numbers = DirectNumbers(k_tiles=k_tiles, unroll_rows=taps * options.k_tile <= UNROLLED_TAPS,
+                            unroll_columns=unroll_columns, threads=threads, **_padding(spec))
     grid = (Blocks(of=Dimension.Q, add=options.block_size_x - 1, per=options.block_size_x, limit=GRID_LIMIT[0]),
             Blocks(of=Dimension.P, add=options.block_size_y - 1, per=options.block_size_y, limit=GRID_LIMIT[1]),
             Blocks(of=Dimension.N, times=spec.groups * k_tiles, limit=GRID_LIMIT[2]))
@@ -168,7 +174,8 @@ def _finished(spec: KernelSpec, options: DirectOptions, numbers: DirectNumbers |
               grid: tuple[Blocks, Blocks, Blocks], registers: int, template: str, *, unit: str, loads: int, fma: int,
               phrase: str) -> KernelPlan:
     if options.min_blocks == DERIVED:
-        options = replace(options, min_blocks=resident_blocks(spec.arch, registers + REGISTER_MARGIN, numbers.threads))
+        fitting = resident_blocks(spec.hardware, registers + REGISTER_MARGIN, numbers.threads)
+        options = replace(options, min_blocks=fitting)
     arguments = layer_arguments(spec)
     launch = Launch(entry=spec.name, block=(options.block_size_x, options.block_size_y, 1), grid=grid,
                     arguments=tuple(a.name for a in arguments))
@@ -186,12 +193,12 @@ def _check(spec: KernelSpec, options: DirectOptions) -> None:
     if refusal is None and options.k_tile > MOST_ACCUMULATORS:
         refusal = f"k_tile = {options.k_tile} accumulators would not stay in registers (at most {MOST_ACCUMULATORS})"
     threads = options.block_size_x * options.block_size_y
-    if refusal is None and not 32 <= threads <= 1024:
-        refusal = f"a block of {threads} threads (32 to 1024 are possible)"
+    if refusal is None and not LANES <= threads <= BLOCK_THREADS:
+        refusal = f"a block of {threads} threads ({LANES} to {BLOCK_THREADS} are possible)"
     if refusal is None and options.block_size_y > MOST_ROWS and spec.layout is Layout.NCHW:
         refusal = f"block_size_y = {options.block_size_y} (at most {MOST_ROWS}, so that row indices cannot overflow)"
-    if refusal is None and threads * options.min_blocks > spec.arch.resident_threads:
-        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
+    if refusal is None and threads * options.min_blocks > spec.hardware.resident_threads:
+        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
 
@@ -210,7 +217,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per tap and thread: a load with its guard for each column, a weight load and, for each column, an FMA for each
     filter of the tile; one more instruction a load to make a float of 16 bits."""
     spec, options = plan.spec, plan.options
-    widen = 1 if spec.dtype.itemsize < 4 else 0
+    widen = 1 if spec.dtype.lanes > 1 else 0
     if spec.layout is Layout.NHWC:
         numbers = plan.numbers
         across = numbers.columns * options.block_size_y

@@ -16,17 +16,19 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Iterable
 
-from warpconv.codegen.hardware import Arch
+from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, QUARTERS, Arch
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, GRID_LIMIT, KernelPlan, Launch,
                                    LibraryCall, Program, Repeat, Role, Step, Workspace)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.arguments import layer_arguments, named
 
 THREADS = 256
+BYTES_OF_A_COLUMN = 200  # of the filter, in the text of the lowering
 TAPS_EACH = 16          # elements of a column that a thread of the lowering makes at least, where there are as many
 FINISH_X, FINISH_Y = 32, 8
 COLUMNS, SCRATCH, IMAGE = "columns", "scratch", "image"
@@ -45,7 +47,7 @@ MOST_COLUMN_BYTES, USUAL_IMAGES = 1 << 30, 128
 # clock allows), and warp instructions that pass while a warp's 128 bytes go to memory or come from it (132 SMs x 4
 # slots at 1.98 GHz against 4.2 TB/s that a copy reaches).
 GEMM_EFFICIENCY = 0.75
-INSTRUCTIONS_A_LINE = 32
+INSTRUCTIONS_A_LINE = round(H200.multiprocessors * QUARTERS * H200_CLOCK / (H200_COPY / 128))
 
 
 class Batch(enum.Enum):
@@ -83,7 +85,7 @@ class Im2colNumbers:
 
 
 def supports(spec: KernelSpec) -> str | None:
-    return common_refusal(spec, borders=BORDERS)
+    return common_refusal(spec, borders=BORDERS) or text_refusal(spec.s, BYTES_OF_A_COLUMN, "filter columns")
 
 
 def is_matrix(spec: KernelSpec) -> bool:

@@ -8,14 +8,13 @@ import math
 from dataclasses import dataclass
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.hardware import BANKS, LANES
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.occupancy import step_registers
 from warpconv.codegen.parts.vectors import Vector, vector_of
 
-LANES = 32
 CELL = 4                      # floats of a wide read of shared memory: 16 bytes
-BANKS = 32
 ANY_HEIGHT = 1 << 20          # more than any tile's windows reach over
 REGISTERS_BESIDE = 26         # addresses, the loop, and weights on their way
 
@@ -48,7 +47,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Tap:
+class ColumnTap:
     """A filter column: the last of those that are read together, its weight, and the input of each output column."""
 
     s: int
@@ -101,8 +100,8 @@ class PatchNumbers:
         return -(-self.filter_columns // CELL)
 
     @property
-    def taps(self) -> tuple[Tap, ...]:
-        return tuple(Tap(s, min(s // CELL * CELL + CELL, self.filter_columns) - 1, _part("w_", s, CELL),
+    def taps(self) -> tuple[ColumnTap, ...]:
+        return tuple(ColumnTap(s, min(s // CELL * CELL + CELL, self.filter_columns) - 1, _part("w_", s, CELL),
                          tuple(_part("in_", self.first + v * self.stride + s * self.dilation, self.cell)
                                for v in range(self.columns)))
                      for s in range(self.filter_columns))

@@ -14,7 +14,7 @@ import math
 from dataclasses import replace
 from typing import Iterable, Iterator
 
-from warpconv.codegen.hardware import REGISTER_FILE
+from warpconv.codegen.hardware import BLOCK_THREADS, H200_SHARED_FILLED, LANES, REGISTER_FILE, SHARED_STATIC
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
@@ -24,18 +24,16 @@ from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.occupancy import resident_blocks
-from .numbers import CELL, LANES, PatchNumbers, PatchOptions, make_numbers, registers_of
+from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
+from .numbers import CELL, PatchNumbers, PatchOptions, make_numbers, registers_of
 
-SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
-SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
 LARGEST_FILTER = 63           # rows or columns
 MOST_ROWS = 64                # of a tile, so that row indices cannot overflow
 MOST_WARPS = 16               # of a block
 MOST_REGISTERS = 168          # 12 warps of a multiprocessor stay
 REGISTER_LIMIT = 220          # planned registers that the compiler keeps without spilling
-FIRST_TILE = 25_000           # issue slots of a GPU for a tap of the first tile, before others fill its waits (planes,
-                              # H200)
+FIRST_TILE = 25_000           # issue slots of an H200 for a tap of the first tile, before others fill its waits
+                              # (planes)
 TEXT_LIMIT = 2000             # products of a filter row in the text
 TEXT_COMFORT = 1100           # beyond it the instruction cache starves
 WARPS_WANTED = 20             # of a multiprocessor: fewer show the latency of reads and barriers
@@ -44,7 +42,6 @@ STEP_INSTRUCTIONS = 10        # of a filter row besides reads and products
 STAGE_SLOTS = 60              # of a load to shared memory: its instructions, and what all wait for it
 NOT_HIDDEN = 0.4              # of what shared memory or the issue slots take beside the other (the fit: docs/patch.md)
 SEVERAL_PLANES = 1.05         # time of a block with two planes over two with one each: 31x31 516 us instead of 496
-LARGE_GPU = 132               # multiprocessors that a layer should fill
 ASSUMED_BATCH = 32            # the batch is never looked at, so that all batches share a kernel
 USUAL = 56                    # rows and columns of a layer whose size is not known
 # of a lane; more leave fewer warps: 521 us with 28, 496 with 14 (31x31, 32x128x56^2, H200, 2026-11-21)
@@ -53,6 +50,7 @@ TILES_DOWN = (1, 2, 3)        # of a plane, evenly,
 TILE_ROWS = (64, 32, 16, 8)   # or of so many rows
 STRIPS = (1, 2, 4, 8)         # tiles side by side on a plane
 MOST_LANES = 16               # of a row
+MOST_ENDS = 32                # tiles at an end of the image that are looked at one by one
 LEAST = PatchOptions(columns=4, row_lanes=1, rows=8)
 
 
@@ -99,7 +97,7 @@ def _candidates(spec: KernelSpec, h: int, p: int, q: int, known: bool) -> Iterat
                 span = (rows - 1) * spec.stride[0] + (spec.r - 1) * spec.dilation[0] + 1
                 if known and h < span and spec.padding_mode is Border.ZEROS:
                     options = replace(options, height=h)
-                if _floats(spec, options, span) * 4 > SHARED_LIMIT:
+                if _floats(spec, options, span) * 4 > SHARED_STATIC:
                     continue
                 numbers = make_numbers(spec, options)
                 if (_refusal(spec, options, numbers) is None
@@ -119,8 +117,9 @@ def _price(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, h: in
     blocks = _blocks(spec, options, numbers)
     warps = blocks * numbers.warps
     across = -(-q // numbers.tile_columns) * ASSUMED_BATCH * -(-spec.k // options.planes) * -(-p // options.rows)
-    rounds = across / (blocks * LARGE_GPU)
-    tail = -(-across // (blocks * LARGE_GPU)) / rounds if rounds > 1 else 1 / max(rounds, 0.25)
+    resident = spec.hardware.warps_of(blocks)
+    rounds = across / resident
+    tail = -(-across // resident) / rounds if rounds > 1 else 1 / max(rounds, 0.25)
     beside = SEVERAL_PLANES if options.planes > 1 else 1
     return (_slots(spec, options, numbers, h, p, q) / options.planes * max(1.0, WARPS_WANTED / warps) ** 0.5
             * (0.5 + 0.5 * tail) * beside)
@@ -128,8 +127,8 @@ def _price(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, h: in
 
 def _blocks(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> int:
     """Of a multiprocessor, by registers and shared memory."""
-    return min(resident_blocks(spec.arch, registers_of(spec, options, numbers), numbers.threads),
-               max(1, SHARED_OF_A_MULTIPROCESSOR // numbers.shared_bytes))
+    return min(resident_blocks(spec.hardware, registers_of(spec, options, numbers), numbers.threads),
+               blocks_by_shared(spec.hardware, H200_SHARED_FILLED, numbers.shared_bytes))
 
 
 def _slots(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, h: int, p: int, q: int) -> float:
@@ -141,17 +140,33 @@ def _slots(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, h: in
     row = max(issue, memory) + NOT_HIDDEN * min(issue, memory)
     loads = options.planes * numbers.lines * numbers.row_vectors / CELL + options.planes * spec.r * spec.s
     tile = loads / LANES * STAGE_SLOTS + numbers.warps * (2 * options.columns + 60)
-    steps = sum(_steps(spec, options, first, h) for first in range(0, p, options.rows))
-    return -(-q // numbers.tile_columns) * (-(-p // options.rows) * tile + steps * row)
+    return -(-q // numbers.tile_columns) * (-(-p // options.rows) * tile + _all_steps(spec, options, h, p) * row)
+
+
+def _all_steps(spec: KernelSpec, options: PatchOptions, h: int, p: int) -> int:
+    """Of all tiles over each other: those whose windows lie in the image are alike, so that any height is counted in
+    the same time; of many tiles at the ends some are looked at."""
+    tiles, down = -(-p // options.rows), options.rows * spec.stride[0]
+    reach = (options.rows - 1) * spec.stride[0] + (spec.r - 1) * spec.dilation[0]
+    if spec.padding_mode is Border.ZEROS:
+        first = min(tiles, -(-spec.padding[0][0] // down))
+        after = max(first, min(tiles, (h - 1 - reach + spec.padding[0][0]) // down + 1))
+    else:
+        first, after = 0, tiles
+    inside = -(-options.row_lanes * options.planes * options.rows // LANES) * spec.r
+    return (_end_steps(spec, options, h, 0, first) + (after - first) * inside
+            + _end_steps(spec, options, h, after, tiles))
+
+
+def _end_steps(spec: KernelSpec, options: PatchOptions, h: int, first: int, after: int) -> int:
+    """Of tiles ``first`` .. ``after`` - 1."""
+    each = max(1, (after - first) // MOST_ENDS)
+    return each * sum(_steps(spec, options, tile * options.rows, h) for tile in range(first, after, each))
 
 
 def _steps(spec: KernelSpec, options: PatchOptions, p_first: int, h: int) -> int:
     """Filter rows that the warps of a tile go through in all: those inside the image for any lane of a warp."""
     lanes = options.row_lanes * options.planes
-    top = p_first * spec.stride[0] - spec.padding[0][0]
-    bottom = top + (options.rows - 1) * spec.stride[0] + (spec.r - 1) * spec.dilation[0]
-    if spec.padding_mode is not Border.ZEROS or (top >= 0 and bottom < h):
-        return -(-lanes * options.rows // LANES) * spec.r       # as most tiles are: all of them for every warp
     found = 0
     for first in range(0, lanes * options.rows, LANES):
         low = (p_first + first // lanes) * spec.stride[0] - spec.padding[0][0]
@@ -172,10 +187,10 @@ def plan(spec: KernelSpec, options: PatchOptions) -> KernelPlan:
     registers = registers_of(spec, options, numbers)
     if options.min_blocks == DERIVED:
         options = replace(options, min_blocks=_blocks(spec, options, numbers))
-    if numbers.threads * options.min_blocks > spec.arch.resident_threads:
+    if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
         raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks}: {spec.arch} holds "
-                                    f"{spec.arch.resident_threads} threads, "
-                                    f"{spec.arch.resident_threads // numbers.threads} blocks of {numbers.threads}")
+                                    f"{spec.hardware.resident_threads} threads, "
+                                    f"{spec.hardware.resident_threads // numbers.threads} blocks of {numbers.threads}")
     arguments = _arguments(spec, options, numbers)
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))
@@ -204,11 +219,11 @@ def _value_refusal(spec: KernelSpec, options: PatchOptions) -> str | None:
 def _refusal(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> str | None:
     """Why these plan values cannot be had, or None."""
     registers = registers_of(spec, options, numbers)
-    if numbers.shared_bytes > SHARED_LIMIT:
+    if numbers.shared_bytes > SHARED_STATIC:
         return (f"patches and filters of {options.planes} plane{'s' if options.planes > 1 else ''} take "
-                f"{numbers.shared_bytes} bytes of shared memory (at most {SHARED_LIMIT}): fewer rows, lanes or planes")
-    if numbers.threads > 1024:
-        return f"{numbers.warps} warps are more than a block's 1024 threads"
+                f"{numbers.shared_bytes} bytes of shared memory (at most {SHARED_STATIC}): fewer rows, lanes or planes")
+    if numbers.threads > BLOCK_THREADS:
+        return f"{numbers.warps} warps are more than a block's {BLOCK_THREADS} threads"
     if registers > REGISTER_LIMIT:
         return f"about {registers} registers (at most {REGISTER_LIMIT}): fewer columns"
     if numbers.threads * registers > REGISTER_FILE:
@@ -264,7 +279,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Issue slots of the layer: products, reads and the loop's own, or what shared memory takes for the reads."""
     planes = -(-shape.n * shape.k // plan.options.planes)
     slots = _slots(plan.spec, plan.options, plan.numbers, shape.h, shape.p, shape.q)
-    return FIRST_TILE * plan.spec.r * plan.spec.s + planes * slots
+    return plan.spec.hardware.issue_slots(FIRST_TILE) * plan.spec.r * plan.spec.s + planes * slots
 
 
 ALGORITHM = Algorithm(name="patch", summary="large filters: many columns a lane, the plane in shared memory; NCHW",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import enum
-import math
 from dataclasses import dataclass
 
-from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.dtypes import DType, Kind, Layout
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.rows import RowInWork, row_in_work, vertical
 from warpconv.codegen.parts.vectors import packs_limited
+from warpconv.codegen.parts.weights import BankWeights
 
-LANES = 32
 WORD_BYTES = 4
 
 
@@ -21,12 +22,6 @@ class Sums(enum.Enum):
     FLOAT = "float"    # each pixel as a float
     DP4A = "dp4a"      # four neighbouring pixels of 8 bits and four weights of 8 bits, exactly, in one instruction
     MAD = "mad"        # each pixel as an int
-
-
-class Weights(enum.Enum):
-    REGISTERS = "registers"  # a register per weight (dp4a: per four)
-    SHARED = "shared"        # staged in shared memory, read again for every row
-    CONSTANT = "constant"    # constant memory: operands of the FMA; a single float32 filter only
 
 
 @dataclass(frozen=True)
@@ -41,7 +36,7 @@ class PixelsOptions:
     vector: int = 8
     store_vector: int = 8
     sums: Sums = Sums.FLOAT
-    weights: Weights = Weights.REGISTERS
+    weights: BankWeights = BankWeights.REGISTERS
     sub_block_rows: int = 30
     rows_ahead: int = 4
     filters: int = 1
@@ -52,7 +47,7 @@ class PixelsOptions:
 
 
 @dataclass(frozen=True)
-class Load:
+class WordLoad:
     """A member of Row: neighbouring words, ``at`` pixels from the lane's own first column; ``own`` where they hold
     nothing but the lane's own columns, ``end`` pixels from the first of which they end."""
 
@@ -95,7 +90,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Product:
+class PixelProduct:
     """One for each output column."""
 
     weights: tuple[str, ...]
@@ -103,14 +98,8 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Chain:
-    """One output row in work: its products of a step begin with the registers ``start`` and end in ``to``."""
-
-    number: int
-    start: str
-    to: str
-    rows: tuple[int, ...]
-    products: tuple[Product, ...]
+class ProductChain(RowInWork):
+    products: tuple[PixelProduct, ...]
 
 
 @dataclass(frozen=True)
@@ -135,7 +124,7 @@ class PixelsNumbers:
     step_rows: int           # input rows of a step
     slots: int               # output rows in work
     classes: int             # output rows that share no input row with their neighbours
-    loads: tuple[Load, ...]
+    loads: tuple[WordLoad, ...]
     shifted: bool            # rows begin at any address
     words: tuple[Word, ...]
     gathers: dict[str, tuple[Gather, ...]]       # the words of each load of own columns
@@ -147,7 +136,7 @@ class PixelsNumbers:
     weight_rows: tuple[tuple[tuple[str, int], ...], ...]     # of each filter row: names, and where in the filter
     weight_type: str
     weight_count: int
-    chains: tuple[Chain, ...]
+    chains: tuple[ProductChain, ...]
     results: tuple[tuple[str, ...], ...]         # values of each word of outputs
     result_type: str
     stores: tuple[Store, ...]
@@ -164,8 +153,8 @@ class PixelsNumbers:
 def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
     channels = side_by_side(spec)
     step_rows, slots, classes = vertical(spec)
-    per_word = WORD_BYTES // spec.dtype.itemsize
-    itemsize, bits = spec.dtype.itemsize, 8 * spec.dtype.itemsize
+    per_word = spec.dtype.lanes
+    bits = spec.dtype.bits
     chunk = options.columns * spec.stride[1]
     needed = needed_columns(spec, options.columns)
     words = sorted({column // per_word for column in needed})
@@ -175,7 +164,7 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
     made = _gathers(spec, words, loads, per_word, needed)
     names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
     warps = options.warp_columns * options.warp_rows * options.warp_planes
-    signed = not spec.dtype.value.startswith("u")
+    signed = spec.dtype.kind is Kind.SIGNED
     weights = _weight_rows(spec, options)
     result_type = "int" if spec.numerics is Numerics.INT32 and not spec.epilogue else "float"
     return PixelsNumbers(
@@ -200,15 +189,8 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
         to_word=f"wc_to_{spec.y_dtype.value}s" if _pack(spec) == "limited" else "to_word",
         border_pixel=int(spec.padding_value) % (1 << bits),
         offset=f"{float(2**23 + (1 << bits - 1 if signed else 0))}f",
-        sign_bits=f"0x{0x80808080 if itemsize == 1 else 0x80008000:08x}u" if signed else "",
+        sign_bits=f"0x{0x80808080 if spec.dtype.lanes == 4 else 0x80008000:08x}u" if signed else "",
         threads=LANES * warps, block_rows=classes * options.sub_block_rows * options.warp_rows)
-
-
-def vertical(spec: KernelSpec) -> tuple[int, int, int]:
-    """Input rows of a step, output rows in work at a time, classes of output rows that share no input row."""
-    common = math.gcd(spec.stride[0], spec.dilation[0])
-    step_rows = spec.stride[0] // common
-    return step_rows, -(-spec.r // step_rows), spec.dilation[0] // common
 
 
 def side_by_side(spec: KernelSpec) -> int:
@@ -246,11 +228,11 @@ def row_words(spec: KernelSpec, columns: int) -> int:
     return -(-(needed[-1] - needed[0] + 1) * spec.dtype.itemsize // WORD_BYTES) + 1
 
 
-def _loads(spec: KernelSpec, words: list[int], vector: int, chunk: int) -> tuple[Load, ...]:
+def _loads(spec: KernelSpec, words: list[int], vector: int, chunk: int) -> tuple[WordLoad, ...]:
     """Aligned vectors of at most ``vector`` words that hold the needed ones: the narrowest of each place."""
-    per_word, found = WORD_BYTES // spec.dtype.itemsize, []
-    pixel = int(spec.padding_value) % (1 << 8 * spec.dtype.itemsize)
-    border = f"0x{sum(pixel << 8 * spec.dtype.itemsize * i for i in range(per_word)):08x}u" if pixel else "0u"
+    per_word, found = spec.dtype.lanes, []
+    pixel = int(spec.padding_value) % (1 << spec.dtype.bits)
+    border = f"0x{sum(pixel << spec.dtype.bits * i for i in range(per_word)):08x}u" if pixel else "0u"
     for place in sorted({word // vector for word in words}):
         inside = [word - place * vector for word in words if word // vector == place]
         first, width = 0, vector
@@ -261,36 +243,37 @@ def _loads(spec: KernelSpec, words: list[int], vector: int, chunk: int) -> tuple
         end = (at + width) * per_word
         end, name = (at + width) * per_word, "unsigned" if width == 1 else f"uint{width}"
         outside = border if width == 1 else f"make_{name}({', '.join([border] * width)})"
-        found.append(Load(f"word_{_signed(at)}", at * per_word, end, name, at >= 0 and end <= chunk, outside))
+        found.append(WordLoad(f"word_{_signed(at)}", at * per_word, end, name, at >= 0 and end <= chunk, outside))
     return tuple(found)
 
 
-def _shifted_loads(words: list[int], per_word: int) -> tuple[Load, ...]:
+def _shifted_loads(words: list[int], per_word: int) -> tuple[WordLoad, ...]:
     """Each needed word and the one after it, into which it reaches."""
-    return tuple(Load(f"word_{_signed(i)}", i * per_word, (i + 1) * per_word, "unsigned", False, "")
+    return tuple(WordLoad(f"word_{_signed(i)}", i * per_word, (i + 1) * per_word, "unsigned", False, "")
                  for i in sorted({j for word in words for j in (word, word + 1)}))
 
 
-def _word(i: int, loads: tuple[Load, ...], per_word: int, shifted: bool, made: dict[str, tuple[Gather, ...]]) -> Word:
+def _word(i: int, loads: tuple[WordLoad, ...], per_word: int, shifted: bool,
+          made: dict[str, tuple[Gather, ...]]) -> Word:
     load = _load_of(i, loads, per_word)
     beside = None if load.own else made[load.name][i - load.at // per_word]
     return Word(f"word_{_signed(i)}", _member(i, loads, per_word), f"word_{_signed(i + 1)}" if shifted else "", beside)
 
 
-def _load_of(i: int, loads: tuple[Load, ...], per_word: int) -> Load:
+def _load_of(i: int, loads: tuple[WordLoad, ...], per_word: int) -> WordLoad:
     return max((load for load in loads if load.at <= i * per_word), key=lambda load: load.at)
 
 
-def _member(i: int, loads: tuple[Load, ...], per_word: int) -> str:
+def _member(i: int, loads: tuple[WordLoad, ...], per_word: int) -> str:
     load = _load_of(i, loads, per_word)
     return load.name + (f".{'xyzw'[i - load.at // per_word]}" if load.type != "unsigned" else "")
 
 
-def _gathers(spec: KernelSpec, words: list[int], loads: tuple[Load, ...], per_word: int,
+def _gathers(spec: KernelSpec, words: list[int], loads: tuple[WordLoad, ...], per_word: int,
              needed: list[int]) -> dict[str, tuple[Gather, ...]]:
     """The words of each load with those of their pixels that are needed. Own columns that are outside of a row begin at
     its end or beyond, and no more of them are needed than there is padding."""
-    bits, wanted = 8 * spec.dtype.itemsize, {column for column in needed if column // per_word in words}
+    bits, wanted = spec.dtype.bits, {column for column in needed if column // per_word in words}
     padding = spec.padding[1][1] * side_by_side(spec)
     return {load.name: tuple(
         Gather(_member(i, loads, per_word), tuple((f"pixel_{_signed(c)}", c, c % per_word * bits)
@@ -306,7 +289,7 @@ def group_starts(spec: KernelSpec) -> tuple[int, ...]:
 
 
 def _inputs(spec: KernelSpec, options: PixelsOptions, needed: list[int], words: list[int]) -> tuple[Input, ...]:
-    itemsize, per_word = spec.dtype.itemsize, WORD_BYTES // spec.dtype.itemsize
+    itemsize, per_word = spec.dtype.itemsize, spec.dtype.lanes
     if options.sums is Sums.DP4A:
         starts = sorted({column_of(spec, v, start) for v in range(options.columns) for start in group_starts(spec)})
         return tuple(_four(start, words) for start in starts)
@@ -315,7 +298,7 @@ def _inputs(spec: KernelSpec, options: PixelsOptions, needed: list[int], words: 
         word, place = divmod(column, per_word)
         name = f"word_{_signed(word)}"
         first = place * itemsize
-        selector = f"0x744{first:x}u" if itemsize == 1 else f"0x74{first + 1:x}{first:x}u"
+        selector = f"0x744{first:x}u" if spec.dtype.lanes == 4 else f"0x74{first + 1:x}{first:x}u"
         found.append(Input(f"in_{_signed(column)}", name, name, selector, 8 * first))
     return tuple(found)
 
@@ -338,27 +321,24 @@ def _weight_rows(spec: KernelSpec, options: PixelsOptions) -> tuple[tuple[tuple[
 
 
 def _weight_name(spec: KernelSpec, options: PixelsOptions, channel: int, r: int, s: int) -> str:
-    if options.weights is Weights.CONSTANT:
+    if options.weights is BankWeights.CONSTANT:
         return f"filter_bank[{r * spec.s + s}]"
     return f"w_c{channel}_r{r}_s{s}" if side_by_side(spec) > 1 else f"w_r{r}_s{s}"
 
 
-def _chain(spec: KernelSpec, options: PixelsOptions, number: int, names: tuple[str, ...]) -> Chain:
-    step_rows, slots, _ = vertical(spec)
-    first = step_rows * (slots - 1 - number)
-    rows = [first + u for u in range(step_rows) if first + u < spec.r]
-    products = tuple(product for r in rows for product in _products(spec, options, r, names[r - first]))
-    return Chain(number, f"acc_p{number}" if number < slots - 1 else "", f"acc_p{number - 1}" if number else "out",
-                 tuple(rows), products)
+def _chain(spec: KernelSpec, options: PixelsOptions, number: int, names: tuple[str, ...]) -> ProductChain:
+    row = row_in_work(spec, number)
+    products = tuple(product for r, name in zip(row.rows, names) for product in _products(spec, options, r, name))
+    return ProductChain(**vars(row), products=products)
 
 
-def _products(spec: KernelSpec, options: PixelsOptions, r: int, name: str) -> list[Product]:
+def _products(spec: KernelSpec, options: PixelsOptions, r: int, name: str) -> list[PixelProduct]:
     """Of filter row ``r``; ``name`` is what the names of its input columns end with."""
     columns, channels = range(options.columns), side_by_side(spec)
     if options.sums is Sums.DP4A:
-        return [Product((f"w_r{r}_g{g}",) * options.columns, _input_names(spec, options, start, name))
+        return [PixelProduct((f"w_r{r}_g{g}",) * options.columns, _input_names(spec, options, start, name))
                 for g, start in enumerate(group_starts(spec))]
-    return [Product(tuple(_weight_name(spec, options, v % channels, r, s) for v in columns),
+    return [PixelProduct(tuple(_weight_name(spec, options, v % channels, r, s) for v in columns),
                     _input_names(spec, options, s * spec.dilation[1], name)) for s in range(spec.s)]
 
 
@@ -367,7 +347,7 @@ def _input_names(spec: KernelSpec, options: PixelsOptions, tap: int, name: str) 
 
 
 def _out_words(spec: KernelSpec, options: PixelsOptions, value: str) -> tuple[tuple[str, ...], ...]:
-    per_word = WORD_BYTES // spec.y_dtype.itemsize
+    per_word = spec.y_dtype.lanes
     return tuple(tuple(f"{value}_c{v + i}" for i in range(per_word)) for v in range(0, options.columns, per_word))
 
 
@@ -393,7 +373,7 @@ def _pack(spec: KernelSpec) -> str:
     dtype = spec.y_dtype
     if dtype in (DType.FLOAT32, DType.FLOAT16, DType.INT32):
         return dtype.value
-    return "limited" if packs_limited(spec) else f"elements_{8 * dtype.itemsize}"
+    return "limited" if packs_limited(spec) else f"elements_{dtype.bits}"
 
 
 def _signed(position: int) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Iterable
 
 from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, THREAD_REGISTERS
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.pitch import together
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation,
@@ -18,12 +19,14 @@ from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Fill, GRID
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.algorithm import BANK_COPY, Algorithm
+from warpconv.codegen.parts.rows import stride_refusal, vertical
+from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal, integer_border
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
-from .numbers import (LANES, WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, Weights, make_numbers, row_words,
-                      side_by_side, vertical, weight_registers, window_registers)
+from .numbers import (WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, BankWeights, make_numbers, row_words,
+                      side_by_side, weight_registers, window_registers)
 
 REGISTER_LIMIT = 255 - 30     # registers of a thread, less what addresses and the loop take
 REGISTER_MARGIN = 10          # beyond the planned registers, which nvcc 13.0 was seen to take without a spill;
@@ -32,11 +35,12 @@ BANK_WEIGHTS = 30             # of a single filter that are quicker in constant 
                               # register each; 7x7 180 and 187, but others like it spill (8192^2, H200)
 ROOM_FOR_ROWS = 125           # planned registers from which more rows ahead leave too few warps (7x7, H200)
 TALLEST_FILTER = 31
-LARGEST_TEXT = 8192           # products of a step: more takes the compiler many seconds
+LARGEST_TEXT = 8192           # products of a row: more takes the compiler many seconds
+BYTES_OF_A_PRODUCT = 62       # in the text;
+BYTES_OF_AN_INPUT = 75        # of a column, from its word to a number
 MOST_ACCUMULATORS = 136       # registers of the output rows in work, from which a lane has fewer columns
 WEIGHTS_HELD = 90             # that stay in registers beside them
 PIXELS_AHEAD = 24             # registers of rows ahead that are loaded pixel by pixel
-MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 MOST_TOGETHER = 4             # filters of one image in a lane, or a block
 STEPS_TOGETHER = 8            # of all filters of a lane in a turn: four filters of 3x3 over 8192^2 take 147 us with two
                               # rows ahead, 155 with four and 158 with one; two take 79 with four, 87 with two (H200)
@@ -48,7 +52,7 @@ VECTOR_BYTES = 16             # of the widest load
 def supports(spec: KernelSpec) -> str | None:
     refusal = common_refusal(spec, dtypes=PIXELS, borders=BORDERS, numerics=(Numerics.FLOAT32, Numerics.INT32),
                              layouts=(Layout.NCHW, Layout.NHWC), mixed=True,
-                             pitched=True) or integer_border(spec)
+                             pitched=True) or integer_border(spec) or stride_refusal(spec)
     least, most = spec.dtype.limits if spec.dtype.is_integer else (0, 0)
     value = spec.padding_value
     if refusal is None and not (value == int(value) and least <= value <= most):
@@ -82,7 +86,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
         columns = least
     if shape is not None and shape.q * channels <= LANES * least:
         columns = least
-    weights = Weights.REGISTERS if weight_registers(spec, sums) <= WEIGHTS_HELD else Weights.SHARED
+    weights = BankWeights.REGISTERS if weight_registers(spec, sums) <= WEIGHTS_HELD else BankWeights.SHARED
     options = PixelsOptions(columns=columns, vector=1, store_vector=1, sums=sums, weights=weights,
                             rows_ahead=_rows_ahead(spec, columns, sums))
     if spec.dtype.itemsize * _row(spec, shape) % WORD_BYTES:      # pixel by pixel at the edge
@@ -93,13 +97,13 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
         options = replace(options, store_vector=_store_vector(spec, shape, options))
     bank = spec.k == 1 and sums is Sums.FLOAT and FEW_WEIGHTS < spec.r * spec.s <= BANK_WEIGHTS
     if bank and options.vector > 1:
-        options = replace(options, weights=Weights.CONSTANT, rows_ahead=max(1, 4 // vertical(spec)[0]))
+        options = replace(options, weights=BankWeights.CONSTANT, rows_ahead=max(1, 4 // vertical(spec)[0]))
     while options.rows_ahead > 1 and _registers(spec, options, make_numbers(spec, options)) > ROOM_FOR_ROWS:
         options = replace(options, rows_ahead=options.rows_ahead // 2)
     filters = _filters(spec, options)
     options = replace(options, filters=filters, rows_ahead=min(options.rows_ahead, max(1, STEPS_TOGETHER // filters)))
     planes = largest_divisor(_sharing(spec) // options.filters, MOST_TOGETHER // options.filters)
-    if planes > 1 and options.weights is Weights.REGISTERS:      # its rows come from memory once for all filters
+    if planes > 1 and options.weights is BankWeights.REGISTERS:      # its rows come from memory once for all filters
         options = replace(options, warp_planes=planes, warp_rows=max(1, options.warp_rows // planes))
     halo = vertical(spec)[1] - 1
     turns = -(-(_sub_block_rows(spec) + halo) // options.rows_ahead)
@@ -116,7 +120,7 @@ def _filters(spec: KernelSpec, options: PixelsOptions) -> int:
     for all."""
     most = MOST_TOGETHER if spec.r * spec.s <= FEW_WEIGHTS else 1
     most = min(most, MOST_ACCUMULATORS // (vertical(spec)[1] * options.columns))
-    return largest_divisor(_sharing(spec), most) if options.weights is Weights.REGISTERS else 1
+    return largest_divisor(_sharing(spec), most) if options.weights is BankWeights.REGISTERS else 1
 
 
 def _sums(spec: KernelSpec) -> Sums:
@@ -176,7 +180,7 @@ def _sub_block_rows(spec: KernelSpec) -> int:
 
 
 def plan(spec: KernelSpec, options: PixelsOptions) -> KernelPlan:
-    if options.weights is not Weights.REGISTERS:        # which have room for one filter
+    if options.weights is not BankWeights.REGISTERS:        # which have room for one filter
         options = replace(options, filters=1, warp_planes=1)
     refusal = supports(spec) or _refusal(spec, options)
     if refusal is not None:
@@ -187,7 +191,7 @@ def plan(spec: KernelSpec, options: PixelsOptions) -> KernelPlan:
     if options.min_blocks == DERIVED:
         few = numbers.weight_count <= FEW_WEIGHTS and not any(step.calls_functions for step in spec.epilogue)
         taken = min(255, registers + (0 if few else REGISTER_MARGIN))
-        options = replace(options, min_blocks=resident_blocks(spec.arch, taken, numbers.threads))
+        options = replace(options, min_blocks=resident_blocks(spec.hardware, taken, numbers.threads))
     refusal = _block_refusal(spec, options, numbers, registers)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
@@ -195,7 +199,7 @@ def plan(spec: KernelSpec, options: PixelsOptions) -> KernelPlan:
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))
     preparation = (Preparation(constant="filter_bank", constant_bytes=4 * numbers.weight_count)
-                   if options.weights is Weights.CONSTANT else None)
+                   if options.weights is BankWeights.CONSTANT else None)
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("pixels/kernel.cu.jinja",),
                       cost=_cost(spec, options, numbers, registers), phrase=_phrase(spec, options),
                       program=Program(arguments=arguments, steps=(launch,), preparation=preparation))
@@ -203,7 +207,7 @@ def plan(spec: KernelSpec, options: PixelsOptions) -> KernelPlan:
 
 def _refusal(spec: KernelSpec, options: PixelsOptions) -> str | None:
     """Plan values that do not go together, before any number is made of them."""
-    per_word, chunk = WORD_BYTES // spec.dtype.itemsize, options.columns * spec.stride[1]
+    per_word, chunk = spec.dtype.lanes, options.columns * spec.stride[1]
     if options.columns not in _columns(spec):
         return f"columns = {options.columns}: {', '.join(map(str, _columns(spec)))}"
     if options.vector != 1 and (options.vector % per_word or options.vector * spec.dtype.itemsize > VECTOR_BYTES
@@ -218,7 +222,7 @@ def _refusal(spec: KernelSpec, options: PixelsOptions) -> str | None:
         return f"sums = {options.sums.value} is not for {spec.w_dtype.value} filters"
     if options.sums is Sums.DP4A and _dp4a_refusal(spec) is not None:
         return _dp4a_refusal(spec)
-    if options.weights is Weights.CONSTANT and (spec.k > 1 or options.sums is not Sums.FLOAT):
+    if options.weights is BankWeights.CONSTANT and (spec.k > 1 or options.sums is not Sums.FLOAT):
         return "weights = constant takes a single float32 filter"
     if _sharing(spec) % (options.filters * options.warp_planes):
         return (f"filters = {options.filters}, warp_planes = {options.warp_planes}: together a divisor of the "
@@ -234,13 +238,18 @@ def _refusal(spec: KernelSpec, options: PixelsOptions) -> str | None:
 
 
 def _block_refusal(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers, registers: int) -> str | None:
-    if numbers.threads > 1024:
-        return f"{numbers.threads // LANES} warps are more than a block's 1024 threads"
-    if numbers.threads * options.min_blocks > spec.arch.resident_threads:
-        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
+    if numbers.threads > BLOCK_THREADS:
+        return f"{numbers.threads // LANES} warps are more than a block's {BLOCK_THREADS} threads"
+    if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
+        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
     if options.sub_block_rows * options.warp_rows > 4096:
         return f"sub_block_rows = {options.sub_block_rows} in {options.warp_rows} warps (at most 4096 in all)"
-    return None
+    words = numbers.step_rows * row_words(spec, options.columns)
+    if words > THREAD_REGISTERS:
+        return f"{words} words of the {numbers.step_rows} input rows of a step (at most {THREAD_REGISTERS}: registers)"
+    products = spec.r * spec.s * options.columns * options.filters
+    return text_refusal(products, BYTES_OF_A_PRODUCT, "products of a step",
+                        beside=BYTES_OF_AN_INPUT * numbers.step_rows * len(numbers.inputs))
 
 
 def _arguments(spec: KernelSpec, options: PixelsOptions) -> tuple[Argument, ...]:
@@ -256,7 +265,7 @@ def _arguments(spec: KernelSpec, options: PixelsOptions) -> tuple[Argument, ...]
 
 def _grid(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> tuple[Blocks, Blocks, Blocks]:
     wide = numbers.strip * options.warp_columns
-    fill = Fill(blocks=MULTIPROCESSORS * options.min_blocks,
+    fill = Fill(blocks=spec.hardware.warps_of(options.min_blocks),
                 least=numbers.classes * options.warp_rows * max(4, spec.r - 1))
     return (Blocks(of=Dimension.Q, each=numbers.side_by_side, add=wide - 1, per=wide, limit=GRID_LIMIT[0]),
             Blocks(of=Dimension.P, add=numbers.block_rows - 1, per=numbers.block_rows, times=numbers.classes,
@@ -270,8 +279,8 @@ def _registers(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers)
     inner = options.rows_ahead * numbers.step_rows * (row_words(spec, options.columns) + 2 * numbers.shifted)
     own = sum((load.end - load.at) * spec.dtype.itemsize // WORD_BYTES for load in numbers.loads if load.own)
     rows = max(inner, options.rows_ahead * numbers.step_rows * (own + beside) + beside)
-    weights = {Weights.REGISTERS: numbers.weight_count * options.filters,
-               Weights.SHARED: 2 * len(numbers.weight_rows[0]) + 8, Weights.CONSTANT: 0}[options.weights]
+    weights = {BankWeights.REGISTERS: numbers.weight_count * options.filters,
+               BankWeights.SHARED: 2 * len(numbers.weight_rows[0]) + 8, BankWeights.CONSTANT: 0}[options.weights]
     window = numbers.step_rows * window_registers(spec, options.columns, options.sums)
     outputs = options.columns * options.filters
     return numbers.slots * outputs + rows + window + weights + 16 + step_registers(spec, outputs)
@@ -318,11 +327,11 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     bands = -(-shape.p // (options.sub_block_rows * numbers.classes)) * numbers.classes
     steps = shape.p + bands * (numbers.slots - 1)
     products = _products(spec, options) * (1 if options.sums is Sums.FLOAT else 2) * options.filters
-    shared = numbers.weight_count / 2 if options.weights is Weights.SHARED else 0
+    shared = numbers.weight_count / 2 if options.weights is BankWeights.SHARED else 0
     made = len(numbers.inputs) * (2 if options.sums is Sums.FLOAT else 1) + len(numbers.loads)
     across = -(-shape.q * numbers.side_by_side // numbers.strip)
     stored = (options.columns + len(numbers.stores)) * options.filters
-    start = BANK_COPY if options.weights is Weights.CONSTANT else 0
+    start = spec.hardware.issue_slots(BANK_COPY) if options.weights is BankWeights.CONSTANT else 0
     return start + (shape.n * numbers.planes / options.filters * across
             * (steps * (products + shared + numbers.step_rows * made + stored + 12)
                + bands * (60 + numbers.weight_count * options.filters * (3 if options.sums is Sums.DP4A else 1))))

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from .columns import Decomposition
-from warpconv.codegen.options import DERIVED
+from warpconv.codegen.options import DERIVED, only
 
 
 class Exchange(enum.Enum):
@@ -32,7 +32,7 @@ class Ring(enum.Enum):
     SHIFTED = "shifted"    # one loop body; the registers' values move on
 
 
-class Weights(enum.Enum):
+class TileWeights(enum.Enum):
     SHARED = "shared"      # a k-tile's weights staged in shared memory
     CONSTANT = "constant"  # the filter in constant memory
     CACHED = "cached"      # read from global memory through the cache
@@ -52,12 +52,12 @@ class ReuseOptions:
     exchange: Exchange = Exchange.SELECT
     rows: Rows = Rows.REUSE
     decomposition: Decomposition = Decomposition.PAPER
-    weights: Weights = Weights.SHARED
+    weights: TileWeights = TileWeights.SHARED
     edges: Edges = Edges.PREDICATED
     sub_block_rows: int = 56
     warp_columns: int = 1
     warp_rows: int = 4
     k_tile: int = 1
-    ring: Ring = Ring.DERIVED
+    ring: Ring = only(Ring.DERIVED, rows=Rows.REUSE)
     rows_ahead: int = DERIVED
     min_blocks: int = DERIVED

@@ -14,6 +14,7 @@ from typing import Iterable
 
 from .columns import ColumnPlan, Decomposition, decompose, plain
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import BLOCK_THREADS, CONSTANT_BYTES, H200_SHARED_FILLED, LANES, SHARED_STATIC
 from warpconv.codegen.plan import Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -22,11 +23,8 @@ from warpconv.codegen.options import DERIVED
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
 from warpconv.codegen.parts.arguments import layer_arguments
-from .options import Edges, Exchange, ReuseOptions, Ring, Rows, Weights
+from .options import Edges, Exchange, ReuseOptions, Ring, Rows, TileWeights
 
-LANES = 32
-SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
-CONSTANT_LIMIT = 64 * 1024    # constant memory of a module, bytes
 # The unrolled ring has R * R * S * k_tile FMAs in its text. Up to this many it compiles in about a second.
 RING_LIMIT = 2200
 RING_COMFORT = 900            # up to which the turning ring is taken without being asked for
@@ -41,10 +39,9 @@ NARROW = 7                    # columns up to which the paper's decomposition is
 WEIGHTS_IN_FLIGHT = 64        # registers the compiler likes to fill with weights it reads inside the channel loop
 ROW_LIMIT = 2000              # FMAs that one input row may have in the text
 WIDEST_FILTER = 31
-WARPS_WANTED = 132 * 32       # sub-blocks that keep a large GPU (132 multiprocessors) busy
-WARPS_TO_FILL = 132 * 8       # with fewer, multiprocessors wait for single warps
+WARPS_WANTED = 32             # sub-blocks of a multiprocessor that keep it busy
+WARPS_TO_FILL = 8             # with fewer, multiprocessors wait for single warps
 WARPS_TO_HIDE = 16            # working warps of a multiprocessor that hide the latency of loads
-SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
 FEW_ROWS, FEW_ROWS_TALL = 7, 14   # rows of a sub-block in small layers; for filters over 5 rows, whose halo costs more
 SEVERAL_FILTERS = 1.25        # slots of an instruction where a warp stores several filters' rows (paper_layers, H200)
 MOST_TAPS_AHEAD = 49          # of a direct output in a border of pixels, whose loads are in flight together
@@ -104,20 +101,20 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ReuseOptions:
     most = max(1, min(8, RING_COMFORT // (spec.r ** 2 * spec.s), 40 // spec.r))
     if spec.channels == 1:
         most = min(most, max(1, WEIGHTS_HELD // (spec.r * spec.s)))
-    fitting = SHARED_LIMIT // (4 * spec.channels * _channel_stride(spec, True))
+    fitting = SHARED_STATIC // (4 * spec.channels * _channel_stride(spec, True))
     options = ReuseOptions(k_tile=largest_divisor(spec.filters, min(most, fitting) if fitting else most),
-                           weights=Weights.SHARED if fitting else Weights.CACHED,
+                           weights=TileWeights.SHARED if fitting else TileWeights.CACHED,
                            decomposition=Decomposition.PAPER if spec.s <= NARROW else Decomposition.SHARED_ENDS)
-    return options if shape is None else replace(options, sub_block_rows=_rows_for(shape, options))
+    return options if shape is None else replace(options, sub_block_rows=_rows_for(spec, shape, options))
 
 
-def _rows_for(shape: ConvShape, options: ReuseOptions) -> int:
+def _rows_for(spec: KernelSpec, shape: ConvShape, options: ReuseOptions) -> int:
     """Rows of a sub-block: the paper's 56, or few where the layer would not fill a large GPU with warps. Two classes
     only, so that most image sizes share a kernel."""
     rows = ReuseOptions.sub_block_rows
     columns = _assumed_batch(shape) * shape.k // options.k_tile * -(-shape.q // LANES)
     few = FEW_ROWS if shape.r <= 5 else FEW_ROWS_TALL
-    return few if columns * -(-shape.p // rows) < WARPS_WANTED else rows
+    return few if columns * -(-shape.p // rows) < spec.hardware.warps_of(WARPS_WANTED) else rows
 
 
 def _assumed_batch(shape: ConvShape) -> int:
@@ -139,7 +136,7 @@ def plan(spec: KernelSpec, options: ReuseOptions) -> KernelPlan:
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))
     preparation = (Preparation(constant="filter_bank", constant_bytes=4 * numbers.filter_floats)
-                   if options.weights is Weights.CONSTANT else None)
+                   if options.weights is TileWeights.CONSTANT else None)
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("reuse/kernel.cu.jinja",), cost=cost,
                       program=Program(arguments=arguments, steps=(launch,), preparation=preparation),
                       phrase=_phrase(options, numbers), notes=_notes(spec, options))
@@ -159,7 +156,7 @@ def _complete(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> R
     if options.min_blocks == DERIVED:
         registers = _registers_to_allow(spec, options, columns)
         threads = LANES * options.warp_columns * options.warp_rows
-        options = replace(options, min_blocks=resident_blocks(spec.arch, registers, threads))
+        options = replace(options, min_blocks=resident_blocks(spec.hardware, registers, threads))
     return options
 
 
@@ -186,7 +183,7 @@ def _numbers(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> Re
     taps = spec.r * spec.s
     most = MOST_WEIGHTS_TURNING if options.ring is Ring.TURNING else MOST_WEIGHTS_HELD
     in_registers = spec.channels == 1 and options.k_tile == 1 and taps <= most
-    stride = _channel_stride(spec, options.weights is Weights.SHARED and not in_registers)
+    stride = _channel_stride(spec, options.weights is TileWeights.SHARED and not in_registers)
     statements = tuple(tuple(range(first, min(first + STATEMENT_COLUMNS, spec.s)))
                        for first in range(0, spec.s, STATEMENT_COLUMNS))
     groups = tuple(tuple(range(first, min(first + options.rows_ahead, spec.r)))
@@ -197,7 +194,7 @@ def _numbers(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> Re
         swap_steps=tuple(sorted({swap.step for swap in columns.swaps})),
         threads=LANES * options.warp_columns * options.warp_rows, taps=taps, k_tiles=spec.filters // options.k_tile,
         channel_stride=stride, tile_floats=options.k_tile * spec.channels * taps,
-        shared_floats=options.k_tile * spec.channels * stride if options.weights is Weights.SHARED else 0,
+        shared_floats=options.k_tile * spec.channels * stride if options.weights is TileWeights.SHARED else 0,
         filter_floats=spec.k * spec.channels * taps, weights_in_registers=in_registers,
         reread_weights=spec.channels == 1 and taps * options.k_tile > most,
         uses_channel_stride=not in_registers or options.edges is Edges.DIRECT,
@@ -267,17 +264,17 @@ def _check(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers, cost:
     refusal = None
     if refusal is None and spec.filters % options.k_tile:
         refusal = f"k_tile = {options.k_tile} does not divide K/groups = {spec.filters}"
-    if refusal is None and numbers.threads > 1024:
-        refusal = f"{options.warp_columns} x {options.warp_rows} warps are more than a block's 1024 threads"
-    if refusal is None and numbers.threads * options.min_blocks > spec.arch.resident_threads:
-        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
+    if refusal is None and numbers.threads > BLOCK_THREADS:
+        refusal = f"{options.warp_columns} x {options.warp_rows} warps are more than a block's {BLOCK_THREADS} threads"
+    if refusal is None and numbers.threads * options.min_blocks > spec.hardware.resident_threads:
+        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
     if refusal is None and options.sub_block_rows > 4096:
         refusal = f"sub_block_rows = {options.sub_block_rows} (at most 4096)"
-    if refusal is None and 4 * numbers.shared_floats > SHARED_LIMIT:
+    if refusal is None and 4 * numbers.shared_floats > SHARED_STATIC:
         refusal = (f"a tile of {options.k_tile} filters has {4 * numbers.shared_floats} bytes of weights, more than "
-                   f"the {SHARED_LIMIT} of shared memory; weights=cached serves it")
-    if refusal is None and options.weights is Weights.CONSTANT and 4 * numbers.filter_floats > CONSTANT_LIMIT:
-        refusal = (f"the filter has {4 * numbers.filter_floats} bytes, more than the {CONSTANT_LIMIT} of constant "
+                   f"the {SHARED_STATIC} of shared memory; weights=cached serves it")
+    if refusal is None and options.weights is TileWeights.CONSTANT and 4 * numbers.filter_floats > CONSTANT_BYTES:
+        refusal = (f"the filter has {4 * numbers.filter_floats} bytes, more than the {CONSTANT_BYTES} of constant "
                    f"memory; weights=shared or cached serves it")
     if refusal is None and options.rows_ahead > spec.r:
         refusal = f"rows_ahead = {options.rows_ahead}: a turn of the ring has {spec.r} input rows"
@@ -302,8 +299,8 @@ def _phrase(options: ReuseOptions, numbers: ReuseNumbers) -> str:
 
 def _notes(spec: KernelSpec, options: ReuseOptions) -> tuple[str, ...]:
     per_filter = 4 * spec.channels * _channel_stride(spec, True)
-    if options.weights is Weights.CACHED and per_filter > SHARED_LIMIT:
-        return (f"weights are read through the cache: one filter has {per_filter} bytes, more than the {SHARED_LIMIT} "
+    if options.weights is TileWeights.CACHED and per_filter > SHARED_STATIC:
+        return (f"weights are read through the cache: one filter has {per_filter} bytes, more than the {SHARED_STATIC} "
                 f"of shared memory",)
     return ()
 
@@ -314,7 +311,7 @@ def space(spec: KernelSpec) -> Iterable[ReuseOptions]:
     return [ReuseOptions(exchange=e, weights=w, edges=edges, sub_block_rows=rows, warp_columns=wc, warp_rows=wr,
                          k_tile=t, decomposition=d)
             for e in (Exchange.SELECT, Exchange.PACKED, Exchange.NONE)
-            for w in dict.fromkeys((base.weights, Weights.CACHED))
+            for w in dict.fromkeys((base.weights, TileWeights.CACHED))
             for edges in Edges for rows in (14, 28, 56) for wc, wr in ((1, 4), (2, 2), (4, 1), (1, 1)) for t in tiles
             for d in (Decomposition.PAPER, Decomposition.SHARED_ENDS)]
 
@@ -340,10 +337,11 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     tiles = shape.n * spec.groups * numbers.k_tiles
     warps = tiles // shape.n * _assumed_batch(shape) * max(1, columns) * max(1, bands)
     # a block whose tile fills shared memory has few others beside it; warps without rows of their own do not help
-    beside = min(16, SHARED_OF_A_MULTIPROCESSOR // max(1, 4 * numbers.shared_floats))
+    beside = min(16, spec.hardware.share_of_shared(H200_SHARED_FILLED) // max(1, 4 * numbers.shared_floats))
     working = beside * min(options.warp_rows, max(1, bands)) * min(options.warp_columns, max(1, columns))
     several = SEVERAL_FILTERS if options.k_tile > 1 else 1.0
-    return several * tiles * (fast + direct) * max(1.0, WARPS_TO_FILL / warps, WARPS_TO_HIDE / max(1, working))
+    return several * tiles * (fast + direct) * max(1.0, spec.hardware.warps_of(WARPS_TO_FILL) / warps,
+                                                   WARPS_TO_HIDE / max(1, working))
 
 
 ALGORITHM = Algorithm(name="reuse",

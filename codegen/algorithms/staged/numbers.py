@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.options import DERIVED
-from .rows import (WIDEST_ACCESS, BorderRows, InputRow, OutputRows, Piece, Strips, Taps, border_rows, columns_of,
+from warpconv.codegen.parts.weights import Weights
+from .rows import (WIDEST_ACCESS, BorderRows, InputRow, OutputRows, Access, Strips, Taps, border_rows, columns_of,
                    input_rows, output_rows, taps_of)
 
 COLUMNS_ALIVE = 16            # of an input row: the compiler loads the later ones when the first are done with
@@ -31,13 +32,6 @@ class Parts(enum.Enum):
     DERIVED = "derived"      # follows from the other plan values
     STRIPS = "strips"        # some output rows
     QUARTERS = "quarters"    # a quarter, seen from its corner
-
-
-class Weights(enum.Enum):
-    """Where a thread's weights are while it computes."""
-
-    REGISTERS = "registers"
-    SHARED = "shared"        # read again for every input row
 
 
 @dataclass(frozen=True)
@@ -88,7 +82,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Column:
+class MirroredColumn:
     """A mirrored input column (or, of 16-bit elements, two of them from it on): where it is for lanes that make a left
     quarter, and for those that make a right one."""
 
@@ -118,11 +112,11 @@ class Quarters:
     right_in: int
     right_out: int
     middle: bool                  # the column next to the other quarter is half a word, stored by itself
-    pieces: tuple[Piece, ...]     # accesses that read an input row
-    sources: tuple[Column, ...]
+    pieces: tuple[Access, ...]     # that read an input row
+    sources: tuple[MirroredColumn, ...]
     input_rows: tuple[QuarterRow, ...]
     taps: tuple[Taps, ...]
-    output_pieces: tuple[Piece, ...]
+    output_pieces: tuple[Access, ...]
 
 
 @dataclass(frozen=True)
@@ -163,7 +157,6 @@ class StagedNumbers:
     weight_pad: bool            # one of them is between
     shared_weights: int         # bytes before the weights
     shared_bytes: int
-    groups_of_image: int        # 0 where groups run over images' ends
     cut: bool                   # the last group may have fewer planes
     sync_before_store: bool     # outputs may take the place of inputs that other threads still read
     pairs: bool                 # 16-bit elements in words of two
@@ -233,8 +226,7 @@ def numbers_of(spec: KernelSpec, options: StagedOptions) -> StagedNumbers:
         weight_pad=stride > spec.r * spec.s,
         shared_weights=options.buffers * buffer,
         shared_bytes=options.buffers * buffer + 4 * stride * options.planes,
-        groups_of_image=spec.k // options.planes if divides else 0, cut=not divides, sync_before_store=not own,
-        pairs=spec.dtype.itemsize == 2)
+        cut=not divides, sync_before_store=not own, pairs=spec.dtype.is_half)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -246,12 +238,12 @@ def strip_cost(spec: KernelSpec, options: StagedOptions) -> StripCost:
     looked_up = sum(row.found is not None for row in rows)
     fma_of_use, columns = sum(len(t.pairs) for t in taps), len(columns_of(taps))
     held = options.weights is Weights.REGISTERS
-    itemsize, again = spec.dtype.itemsize, 0 if held else spec.s
+    half, again = spec.dtype.is_half, 0 if held else spec.s
     text = sum(len(row.uses) for row in rows if row.inside) * fma_of_use
     fixed = 40 + options.rows * q // 2 + (spec.r * spec.s if held and options.buffers == 1 else 0) + 2 * looked_up
 
     def of_row(row: InputRow) -> int:
-        return len(row.pieces) + (columns if itemsize == 2 else 0) + 2 + len(row.uses) * (fma_of_use + again)
+        return len(row.pieces) + (columns if half else 0) + 2 + len(row.uses) * (fma_of_use + again)
 
     def one_value(row: InputRow) -> int:
         return len(row.uses) * (spec.s + q + again) if row.outside else 0

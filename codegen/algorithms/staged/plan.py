@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Iterable
 
-from warpconv.codegen.hardware import REGISTER_FILE
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_BLOCKS, QUARTERS, REGISTER_FILE, REGISTER_UNIT
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
@@ -24,7 +24,6 @@ from warpconv.codegen.options import DERIVED
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.arguments import layer_arguments
 from .numbers import Parts, Stage, StagedNumbers, StagedOptions, StripCost, Weights, numbers_of, output_size, strip_cost
-from warpconv.codegen.hardware import multiprocessors, shared_of
 from .quarters import quarter_cost, quarter_numbers, quarters_refusal
 
 LARGEST_PLANE = 1024          # elements; larger planes have rows wide enough for a warp
@@ -36,9 +35,6 @@ MOST_QUARTER = 49             # of a quarter by default
 FEWEST_STRIPS = 4             # of a plane by default
 MANY_WEIGHTS = 25             # from which on the work of computing shows
 EASY_REGISTERS = 112          # more of them leave fewer warps to hide latencies
-QUARTERS = 4                  # of a multiprocessor: each has its own warps and a quarter of the registers
-MOST_BLOCKS = 16              # resident on a multiprocessor, on every architecture
-SHARED_RESERVED = 1024        # bytes of shared memory that the system takes of each block
 MOST_TEXT = 6000              # FMAs in the text; beyond it compiling takes long
 COMFORTABLE_TEXT = 2500       # 40 kB of instructions, which an instruction cache holds
 THREADS_WANTED = 128          # of a block, at most, by default
@@ -157,9 +153,9 @@ def plan(spec: KernelSpec, options: StagedOptions) -> KernelPlan:
     numbers, strip = _numbers(spec, options), _thread_cost(spec, options)
     if options.min_blocks == DERIVED:
         options = replace(options, min_blocks=_resident(spec, numbers, strip))
-    if numbers.threads * options.min_blocks > spec.arch.resident_threads:
+    if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
         raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} "
-                                    f"holds {spec.arch.resident_threads} threads")
+                                    f"holds {spec.hardware.resident_threads} threads")
     arguments = _arguments(spec, options, numbers)
     launch = Launch(entry=spec.name, grid=(_blocks(spec, options, numbers), Blocks(), Blocks()),
                     block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in arguments),
@@ -198,8 +194,8 @@ def _refusal(spec: KernelSpec, options: StagedOptions) -> str | None:
         if refusal is not None:
             return refusal
     threads = _numbers(spec, options).threads
-    if threads > 1024:
-        return f"a block of {threads} threads (at most 1024): fewer planes, or more rows a strip"
+    if threads > BLOCK_THREADS:
+        return f"a block of {threads} threads (at most {BLOCK_THREADS}): fewer planes, or more rows a strip"
     if options.buffers > 2:
         return f"buffers = {options.buffers} (1 or 2)"
     if options.stage is Stage.ASYNC and spec.arch.major < 8:
@@ -224,18 +220,20 @@ def _resource_refusal(spec: KernelSpec, options: StagedOptions) -> str | None:
                 f"rows, or weights=shared")
     if strip.text > MOST_TEXT:
         return f"{strip.text} FMAs in the text (at most {MOST_TEXT})"
-    if numbers.shared_bytes > shared_of(spec.arch):
-        return f"{numbers.shared_bytes} bytes of shared memory for a block ({spec.arch} has {shared_of(spec.arch)})"
+    if numbers.shared_bytes > spec.hardware.shared_block:
+        return (f"{numbers.shared_bytes} bytes of shared memory for a block ({spec.arch} has "
+                f"{spec.hardware.shared_block})")
     return None
 
 
 def _resident(spec: KernelSpec, numbers: StagedNumbers, strip: StripCost) -> int:
     """Blocks that a multiprocessor holds: by registers, and by shared memory."""
-    warps = -(-numbers.threads // 32)
-    by_registers = QUARTERS * (REGISTER_FILE // QUARTERS // (32 * -(-strip.registers // 8) * 8))
-    by_threads = spec.arch.resident_threads // 32
-    return max(1, min(MOST_BLOCKS, min(by_registers, by_threads) // warps,
-                      shared_of(spec.arch) // (numbers.shared_bytes + SHARED_RESERVED)))
+    warps = -(-numbers.threads // LANES)
+    each = LANES * -(-strip.registers // REGISTER_UNIT) * REGISTER_UNIT
+    by_registers = QUARTERS * (REGISTER_FILE // QUARTERS // each)
+    by_threads = spec.hardware.resident_warps
+    return max(1, min(PORTABLE_BLOCKS, min(by_registers, by_threads) // warps,
+                      spec.hardware.shared_block // (numbers.shared_bytes + spec.hardware.shared_reserved)))
 
 
 def _arguments(spec: KernelSpec, options: StagedOptions, numbers: StagedNumbers) -> tuple[Argument, ...]:
@@ -255,7 +253,7 @@ def _blocks(spec: KernelSpec, options: StagedOptions, numbers: StagedNumbers) ->
     groups = spec.k // options.planes
     limit = MOST_GROUPS
     if options.buffers == 2:
-        limit = groups * max(1, multiprocessors(spec.arch) * options.min_blocks // groups)
+        limit = groups * max(1, spec.hardware.multiprocessors * options.min_blocks // groups)
     return Blocks(of=Dimension.N, times=groups, limit=limit)
 
 
@@ -317,7 +315,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Warp instructions of all groups; a cut group counts whole. A plane that comes alone is one block's work, which
     leaves the other multiprocessors idle."""
     groups = -(-shape.n * shape.k // plan.options.planes)
-    idle = multiprocessors(plan.spec.arch) if shape.c == shape.k == 1 else 1
+    idle = plan.spec.hardware.multiprocessors if shape.c == shape.k == 1 else 1
     return groups * idle * warp_instructions(plan.spec, plan.options)
 
 

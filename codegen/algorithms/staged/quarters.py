@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.spec import KernelSpec
-from .numbers import (Column, Copy, QuarterRow, Quarters, Source, Stage, StagedNumbers, StagedOptions, StripCost,
-                      Weights, copy_of, output_size)
-from .rows import WIDEST_ACCESS, Piece, Taps, columns_of, pieces_of, taps_of, uses_of
+from .numbers import (Copy, MirroredColumn, QuarterRow, Quarters, Source, Stage, StagedNumbers, StagedOptions,
+                      StripCost, Weights, copy_of, output_size)
+from .rows import WIDEST_ACCESS, Access, Taps, columns_of, pieces_of, taps_of, uses_of
 
 WARP_PLANES = 8               # whose four quarters are a warp's lanes
 SPARE = 48                    # registers of a lane beyond sums, weights and columns: with 14 some compilers spill
@@ -32,7 +32,7 @@ def quarters_refusal(spec: KernelSpec, options: StagedOptions) -> str | None:
                 f"K/groups = {spec.filters} has to be 1")
     if options.rows not in (0, p // 2) or options.weights is not Weights.REGISTERS or options.stage is not Stage.ASYNC:
         return f"parts = quarters goes with rows = {p // 2}, weights=registers and stage=async"
-    if spec.dtype.itemsize == 2 and options.width % 2:
+    if spec.dtype.is_half and options.width % 2:
         return f"parts = quarters: rows of {options.width} 16-bit elements do not begin at whole words"
     return None
 
@@ -45,13 +45,13 @@ def quarters_of(spec: KernelSpec, options: StagedOptions) -> Quarters:
     taps = taps_of(spec, options.width, columns)
     last = _last_column(spec, options, taps)
     right_in = options.width - 1 - last
-    odd = spec.dtype.itemsize == 2 and columns % 2
+    odd = spec.dtype.is_half and columns % 2
     right_out = columns + odd
     pieces = pieces_of(0, last + 1, 0, 0, options.width, _aligned(spec, copy_in, options.width, right_in))
     return Quarters(
         rows=rows, columns=columns, warps=options.planes // WARP_PLANES,
         warp_elements=options.buffers * buffer_bytes(spec, options) // spec.dtype.itemsize, right_in=right_in,
-        right_out=right_out, middle=bool(odd), pieces=pieces, sources=_sources(pieces, 4 // spec.dtype.itemsize),
+        right_out=right_out, middle=bool(odd), pieces=pieces, sources=_sources(pieces, spec.dtype.lanes),
         input_rows=_input_rows(spec, options, rows), taps=taps,
         output_pieces=pieces_of(0, columns - odd, 0, 0, columns, _aligned(spec, copy_out, q, right_out)))
 
@@ -80,7 +80,7 @@ def quarter_numbers(spec: KernelSpec, options: StagedOptions) -> StagedNumbers:
         weights=WARP_PLANES * spec.r * spec.s, weight_stride=stride,
         weight_pad=stride > spec.r * spec.s, shared_weights=warps * options.buffers * buffer,
         shared_bytes=warps * (options.buffers * buffer + 4 * stride * WARP_PLANES),
-        groups_of_image=spec.k // options.planes, cut=False, sync_before_store=True, pairs=spec.dtype.itemsize == 2,
+        cut=False, sync_before_store=True, pairs=spec.dtype.is_half,
         quarters=quarters_of(spec, options))
 
 
@@ -90,10 +90,10 @@ def quarter_cost(spec: KernelSpec, options: StagedOptions) -> StripCost:
     rows = [row for row in quarters.input_rows if not row.outside]
     products = sum(len(row.uses) for row in rows) * sum(len(t.pairs) for t in quarters.taps)
     one_value = (spec.s + quarters.columns) * sum(len(row.uses) for row in quarters.input_rows if row.outside)
-    columns = len(quarters.sources) * (3 if spec.dtype.itemsize == 2 else 1)
+    columns = len(quarters.sources) * (3 if spec.dtype.is_half else 1)
     outputs = quarters.rows * quarters.columns
     instructions = (products + one_value + len(rows) * (len(quarters.pieces) + columns + 1)
-                    + outputs * (3 if spec.dtype.itemsize == 2 else 2) + 30)
+                    + outputs * (3 if spec.dtype.is_half else 2) + 30)
     return StripCost(instructions=instructions, typical=instructions, text=products,
                      registers=registers_of(spec, quarters))
 
@@ -107,7 +107,7 @@ def _last_column(spec: KernelSpec, options: StagedOptions, taps: tuple[Taps, ...
     """The last column that is read: up to three more than are needed where the accesses get wider. Whole words."""
     needed = max(columns_of(taps), default=0)
     copy, _ = copies_of(spec, options)
-    words = 4 // spec.dtype.itemsize
+    words = spec.dtype.lanes
 
     def accesses(last: int) -> int:
         return len(pieces_of(0, last + 1, 0, 0, options.width,
@@ -125,10 +125,10 @@ def _aligned(spec: KernelSpec, copy: Copy, width: int, right: int) -> int:
     return wide
 
 
-def _sources(pieces: tuple[Piece, ...], together: int) -> tuple[Column, ...]:
+def _sources(pieces: tuple[Access, ...], together: int) -> tuple[MirroredColumn, ...]:
     """Where each mirrored column (``together`` of them) is: for right quarters the row's last is the first."""
     at = [Source(piece.column, piece.count, i) for piece in pieces for i in range(piece.count // together)]
-    return tuple(Column(column=j * together, left=left, right=right)
+    return tuple(MirroredColumn(column=j * together, left=left, right=right)
                  for j, (left, right) in enumerate(zip(at, reversed(at))))
 
 

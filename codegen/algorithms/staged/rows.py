@@ -17,7 +17,7 @@ STATEMENT_TAPS = 5            # taps that one FMA statement of the text spans
 
 
 @dataclass(frozen=True)
-class Piece:
+class Access:
     """``count`` elements that one shared access moves: from element ``offset`` of the strip (of an input row that is
     looked up, of that row); of row ``row`` (an output's) and column ``column`` on, running over row ends."""
 
@@ -39,7 +39,7 @@ class InputRow:
     offset: int
     at_least: int | None                # the strip's first row must be this or later, or the row is above the image
     below: int | None                   # and before this, or the row is below it
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Access, ...]
     uses: tuple[tuple[int, int], ...]   # (output row of the strip, filter row)
     found: int | None = None
     inside: bool = True
@@ -51,7 +51,7 @@ class OutputRows:
     """Output rows of a strip that are stored together, if the strip's first row is before ``below``."""
 
     below: int | None
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Access, ...]
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _input_row(spec: KernelSpec, strips: Strips, offset: int, columns: list[int]
     inside = [0 <= top + offset < height for top in tops]
     pixels = spec.padding_mode.reads_image
     row = spec.padding_mode.index(offset, height) if pixels and strips.count == 1 else offset
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[Access, ...] = ()
     if columns:
         step = strips.rows * spec.stride[0] * strips.width
         aligned = aligned_to(spec, strips.stride, step if strips.count > 1 else 0)
@@ -156,7 +156,7 @@ def _looked_up(spec: KernelSpec, strips: Strips, row: InputRow, columns: list[in
         wide //= 2
     begin = places[0] % wide
     pieces = pieces_of(begin + columns[0], columns[-1] + 1 - columns[0], 0, columns[0], strips.width, wide)
-    moved = tuple(Piece(offset=p.offset - begin, count=p.count, row=p.row, column=p.column) for p in pieces)
+    moved = tuple(Access(offset=p.offset - begin, count=p.count, row=p.row, column=p.column) for p in pieces)
     return InputRow(offset=row.offset, at_least=None, below=None, pieces=moved, uses=row.uses, found=row.offset - first)
 
 
@@ -191,14 +191,14 @@ def aligned_to(spec: KernelSpec, plane: int, strip: int) -> int:
     return math.gcd(plane, strip, WIDEST_ACCESS // spec.dtype.itemsize)
 
 
-def pieces_of(offset: int, count: int, row: int, column: int, width: int, aligned: int) -> tuple[Piece, ...]:
+def pieces_of(offset: int, count: int, row: int, column: int, width: int, aligned: int) -> tuple[Access, ...]:
     """A stretch in accesses as wide as its alignment and its rest allow."""
     pieces = []
     while count:
         wide = aligned
         while offset % wide or wide > count:
             wide //= 2
-        pieces.append(Piece(offset=offset, count=wide, row=row, column=column))
+        pieces.append(Access(offset=offset, count=wide, row=row, column=column))
         offset, count, column = offset + wide, count - wide, column + wide
         row, column = row + column // width, column % width
     return tuple(pieces)

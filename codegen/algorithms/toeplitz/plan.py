@@ -13,6 +13,7 @@ from typing import Iterable
 
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import BLOCK_THREADS, H200_SHARED_FILLED, LANES, SHARED_STATIC
 from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -20,19 +21,19 @@ from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.occupancy import resident_blocks
-from .numbers import (BLOCK_COLUMNS, LANES, TILE_ROWS, Begin, Stores, ToeplitzNumbers, ToeplitzOptions, Walk, Way,
+from warpconv.codegen.parts.text import text_refusal
+from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
+from .numbers import (BLOCK_COLUMNS, TILE_ROWS, Begin, Stores, ToeplitzNumbers, ToeplitzOptions, Walk, Way,
                       Weights, filter_registers, make_numbers, slices_of)
 from warpconv.codegen.parts.refusals import border_refusal
 
-SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
-SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
 MOST_TILES = 16               # of a warp: 64 accumulators
 MOST_SHARED = 8               # tiles by default of a warp that shares rows with others; with more, it has them alone
 WHOLE_ROWS_REGISTERS = 176    # up to which a warp takes whole rows
 MOST_BESIDE = 10              # filter rows up to which four warps share a strip by default, else two
 NEAR_ROWS = 5                 # filter rows up to which copies through the first-level cache pay
-MOST_TEXT = 6000              # matrix instructions in the text
+MOST_BLOCKS = 3000            # blocks of eight columns of a filter
+BYTES_OF_A_PRODUCT = 190      # in the text: a matrix instruction and what it takes
 FILTER_HELD = 64              # registers of a filter that stays in registers by default
 LARGEST_PLANE = 64            # rows and columns of a plane that walk=planes takes by default
 SMALL_PLANE = 512             # elements, up to which more than one plane of a team is on its way
@@ -41,7 +42,7 @@ REGISTER_MARGIN = 24          # addresses, the loop, and what the compiler has i
 FEW_TILES_MARGIN = 32         # of few tiles it has more in flight
 MATRIX_SLOTS = 8              # issue slots that a matrix instruction stands for in the estimate
 BANDS_IN_TURN = 8             # bands of a sub-block by default, so that few rows are loaded twice
-WARPS_WANTED = 132 * 16       # warps that keep a large GPU (132 multiprocessors) busy
+WARPS_WANTED = 16             # of a multiprocessor, that keep it busy
 ASSUMED_BATCH = 16            # so that the batch never changes the plan
 
 
@@ -53,8 +54,8 @@ def supports(spec: KernelSpec) -> str | None:
         refusal = f"{spec.channels} channels in a group (a banded matrix holds one: planes, or C = groups)"
     if refusal is None and (spec.stride != (1, 1) or spec.dilation != (1, 1)):
         refusal = "stride and dilation other than 1: neighbouring outputs would not share a band"
-    if refusal is None and filter_registers(spec) > MOST_TEXT // 2:
-        refusal = f"a filter of {spec.r} x {spec.s} (at most {MOST_TEXT // 2} blocks of eight columns)"
+    if refusal is None and filter_registers(spec) > MOST_BLOCKS:
+        refusal = f"a filter of {spec.r} x {spec.s} (at most {MOST_BLOCKS} blocks of eight columns)"
     return refusal or border_refusal(spec)
 
 
@@ -110,7 +111,7 @@ def _strips(spec: KernelSpec, shape: ConvShape, options: ToeplitzOptions) -> Toe
     bands = min(BANDS_IN_TURN, -(-shape.p // TILE_ROWS))
     batch = 1 if shape.c == shape.k == 1 else ASSUMED_BATCH
     warps = batch * spec.k * -(-needed // best.tiles)
-    while bands > 2 and warps * -(-shape.p // (bands * TILE_ROWS)) < WARPS_WANTED:
+    while bands > 2 and warps * -(-shape.p // (bands * TILE_ROWS)) < spec.hardware.warps_of(WARPS_WANTED):
         bands = -(-bands // 2)
     bands = -(-(-(-shape.p // TILE_ROWS)) // -(-shape.p // (bands * TILE_ROWS)))
     return replace(best, sub_block_rows=bands * TILE_ROWS)
@@ -133,9 +134,9 @@ def plan(spec: KernelSpec, options: ToeplitzOptions) -> KernelPlan:
     registers = _registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
         options = replace(options, min_blocks=_min_blocks(spec, options, registers, numbers))
-    if numbers.threads * options.min_blocks > spec.arch.resident_threads:
+    if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
         raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} "
-                                    f"holds {spec.arch.resident_threads}")
+                                    f"holds {spec.hardware.resident_threads}")
     arguments = _arguments(spec, options, numbers)
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))
@@ -169,12 +170,13 @@ def _value_refusal(spec: KernelSpec, options: ToeplitzOptions) -> str | None:
 def _refusal(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers) -> str | None:
     """Why these plan values cannot be had, or None."""
     planes = options.walk is Walk.PLANES
-    if numbers.threads > 1024:
-        return f"{numbers.threads // LANES} warps are more than a block's 1024 threads"
-    if len(numbers.products) * numbers.made_tiles > MOST_TEXT:
-        return f"{len(numbers.products) * numbers.made_tiles} matrix instructions in the text (at most {MOST_TEXT})"
-    if numbers.shared_bytes > SHARED_LIMIT:
-        return f"{numbers.shared_bytes} bytes of shared memory for a block (at most {SHARED_LIMIT})"
+    if numbers.threads > BLOCK_THREADS:
+        return f"{numbers.threads // LANES} warps are more than a block's {BLOCK_THREADS} threads"
+    refusal = text_refusal(len(numbers.products) * numbers.made_tiles, BYTES_OF_A_PRODUCT, "matrix instructions")
+    if refusal is not None:
+        return refusal
+    if numbers.shared_bytes > SHARED_STATIC:
+        return f"{numbers.shared_bytes} bytes of shared memory for a block (at most {SHARED_STATIC})"
     if planes and min(numbers.most_rows, numbers.most_columns) < 1:
         return f"no output: the filter is larger than the padded plane of {options.height} x {options.width}"
     if planes and numbers.most_columns > numbers.span:
@@ -204,8 +206,9 @@ def _holds_columns(numbers: ToeplitzNumbers) -> bool:
 
 def _resident(spec: KernelSpec, registers: int, numbers: ToeplitzNumbers) -> int:
     """Blocks of a multiprocessor: by registers, and by shared memory."""
-    return max(1, min(resident_blocks(spec.arch, min(255, registers), numbers.threads),
-                      SHARED_OF_A_MULTIPROCESSOR // (numbers.shared_bytes + 1024)))
+    return max(1, min(resident_blocks(spec.hardware, min(255, registers), numbers.threads),
+                      blocks_by_shared(spec.hardware, H200_SHARED_FILLED,
+                                       numbers.shared_bytes + spec.hardware.shared_reserved)))
 
 
 def _arguments(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers) -> tuple[Argument, ...]:

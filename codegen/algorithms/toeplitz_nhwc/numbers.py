@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from warpconv.codegen.hardware import LANES
+from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.tile_borders import ToeplitzBorder, make_border
 
-LANES = 32
 CHUNK = 8                     # channels of a chunk: 16 bytes of a pixel
 CHUNK_PAIRS = 4
 TILE_ROWS, TILE_COLUMNS = 2, 4    # pixels of a tile, of the output and of the input: eight
@@ -22,13 +23,6 @@ class Matrix(enum.Enum):
 
     SPARSE = "sparse"        # instructions for matrices with two zeros in every four: two input tiles at a time
     DENSE = "dense"          # words of two channels, taken apart before every instruction
-
-
-class Weights(enum.Enum):
-    """Where a lane finds its words of the filters."""
-
-    REGISTERS = "registers"
-    SHARED = "shared"        # read again for every row of tiles
 
 
 @dataclass(frozen=True)

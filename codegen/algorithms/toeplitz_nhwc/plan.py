@@ -12,7 +12,7 @@ import itertools
 from dataclasses import replace
 from typing import Iterable
 
-from warpconv.codegen.hardware import REGISTER_FILE
+from warpconv.codegen.hardware import BLOCK_THREADS, H200_SHARED_FILLED, LANES, REGISTER_FILE, SHARED_STATIC
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
@@ -21,14 +21,12 @@ from warpconv.codegen.spec import Epilogue, KernelSpec
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks
+from warpconv.codegen.parts.occupancy import blocks_by_shared, largest_divisor, resident_blocks
 from warpconv.codegen.parts.arguments import layer_arguments
-from .numbers import (CHUNK, CHUNK_PAIRS, LANES, Matrix, PLACES, TILE_COLUMNS, TILE_ROWS, ToeplitzNhwcNumbers,
+from .numbers import (CHUNK, CHUNK_PAIRS, Matrix, PLACES, TILE_COLUMNS, TILE_ROWS, ToeplitzNhwcNumbers,
                       ToeplitzNhwcOptions, Weights, make_numbers, registers_of)
 from warpconv.codegen.parts.refusals import border_refusal
 
-SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
-SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
 LARGEST_FILTER = 63           # rows or columns
 MOST_TEXT = 1500              # matrix instructions in the text
 COMFORTABLE_REGISTERS = 128   # 16 warps of a multiprocessor
@@ -44,7 +42,7 @@ FEW_TAPS, WAITING = 64, 6     # up to so many taps `channels` is quicker: 67 aga
                               # counts instructions and does not see what waits for shared memory.
 MATRIX_SLOTS = 9              # issue slots that a matrix instruction and its words stand for in the estimate
 ASSUMED_BATCH = 64            # so that the batch never changes the plan
-BLOCKS_WANTED = 132 * 8       # blocks that keep a large GPU (132 multiprocessors) busy to the end
+BLOCKS_WANTED = 8             # of a multiprocessor, that keep it busy to the end
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -98,7 +96,7 @@ def _jobs(spec: KernelSpec, options: ToeplitzNhwcOptions, shape: ConvShape) -> d
     strips = -(-shape.p // HIGHEST)
     rows = -(-(-(-shape.p // strips)) // TILE_ROWS) * TILE_ROWS
     blocks = -(-(spec.c // CHUNK) // options.chunks) * -(-shape.q // options.columns) * strips
-    images = ASSUMED_BATCH * blocks // (options.across * BLOCKS_WANTED)
+    images = ASSUMED_BATCH * blocks // (options.across * spec.hardware.warps_of(BLOCKS_WANTED))
     return {"sub_block_rows": rows, "images": max(1, min(16, images))}
 
 
@@ -113,11 +111,12 @@ def plan(spec: KernelSpec, options: ToeplitzNhwcOptions) -> KernelPlan:
     registers = _registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
         options = replace(options, min_blocks=max(1, min(
-            resident_blocks(spec.arch, min(255, registers), numbers.threads),
-            SHARED_OF_A_MULTIPROCESSOR // (numbers.shared_bytes + 1024))))
-    if numbers.threads * options.min_blocks > spec.arch.resident_threads:
+            resident_blocks(spec.hardware, min(255, registers), numbers.threads),
+            blocks_by_shared(spec.hardware, H200_SHARED_FILLED,
+                             numbers.shared_bytes + spec.hardware.shared_reserved))))
+    if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
         raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} "
-                                    f"holds {spec.arch.resident_threads}")
+                                    f"holds {spec.hardware.resident_threads}")
     arguments = _arguments(spec, options)
     launch = Launch(entry=spec.name, grid=_grid(options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))
@@ -143,13 +142,13 @@ def _value_refusal(options: ToeplitzNhwcOptions) -> str | None:
 def _refusal(spec: KernelSpec, options: ToeplitzNhwcOptions, numbers: ToeplitzNhwcNumbers) -> str | None:
     """Why these plan values cannot be had, or None."""
     registers = _registers(spec, options, numbers)
-    if numbers.threads > 1024:
-        return f"{numbers.threads // LANES} warps are more than a block's 1024 threads"
+    if numbers.threads > BLOCK_THREADS:
+        return f"{numbers.threads // LANES} warps are more than a block's {BLOCK_THREADS} threads"
     if options.across * options.columns > options.warps * PLACES * TILE_COLUMNS:
         return (f"{options.warps} warps have no room for {options.across} x {options.columns} columns (at most "
                 f"{options.warps * PLACES * TILE_COLUMNS})")
-    if numbers.shared_bytes > SHARED_LIMIT:
-        return f"{numbers.shared_bytes} bytes of shared memory for a block (at most {SHARED_LIMIT})"
+    if numbers.shared_bytes > SHARED_STATIC:
+        return f"{numbers.shared_bytes} bytes of shared memory for a block (at most {SHARED_STATIC})"
     if registers > 255:
         return f"about {registers} registers (at most 255): fewer pairs, or weights = shared"
     if numbers.threads * registers > REGISTER_FILE:

@@ -8,7 +8,7 @@ from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.parts.vectors import element_bits
-from .options import LANES
+from warpconv.codegen.hardware import LANES
 from .taps import signed
 
 

@@ -10,11 +10,11 @@ from warpconv.codegen.pitch import together
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.parts.occupancy import largest_divisor
-from warpconv.codegen.hardware import shared_of
+from warpconv.codegen.hardware import LANES, SHARED_STATIC
 from .borders import least_rows
-from .limits import BYTES_OF_A_WORD, LARGEST_TEXT, SHARED_LIMIT, TALLEST_FILTER, VECTOR_BYTES, shared_bytes, to_bytes
+from .limits import BYTES_OF_A_WORD, TALLEST_FILTER, VECTOR_BYTES, shared_bytes, to_bytes
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers
-from .options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
+from .options import Guards, Gaps, Loads, Pipeline, Span, TapRows, BankWeights, WideOptions
 from .registers import WEIGHTS_HELD
 from .seams import has_seams, stacked
 from .taps import accumulators, row_registers, steps_of_one_row, taps_of
@@ -72,7 +72,7 @@ def _fitted(spec: KernelSpec, options: WideOptions) -> WideOptions:
 
 def _shared_suffices(spec: KernelSpec, numbers: WideNumbers) -> bool:
     shared = shared_bytes(spec, numbers)
-    return shared <= SHARED_LIMIT and shared + numbers.seam_bytes <= shared_of(spec.arch)
+    return shared <= SHARED_STATIC and shared + numbers.seam_bytes <= spec.hardware.shared_block
 
 
 def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> WideOptions:
@@ -92,14 +92,14 @@ def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> W
         numbers = make_numbers(spec, options)
         lanes = min(LANES, max(lanes, numbers.left_lanes + numbers.right_lanes))
         whole = lanes * chunk == shape.w and shape.h >= least_rows(spec)
-        return replace(options, span=Span.PACKED, row_lanes=lanes, edges=Edges.GUARDED,
+        return replace(options, span=Span.PACKED, row_lanes=lanes, edges=Guards.GUARDED,
                        gaps=Gaps.NONE if whole else Gaps.SELECT)
     reach_left, reach_right = spec.padding[1][0], _reach(spec, shape.q)
     with_gap = max(-(-(shape.w + reach_left) // chunk), -(-(reach_right + 1) // chunk), lanes)
     if with_gap <= LANES and LANES // with_gap == LANES // lanes:
         return replace(options, span=Span.PACKED, row_lanes=LANES // (LANES // with_gap), gaps=Gaps.ZERO_LANES,
-                       edges=Edges.GUARDED)
-    return replace(options, span=Span.PACKED, row_lanes=lanes, gaps=Gaps.SELECT, edges=Edges.GUARDED)
+                       edges=Guards.GUARDED)
+    return replace(options, span=Span.PACKED, row_lanes=lanes, gaps=Gaps.SELECT, edges=Guards.GUARDED)
 
 
 def _reach(spec: KernelSpec, q: int) -> int:
@@ -126,15 +126,15 @@ def _waste(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> f
     return row / options.columns / busy
 
 
-def _weights(spec: KernelSpec, options: WideOptions) -> Weights:
+def _weights(spec: KernelSpec, options: WideOptions) -> BankWeights:
     taps = taps_of(spec)
     if spec.channels > 1:
-        return Weights.SHARED
+        return BankWeights.SHARED
     if spec.k == 1 and spec.w_dtype is DType.FLOAT32 and taps > (MOST_FACTORS if spec.separable else 50):
-        return Weights.CONSTANT      # 9x9 and 11x11: 90 and 92 % of the floor, 61 and 65 with a register each
+        return BankWeights.CONSTANT      # 9x9 and 11x11: 90 and 92 % of the floor, 61 and 65 with a register each
     room = REGISTER_LIMIT - accumulators(spec, options.columns) - row_registers(spec, options)
     held = taps <= min(WEIGHTS_HELD, room) and spec.r <= TALLEST_FILTER
-    return Weights.REGISTERS if held else Weights.SHARED
+    return BankWeights.REGISTERS if held else BankWeights.SHARED
 
 
 def _most_sums(spec: KernelSpec) -> int:
@@ -156,16 +156,16 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict:
     registers reach the same at 3x3, and 65 instead of 84 % of the floor at 7x7."""
     fma = taps_of(spec) * options.columns
     packed_plainly = options.span is Span.PACKED and fma <= 9 * 4      # 98 instead of 93 % of copy speed
-    if spec.padding_mode.reads_image and spec.dtype.itemsize == 2 and options.vector > 1:
+    if spec.padding_mode.reads_image and spec.dtype.is_half and options.vector > 1:
         packed_plainly = False       # 28^2 and 14^2, whose lanes have four columns or two there
     if packed_plainly or spec.arch.major < 8 or spec.channels > 1 or options.vector * spec.dtype.itemsize < 4:
         ahead = 1 if fma > 300 or spec.channels > 1 else max(1, min(4, 16 // spec.r, _rows_held(spec, options)))
         tall = accumulators(spec, options.columns) > TALL_RING and (spec.separable or spec.r > TALLEST_FILTER)
         pipeline = Pipeline.COPIED if fma > 300 or tall else Pipeline.PAIRED
         return {"loads": Loads.REGISTERS, "rows_ahead": ahead, "pipeline": pipeline}
-    ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (LARGEST_TEXT, 1, 1))
+    ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (math.inf, 1, 1))
                        if fma <= most)
-    if fma <= 9 * 8 and spec.dtype.itemsize == 2:      # few rows in flight are enough, and more warps stay
+    if fma <= 9 * 8 and spec.dtype.is_half:      # few rows in flight are enough, and more warps stay
         ahead, turn = 4, 1
     many = taps_of(spec) >= MANY_TAPS      # then the cache is better left to others
     return {"loads": Loads.ASYNC if many else Loads.CACHED, "rows_ahead": ahead, "turn_steps": turn}
@@ -180,12 +180,12 @@ def _rows_held(spec: KernelSpec, options: WideOptions) -> int:
 def _tallest_sub_block(spec: KernelSpec, options: WideOptions) -> int:
     """Rows of a sub-block in a large layer: few where memory bounds, so that halo rows are still in the cache; many
     where the products do, since each sub-block computes its halo rows again."""
-    if spec.padding_mode.reads_image and options.span is Span.PACKED and spec.dtype.itemsize == 2 and spec.r == 5:
+    if spec.padding_mode.reads_image and options.span is Span.PACKED and spec.dtype.is_half and spec.r == 5:
         return 56       # rows outside are products too: 112^2 takes 79 us, with 20 rows 92 (H200)
     if spec.separable or spec.r > TALLEST_FILTER:
         return 14 if spec.r <= 7 else max(114, 4 * spec.r)
     rows = {1: 16, 2: 12, 3: 8, 4: 14, 5: 20}.get(spec.r, 114)
-    small = to_bytes(spec) or (spec.dtype.itemsize == 2 and spec.epilogue != ())
+    small = to_bytes(spec) or (spec.dtype.is_half and spec.epilogue != ())
     return max(rows, ROWS_OF_SMALL) if small and options.span is Span.STRIPS else rows
 
 
@@ -196,7 +196,7 @@ def _warp_arrangement(spec: KernelSpec, shape: ConvShape | None, options: WideOp
     if options.span is Span.STRIPS and spec.channels == 1 and planes > 1:
         # an image's filters side by side in a block: its rows come from memory once
         together = {"warp_columns": max(1, 4 // planes), "warp_rows": 1, "warp_planes": planes}
-        if shared_bytes(spec, make_numbers(spec, replace(options, **together))) <= SHARED_LIMIT:
+        if shared_bytes(spec, make_numbers(spec, replace(options, **together))) <= SHARED_STATIC:
             return together
     if options.span is Span.STRIPS and has_seams(spec, options):
         return stacked(spec, options)
@@ -204,8 +204,8 @@ def _warp_arrangement(spec: KernelSpec, shape: ConvShape | None, options: WideOp
         strips = 4 if shape is None else -(-shape.q // (LANES * options.columns))
         columns = 4 if strips >= 4 else 2 if strips >= 2 else 1
         return {"warp_columns": columns, "warp_rows": 4 // columns, "warp_planes": 1}
-    if options.loads is Loads.REGISTERS and spec.channels == 1 and options.weights is Weights.REGISTERS:
+    if options.loads is Loads.REGISTERS and spec.channels == 1 and options.weights is BankWeights.REGISTERS:
         return {"warp_columns": 1, "warp_rows": 4, "warp_planes": 1}
-    several = spec.k > 1 and options.weights is not Weights.SHARED
+    several = spec.k > 1 and options.weights is not BankWeights.SHARED
     two = spec.k > 1 and not several
     return {"warp_columns": 1, "warp_rows": 1 if spec.k > 1 else 4, "warp_planes": 4 if several else 2 if two else 1}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.plan import Cost, KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.algorithm import BANK_COPY
 from .numbers import REGISTER_LIMIT, WideNumbers
-from .options import LANES, TapRows, Weights, WideOptions
+from .options import TapRows, BankWeights, WideOptions
 
 CACHED_CONSTANTS = 400        # weights that the constant cache keeps: 31x31 on 2048^2 takes 470 us, three times its
                               # products
-FETCH_SLOTS = 1050            # issue slots of a GPU for an instruction of cold text: planes of 256^2 to 1024^2, H200
+FETCH_SLOTS = 1050            # issue slots of an H200 for an instruction of cold text: planes of 256^2 to 1024^2
 CACHED_TEXT = 8000            # instructions that an instruction cache holds, about: 128 KB
 LATER_TEXT = 0.2              # of FETCH_SLOTS for what it does not hold: other warps work meanwhile (13x13, 31x31,
                               # H200)
@@ -45,17 +46,17 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     needed = shape.p / steps if options.tap_rows is TapRows.NEEDED else 1      # of the products, about
     fma = numbers.taps * options.columns
     # a weight from shared memory takes a pass of it, for every lane, which is PASS_SLOTS issue slots
-    shared = max(fma / 16, PASS_SLOTS * numbers.taps - fma) if options.weights is Weights.SHARED else 0
-    if options.weights is Weights.CONSTANT and numbers.taps > CACHED_CONSTANTS:
+    shared = max(fma / 16, PASS_SLOTS * numbers.taps - fma) if options.weights is BankWeights.SHARED else 0
+    if options.weights is BankWeights.CONSTANT and numbers.taps > CACHED_CONSTANTS:
         shared = 2 * fma
     row = (numbers.own_loads + 2 * numbers.edge_loads + 2 * len(numbers.takes) + numbers.row_cells) * numbers.step_rows
     loads = 4 * (options.columns * spec.stride[1] // options.vector - 1)
     across = 1 if numbers.packed else -(-shape.q // numbers.strip)
     planes = shape.n * spec.k / (numbers.planes if numbers.packed else 1)
-    setup = 60 + numbers.taps * (1 if options.weights is Weights.REGISTERS else 0.2)
+    setup = 60 + numbers.taps * (1 if options.weights is BankWeights.REGISTERS else 0.2)
     waits = SEVERAL_CHANNELS if spec.channels > 1 else 1.0
     text = fma * numbers.slots
     fetched = min(text, CACHED_TEXT) + LATER_TEXT * max(0, text - CACHED_TEXT)
-    start = FETCH_SLOTS * fetched + (BANK_COPY if options.weights is Weights.CONSTANT else 0)
+    start = spec.hardware.issue_slots(FETCH_SLOTS * fetched + BANK_COPY * (options.weights is BankWeights.CONSTANT))
     return start + planes * across * (steps * (waits * spec.channels * (needed * (fma + shared) + row + loads) + 12)
                                      + warps * setup + seams * (SEAM_SLOTS + options.columns))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from warpconv.codegen.dtypes import DType
+from warpconv.codegen.hardware import THREAD_REGISTERS
 from warpconv.codegen.spec import KernelSpec
 from .numbers import WideNumbers
 
-SHARED_LIMIT = 48 * 1024      # static shared memory of a block, bytes
 BYTES_OF_A_WORD = 4           # outputs of 8 bits that are stored together
 VECTOR_BYTES = 16             # of the widest load
 TALLEST_FILTER = 63
-LARGEST_TEXT = 8192           # FMAs of a step: more takes the compiler many seconds
+MOST_REGISTERS = 2 * THREAD_REGISTERS     # planned ones, of which half are spilled
+BYTES_OF_AN_FMA = 66          # in the text
 
 
 def to_bytes(spec: KernelSpec) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warpconv.codegen.dtypes import DType
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.parts.vectors import Vector, vector_of
-from .options import LANES, Loads, Span, WideOptions
+from .options import Loads, Span, WideOptions
 from .taps import signed
 
 
@@ -23,7 +24,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Piece:
+class LinePiece:
     """Columns that a lane reads from shared memory at once, ``at`` elements from its own first column."""
 
     name: str
@@ -32,7 +33,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Line:
+class WarpLine:
     """An input row of a warp in shared memory, in elements: zeros or neighbours' columns stand on both sides."""
 
     margin: int          # before the first own column
@@ -63,7 +64,7 @@ def store_parts(columns: int, vector: int) -> tuple[StorePart, ...]:
     return tuple(StorePart(at, tuple(range(at, at + vector))) for at in range(0, columns, vector))
 
 
-def pieces_of(dtype: DType, needed: list[int], vector: int) -> tuple[Piece, ...]:
+def pieces_of(dtype: DType, needed: list[int], vector: int) -> tuple[LinePiece, ...]:
     """Aligned vectors, at most ``vector`` wide, that hold the needed columns: the narrowest of each place."""
     least = 1 if dtype is DType.FLOAT32 or vector == 1 else 2
     found = []
@@ -74,18 +75,18 @@ def pieces_of(dtype: DType, needed: list[int], vector: int) -> tuple[Piece, ...]
             first += width // 2 if inside[0] >= first + width // 2 else 0
             width //= 2
         at = place * vector + first
-        found.append(Piece(f"line_{signed(at)}", at, vector_of(dtype, width)))
+        found.append(LinePiece(f"line_{signed(at)}", at, vector_of(dtype, width)))
     return tuple(found)
 
 
-def beside_chunk(pieces: tuple[Piece, ...], chunk: int) -> tuple[int, int]:
+def beside_chunk(pieces: tuple[LinePiece, ...], chunk: int) -> tuple[int, int]:
     """Columns that a lane reads left and right of its own."""
     return (max(0, -min(piece.at for piece in pieces)),
             max(0, max(piece.at + piece.vector.cells * piece.vector.per_cell for piece in pieces) - chunk))
 
 
-def line_of(spec: KernelSpec, options: WideOptions, pieces: tuple[Piece, ...], chunk: int, planes: int, step_rows: int,
-            warps: int, pairs: int) -> Line:
+def line_of(spec: KernelSpec, options: WideOptions, pieces: tuple[LinePiece, ...], chunk: int, planes: int,
+            step_rows: int, warps: int, pairs: int) -> WarpLine:
     """``pairs``: elements in pairs that a row is followed by."""
     widest = 16 // spec.dtype.itemsize
     vector = options.vector
@@ -97,7 +98,7 @@ def line_of(spec: KernelSpec, options: WideOptions, pieces: tuple[Piece, ...], c
     length = row + -(-2 * pairs // widest) * widest
     step = length * planes * step_rows
     warp = step * (options.rows_ahead + options.turn_steps)
-    return Line(margin=margin, length=length, row=length * planes, step=step, warp=warp,
+    return WarpLine(margin=margin, length=length, row=length * planes, step=step, warp=warp,
                 elements=warp * warps if options.loads is not Loads.REGISTERS else 0,
                 way="ca" if options.loads is Loads.CACHED else "cg",
                 left_copies=0 if packed else -(-left // vector), right_copies=0 if packed else -(-right // vector),
@@ -105,7 +106,7 @@ def line_of(spec: KernelSpec, options: WideOptions, pieces: tuple[Piece, ...], c
                 zeros_left=margin, zeros_right=length - margin - lanes * chunk)
 
 
-def read_columns(spec: KernelSpec, pieces: tuple[Piece, ...], needed: list[int]) -> list[Column]:
+def read_columns(spec: KernelSpec, pieces: tuple[LinePiece, ...], needed: list[int]) -> list[Column]:
     found = []
     for column in needed:
         name, member, low = read_cell(pieces, column)
@@ -114,7 +115,7 @@ def read_columns(spec: KernelSpec, pieces: tuple[Piece, ...], needed: list[int])
     return found
 
 
-def read_cell(pieces: tuple[Piece, ...], column: int) -> tuple[str, str, int]:
+def read_cell(pieces: tuple[LinePiece, ...], column: int) -> tuple[str, str, int]:
     """The piece that holds a column, its member, and the column's place in that."""
     piece = max((p for p in pieces if p.at <= column), key=lambda p: p.at)
     cell, low = divmod(column - piece.at, piece.vector.per_cell)

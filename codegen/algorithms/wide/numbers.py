@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.spec import Epilogue, KernelSpec
+from warpconv.codegen.parts.rows import vertical
 from warpconv.codegen.parts.vectors import packs_limited
 from .borders import RowEnd, WideBorder, make_border, row_ends
-from .lines import (Column, Line, Piece, StorePart, beside_chunk, line_of, pieces_of, read_cell, read_columns,
+from .lines import (Column, WarpLine, LinePiece, StorePart, beside_chunk, line_of, pieces_of, read_cell, read_columns,
                     store_parts)
 from warpconv.codegen.parts.vectors import Vector, vector_of
-from .options import LANES, Edges, Gaps, Loads, Pipeline, Span, TapRows, Weights, WideOptions
+from .options import Guards, Gaps, Loads, Pipeline, Span, TapRows, BankWeights, WideOptions
 from .seams import Seams, seams_of
-from .taps import Chain, Tap, accumulators, chain, row_registers, row_sums, signed as _signed, taps_of
+from .taps import TapChain, Tap, accumulators, chain, row_registers, row_sums, signed as _signed, taps_of
 
 BRANCHES = 8                  # of a step that leaves out filter rows: each costs its latency, fewer leave out less
 REGISTERS_IN_A_STEP = 15      # of a step beside accumulators, columns and weights
@@ -28,7 +29,6 @@ class Distance:
     """A neighbour that columns are taken from."""
 
     name: str            # left_1, right_2
-    distance: int
     select: str          # "edge": its outermost lanes give what they loaded beyond the strip; "zero"; "round"; or ""
     condition: str       # when
     lane: str            # the neighbour
@@ -96,10 +96,10 @@ class WideNumbers:
     filter_fragment: str
     per_line: int            # statements of a line
     row_sums: tuple[tuple[Tap, ...], ...]    # of a separable filter: for each row of a step the products of its sums
-    chains: tuple[Chain, ...]
-    groups: tuple[tuple[Chain, ...], ...]    # those left out together where not needed
-    pieces: tuple[Piece, ...]
-    line: Line
+    chains: tuple[TapChain, ...]
+    groups: tuple[tuple[TapChain, ...], ...]    # those left out together where not needed
+    pieces: tuple[LinePiece, ...]
+    line: WarpLine
     turns_ahead: int
     store: Vector
     to_bytes: str            # the function that makes what is stored of outputs of 8 bits, or ""
@@ -137,14 +137,13 @@ class WideNumbers:
 
 
 def filter_registers(spec: KernelSpec, options: WideOptions) -> int:
-    return {Weights.REGISTERS: taps_of(spec), Weights.SHARED: 2 * spec.s + 8, Weights.CONSTANT: 0}[options.weights]
+    return {BankWeights.REGISTERS: taps_of(spec), BankWeights.SHARED: 2 * spec.s + 8,
+            BankWeights.CONSTANT: 0}[options.weights]
 
 
 def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     stride, dilation, left = spec.stride[1], spec.dilation[1], spec.padding[1][0]
-    common = math.gcd(spec.stride[0], spec.dilation[0])
-    step_rows, classes = spec.stride[0] // common, spec.dilation[0] // common
-    slots = -(-spec.r // step_rows)
+    step_rows, slots, classes = vertical(spec)
     packed = options.span is Span.PACKED
     chunk = options.columns * stride
     needed = sorted({v * stride + s * dilation - left for v in range(options.columns) for s in range(spec.s)})
@@ -178,10 +177,10 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     pieces = pieces_of(spec.dtype, sorted({c % chunk for c in needed}) if closed else needed, options.vector)
     apart = in_shared and not packed and not zeros
     border = make_border(spec, *beside_chunk(pieces, chunk), across, closed, apart)
-    singles, half = in_shared and bool(border and border.rounds), spec.dtype.itemsize == 2
+    singles, half = in_shared and bool(border and border.rounds), spec.dtype.is_half
     pairs = border.beside if singles and half and apart else 0
     line = line_of(spec, options, pieces, chunk, planes, step_rows, warps, pairs)
-    interior = options.edges is Edges.INTERIOR and not packed and spec.channels == 1 and not apart
+    interior = options.edges is Guards.INTERIOR and not packed and spec.channels == 1 and not apart
     seams = seams_of(spec, options, slots)
     together = options.turn_steps if in_shared else options.rows_ahead
     return WideNumbers(
@@ -229,12 +228,12 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         weights_ahead=not spec.separable and (
             accumulators(spec, options.columns) + row_registers(spec, options) + 2 * spec.s
             <= REGISTER_LIMIT - REGISTERS_IN_A_STEP),
-        reread_weights=options.weights is Weights.SHARED and spec.channels == 1, threads=LANES * warps,
+        reread_weights=options.weights is BankWeights.SHARED and spec.channels == 1, threads=LANES * warps,
         steps=max(options.sub_block_rows, seams.rows) if seams else options.sub_block_rows + slots - 1,
         block_rows=classes * (_joined_rows(options, seams) if seams else options.sub_block_rows * options.warp_rows),
         block_planes=block_planes, filter_blocks=_filter_blocks(spec, options),
         tap_stride=tap_stride,
-        shared_floats=block_planes * spec.channels * tap_stride if options.weights is Weights.SHARED else 0,
+        shared_floats=block_planes * spec.channels * tap_stride if options.weights is BankWeights.SHARED else 0,
         unit=(f"{planes} planes side by side, {options.row_lanes} lanes a row" if packed
               else f"{LANES} lanes, {options.columns} output columns each"))
 
@@ -258,7 +257,7 @@ def _residual(spec: KernelSpec, options: WideOptions, in_shared: bool) -> str:
 def _uniform_warp(spec: KernelSpec, options: WideOptions, taps: int, slots: int) -> bool:
     """Whether the compiler is told that lanes share their warp's number: where memory bounds a layer, what an epilogue
     takes is hidden by more warps, which the registers that this saves make room for."""
-    few = taps <= FEW_TAPS and slots <= FEW_ROWS and options.weights is not Weights.SHARED
+    few = taps <= FEW_TAPS and slots <= FEW_ROWS and options.weights is not BankWeights.SHARED
     return few and spec.epilogue != ()
 
 
@@ -333,11 +332,11 @@ def _distance(distance: int, select: str, packed: bool = False) -> Distance:
         condition = f"lane >= {LANES + distance}" if distance < 0 else f"lane < {distance}"
     else:
         condition = f"position >= {-distance}" if distance < 0 else f"position < ROW_LANES - {distance}"
-    return Distance(f"{side}_{abs(distance)}", distance, select, condition, lane)
+    return Distance(f"{side}_{abs(distance)}", select, condition, lane)
 
 
 def _take(spec: KernelSpec, options: WideOptions, reach: _Reach, cell: int, edge: int, select: str,
-          pieces: tuple[Piece, ...], ends: bool) -> Take:
+          pieces: tuple[LinePiece, ...], ends: bool) -> Take:
     """``pieces``: what lanes read of shared memory, if rows are there; ``ends``: those of a row replace the column, so
     that any lane will do for them."""
     distance, index = divmod(cell, reach.chunk_cells)
@@ -355,7 +354,7 @@ def _take(spec: KernelSpec, options: WideOptions, reach: _Reach, cell: int, edge
                 shuffle, source, member)
 
 
-def _window(spec: KernelSpec, options: WideOptions, reach: _Reach, needed: list[int], pieces: tuple[Piece, ...],
+def _window(spec: KernelSpec, options: WideOptions, reach: _Reach, needed: list[int], pieces: tuple[LinePiece, ...],
             closed: bool) -> tuple[Column, ...]:
     """The columns of an input row that are made floats. ``pieces``: what lanes read of shared memory, if rows are
     there; what stands beside ``closed`` ones is in registers all the same."""

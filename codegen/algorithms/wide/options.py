@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from warpconv.codegen.options import DERIVED
-
-LANES = 32
+from warpconv.codegen.hardware import LANES
+from warpconv.codegen.options import DERIVED, only
+from warpconv.codegen.parts.weights import BankWeights
 
 
 class Span(enum.Enum):
@@ -26,15 +26,9 @@ class Gaps(enum.Enum):
                                  # beside a row is in its own lanes, where a window reaches no further than one lane
 
 
-class Edges(enum.Enum):
+class Guards(enum.Enum):
     INTERIOR = "interior"    # sub-blocks whose loads all lie in the image take a copy of the code without guards
     GUARDED = "guarded"      # one copy, every load guarded
-
-
-class Weights(enum.Enum):
-    REGISTERS = "registers"  # a register per weight
-    SHARED = "shared"        # staged in shared memory as floats, read again for every row
-    CONSTANT = "constant"    # constant memory: operands of the FMA; a single filter only
 
 
 class Loads(enum.Enum):
@@ -68,15 +62,15 @@ class WideOptions:
     vector: int = 4
     store_vector: int = 4
     span: Span = Span.STRIPS
-    row_lanes: int = LANES
-    gaps: Gaps = Gaps.ZERO_LANES
-    edges: Edges = Edges.INTERIOR
+    row_lanes: int = only(LANES, span=Span.PACKED)
+    gaps: Gaps = only(Gaps.ZERO_LANES, span=Span.PACKED)
+    edges: Guards = only(Guards.INTERIOR, span=Span.STRIPS)
     sub_block_rows: int = 14
     rows_ahead: int = 2
-    weights: Weights = Weights.REGISTERS
+    weights: BankWeights = BankWeights.REGISTERS
     loads: Loads = Loads.REGISTERS
     turn_steps: int = 1
-    pipeline: Pipeline = Pipeline.PAIRED
+    pipeline: Pipeline = only(Pipeline.PAIRED, loads=Loads.REGISTERS)
     tap_rows: TapRows = TapRows.ALL
     warp_columns: int = 1
     warp_rows: int = 1

@@ -22,38 +22,36 @@ from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
-from warpconv.codegen.parts.occupancy import resident_blocks
-from warpconv.codegen.hardware import shared_of
+from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
+from warpconv.codegen.hardware import BLOCK_THREADS, H200_SHARED_BESIDE_CACHE, H200_SHARED_FILLED, LANES, SHARED_STATIC
 from warpconv.codegen.parts.refusals import border_refusal
+from warpconv.codegen.parts.rows import stride_refusal
+from warpconv.codegen.parts.text import text_refusal
 from .defaults import defaults
 from .estimate import cost_of, estimate
-from .limits import BYTES_OF_A_WORD, LARGEST_TEXT, SHARED_LIMIT, TALLEST_FILTER, VECTOR_BYTES, shared_bytes, to_bytes
+from .limits import (BYTES_OF_A_WORD, BYTES_OF_AN_FMA, MOST_REGISTERS, TALLEST_FILTER, VECTOR_BYTES, shared_bytes,
+                     to_bytes)
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers
-from .options import LANES, Edges, Gaps, Loads, Span, TapRows, Weights, WideOptions
+from .options import Guards, Gaps, Loads, Span, TapRows, BankWeights, WideOptions
 from .registers import WEIGHTS_HELD, planned_registers, register_margin
 from .taps import accumulators, steps_of_one_row, taps_of
 
-SHARED_OF_A_MULTIPROCESSOR = 200 * 1024   # bytes, about, on data-centre chips of today
-SHARED_BESIDE_A_CACHE = 176 * 1024        # which needs the rest: 8192^2, 3x3 takes 133 us with 170 KB, 154 with 191
 TALLEST_NARROW = 129          # of one column, or separable and no wider than a strip of one column a lane has lanes
 MOST_ROWS = 8192              # of a block: 129 rows on 4096^2 are made in one round of blocks
 MOST_CHANNELS = 16            # of a group: more is a matrix product, not this algorithm
-MULTIPROCESSORS = 132         # of a large GPU (H100, H200): what a small layer is spread over
 
 
 def supports(spec: KernelSpec) -> str | None:
     refusal = (common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=spec.out_dtype is None,
                               mixed=to_bytes(spec), separable=True, pitched=True)
-               or border_refusal(spec))
+               or border_refusal(spec) or stride_refusal(spec))
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
     narrow = spec.s == 1 or (spec.separable and (spec.s - 1) * spec.dilation[1] < LANES)
     most = TALLEST_NARROW if narrow else TALLEST_FILTER
     if refusal is None and spec.r > most:
         refusal = f"a filter {spec.r} rows tall (at most {most}: the accumulators have a register per row)"
-    if refusal is None and taps_of(spec) > LARGEST_TEXT:
-        refusal = f"a filter of {taps_of(spec)} taps (at most {LARGEST_TEXT} in the text)"
-    return refusal
+    return refusal or text_refusal(taps_of(spec), BYTES_OF_AN_FMA, "taps")
 
 
 def _fewest_rows(spec: KernelSpec) -> int:
@@ -68,24 +66,24 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
     most = min(options.vector, BYTES_OF_A_WORD) if to_bytes(spec) else options.vector
     options = replace(options, store_vector=min(options.store_vector, most))
     if options.span is Span.PACKED:
-        options = replace(options, edges=Edges.GUARDED, warp_columns=1)
+        options = replace(options, edges=Guards.GUARDED, warp_columns=1)
     numbers = make_numbers(spec, options)
     if numbers.apart:
-        options = replace(options, edges=Edges.GUARDED)
+        options = replace(options, edges=Guards.GUARDED)
     registers = planned_registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
         margin = register_margin(spec, options, numbers)
-        fitting = resident_blocks(spec.arch, min(255, registers + margin), numbers.threads)
-        room = SHARED_BESIDE_A_CACHE if numbers.uniform_warp else SHARED_OF_A_MULTIPROCESSOR
+        fitting = resident_blocks(spec.hardware, min(255, registers + margin), numbers.threads)
+        filled = H200_SHARED_BESIDE_CACHE if numbers.uniform_warp else H200_SHARED_FILLED
         shared = shared_bytes(spec, numbers) + numbers.seam_bytes
-        options = replace(options, min_blocks=max(1, min(fitting, room // max(1, shared))))
+        options = replace(options, min_blocks=min(fitting, blocks_by_shared(spec.hardware, filled, shared)))
     cost = cost_of(spec, options, numbers, registers)
-    _check(spec, options, numbers)
+    _check(spec, options, numbers, registers)
     arguments = _arguments(spec, options, numbers)
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments), shared_bytes=numbers.seam_bytes)
     preparation = (Preparation(constant="filter_bank", constant_bytes=4 * numbers.taps)
-                   if options.weights is Weights.CONSTANT else None)
+                   if options.weights is BankWeights.CONSTANT else None)
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("wide/kernel.cu.jinja",), cost=cost,
                       program=Program(arguments=arguments, steps=(launch,), preparation=preparation),
                       phrase=_phrase(options, numbers))
@@ -104,46 +102,47 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
         return "gaps = none is for packed rows with a border of pixels"
     if options.row_lanes > LANES:
         return f"row_lanes = {options.row_lanes} (at most {LANES})"
-    if spec.channels > 1 and options.weights is not Weights.SHARED:
+    if spec.channels > 1 and options.weights is not BankWeights.SHARED:
         return f"weights = {options.weights.value} holds one channel's filter, and there are {spec.channels}"
     if options.loads is not Loads.REGISTERS and (spec.arch.major < 8 or spec.channels > 1 or load_bytes < 4):
         return f"loads = {options.loads.value} needs sm_80, one channel, and loads of 4 bytes or more"
     if options.rows_ahead % options.turn_steps or (options.turn_steps > 1 and options.loads is Loads.REGISTERS):
         return (f"turn_steps = {options.turn_steps} is for asynchronous loads, and divides rows_ahead = "
                 f"{options.rows_ahead}")
-    if options.weights is Weights.CONSTANT and (spec.k > 1 or spec.w_dtype is not DType.FLOAT32):
+    if options.weights is BankWeights.CONSTANT and (spec.k > 1 or spec.w_dtype is not DType.FLOAT32):
         return "weights = constant takes a single float32 filter"
     if options.tap_rows is TapRows.NEEDED and not (spec.channels == 1 and steps_of_one_row(spec)):
         return "tap_rows = needed takes one channel and steps of one input row"
     if accumulators(spec, options.columns) > REGISTER_LIMIT:
         return (f"{accumulators(spec, options.columns)} accumulators would not stay in registers (at most "
                 f"{REGISTER_LIMIT})")
-    if taps_of(spec) * options.columns > LARGEST_TEXT:
-        return f"{taps_of(spec) * options.columns} FMAs a row in the text (at most {LARGEST_TEXT})"
-    return None
+    together = options.rows_ahead if options.loads is Loads.REGISTERS else options.turn_steps
+    return text_refusal(taps_of(spec) * options.columns * together, BYTES_OF_AN_FMA, "FMAs of steps that follow on")
 
 
-def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> None:
+def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registers: int) -> None:
     refusal = None
+    if registers > MOST_REGISTERS:
+        refusal = f"about {registers} registers, most of which would be spilled (at most {MOST_REGISTERS})"
     line = numbers.line
     if numbers.edge_loads and numbers.left_lanes + numbers.right_lanes > numbers.across:
         refusal = (f"a window reaches {numbers.left_lanes} lanes to the left and {numbers.right_lanes} to the right of "
                    f"{numbers.across}")
     if options.loads is not Loads.REGISTERS and line.left_copies + line.right_copies > LANES:
         refusal = f"{line.left_copies + line.right_copies} vectors lie beside a strip (at most {LANES}, one a lane)"
-    if refusal is None and numbers.threads > 1024:
-        refusal = f"{numbers.threads // LANES} warps are more than a block's 1024 threads"
-    if refusal is None and numbers.threads * options.min_blocks > spec.arch.resident_threads:
-        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
+    if refusal is None and numbers.threads > BLOCK_THREADS:
+        refusal = f"{numbers.threads // LANES} warps are more than a block's {BLOCK_THREADS} threads"
+    if refusal is None and numbers.threads * options.min_blocks > spec.hardware.resident_threads:
+        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
     if refusal is None and options.sub_block_rows * options.warp_rows > MOST_ROWS:
         refusal = f"sub_block_rows = {options.sub_block_rows} in {options.warp_rows} warps (at most {MOST_ROWS} in all)"
     shared = shared_bytes(spec, numbers)
-    if refusal is None and shared > SHARED_LIMIT:
+    if refusal is None and shared > SHARED_STATIC:
         refusal = (f"the filters of {numbers.block_planes} planes and the rows ahead have {shared} bytes, more than "
-                   f"the {SHARED_LIMIT} of shared memory")
-    if refusal is None and shared + numbers.seam_bytes > shared_of(spec.arch):
+                   f"the {SHARED_STATIC} of shared memory")
+    if refusal is None and shared + numbers.seam_bytes > spec.hardware.shared_block:
         refusal = (f"the seams of {options.warp_rows} stacked warps have {numbers.seam_bytes} bytes and the rest "
-                   f"{shared}, more than the {shared_of(spec.arch)} of a block's shared memory")
+                   f"{shared}, more than the {spec.hardware.shared_block} of a block's shared memory")
     if refusal is None and options.span is Span.PACKED and numbers.most_columns < 1:
         refusal = f"row_lanes = {options.row_lanes} leaves no room for a row beside its padding"
     if refusal is None and options.rows_ahead > 16:
@@ -174,7 +173,7 @@ def _grid(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple
     if beside == 1:
         z = Blocks(of=Dimension.N, each=spec.k, add=numbers.block_planes - 1, per=numbers.block_planes,
                    limit=GRID_LIMIT[2])
-    fill = Fill(blocks=MULTIPROCESSORS * options.min_blocks,
+    fill = Fill(blocks=spec.hardware.warps_of(options.min_blocks),
                 least=numbers.classes * options.warp_rows * _fewest_rows(spec))
     return (x, Blocks(of=Dimension.P, add=numbers.block_rows - 1, per=numbers.block_rows, times=numbers.classes,
                       limit=GRID_LIMIT[1] // numbers.classes * numbers.classes, fill=fill), z)
@@ -195,7 +194,8 @@ def space(spec: KernelSpec) -> Iterable[WideOptions]:
     base = defaults(spec)
     weights = (base.weights,)
     if spec.k == 1 and spec.channels == 1 and spec.dtype is DType.FLOAT32:
-        weights = (Weights.REGISTERS, Weights.CONSTANT) if taps_of(spec) <= WEIGHTS_HELD else (Weights.CONSTANT,)
+        held = (BankWeights.REGISTERS,) if taps_of(spec) <= WEIGHTS_HELD else ()
+        weights = (*held, BankWeights.CONSTANT)
     loads = [(Loads.REGISTERS, ahead, 1) for ahead in (1, 2, 4)]
     if spec.arch.major >= 8 and spec.channels == 1:
         loads += [(way, ahead, turn) for way in (Loads.CACHED, Loads.ASYNC)

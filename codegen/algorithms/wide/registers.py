@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.parts.occupancy import step_registers
 from .numbers import WideNumbers, filter_registers
-from .options import Loads, TapRows, Weights, WideOptions
+from .options import Loads, TapRows, BankWeights, WideOptions
 
 WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
 REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight
@@ -36,7 +36,7 @@ def register_margin(spec: KernelSpec, options: WideOptions, numbers: WideNumbers
     if _lean(spec, options, numbers):
         least = REGISTER_MARGIN if numbers.residual == "with_rows" else UNIFORM_MARGIN
         return least + NARROW_LOAD * max(0, numbers.own_loads - 1) * (options.loads is Loads.REGISTERS)
-    several = 2 if options.weights is Weights.SHARED or numbers.residual == "with_rows" else 1
+    several = 2 if options.weights is BankWeights.SHARED or numbers.residual == "with_rows" else 1
     if numbers.residual == "step_ahead" and options.loads is Loads.REGISTERS and spec.channels == 1:
         several = 4      # beside a border's pixels around narrow loads
     margin = REGISTER_MARGIN * several
@@ -44,10 +44,10 @@ def register_margin(spec: KernelSpec, options: WideOptions, numbers: WideNumbers
         twice = 2 if numbers.taps > WEIGHTS_HELD // 2 else 1
         return margin + twice * (SCALAR_LOAD * numbers.own_loads * numbers.step_rows + 2 * len(numbers.window))
     many = options.turn_steps > 1 or options.tap_rows is TapRows.NEEDED
-    if options.weights is Weights.CONSTANT and many and len(numbers.window) > 12:      # 10x10, sm_90; 28x28, sm_80
+    if options.weights is BankWeights.CONSTANT and many and len(numbers.window) > 12:      # 10x10, sm_90; 28x28, sm_80
         return margin + 8
     stacked = not numbers.packed and options.warp_rows > 1 and numbers.seams is None
-    return margin + 8 if stacked and options.weights is Weights.REGISTERS and numbers.taps > 20 else margin
+    return margin + 8 if stacked and options.weights is BankWeights.REGISTERS and numbers.taps > 20 else margin
 
 
 def _lean(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> bool:

@@ -12,10 +12,11 @@ import math
 from dataclasses import dataclass
 
 from warpconv.codegen.dtypes import DType
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.spec import KernelSpec
 from .lines import StorePart, store_parts
 from warpconv.codegen.parts.vectors import Vector, vector_of
-from .options import LANES, Loads, Span, TapRows, Weights, WideOptions
+from .options import Loads, Span, TapRows, BankWeights, WideOptions
 from .taps import accumulators, row_registers
 
 SEAM_VECTOR = 4          # sums that are moved at once
@@ -51,7 +52,7 @@ def has_seams(spec: KernelSpec, options: WideOptions) -> bool:
     if spec.channels > 1 or options.span is Span.PACKED or options.tap_rows is TapRows.NEEDED:
         return False
     beside = accumulators(spec, options.columns) + row_registers(spec, options)
-    if options.weights is Weights.SHARED:
+    if options.weights is BankWeights.SHARED:
         return spec.separable and spec.r <= TALLEST_WITHOUT and beside <= MOST_BESIDE
     return spec.separable or spec.r > TALLEST_WITHOUT
 

@@ -7,9 +7,9 @@ for an output in place of R * S, in float32, of the same loads. docs/separable.m
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+from warpconv.codegen.parts.rows import RowInWork, row_in_work, vertical
 from warpconv.codegen.spec import KernelSpec
 from .options import TapRows, WideOptions
 
@@ -24,14 +24,7 @@ class Tap:
 
 
 @dataclass(frozen=True)
-class Chain:
-    """One output row in work: its products of a step begin with the registers ``start`` and end in ``to``."""
-
-    number: int
-    age: int             # steps since its first
-    start: str
-    to: str
-    rows: tuple[int, ...]
+class TapChain(RowInWork):
     reads: tuple[int, ...]       # filter rows whose weights are read before its products, where they are read again
     taps: tuple[Tap, ...]
 
@@ -43,8 +36,7 @@ def taps_of(spec: KernelSpec) -> int:
 
 def accumulators(spec: KernelSpec, columns: int) -> int:
     """Registers of the output rows in work."""
-    step_rows = spec.stride[0] // math.gcd(spec.stride[0], spec.dilation[0])
-    return -(-spec.r // step_rows) * columns
+    return vertical(spec)[1] * columns
 
 
 def row_registers(spec: KernelSpec, options: WideOptions) -> int:
@@ -54,7 +46,7 @@ def row_registers(spec: KernelSpec, options: WideOptions) -> int:
 
 def steps_of_one_row(spec: KernelSpec) -> bool:
     """Whether a step takes one input row: the vertical stride divides the dilation."""
-    return math.gcd(spec.stride[0], spec.dilation[0]) == spec.stride[0]
+    return vertical(spec)[0] == 1
 
 
 def tap_of(spec: KernelSpec, options: WideOptions, r: int, s: int, row: str) -> Tap:
@@ -82,19 +74,17 @@ def rows_read(spec: KernelSpec, slots: int, step_rows: int, number: int) -> tupl
 
 
 def chain(spec: KernelSpec, options: WideOptions, slots: int, step_rows: int, number: int,
-          names: tuple[str, ...]) -> Chain:
+          names: tuple[str, ...]) -> TapChain:
     """The products of a step for output row ``number`` in work; ``names`` tell the rows of a step apart."""
-    age = slots - 1 - number
-    rows = [step_rows * age + u for u in range(step_rows) if step_rows * age + u < spec.r]
-    reads = tuple(rows)
+    row = row_in_work(spec, number)
+    reads = row.rows
     if spec.separable:
-        taps = tuple(sum_tap(options, r, names[r - step_rows * age]) for r in rows)
+        taps = tuple(sum_tap(options, r, name) for r, name in zip(row.rows, names))
         if options.tap_rows is TapRows.ALL:     # else a branch may leave out what reads for the next
             reads = rows_read(spec, slots, step_rows, number)
     else:
-        taps = tuple(tap_of(spec, options, r, s, names[r - step_rows * age]) for r in rows for s in range(spec.s))
-    return Chain(number, age, f"acc_p{number}" if number < slots - 1 else "",
-                 f"acc_p{number - 1}" if number else "out", tuple(rows), reads, taps)
+        taps = tuple(tap_of(spec, options, r, s, name) for r, name in zip(row.rows, names) for s in range(spec.s))
+    return TapChain(**vars(row), reads=reads, taps=taps)
 
 
 def signed(position: int) -> str:

@@ -17,7 +17,6 @@ from warpconv.codegen.spec import KernelSpec
 from . import tiles as gemm_tiles
 from .tiles import TABLE_LIMIT, GemmNumbers, Order, Tile
 
-MULTIPROCESSORS = 132       # of the GPU that the tiles were measured on
 # tile -> what an output costs in it, against the quickest (filters are filled up to whole tiles: fewer may be better)
 TILES = {Tile(128, 64, 8, 8): 1.0, Tile(96, 64, 12, 8): 1.0, Tile(64, 64, 8, 8): 1.03, Tile(32, 128, 4, 8): 1.25,
          Tile(16, 128, 4, 4): 1.75}
@@ -76,7 +75,7 @@ def instructions(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvS
     copy = (8 if gemm.find_taps else 6) if gemm.asks_taps and gemm.table else 3
     tile = options.block_k * (outputs + gemm.fragments) + copy * gemm.rows + 2 * gemm.a_rounds + 20
     block = gemm.threads // 32 * (gemm.k_tiles / options.splits * tile + 150 + 3 * outputs)
-    each = blocks / shape.n * ASSUMED_BATCH / MULTIPROCESSORS
+    each = blocks / shape.n * ASSUMED_BATCH / spec.hardware.multiprocessors
     idle = min(MOST_IDLE, math.ceil(each) / each)
     added = shape.n * shape.k * shape.p * shape.q / 32 * (3 + 2 * options.splits) if options.splits > 1 else 0.0
     return blocks * block * idle + added

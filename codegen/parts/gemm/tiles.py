@@ -18,6 +18,7 @@ from typing import Any
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, SHARED_STATIC
 from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, Extent, Launch, Preparation, Role, Workspace
 from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.options import DERIVED
@@ -28,9 +29,6 @@ FILTER, SUMS = "filter", "partial_sums"           # the program's names for A an
 FILTER_ENTRY, SUMS_ENTRY = "prepare_filter", "add_partial_sums"
 SIDE_THREADS = 256          # threads of a block of these two
 MOST_FILTER_BLOCKS = 1024
-WARP = 32
-SHARED_LIMIT = 99 * 1024    # bytes of a block that every architecture from sm_80 on gives
-SHARED_BEFORE_AMPERE = 48 * 1024
 MOST_SUMS = 160             # accumulators of a thread beyond which it would spill
 REGISTERS_BESIDE = 32       # of a thread besides sums, factors and windows: addresses, the loop
 MOST_STAGES = 4
@@ -161,7 +159,8 @@ def resolved(spec: KernelSpec, options: Any) -> Any:
         few = spec.channels * spec.r * spec.s < FEW_TILES * options.block_k
         options = replace(options, stages=1 if options.prefetch is Switch.OFF else 3 if few else 2)
     if options.min_blocks == DERIVED:
-        options = replace(options, min_blocks=resident_blocks(spec.arch, _registers(options), _threads(options)))
+        fitting = resident_blocks(spec.hardware, _registers(options), _threads(options))
+        options = replace(options, min_blocks=fitting)
     return options
 
 
@@ -189,8 +188,8 @@ def _tile_refusal(options: Any) -> str | None:
     if m % thread_m or n % thread_n:
         return f"thread tile {thread_m} x {thread_n} does not divide block tile {m} x {n}"
     threads = m * n // (thread_m * thread_n)
-    if not WARP <= threads <= 1024 or threads % WARP:
-        return f"a block of {threads} threads (whole warps, 32 to 1024 threads are possible)"
+    if not LANES <= threads <= BLOCK_THREADS or threads % LANES:
+        return f"a block of {threads} threads (whole warps, {LANES} to {BLOCK_THREADS} threads are possible)"
     if thread_m * thread_n > MOST_SUMS:
         return f"{thread_m} x {thread_n} sums would not stay in registers (at most {MOST_SUMS})"
     lanes_m, lanes_n = _lanes(options)
@@ -225,19 +224,19 @@ def _layer_refusal(spec: KernelSpec, options: Any, found: GemmNumbers) -> str | 
         return (f"order = {options.order.value} lists taps at most {FURTHEST_TAP} rows and columns apart; order = taps "
                 "lists none")
     n, threads = options.block_n, found.threads
-    shared_out = n % WARP == options.block_k % WINDOW_PRODUCTS == n * WINDOW_PRODUCTS % threads == 0
+    shared_out = n % LANES == options.block_k % WINDOW_PRODUCTS == n * WINDOW_PRODUCTS % threads == 0
     if options.order is Order.WINDOW and not shared_out:
-        return (f"order = window copies {WINDOW_PRODUCTS} products of {WARP} pixels at a time, which tiles of "
+        return (f"order = window copies {WINDOW_PRODUCTS} products of {LANES} pixels at a time, which tiles of "
                 f"{options.block_k} x {n} on {threads} threads are not made of")
     if options.splits > found.k_tiles:
         return f"splits = {options.splits} of {found.k_tiles} tiles of the reduction (at most one each)"
-    limit = SHARED_LIMIT if spec.arch.major >= 8 else SHARED_BEFORE_AMPERE
+    limit = PORTABLE_SHARED if spec.hardware.async_copies else SHARED_STATIC
     if found.shared_bytes > limit:
         return (f"{found.shared_bytes} bytes of shared memory for a block (at most {limit}): smaller tiles or fewer "
                 "stages")
-    if threads * options.min_blocks > spec.arch.resident_threads:
-        return (f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads, "
-                f"{spec.arch.resident_threads // threads} blocks of {threads}")
+    if threads * options.min_blocks > spec.hardware.resident_threads:
+        return (f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads, "
+                f"{spec.hardware.resident_threads // threads} blocks of {threads}")
     return None
 
 
@@ -245,7 +244,7 @@ def _lanes(options: Any) -> tuple[int, int]:
     """Lanes of a warp along filters and along pixels: 4 x 8, as square as a register tile wants them; along pixels
     alone where a thread has one output."""
     if options.thread_m * options.thread_n == 1:
-        return 1, WARP
+        return 1, LANES
     return 4, 8
 
 
@@ -280,8 +279,8 @@ def _numbers(spec: KernelSpec, options: Any, by_columns: bool, padded: bool) -> 
         k_channels=channels, k_products=products, k_tiles=tiles, m_tiles=-(-spec.filters // m), splits=options.splits,
         stages=options.stages, window_lanes=WINDOW_PRODUCTS,
         pixels=n * WINDOW_PRODUCTS // threads if options.order is Order.WINDOW else 0, pixel_row=pixel_row,
-        stage=k * (m + pixel_row), async_copies=spec.arch.major >= 8, registers_ahead=options.prefetch is Switch.ON,
-        guard_filters=spec.filters % m != 0,
+        stage=k * (m + pixel_row), async_copies=spec.hardware.async_copies,
+        registers_ahead=options.prefetch is Switch.ON, guard_filters=spec.filters % m != 0,
         guard_taps=padded and not spec.padding_mode.reads_image,
         one_value=padded and spec.padding_mode is Border.CONSTANT, find_taps=find_taps,
         guard_channels=not table and channels != spec.channels, guard_products=table and products % k != 0, table=table,

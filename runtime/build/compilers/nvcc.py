@@ -9,7 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from warpconv.codegen.errors import ArgumentError, CompileError, ToolNotFound
+from warpconv.codegen.errors import ArgumentError, CompileError, FileError, ToolNotFound
+from warpconv.runtime import paths
 from . import tools
 from .report import Compiled, CompilerKind, parse_log, parse_ptx_isa
 from warpconv.runtime.env import Settings
@@ -66,7 +67,8 @@ def require(settings: Settings) -> Path:
 
 def version(program: Path) -> str:
     """What ``nvcc --version`` says, such as "13.0.88"; asked once per program (and again if it was replaced)."""
-    return _version(program, program.stat().st_mtime_ns)
+    found = paths.status(program)
+    return _version(program, 0 if found is None else found.st_mtime_ns)
 
 
 def unsupported(program: Path, arch: str) -> ArgumentError:
@@ -89,6 +91,9 @@ def _run(program: Path, arguments: list[str], work: Path, text: str, arch: str, 
         return log
     if is_unknown_arch(log):
         raise unsupported(program, arch)
+    if (disk := tools.disk_error(log, work)) is not None:
+        raise FileError(f"nvcc has no place for its files: {paths.reason(disk)}", argument="TMPDIR", value=str(work),
+                        hint="free some space, or set TMPDIR to a directory that can be written") from disk
     no_host = re.search(r"host compiler|gcc: .*No such file|cannot find.*cl\.exe", log, re.IGNORECASE)
     raise CompileError(f"nvcc {version(program)} refused {arguments[-1]} for {arch}", source=text, options=options,
                        log=log, hint='nvcc needs a host C++ compiler on PATH; NVRTC needs none: pip install '

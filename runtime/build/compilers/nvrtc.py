@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from warpconv.codegen.errors import ArgumentError, CompileError, ToolNotFound
+from warpconv.runtime import paths
 from . import tools
 from .report import Compiled, CompilerKind, parse_log, parse_ptx_isa
 from warpconv.runtime.env import Settings
@@ -44,7 +45,7 @@ def flags(nvcc_flags: tuple[str, ...]) -> tuple[str, ...]:
 def find(settings: Settings) -> str | None:
     """Where the library is (a path, or a name that the loader knows), or None. Starts no subprocess."""
     for path in _candidates(settings):
-        if _LIBRARY.fullmatch(path.name) and path.is_file():
+        if _LIBRARY.fullmatch(path.name) and paths.is_file(path):
             return str(path)
     return _known_to_loader()
 
@@ -53,8 +54,7 @@ def _candidates(settings: Settings) -> Iterator[Path]:
     yield from tools.wheel_files("nvrtc")
     for toolkit in (*settings.toolkits, tools.USUAL_TOOLKIT):
         for folder in ("lib64", "lib", "bin", "bin/x64"):
-            with contextlib.suppress(OSError):
-                yield from sorted((toolkit / folder).iterdir())
+            yield from paths.entries(toolkit / folder)
 
 
 @functools.lru_cache(maxsize=1)
@@ -112,7 +112,7 @@ def _load(where: str) -> _Library:
     path = Path(where)
     if path.parent != Path("."):
         # NVRTC opens its builtins by name; loading them first works wherever the library came from.
-        for beside in sorted(path.parent.iterdir()):
+        for beside in paths.entries(path.parent):
             if _BUILTINS.fullmatch(beside.name):
                 with contextlib.suppress(OSError):
                     ctypes.CDLL(str(beside))

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.metadata
 import importlib.util
 import re
 import shutil
 import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -21,13 +19,14 @@ from pathlib import Path
 from types import ModuleType
 
 from warpconv.codegen.errors import CompileError, ToolNotFound
+from warpconv.runtime import forks
 from . import nvcc
 from .report import Compiled, CompilerKind, parse_log
 from warpconv.runtime.env import Settings
 
 WAYS = 'pip install "warpconv[gpu]" on a machine with a CUDA driver, or set WARPCONV_COMPILER=nvrtc'
 _SAID = re.compile(r"The CUDA compiler succeeded, but said the following:\n?")
-_warning_lock = threading.Lock()        # warnings.catch_warnings changes the whole process
+_warning_lock = forks.lock()        # warnings.catch_warnings changes the whole process
 
 
 def missing() -> str | None:
@@ -111,6 +110,7 @@ def _ptx(text: str, arch: str, passed: tuple[str, ...], name: str, settings: Set
 
 
 def _version() -> str:
+    import importlib.metadata
     try:
         return importlib.metadata.version("pycuda")
     except importlib.metadata.PackageNotFoundError:

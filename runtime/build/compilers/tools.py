@@ -7,10 +7,11 @@ NVIDIA's wheels. Looking starts no subprocess.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
-import importlib.metadata
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from warpconv.codegen.errors import ToolNotFound
+from warpconv.runtime import paths
 from warpconv.runtime.env import Settings
 
 USUAL_TOOLKIT = Path("/usr/local/cuda")
@@ -29,6 +31,11 @@ _WHEELS = {"nvrtc": ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda
            "nvcc": ("nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu13", "nvidia-cuda-nvcc-cu12"),
            "cuobjdump": ("nvidia-cuda-cuobjdump", "nvidia-cuda-cuobjdump-cu12"),
            "nvdisasm": ("nvidia-cuda-nvdisasm", "nvidia-cuda-nvdisasm-cu12")}
+
+# What compilers and linkers print, in English, where it is the disk that refuses and not they.
+_DISK_NUMBERS = {os.strerror(number).lower(): number
+                 for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENAMETOOLONG)}
+_DISK = re.compile(rf": ({'|'.join(map(re.escape, _DISK_NUMBERS))})\b", re.IGNORECASE)
 
 
 def find_program(name: str, settings: Settings) -> Path | None:
@@ -49,6 +56,7 @@ def wheel_files(tool: str) -> tuple[Path, ...]:
 
 
 def _recorded_files(tool: str) -> Iterator[Path]:
+    import importlib.metadata       # late: it takes a tenth of what a kernel from the disk cache does
     for distribution in _WHEELS[tool]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             for file in importlib.metadata.distribution(distribution).files or ():
@@ -61,8 +69,7 @@ def _namespace_files(tool: str) -> Iterator[Path]:
     for root in _namespace_roots():
         for layout in (f"cuda_{tool}", "cu13", "cu12"):
             for folder in ("bin", "lib"):
-                if (root / layout / folder).is_dir():
-                    yield from sorted((root / layout / folder).iterdir())
+                yield from paths.entries(root / layout / folder)
 
 
 @functools.lru_cache(maxsize=1)
@@ -75,7 +82,7 @@ def _namespace_roots() -> tuple[Path, ...]:
 
 
 def _executable(path: Path) -> Path | None:
-    return path if path.is_file() and os.access(path, os.X_OK) else None
+    return path if paths.is_file(path) and os.access(path, os.X_OK) else None
 
 
 def run_tool(command: list[str], *, cwd: Path, path_first: Path | None = None, seconds: float = TOOL_SECONDS,
@@ -102,6 +109,15 @@ def run_tool(command: list[str], *, cwd: Path, path_first: Path | None = None, s
         _kill(child)
         raise
     return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+
+def disk_error(log: str, folder: Path) -> OSError | None:
+    """The error that a tool met on the disk, told by its log; None where it failed for another reason."""
+    found = _DISK.search(log)
+    if found is None:
+        return None
+    number = _DISK_NUMBERS[found[1].lower()]
+    return OSError(number, os.strerror(number), str(folder))
 
 
 def _start(command: list[str], cwd: Path, child_env: Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -25,6 +25,12 @@ class CBuffer(ctypes.Structure):
                 ("readers", ctypes.c_void_p), ("counts", ctypes.c_uint64 * len(COUNT_NAMES))]
 
 
+class CStacks(ctypes.Structure):
+    """struct wcpu_stacks"""
+
+    _fields_ = [("lock", ctypes.c_uint32), ("count", ctypes.c_uint32), ("mappings", ctypes.c_void_p * 512)]
+
+
 class CLaunch(ctypes.Structure):
     """struct wcpu_launch"""
 
@@ -32,6 +38,7 @@ class CLaunch(ctypes.Structure):
                 ("workers", ctypes.c_uint32), ("order", ctypes.c_uint32), ("buffer_count", ctypes.c_uint64),
                 ("buffers", ctypes.POINTER(CBuffer)), ("arguments", ctypes.POINTER(ctypes.c_void_p)),
                 *((name, ctypes.c_uint64) for name in LAUNCH_COUNTS),
+                ("stacks", ctypes.POINTER(CStacks)),
                 ("fault_kind", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("fault", ctypes.c_char * 512)]
 
 
@@ -41,3 +48,6 @@ class CKernel(ctypes.Structure):
     _fields_ = [("call", ctypes.c_void_p), ("argument_count", ctypes.c_uint64),
                 ("argument_sizes", ctypes.POINTER(ctypes.c_uint8)), ("argument_kinds", ctypes.c_char_p),
                 ("dynamic_shared", ctypes.c_void_p), ("dynamic_capacity", ctypes.c_uint64)]
+
+
+KEPT_STACKS = ctypes.pointer(CStacks())     # of this process, for all launches

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import ctypes
-import threading
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Mapping
 
 import numpy as np
 
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.errors import KernelNotBuilt
+from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.plan import Dimension, KernelPlan, Launch, Program, Role, Workspace
-from warpconv.codegen.serialise import plan_identity
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.runtime import env
-from warpconv.runtime.arrays import ArrayView, numpy_dtype
-from warpconv.runtime.build.cache import CacheKey, DiskCache
+from warpconv.runtime import env, forks
+from warpconv.runtime.arrays import ArrayView
+from warpconv.runtime.arrays.host import host_array
+from warpconv.runtime.build.cache import DiskCache
+from warpconv.runtime.build.pipeline import BuiltKernel, Text, build, cache_key
 from warpconv.runtime.call.checks import Call, name_of
 from warpconv.runtime.devices.steps import execute
 
-from . import objects
+from . import objects, quick
 from .program import CpuProgram
 from .report import Buffer, LaunchReport, Mode
-from .toolchain import Toolchain, find_toolchain
-
-SOURCE = "kernel.cu"
+from .target import CpuTarget
 
 _ELEMENTS = {dtype.c_name: np.dtype(f"u{dtype.itemsize}") for dtype in DType}      # by C type, as bits
 
@@ -50,7 +46,7 @@ class CpuBackend:
         self.compiled = compiled
         self.reports: list[LaunchReport] = []
         self._weight = name_of(program, Role.WEIGHT)
-        self._constant_lock = threading.Lock()   # the object has one constant bank for all threads
+        self._constant_lock = forks.lock()   # the object has one constant bank for all threads
 
     def for_program(self, program: Program) -> CpuBackend:
         """The same compiled text under another program of its entries."""
@@ -82,6 +78,20 @@ class CpuBackend:
         with self._constant_lock:
             self.compiled.set_constant(preparation.constant, operands[self._weight])
             self._execute(call, operands)
+
+    def quick(self, shape: ConvShape, operands: Mapping[str, ArrayView], *,
+              by_filter: bool) -> quick.QuickLaunch | None:
+        """A layer's launches ready to be run; None where a call is more than launches, or its arrays have to be
+        seen to."""
+        if not quick.possible(self.program, self.compiled):
+            return None
+        return quick.QuickLaunch(self.program, self.compiled, shape)
+
+    def alignment(self, name: str, view: ArrayView) -> int:
+        """Bytes that an operand's address must be a multiple of to be used where it is."""
+        if view.contiguous:
+            return quick.ALIGNMENT
+        return max(view.dtype.itemsize, self.program.argument(name).multiple_of)
 
     def _execute(self, call: Call, operands: dict[str, Any]) -> None:
         gaps = {name: view for name, view in call.operands.items() if view is not None and not view.contiguous}
@@ -136,63 +146,37 @@ class _Executor:
         pass
 
 
-def load(plan: KernelPlan, *, mode: Mode = Mode.FAST, cache: DiskCache | None = None) -> tuple[CpuBackend, str]:
-    """A plan's kernel on the CPU device, and its text; compiled once, then from the disk cache.
+def load(plan: KernelPlan | Text, *, mode: Mode = Mode.FAST,
+         cache: DiskCache | None = None) -> tuple[CpuBackend, str]:
+    """The kernel of a plan, or of a text that is there already, on the CPU device, and its text; compiled once, then
+    from the disk cache.
 
-    Raises ToolNotFound where there is no C++ compiler, CompileError where it refuses the text.
+    Raises ToolNotFound where there is no C++ compiler, CompileError where it refuses the text, DeviceError where what
+    it made cannot be loaded, FileError where no disk can take what it writes, KernelNotBuilt where compiling is off.
     """
-    def text() -> str:
-        from warpconv.codegen.render import render
-        return render(plan).text
+    target, settings = CpuTarget(mode), env.settings()
+    cache = cache or DiskCache(enabled=not settings.disable_cache)
+    built = build(plan, target, cache=cache)
+    try:
+        compiled = _loaded(built, mode)
+    except DeviceError:
+        if settings.disable_jit:
+            raise
+        cache.discard(cache_key(plan, target, settings))    # a library that it needs has gone since it was built
+        built = build(plan, target, cache=cache)
+        compiled = _loaded(built, mode)
+    return CpuBackend(built.program, compiled), built.source
 
-    return _load(plan.spec, plan.program, tuple(plan_identity(plan).items()), text, mode, cache)
+
+def _loaded(built: BuiltKernel, mode: Mode) -> CpuProgram:
+    """The bytes that were verified are those that are loaded."""
+    return CpuProgram.from_bytes(built.entry.read(objects.object_name(mode)), entries=built.program.entries, mode=mode)
 
 
 def load_text(spec: KernelSpec, program: Program, source: str, *, mode: Mode = Mode.FAST,
               cache: DiskCache | None = None) -> tuple[CpuBackend, str]:
     """The same for a text that is there already (a pack's)."""
-    fields = dict(objects.build_key_fields(source, mode, _toolchain()))
-    return _load(spec, program, (("text", fields["text"]),), lambda: source, mode, cache)
-
-
-def _load(spec: KernelSpec, program: Program, identity: tuple[tuple[str, str], ...], text: Any, mode: Mode,
-          cache: DiskCache | None) -> tuple[CpuBackend, str]:
-    settings = env.settings()
-    cache = cache or DiskCache(enabled=not settings.disable_cache)
-    toolchain = _toolchain()
-    machine = {k: v for k, v in objects.build_key_fields("", mode, toolchain) if k != "text"}
-    key = CacheKey(name=f"{spec.name}-cpu-{mode.value}", fields=tuple(sorted({**dict(identity), **machine}.items())))
-
-    if settings.disable_jit and cache.find(key) is None:
-        raise KernelNotBuilt("compiling is off (WARPCONV_DISABLE_JIT), also for the CPU device, and this kernel is not "
-                             f"in the cache: {spec}", spec=spec)
-
-    def build(folder: Path) -> Mapping[str, Any]:
-        source = text()
-        (folder / SOURCE).write_text(source, encoding="utf-8")
-        meta = CpuProgram.build(source, entries=program.entries, mode=mode, directory=folder,
-                                runtime_directory=_runtime(cache, mode, toolchain), toolchain=toolchain)
-        return meta
-
-    entry = cache.fetch(key, build)
-    compiled = CpuProgram.load(entry.path, entries=program.entries, mode=mode)
-    return CpuBackend(program, compiled), entry.read(SOURCE).decode()
-
-
-def _runtime(cache: DiskCache, mode: Mode, toolchain: Toolchain) -> Path:
-    """A folder with the device's own object, which all kernels link; an entry of the cache like theirs."""
-    machine = {k: v for k, v in objects.build_key_fields("", mode, toolchain) if k not in ("text", "kernel_flags")}
-    key = CacheKey(name=f"cpu-device-{mode.value}", fields=tuple(sorted(machine.items())))
-
-    def build(folder: Path) -> Mapping[str, Any]:
-        return {"object": objects.runtime_object(folder, mode, toolchain).name}
-
-    return cache.fetch(key, build).path
-
-
-def _toolchain() -> Toolchain:
-    cxx = env.settings().cxx
-    return find_toolchain(None if cxx is None else str(cxx))
+    return load(Text.given(spec, program, source), mode=mode, cache=cache)
 
 
 def _elements(view: ArrayView) -> np.ndarray:
@@ -200,15 +184,3 @@ def _elements(view: ArrayView) -> np.ndarray:
     marks = np.zeros(view.span().size, bool)
     np.lib.stride_tricks.as_strided(marks, view.shape, view.strides)[...] = True
     return marks
-
-
-def host_array(view: ArrayView) -> np.ndarray:
-    """Host memory of a C-contiguous view as an ndarray, without a copy; the view keeps it alive.
-
-    bfloat16 of other libraries comes as its bits, uint16, so that NumPy need not know the type.
-    """
-    if isinstance(view.owner, np.ndarray) and view.owner.shape == view.shape and view.owner.flags.c_contiguous:
-        return view.owner
-    raw = (ctypes.c_char * view.nbytes).from_address(view.pointer)
-    element = np.dtype(np.uint16) if view.dtype is DType.BFLOAT16 else numpy_dtype(view.dtype)
-    return np.frombuffer(raw, element).reshape(view.shape)

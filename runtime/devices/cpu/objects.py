@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
 import re
-import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
-from warpconv.codegen.errors import CompileError
+from warpconv.codegen.errors import CompileError, FileError, WarpconvError
+from warpconv.runtime import paths
+from warpconv.runtime.build.compilers import tools
 
 from .report import Mode
 from .toolchain import Toolchain, find_toolchain
@@ -36,6 +40,10 @@ DYNAMIC_CAPACITY = 227 * 1024            # bytes: what a block can have on sm_90
 
 _DYNAMIC_SHARED = re.compile(r"\bextern\s+(?:__align__\s*\([^)]*\)\s*)?__shared__\b[^;\[]*?(\w+)\s*\[\s*\]\s*;")
 
+_KILLED = re.compile(r"Killed signal terminated|virtual memory exhausted|out of memory|Cannot allocate memory")
+
+_T = TypeVar("_T")
+
 
 def object_name(mode: Mode) -> str:
     """File name of a kernel's shared object."""
@@ -44,31 +52,44 @@ def object_name(mode: Mode) -> str:
 
 def build_key_fields(text: str, mode: Mode, toolchain: Toolchain | None = None) -> tuple[tuple[str, str], ...]:
     """Name and value of everything that determines the shared object; starts nothing. Raises ToolNotFound."""
-    toolchain = toolchain or find_toolchain()
-    return (("device", "cpu"), ("mode", mode.value), ("compiler", " ".join(toolchain.command)),
-            ("compiler_identity", toolchain.identity), ("kernel_flags", " ".join(toolchain.kernel_flags(mode))),
-            ("runtime_flags", " ".join(toolchain.runtime_flags(mode))), ("headers", device_digest()),
+    return (*machine_fields(mode, toolchain or find_toolchain()),
             ("text", hashlib.sha256(text.encode()).hexdigest()))
 
 
+def machine_fields(mode: Mode, toolchain: Toolchain) -> tuple[tuple[str, str], ...]:
+    """The same without the text."""
+    return (("device", "cpu"), ("mode", mode.value), ("compiler", " ".join(toolchain.command)),
+            ("compiler_identity", toolchain.identity), ("kernel_flags", " ".join(toolchain.kernel_flags(mode))),
+            ("runtime_flags", " ".join(toolchain.runtime_flags(mode))), ("headers", device_digest()))
+
+
 def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path, runtime_directory: Path | None = None,
-          toolchain: Toolchain | None = None) -> dict[str, object]:
+          toolchain: Toolchain | None = None, runtime: bytes | None = None) -> dict[str, object]:
     """Compile ``text`` into ``directory`` under :func:`object_name`; returns compiler, version, flags, seconds, log.
 
-    The file appears complete or not at all. The runtime's object, the same for all kernels, is kept in
-    ``runtime_directory`` (default: ``directory``). Raises ToolNotFound, or CompileError with the compiler's log.
+    The file appears complete or not at all. ``runtime``: the runtime's object, the same for all kernels; if None, it is
+    kept in ``runtime_directory`` (default: ``directory``). Raises ToolNotFound where the compiler cannot be started,
+    CompileError with its log where it refuses the text, FileError where it finds no disk to write to, OSError where
+    ``directory`` cannot be written.
     """
     toolchain = toolchain or find_toolchain()
     directory.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-    runtime = runtime_object(runtime_directory or directory, mode, toolchain)
+    if runtime is None:
+        runtime = runtime_object(runtime_directory or directory, mode, toolchain).read_bytes()
     flags = toolchain.kernel_flags(mode)
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=directory) as scratch:
-        kernel, linked = Path(scratch, "kernel.o"), Path(scratch, "kernel.so")
-        log = _compiler(toolchain, [*flags, "-x", "c++", "-include", str(DEVICE / "cuda_subset.h"), "-c", "-",
-                                    "-o", str(kernel)], _translation_unit(text, entries), text)
-        log += _compiler(toolchain, [str(kernel), str(runtime), *toolchain.link_flags(), "-o", str(linked)], "", text)
-        os.replace(linked, directory / object_name(mode))
+
+    def compiled(scratch: Path) -> tuple[bytes, str]:
+        (scratch / "unit.cpp").write_text(_translation_unit(text, entries), encoding="utf-8")
+        (scratch / "runtime.o").write_bytes(runtime)
+        log = _compiler(toolchain, [*flags, "-x", "c++", "-include", str(DEVICE / "cuda_subset.h"), "-c", "unit.cpp",
+                                    "-o", "kernel.o"], scratch, text, "refused the text for the CPU device")
+        log += _compiler(toolchain, ["kernel.o", "runtime.o", *toolchain.link_flags(), "-o", "kernel.so"], scratch,
+                         text, "could not link the kernel for the CPU device")
+        return _result(toolchain, scratch / "kernel.so", text, log), log
+
+    data, log = _with_scratch(directory, compiled)
+    _install(directory / object_name(mode), data)
     return {"compiler": " ".join(toolchain.command), "version": toolchain.version(), "flags": list(flags),
             "seconds": time.perf_counter() - start, "log": log}
 
@@ -88,14 +109,18 @@ def runtime_object(directory: Path, mode: Mode, toolchain: Toolchain) -> Path:
     flags = toolchain.runtime_flags(mode)
     identity = "\0".join((*toolchain.command, toolchain.identity, *flags, device_digest()))
     path = directory / f"runtime_{mode.value}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.o"
-    if path.exists():
+    if paths.exists(path):
         return path
     directory.mkdir(parents=True, exist_ok=True)
     source = DEVICE / "runtime.cpp"
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=directory) as scratch:
-        built = Path(scratch, path.name)
-        _compiler(toolchain, [*flags, "-c", str(source), "-o", str(built)], "", source.read_text())
-        os.replace(built, path)
+    text = source.read_text(encoding="utf-8")
+
+    def compiled(scratch: Path) -> bytes:
+        log = _compiler(toolchain, [*flags, "-c", str(source), "-o", "runtime.o"], scratch, text,
+                        "could not compile the CPU device's own code")
+        return _result(toolchain, scratch / "runtime.o", text, log)
+
+    _install(path, _with_scratch(directory, compiled))
     return path
 
 
@@ -115,10 +140,52 @@ def _translation_unit(text: str, entries: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _compiler(toolchain: Toolchain, arguments: list[str], stdin: str, source: str) -> str:
-    """Run the compiler and return what it printed. Raises CompileError."""
-    done = subprocess.run([*toolchain.command, *arguments], input=stdin, capture_output=True, text=True)
-    if done.returncode:
-        raise CompileError(f"{' '.join(toolchain.command)} refused the text for the CPU device:\n{done.stderr[:2000]}",
-                           source=source, options=tuple(arguments), log=done.stderr)
-    return done.stderr
+def _with_scratch(directory: Path, work: Callable[[Path], _T]) -> _T:
+    """``work`` in a folder for the compiler alone, which goes afterwards: a short path that nobody sweeps or clears.
+
+    It is in the temporary directory; where that takes no more, beside what is built. Raises FileError where neither
+    does.
+    """
+    for place in (None, directory):
+        try:
+            with tempfile.TemporaryDirectory(prefix="warpconv-", dir=place, ignore_cleanup_errors=True) as scratch:
+                return work(Path(scratch))
+        except OSError as error:
+            if isinstance(error, WarpconvError):
+                raise
+            failure = error
+    raise FileError(f"the C++ compiler has no place for its files: {paths.reason(failure)}", argument="TMPDIR",
+                    value=tempfile.gettempdir() if tempfile.tempdir else None,
+                    hint="free some space, or set TMPDIR to a directory that can be written") from failure
+
+
+def _compiler(toolchain: Toolchain, arguments: list[str], scratch: Path, source: str, failed: str) -> str:
+    """Run the compiler in ``scratch`` and return what it printed. Raises CompileError, ToolNotFound, or OSError where
+    the disk is at fault."""
+    status, out, err = tools.run_tool([*toolchain.program, *arguments], cwd=scratch)
+    if status == 0:
+        return err
+    if (disk := tools.disk_error(err, scratch)) is not None:
+        raise disk
+    hint = "the machine ran out of memory" if _KILLED.search(err) else None
+    raise CompileError(f"{' '.join(toolchain.command)} {failed}:\n{(err or out)[:2000]}", source=source,
+                       options=tuple(arguments), log=err, hint=hint)
+
+
+def _result(toolchain: Toolchain, path: Path, source: str, log: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise CompileError(f"{' '.join(toolchain.command)} reported success but wrote nothing", source=source,
+                           options=(), log=log, hint="name a C++ compiler in WARPCONV_CXX, such as g++") from None
+
+
+def _install(path: Path, data: bytes) -> None:
+    """Write a file that appears whole or not at all. Raises OSError."""
+    aside = path.with_name(f".{uuid.uuid4().hex}")
+    try:
+        aside.write_bytes(data)
+        os.replace(aside, path)
+    finally:
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)

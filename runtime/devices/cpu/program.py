@@ -7,13 +7,16 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, KernelFault
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, FileError, KernelFault
+from warpconv.runtime import paths
 
 from . import objects as _build
-from .abi import COUNT_NAMES, FAULT_KINDS, LAUNCH_COUNTS, CBuffer, CKernel, CLaunch
+from . import loading
+from .abi import COUNT_NAMES, FAULT_KINDS, KEPT_STACKS, LAUNCH_COUNTS, CBuffer, CKernel, CLaunch
 from .memory import Staged, stage
 from .report import Buffer, BufferCounts, LaunchReport, Mode
 from .toolchain import Toolchain
@@ -29,8 +32,8 @@ _KIND_NAMES = {"p": "a pointer", "i": "an integer", "f": "a floating-point numbe
 class CpuProgram:
     """The kernels of one text. Several threads may launch at once: shared memory belongs to the workers of a launch.
 
-    Constant memory belongs to the loaded file, hence to all programs that loaded the same file: what set_constant
-    writes is seen by every launch that runs then or later.
+    Constant memory belongs to the program, hence to all its launches: what set_constant writes is seen by every launch
+    that runs then or later.
     """
 
     def __init__(self, library: ctypes.CDLL, *, entries: Sequence[str], mode: Mode):
@@ -47,23 +50,37 @@ class CpuProgram:
     def compile(cls, text: str, *, entries: Sequence[str], mode: Mode, directory: Path,
                 runtime_directory: Path | None = None, toolchain: Toolchain | None = None) -> CpuProgram:
         """Load ``directory``'s shared object, building it first if it is not there. Raises as :meth:`build` does."""
-        if not (directory / _build.object_name(mode)).exists():
+        if not paths.exists(Path(directory, _build.object_name(mode))):
             cls.build(text, entries=entries, mode=mode, directory=directory, runtime_directory=runtime_directory,
                       toolchain=toolchain)
         return cls.load(directory, entries=entries, mode=mode)
 
     @staticmethod
     def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path,
-              runtime_directory: Path | None = None, toolchain: Toolchain | None = None) -> dict[str, object]:
-        """Only build; returns compiler, version, flags, seconds and log. Raises CompileError, ToolNotFound."""
-        return _build.build(text, entries=entries, mode=mode, directory=Path(directory),
+              runtime_directory: Path | None = None, toolchain: Toolchain | None = None,
+              runtime: bytes | None = None) -> dict[str, object]:
+        """Only build; returns compiler, version, flags, seconds and log. Raises as build.build() does."""
+        return _build.build(text, entries=entries, mode=mode, directory=Path(directory), runtime=runtime,
                             runtime_directory=runtime_directory, toolchain=toolchain)
 
     @classmethod
     def load(cls, directory: Path, *, entries: Sequence[str], mode: Mode) -> CpuProgram:
-        """Load what :meth:`build` has put into ``directory``; OSError if it is not there or no shared object."""
-        path = Path(directory).resolve() / _build.object_name(mode)
-        return cls(ctypes.CDLL(str(path)), entries=entries, mode=mode)
+        """Load what :meth:`build` has put into ``directory``, which the caller trusts.
+
+        Raises FileError if it is not there, DeviceError if it is no shared object of this machine.
+        """
+        path = Path(directory, _build.object_name(mode))
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise FileError(f"the kernel's object cannot be read: {paths.reason(error)}", argument="directory",
+                            value=str(directory)) from error
+        return cls.from_bytes(data, entries=entries, mode=mode)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, entries: Sequence[str], mode: Mode) -> CpuProgram:
+        """Load a shared object's bytes. Raises DeviceError if they are none of this machine."""
+        return cls(loading.load(data, _build.object_name(mode)), entries=entries, mode=mode)
 
     def launch(self, entry: str, *, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int,
                args: Sequence[Argument], threads: int | None = None, order: int = 0) -> LaunchReport:
@@ -81,7 +98,7 @@ class CpuProgram:
             buffers = (CBuffer * max(1, len(staged)))(*(s.description for s in staged))
             request = CLaunch(grid=tuple(grid), block=tuple(block), shared_bytes=shared_bytes,
                               workers=threads or _available_cores(), order=order, buffer_count=len(staged),
-                              buffers=buffers, arguments=pointers)
+                              buffers=buffers, arguments=pointers, stacks=KEPT_STACKS)
             start = time.perf_counter()
             faulted = self._library.wcpu_run(ctypes.byref(kernel), ctypes.byref(request))
             seconds = time.perf_counter() - start
@@ -92,6 +109,12 @@ class CpuProgram:
                 one.finish(entry)
             return LaunchReport(seconds, _buffer_counts(staged, buffers),
                                 **{name: getattr(request, name) for name in LAUNCH_COUNTS})
+
+    def unconverted(self, entry: str) -> tuple[Any, CKernel]:
+        """The device's function that runs a launch, taking ctypes objects as they are, and the kernel to run: for
+        launches that have been checked and are bound to their memory once."""
+        run = self._library["wcpu_run"]         # another object than the attribute, whose prototype stays
+        return run, self._kernel_of(entry)
 
     def set_constant(self, symbol: str, data: np.ndarray) -> None:
         """Copy ``data``'s bytes to the start of a ``__constant__`` array.

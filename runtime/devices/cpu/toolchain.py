@@ -14,12 +14,14 @@ import os
 import platform
 import shlex
 import shutil
-import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from warpconv.codegen.errors import ToolNotFound
+from warpconv.runtime import paths
+from warpconv.runtime.build.compilers import tools
 
 from .report import Mode
 
@@ -55,16 +57,18 @@ class Toolchain:
     @property
     def identity(self) -> str:
         """The compiler's file, size and time: changes with its version, and is known without starting it."""
-        path = Path(shutil.which(self.command[0]) or self.command[0]).resolve()
-        try:
-            status = path.stat()
-        except OSError:
-            return str(path)
-        return f"{path} {status.st_size} {status.st_mtime_ns}"
+        path = os.path.realpath(self.program[0])
+        status = paths.status(path)
+        return path if status is None else f"{path} {status.st_size} {status.st_mtime_ns}"
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The command with its program's whole path, so that it can be started in any directory."""
+        return str(paths.absolute(shutil.which(self.command[0]) or self.command[0])), *self.command[1:]
 
     def version(self) -> str:
         """The first line of ``--version``; starts the compiler once per process."""
-        return _version(self.command)
+        return _version(self.program)
 
     def kernel_flags(self, mode: Mode) -> tuple[str, ...]:
         """Flags that compile a kernel's text to an object."""
@@ -90,12 +94,13 @@ class Toolchain:
 def find_toolchain(cxx: str | None = None, *, fiber: str = "") -> Toolchain:
     """The compiler ``cxx``, else that of the environment variable CXX, else g++, clang++, c++ or ziglang's, if there.
 
-    Raises ToolNotFound if ``cxx`` or CXX names no program, or none of the others is installed.
+    What has a program's name as a whole is that program, blanks and all; else it is split as a shell does. Raises
+    ToolNotFound if ``cxx`` or CXX names no program that can be started, or none of the others is installed.
     """
     for source, command in (("cxx", cxx), ("CXX", os.environ.get("CXX"))):
-        if command:
-            words = tuple(shlex.split(command))
-            if shutil.which(words[0]) is None:
+        if command and command.strip():
+            words = _words(command)
+            if not words or shutil.which(words[0]) is None:
                 raise ToolNotFound("no such C++ compiler", argument=source, value=command,
                                    hint="name one that is on PATH, or leave it out to have one found")
             return Toolchain(words, _family(words), fiber)
@@ -108,23 +113,35 @@ def find_toolchain(cxx: str | None = None, *, fiber: str = "") -> Toolchain:
                        hint="install one: apt-get install g++, or clang, or: pip install ziglang")
 
 
+def _words(command: str) -> tuple[str, ...]:
+    """A command's words; none where its quotes do not close."""
+    if shutil.which(command) is not None:
+        return (command,)
+    try:
+        return tuple(shlex.split(command))
+    except ValueError:
+        return ()
+
+
 @functools.lru_cache(maxsize=None)
 def _version(command: tuple[str, ...]) -> str:
+    """Raises ToolNotFound where the program cannot be started."""
     option = "version" if "ziglang" in command else "--version"
     words = command[:-1] if "ziglang" in command else command
-    done = subprocess.run([*words, option], capture_output=True, text=True)
-    return done.stdout.split("\n", 1)[0]
+    with tempfile.TemporaryDirectory(prefix="warpconv-", ignore_cleanup_errors=True) as work:
+        _, out, _ = tools.run_tool([*words, option], cwd=Path(work), seconds=60)
+    return out.split("\n", 1)[0]
 
 
 def _family(command: tuple[str, ...]) -> str:
-    name = Path(shutil.which(command[0]) or command[0]).resolve().name
+    name = os.path.basename(os.path.realpath(shutil.which(command[0]) or command[0]))
     if "clang" in name or "ziglang" in command:
         return "clang"
     return "gcc" if "g++" in name or "gcc" in name else _family_by_version(command)
 
 
 def _family_by_version(command: tuple[str, ...]) -> str:
-    return "clang" if "clang" in _version(command).lower() else "gcc"
+    return "clang" if "clang" in _version(Toolchain(command, "").program).lower() else "gcc"
 
 
 def _is_x86_64() -> bool:
@@ -137,7 +154,8 @@ def _processor_flags() -> tuple[str, ...]:
     if not _is_x86_64():
         return ()                # aarch64 always has it
     try:
-        features = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+        features = next(line for line in lines if line.startswith("flags"))
     except (OSError, StopIteration):
         return ()
     return ("-mavx2", "-mfma") if {"avx2", "fma"} <= set(features.split()) else ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from warpconv.codegen.errors import ArgumentError, DeviceError
 from warpconv.codegen.plan import Dimension, Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime import forks
 from warpconv.runtime.arrays.factories import raw_elements
 from warpconv.runtime.arrays import ArrayKind, ArrayView, current_stream
 from warpconv.runtime.call.checks import MOST_LAYERS, Call, name_of
@@ -68,11 +68,11 @@ class _Loaded:
 
     def __init__(self, cubin: bytes, program: Program, by_pycuda: bool):
         self.by_pycuda = by_pycuda
-        self.bank = threading.Lock()      # from filling the constant bank to the launch that reads it
+        self.bank = forks.lock()      # from filling the constant bank to the launch that reads it
         self.module = PycudaModule(cubin) if by_pycuda else CudaModule(cubin)
         self.launchers: dict[int, Launcher] = {}
         self.geometry: dict[tuple[int, tuple[int, int, int]], Geometry] = {}      # by step and N, H, W
-        self.quick: dict[quick.QuickLaunch, quick.Fire] = {}      # of a filter's own module
+        self.quick: dict[quick.QuickLaunch, list] = {}      # its slots, of a filter's own module
         for step in program.launches:
             kinds = tuple("pointer" if program.argument(n).is_pointer else "int" for n in step.arguments)
             self.launchers[id(step)] = self.module.launcher(step.entry, kinds, step.block, step.shared_bytes)
@@ -93,7 +93,7 @@ class CudaBackend:
         self._input, self._weight = name_of(program, Role.INPUT), name_of(program, Role.WEIGHT)
         self._modules: dict[tuple[Any, ...], _Loaded] = {}
         self._spare: dict[tuple[Any, ...], list[_Loaded]] = {}
-        self._lock = threading.RLock()
+        self._lock = forks.rlock()
 
     def for_program(self, program: Program) -> CudaBackend:
         """The same cubin under another program of its entries."""
@@ -151,15 +151,25 @@ class CudaBackend:
             finally:
                 self._hold(elsewhere, prepared, queue)
 
-    def quick(self, shape: ConvShape, pointer: int, *, by_filter: bool) -> quick.QuickLaunch | None:
-        """A layer's launches ready to be queued, in the context of the memory at ``pointer``; None where a call is more
-        than launches. They go through the driver library, whatever PyCUDA sees."""
-        if not quick.possible(self.program, by_filter):
+    def quick(self, shape: ConvShape, operands: Mapping[str, ArrayView], *,
+              by_filter: bool) -> quick.QuickLaunch | None:
+        """A layer's launches ready to be queued, in the context of the input's memory; None where a call is more than
+        launches, or from the host. They go through the driver library, whatever PyCUDA sees."""
+        x = operands[self._input]
+        if not x.is_device or not quick.possible(self.program, by_filter):
             return None
-        with contexts.activate(self.ordinal, pointer):
-            context = contexts.context_key()
-            launchers = self._loaded(context, None, False).launchers
-            return quick.QuickLaunch(context, quick.maker(self.program, shape), launchers, bool(self._constant))
+        with contexts.activate(self.ordinal, x.pointer):
+            loaded = self._loaded(contexts.context_key(), None, False)
+            return quick.QuickLaunch(self.program, shape, loaded, self._functions, constant=bool(self._constant),
+                                     shares_memory=x.kind is not ArrayKind.TORCH)
+
+    def alignment(self, name: str, view: ArrayView) -> int:
+        """Bytes that an operand's address must be a multiple of."""
+        return max(view.dtype.itemsize, self.program.argument(name).multiple_of)
+
+    def _functions(self, loaded: _Loaded) -> tuple[int, ...]:
+        """Handles of the steps' kernels in a module of the driver library."""
+        return tuple(loaded.module.function(step.entry) for step in self.program.steps)
 
     def take_back(self, prepared: PreparedFilter) -> None:
         """Modules of a filter that is gone, for the next filter with a constant bank."""

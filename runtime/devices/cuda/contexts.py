@@ -13,15 +13,17 @@ from ctypes import byref, c_int, c_size_t, c_ulonglong
 from typing import Any
 
 from warpconv.codegen.errors import ArgumentError, DeviceError
+from warpconv.codegen.hardware import Hardware
+from warpconv.runtime import forks
 
 from . import libcuda as _libcuda
-from .libcuda import INVALID_CONTEXT, call, check, libcuda
+from .libcuda import INVALID_CONTEXT, call, check, libcuda, unconverted
 
 _POINTER_CONTEXT = 1            # CU_POINTER_ATTRIBUTE_CONTEXT
 _POINTER_DEVICE_ORDINAL = 9     # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 
 _primaries: dict[int, int] = {}
-_primaries_lock = threading.Lock()
+_primaries_lock = forks.lock()
 
 
 @functools.cache
@@ -71,6 +73,15 @@ def arch(ordinal: int) -> str:
     """Architecture of a GPU, such as ``sm_90``; DeviceError if there is no such GPU."""
     major, minor = _device(ordinal).compute_capability()
     return f"sm_{major}{minor}"
+
+
+@functools.cache
+def hardware(ordinal: int) -> Hardware:
+    """What a GPU has, its own number of multiprocessors and size of L2 among it, for planners; DeviceError if there is
+    no such GPU."""
+    attribute, device = driver().device_attribute, _device(ordinal)
+    return Hardware.of(arch(ordinal), multiprocessors=device.get_attribute(attribute.MULTIPROCESSOR_COUNT),
+                       l2_bytes=device.get_attribute(attribute.L2_CACHE_SIZE))
 
 
 @functools.cache
@@ -132,6 +143,14 @@ def current_key() -> tuple[str, int] | None:
         return "id", _answer.number.value
     handle = current_context()
     return ("handle", handle) if handle else None
+
+
+def asking(number: c_ulonglong) -> tuple[Any, ...]:
+    """A driver function and its arguments that write the number in ``context_key`` to ``number``; its status is not 0
+    where no context is current (or the number is 0)."""
+    if getattr(libcuda(), "cuCtxGetId", None) is not None:
+        return unconverted("cuCtxGetId"), None, byref(number)
+    return unconverted("cuCtxGetCurrent"), byref(number)
 
 
 def current_context() -> int:
@@ -260,7 +279,7 @@ def _describe(ordinal: int) -> dict[str, Any]:
 
 def forget() -> None:
     """Drop all that is remembered about the machine (tests put another one in its place)."""
-    for cached in (driver, usable, count, arch, name, _primary_of_pycuda):
+    for cached in (driver, usable, count, arch, hardware, name, _primary_of_pycuda):
         cached.cache_clear()
     _primaries.clear()
     _libcuda._library = None

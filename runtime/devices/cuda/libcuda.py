@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
 from warpconv.codegen.errors import DeviceError
+from warpconv.runtime import forks
 
 SUCCESS = 0
 OUT_OF_MEMORY = 2
@@ -76,6 +76,7 @@ _PROTOTYPES: dict[str, tuple | None] = {
     "cuEventDestroy_v2": (_HANDLE,),
 }
 _OPTIONAL = {"cuCtxGetId": (_HANDLE, POINTER(c_ulonglong)),              # since CUDA 12.0
+             "cuLaunchKernelEx": None,                                   # since CUDA 11.8; as cuLaunchKernel
              "cuGraphInstantiateWithFlags": (_OUT, _HANDLE, c_ulonglong),    # since CUDA 11.4
              # since CUDA 11.3: stream -> state, number, graph, its nodes that the next one stands behind, how many
              "cuStreamGetCaptureInfo_v2": (_HANDLE, _OUT_INT, POINTER(c_ulonglong), _OUT, POINTER(_OUT), _OUT),
@@ -89,7 +90,7 @@ _HINTS = {
     700: "an earlier kernel of this process read or wrote outside its memory; the context is lost: restart the process",
 }
 
-_lock = threading.Lock()
+_lock = forks.lock()
 _library: Any = None
 
 
@@ -101,6 +102,13 @@ def libcuda() -> Any:
             if _library is None:
                 _library = _start(_open())
     return _library
+
+
+def unconverted(name: str) -> Any:
+    """A driver function that takes ctypes objects as they are: for calls that are bound to their memory once."""
+    function = libcuda()[name]          # another object than the attribute, whose prototype stays
+    function.argtypes, function.restype = None, c_int
+    return function
 
 
 def check(status: int, what: str, *, hint: str | None = None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections import deque
 from collections.abc import Iterable
 from ctypes import byref, c_size_t
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from warpconv.codegen.errors import ArgumentError, DeviceError
+from warpconv.runtime import forks
 
 from . import contexts, streams
 from .libcuda import OUT_OF_MEMORY, call, check, libcuda
@@ -45,7 +45,7 @@ class StreamPool:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()       # released filters come back from the garbage collector, at any time
+        self._lock = forks.rlock()       # released filters come back from the garbage collector, at any time
         self._free: dict[_PoolKey, dict[int, list[int]]] = {}
         self._captured: dict[tuple[str, int], list[int]] = {}
         self._sizes: dict[tuple[str, int], dict[int, int]] = {}     # all that the driver gave: pointer -> bytes
@@ -110,7 +110,7 @@ class KeepAlive:
     """Holds references until the work queued on a stream so far is done, so that no memory is freed under a kernel."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._held: dict[_PoolKey, deque[tuple[int, tuple]]] = {}
         self._captured: list[tuple] = []
         self._adopted: deque[tuple[tuple[str, int], int, tuple]] = deque()

@@ -11,18 +11,18 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import threading
 from collections.abc import Iterator
 from typing import Any, Sequence
 
 from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime import forks
 
 EXTRA = 'pip install "warpconv[cublas]"'
 FLOAT_BYTES = 4
 
 _one, _zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
-_lock = threading.Lock()
+_lock = forks.lock()
 _free: dict[tuple[str, int], list[int]] = {}        # handles that nobody works with, by context
 
 

@@ -39,6 +39,15 @@ struct wcpu_buffer {
     wcpu_u64 counts[WCPU_BUFFER_COUNTS];
 };
 
+// Stacks that no launch uses at the moment, kept by the process for the next one, whichever kernel's it is: to map and
+// unmap them takes longer than a small kernel. Who does not get the lock at once maps its own.
+enum { WCPU_MOST_KEPT_STACKS = 512 };
+
+struct wcpu_stacks {
+    wcpu_u32 lock, count;
+    char *mappings[WCPU_MOST_KEPT_STACKS];
+};
+
 struct wcpu_launch {
     wcpu_u32 grid[3], block[3];
     wcpu_u64 shared_bytes;            // dynamic shared memory
@@ -47,6 +56,7 @@ struct wcpu_launch {
     wcpu_buffer *buffers;
     void **arguments;                 // one address per kernel parameter
     wcpu_u64 shuffles, barriers, shared_requests, shared_wavefronts, constant_requests;
+    wcpu_stacks *stacks;
     wcpu_u32 fault_kind, reserved;
     char fault[512];
 };

@@ -8,6 +8,8 @@
 #include <new>
 #include <vector>
 
+#include "abi.h"
+
 #if !defined(__x86_64__) && !defined(WARPCPU_FIBER_UCONTEXT)
 #define WARPCPU_FIBER_UCONTEXT        // portable; about ten times slower, for it makes a system call per switch
 #endif
@@ -29,17 +31,29 @@ struct Stack {
 // The stacks of one worker. The one given back last is taken first, because it is still in the cache.
 class StackPool {
 public:
-    StackPool() = default;
+    // `kept`: the process's stacks, or null. All that are taken go back there, as far as there is room.
+    explicit StackPool(wcpu_stacks *kept) : kept_(kept) {}
     StackPool(const StackPool &) = delete;
     StackPool &operator=(const StackPool &) = delete;
     ~StackPool() {
+        if (lock_kept()) {
+            while (!mappings_.empty() && kept_->count < WCPU_MOST_KEPT_STACKS) {
+                kept_->mappings[kept_->count++] = mappings_.back();
+                mappings_.pop_back();
+            }
+            unlock_kept();
+        }
         for (char *mapping : mappings_) munmap(mapping, kGuardBytes + kStackBytes);
     }
 
-    // Room for `count` stacks in the pool's own lists, so that take() and release() allocate nothing while fibers run.
+    // Room for `count` stacks in the pool's own lists, so that take() and release() allocate nothing while fibers run,
+    // and as many of them as the process has kept.
     void reserve(size_t count) {
         free_.reserve(count);
         mappings_.reserve(count);
+        if (!lock_kept()) return;
+        while (free_.size() < count && kept_->count) free_.push_back(own(kept_->mappings[--kept_->count]));
+        unlock_kept();
     }
     // A null stack if the system has no more memory mappings to give.
     Stack take() {
@@ -51,6 +65,9 @@ public:
     void release(Stack stack) { free_.push_back(stack); }
 
 private:
+    bool lock_kept() { return kept_ && !__atomic_exchange_n(&kept_->lock, 1, __ATOMIC_ACQUIRE); }
+    void unlock_kept() { __atomic_store_n(&kept_->lock, 0, __ATOMIC_RELEASE); }
+
     Stack map() {
         void *mapping = mmap(nullptr, kGuardBytes + kStackBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
@@ -59,14 +76,19 @@ private:
             munmap(mapping, kGuardBytes + kStackBytes);
             return {};
         }
-        mappings_.push_back((char *)mapping);
+        return own((char *)mapping);
+    }
+
+    Stack own(char *mapping) {
+        mappings_.push_back(mapping);
         // All stacks start at the same offset in a page, so the frames of 32 lanes would share one set of the
         // first-level cache. Shift each by its colour; 7 is odd, so 64 stacks have 64 different ones.
         const size_t shift = mappings_.size() * 7 % kColours * kColourBytes;
-        char *low = (char *)mapping + kGuardBytes;
+        char *low = mapping + kGuardBytes;
         return {low, low + kStackBytes - shift};
     }
 
+    wcpu_stacks *const kept_;
     std::vector<Stack> free_;
     std::vector<char *> mappings_;
 };

@@ -31,7 +31,8 @@ void Launch::report(wcpu_fault_kind kind, const char *message) {
 }
 
 Worker::Worker(Launch &launch)
-    : launch(launch), current(&wcpu_current), order(launch.request.order), threads(launch.block_threads()),
+    : launch(launch), current(&wcpu_current), order(launch.request.order), stacks(launch.request.stacks),
+      threads(launch.block_threads()),
       warps((threads.size() + kLanes - 1) / kLanes)
 #ifdef WARPCPU_CHECK
       , checker(launch), counter(launch.request.buffer_count)

@@ -1,0 +1,179 @@
+"""Host time of warm calls beside PyTorch's, and of making kernels: python -m bench.host_time [--device cpu] [--cold].
+
+Warm: calls are queued and the queue is waited for outside the clock; all calls take turns in every round, medians over
+the rounds, microseconds. Cold: new processes with an empty disk cache, then with a full one; then a list of layers in
+one thread and in all. Needs PyTorch for its rows, CuPy for its own; what is not installed is left out and said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+CALLS, ROUNDS = 200, 60
+SAMPLES = 5
+LAYER = {"c": 1, "h": 64, "w": 64, "k": 1, "r": 5, "s": 5, "padding": 2}
+FIRST = """
+import time
+start = time.perf_counter()
+import warpconv
+imported = time.perf_counter()
+if DEVICE == "cuda":
+    from warpconv.runtime.devices.cuda import contexts, memory
+    with contexts.activate(0):
+        pass
+context = time.perf_counter()
+warpconv.specialize(warpconv.ConvShape(**LAYER), device=DEVICE)
+made = time.perf_counter()
+warpconv.specialize(warpconv.ConvShape(**{**LAYER, "r": 3, "s": 3, "padding": 1}), device=DEVICE)
+print(imported - start, context - imported, made - context, time.perf_counter() - made)
+"""
+MANY = """
+import time
+import warpconv
+layers = [warpconv.ConvShape(c=c, h=size, w=size, k=k, r=r, s=r, stride=stride, padding=r // 2)
+          for c, size, k, r, stride in LAYERS]
+if DEVICE == "cuda":
+    from warpconv.runtime.devices.cuda import contexts
+    with contexts.activate(0):
+        pass
+start = time.perf_counter()
+kernels = warpconv.specialize_all(layers, device=DEVICE, workers=WORKERS)
+print(len(layers), len(set(map(id, kernels))), time.perf_counter() - start)
+"""
+
+
+def resnet50() -> list[tuple[int, int, int, int, int]]:
+    """(C, H, K, R, stride) of the layers of ResNet-50 (He et al. 2016; strides in the 3x3 layers), each once."""
+    layers, c, size = [(3, 224, 64, 7, 2)], 64, 56
+    for width, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+        layers += [(c, size, width, 1, 1), (width, size, width, 3, stride), (c, size, 4 * width, 1, stride)]
+        c, size = 4 * width, size // stride
+        layers += [(width, size, c, 1, 1), (c, size, width, 1, 1), (width, size, width, 3, 1)]
+    return list(dict.fromkeys(layers))
+
+
+def calls(device: str) -> Iterator[tuple[str, Callable[[], Any], Callable[[], None]]]:
+    """Name, call, and what waits for the calls."""
+    import numpy as np
+
+    import warpconv
+    if device == "cpu":
+        x, w = np.ones((1, 1, 8, 8), np.float32), np.ones((1, 1, 3, 3), np.float32)
+        y, kernel = np.empty_like(x), warpconv.specialize(warpconv.ConvShape(c=1, h=8, w=8, k=1, r=3, s=3, padding=1),
+                                                          device="cpu")
+        image = np.ones((64, 64), np.float32)
+        yield from _ours("numpy 8x8", warpconv, kernel, x, w, y, image, 1, _nothing)
+        return
+    shape = warpconv.ConvShape(**LAYER)
+    kernel = warpconv.specialize(shape, device="cuda")
+    if importlib.util.find_spec("torch"):
+        import torch
+        x, w, y = (torch.ones(size, device="cuda") for size in (shape.input_shape, shape.weight_shape,
+                                                                shape.output_shape))
+        wait = torch.cuda.synchronize
+        yield from _ours("torch", warpconv, kernel, x, w, y, x[0, 0], 2, wait)
+        prepared = kernel.prepare(w)
+        yield "torch: kernel(x, filter, out=y)", lambda: kernel(x, prepared, out=y), wait
+        yield "torch: F.conv2d(x, w)", lambda: torch.nn.functional.conv2d(x, w, padding=2), wait
+    if importlib.util.find_spec("cupy"):
+        import cupy
+        x, w, y = (cupy.ones(size, cupy.float32) for size in (shape.input_shape, shape.weight_shape,
+                                                              shape.output_shape))
+        yield from _ours("cupy", warpconv, kernel, x, w, y, x[0, 0], 2, cupy.cuda.Device().synchronize)
+        from cupyx.scipy import ndimage
+        image = x[0, 0]
+        yield "cupy: cupyx gaussian_filter", lambda: ndimage.gaussian_filter(image, 1.0), cupy.cuda.Device().synchronize
+
+
+def _ours(library: str, warpconv: Any, kernel: Any, x: Any, w: Any, y: Any, image: Any, padding: int,
+          wait: Callable[[], None]) -> Iterator[tuple[str, Callable[[], Any], Callable[[], None]]]:
+    device = {"device": "cpu"} if kernel.device == "cpu" else {}
+    taps = [[0, 1, 0], [1, -4, 1], [0, 1, 0]]
+    yield f"{library}: kernel(x, w, out=y)", lambda: kernel(x, w, out=y), wait
+    yield f"{library}: kernel(x, w)", lambda: kernel(x, w), wait
+    yield f"{library}: conv2d(x, w)", lambda: warpconv.conv2d(x, w, padding=padding, **device), wait
+    yield f"{library}: conv2d(x, w, out=y)", lambda: warpconv.conv2d(x, w, padding=padding, out=y, **device), wait
+    yield (f"{library}: conv2d(x, w, padding=(p, p), out=y)",
+           lambda: warpconv.conv2d(x, w, padding=(padding, padding), out=y, **device), wait)
+    yield f"{library}: gaussian_filter(image, 1)", lambda: warpconv.gaussian_filter(image, 1.0, **device), wait
+    yield f"{library}: correlate(image, 3x3)", lambda: warpconv.correlate(image, taps, **device), wait
+
+
+def _nothing() -> None:
+    pass
+
+
+def warm(device: str) -> None:
+    """Print the medians of all calls."""
+    rows = list(calls(device))
+    times: dict[str, list[float]] = {name: [] for name, _, _ in rows}
+    for _, call, wait in rows:
+        for _ in range(20):
+            call()
+        wait()
+    for _ in range(ROUNDS):
+        for name, call, wait in rows:
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                call()
+            times[name].append(1e6 * (time.perf_counter() - start) / CALLS)
+            wait()
+    for name, found in times.items():
+        found.sort()
+        print(f"{name:48s} {statistics.median(found):8.2f} us  (tenth {found[len(found) // 10]:.2f}, "
+              f"nine tenths {found[-1 - len(found) // 10]:.2f})", flush=True)
+
+
+def cold(device: str) -> None:
+    """Print medians of new processes: import, context, first and second specialize; then a network's layers."""
+    samples: dict[str, list[list[float]]] = {"cold": [], "disk": []}
+    for _ in range(SAMPLES):
+        with tempfile.TemporaryDirectory(prefix="warpconv-host-") as cache:
+            for found in samples.values():
+                found.append([1e3 * float(word) for word in _process(FIRST, device, cache)])
+    for kind, found in samples.items():
+        words = ("import", "context", "first specialize", "second specialize")
+        print(f"{kind}: " + ", ".join(f"{word} {statistics.median(column):.0f} ms"
+                                      for word, column in zip(words, zip(*found))), flush=True)
+    for workers in (1, None):
+        with tempfile.TemporaryDirectory(prefix="warpconv-host-") as cache:
+            layers, kernels, seconds = _process(MANY, device, cache, WORKERS=workers, LAYERS=resnet50())
+        print(f"resnet50 cold: {layers} layers, {kernels} kernels, {workers or 'all'} workers: {float(seconds):.2f} s",
+              flush=True)
+
+
+def _process(program: str, device: str, cache: str, **names: Any) -> list[str]:
+    """The words that a new process prints."""
+    values = {"DEVICE": device, "LAYER": LAYER, **names}
+    text = "".join(f"{name} = {value!r}\n" for name, value in values.items()) + program
+    variables = {**os.environ, "WARPCONV_CACHE_DIR": cache, "WARPCONV_PACK": "", "WARPCONV_DISABLE_CACHE": ""}
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=variables, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return done.stdout.split()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--cold", action="store_true", help="also new processes and a network's layers")
+    given = parser.parse_args()
+    for name in ("torch", "cupy"):
+        if given.device == "cuda" and not importlib.util.find_spec(name):
+            print(f"{name} is not installed: its rows are left out")
+    warm(given.device)
+    if given.cold:
+        cold(given.device)
+
+
+if __name__ == "__main__":
+    main()

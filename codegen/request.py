@@ -1,0 +1,106 @@
+"""Request: all that is asked of a kernel, as one value; equal requests have equal plans."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .epilogue import Epilogue, parse_epilogue
+from .errors import ArgumentError, ArgumentTypeError
+from .hardware import DEFAULT_ARCH, Arch, Hardware
+from .numerics import Numerics
+from .shape import ConvShape
+from .spec import KernelSpec, Operation
+
+Settings = tuple[tuple[str, Any], ...]      # plan values by name: numbers and names, sorted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A layer and how its kernel is wanted.
+
+    ``operation`` of the layer with ``epilogue`` on each output, in ``numerics``; ``workspace_limit``: bytes of
+    workspace that a call of this layer may take at most, None for any number; ``hardware``: the GPU, an
+    architecture's or the one at hand.
+    ``algorithm`` "auto" leaves the choice to the rule; ``settings`` are plan values over those that the rule takes.
+    ``Request.of`` makes one of what people write.
+    """
+
+    layer: ConvShape
+    operation: Operation = Operation.FORWARD
+    epilogue: tuple[Epilogue, ...] = ()
+    numerics: Numerics = Numerics.FLOAT32
+    workspace_limit: int | None = None
+    hardware: Hardware = field(default_factory=lambda: Hardware.of(DEFAULT_ARCH))
+    algorithm: str = "auto"
+    settings: Settings = ()
+
+    @classmethod
+    def of(cls, layer: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardware | str = DEFAULT_ARCH,
+           epilogue: Iterable[Epilogue] = (), settings: Mapping[str, Any] | None = None,
+           numerics: Numerics | str = Numerics.FLOAT32, workspace_limit: int | None = None) -> Request:
+        """Raises ArgumentError for unknown names and values, ArgumentTypeError for what can be none."""
+        if not isinstance(layer, ConvShape):
+            raise ArgumentTypeError("a layer is a ConvShape", argument="shape", value=type(layer).__name__,
+                                    hint="warpconv.ConvShape(c=..., h=..., w=..., k=..., r=..., s=...)")
+        if not isinstance(algorithm, str):
+            raise ArgumentTypeError("algorithm must be a name", argument="algorithm", value=algorithm,
+                                    hint="'auto', 'reuse', ...")
+        return cls(layer=layer, algorithm=algorithm, hardware=Hardware.parse(arch),
+                   epilogue=parse_epilogue(epilogue, takes_bias=True), settings=settings_of(settings),
+                   numerics=Numerics.parse(numerics), workspace_limit=check_limit(workspace_limit))
+
+    @property
+    def target(self) -> Arch:
+        """The architecture that the kernel is compiled for."""
+        return self.hardware.arch
+
+    @property
+    def for_any_batch(self) -> Request:
+        """The same for one image: kernels are shared by all batches."""
+        return self if self.layer.n == 1 else replace(self, layer=self.layer.with_batch(1))
+
+    @property
+    def by_rule(self) -> bool:
+        """Whether neither algorithm nor plan values are named."""
+        return self.algorithm == "auto" and not self.settings
+
+    def spec(self, algorithm: str) -> KernelSpec:
+        """What an algorithm's kernel for it is."""
+        return KernelSpec.of(self.layer, algorithm=algorithm, arch=self.target, epilogue=self.epilogue,
+                             numerics=self.numerics, operation=self.operation, at_hand=self.hardware.at_hand)
+
+
+def settings_of(given: Mapping[str, Any] | None) -> Settings:
+    """Plan values as people write them, in one form. Raises ArgumentTypeError, ArgumentError for what is no plan
+    value of any algorithm."""
+    if given is not None and not (isinstance(given, Mapping) and all(isinstance(name, str) for name in given)):
+        raise ArgumentTypeError("settings must be a mapping of names to values", argument="settings",
+                                value=given if isinstance(given, Mapping) else type(given).__name__,
+                                hint="{'exchange': 'packed'}")
+    return tuple(sorted((name, _plain(name, value)) for name, value in (given or {}).items()))
+
+
+def _plain(name: str, value: Any) -> int | str:
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if isinstance(value, str):
+        return value
+    try:
+        return int(value.__index__())       # NumPy's whole numbers too; no floating-point number
+    except (AttributeError, TypeError):
+        raise ArgumentError("plan value not offered", argument=f"set {name}", value=value,
+                            hint="a whole number >= 1, or a choice by its name") from None
+
+
+def check_limit(limit: Any, argument: str = "workspace_limit") -> int | None:
+    """A limit on workspace as given. Raises ArgumentError, ArgumentTypeError."""
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise ArgumentTypeError("a limit is a whole number of bytes", argument=argument, value=limit, hint="or None")
+    if limit < 0:
+        raise ArgumentError("a limit is no less than 0 bytes", argument=argument, value=limit, hint="or None")
+    return limit

@@ -1,0 +1,61 @@
+"""The CPU device as a target of the pipeline: texts become shared objects by the machine's C++ compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpconv.codegen.spec import KernelSpec
+from warpconv.runtime import env
+from warpconv.runtime.build.cache import CacheKey, DiskCache
+from warpconv.runtime.build.entry import Entry
+
+from . import objects
+from .program import CpuProgram
+from .report import Mode
+from .toolchain import Toolchain, find_toolchain
+
+if TYPE_CHECKING:
+    from warpconv.runtime.build.pipeline import Text
+
+
+@dataclass(frozen=True)
+class CpuTarget:
+    """A shared object for this machine, quick or counting."""
+
+    mode: Mode = Mode.FAST
+
+    def label(self, spec: KernelSpec) -> str:
+        return f"cpu-{self.mode.value}"
+
+    def fields(self, spec: KernelSpec, settings: env.Settings) -> Mapping[str, str]:
+        """Raises ToolNotFound."""
+        return dict(objects.machine_fields(self.mode, _toolchain(settings)))
+
+    def compile(self, text: Text, source: str, folder: Path, cache: DiskCache,
+                settings: env.Settings) -> Mapping[str, Any]:
+        toolchain = _toolchain(settings)
+        meta = objects.build(source, entries=text.program.entries, mode=self.mode, directory=folder,
+                             runtime=self._runtime(cache, toolchain), toolchain=toolchain)
+        # loaded before it is kept: what a wrong compiler made never gets into the cache
+        CpuProgram.load(folder, entries=text.program.entries, mode=self.mode)
+        return meta
+
+    def compiled(self, entry: Entry) -> None:
+        return None
+
+    def _runtime(self, cache: DiskCache, toolchain: Toolchain) -> bytes:
+        """The device's own object, which all kernels link; an entry of the cache like theirs."""
+        machine = [field for field in objects.machine_fields(self.mode, toolchain) if field[0] != "kernel_flags"]
+
+        def build(folder: Path) -> Mapping[str, Any]:
+            return {"object": objects.runtime_object(folder, self.mode, toolchain).name}
+
+        entry = cache.fetch(CacheKey(name=f"cpu-device-{self.mode.value}", fields=tuple(sorted(machine))), build)
+        return entry.read(entry.meta["object"])
+
+
+def _toolchain(settings: env.Settings) -> Toolchain:
+    return find_toolchain(None if settings.cxx is None else str(settings.cxx))

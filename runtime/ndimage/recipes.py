@@ -1,0 +1,157 @@
+"""SciPy's calls in few microseconds: what a call did is kept, and done again for arrays of its like.
+
+A call that passed every check is remembered by the signatures of its arrays and by its arguments: its kernels, their
+filters (prepared: on the device, where that is needed in the kernel's own order), and which array each step reads and
+writes. A later call with the same key goes from kernel to kernel; each makes the checks of its own call, and where one
+of them refuses (an odd address, an output that shares memory with the input) the whole call is made as if it were the
+first, which does it another way or says what is wrong.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from warpconv.codegen.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DeviceError,
+    ShapeError,
+)
+from warpconv.runtime import arrays
+from warpconv.runtime.call import conv, signatures
+from warpconv.runtime.call.recording import recording
+
+from . import planes
+from .planes import Image
+from .target import Target, is_dtype
+from .work import Extras, Passes, Room, Step, Work
+
+MOST_RECIPES = 1024
+_PLAIN = {type(None), str, int}
+_REFUSED = (ArgumentError, ArgumentTypeError, ShapeError)
+
+_recipes: dict[tuple[Any, ...], Recipe] = {}
+conv.on_clear.append(_recipes.clear)
+atexit.register(_recipes.clear)     # GPU memory goes before the libraries that own it
+
+
+def call(plan: Callable[..., Passes], input: Any, output: Any, arguments: tuple[Any, ...], extras: Extras) -> Any:
+    """The result of ``plan(image, dtype, *arguments)``'s passes over ``input``, in ``output`` as SciPy takes it."""
+    key, found = _key(plan, input, output, arguments, extras), None
+    if key is not None:
+        try:
+            found = _recipes.get(key)
+        except TypeError:       # arguments that are none
+            key = None
+    if found is not None:
+        try:
+            return found(input, output, extras.stream)
+        except _REFUSED:
+            pass
+    image = Image.of(input)
+    target = Target.of(output, image)
+    work = Work(image, target, extras)
+    made = work.do(plan(image, target.dtype, *arguments))
+    if key is not None and found is None and recording.graph is None:
+        _learn(key, work)
+    return made
+
+
+class Recipe:
+    """A call's steps, to be taken again. Any thread may; nothing of it changes."""
+
+    __slots__ = ("_fills", "_only", "_shape", "_steps")
+
+    def __init__(self, steps: list[Step | Room], shape: tuple[int, ...], fills: bool):
+        self._steps = tuple(steps)
+        self._shape = shape
+        self._fills = fills     # the caller's array from the last result: no kernel can write there
+        first = self._steps[0]
+        self._only = first if len(steps) == 1 and not fills and isinstance(first, Step) else None
+
+    def __call__(self, input: Any, output: Any, stream: Any) -> Any:
+        only = self._only
+        if only is not None and only.target is None:
+            return only.kernel(_seen(input, only.reads), only.weight, stream=stream).reshape(self._shape)
+        made = [input]
+        result = None
+        for step in self._steps:
+            if type(step) is Room:
+                made.append(step.make(arrays.view(input, "input"), self._shape, stream))
+                continue
+            source, out = made[step.source], None
+            if step.target is not None:
+                out = output if step.target < 0 else made[step.target]
+                result = out
+                out = _seen(out if step.part is None else out[step.part], step.writes)
+            array = step.kernel(_seen(source, step.reads), step.weight, out=out, stream=stream)
+            if out is None:
+                result = array.reshape(self._shape)
+                made.append(result)
+        if self._fills:
+            output[...] = result
+            return output
+        return result
+
+
+def _seen(array: Any, how: planes.Seen) -> Any:
+    array = array.reshape(how.split)
+    return array if how.turned is None else planes.turned(array, how.turned)
+
+
+def _learn(key: tuple[Any, ...], work: Work) -> None:
+    """Keep a call's steps, its weights prepared; where they cannot be (a stream in capture), the next call may."""
+    steps = list(work.steps)
+    if type(steps[-1]) is Room or any(type(step) is Step and not step.fixed for step in steps):
+        return      # an empty image; weights of the caller's
+    try:
+        for i, step in enumerate(steps):
+            if type(step) is Step:
+                steps[i] = step.prepared(work.extras.stream)
+    except (DeviceError, *_REFUSED):
+        return
+    if len(_recipes) >= MOST_RECIPES:
+        _recipes.clear()
+    target = work.target
+    _recipes[key] = Recipe(steps, work.shape, target.array is not None and not target.takes_results)
+
+
+# ---- keys
+
+def _key(plan: Callable[..., Passes], input: Any, output: Any, arguments: tuple[Any, ...],
+         extras: Extras) -> tuple[Any, ...] | None:
+    """What a call's like has in common with it; None where that cannot be told."""
+    signed = _sign(input)
+    if signed is None:
+        return None
+    if output is None:
+        written: Any = None
+    elif is_dtype(output):
+        written = output
+    else:
+        written = _sign(output)
+        if written is None:
+            return None
+    return (plan, signed, written, output is input, extras.device, extras.algorithm,
+            *[value if type(value) in _PLAIN else _token(value) for value in arguments])
+
+
+def _sign(array: Any) -> Any:
+    if type(array) is np.ndarray:
+        return array.shape, array.strides, array.dtype
+    return signatures.sign(array)
+
+
+def _token(value: Any) -> Any:
+    """An argument for a key: by its value and type, as 1, 1.0 and True are equal but not the same argument."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is tuple or kind is list:
+        return (kind, *map(_token, value))
+    if isinstance(value, np.ndarray):
+        return kind, value.shape, value.dtype, value.tobytes()
+    return kind, value

@@ -1,0 +1,81 @@
+"""Where the result of one of SciPy's calls goes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from warpconv.codegen.dtypes import DType
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.codegen.shape import PIXELS
+from warpconv.runtime import arrays
+from warpconv.runtime.arrays import ArrayView
+from warpconv.runtime.call.checks import same_memory
+
+from .planes import Image
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a result goes: an array of the caller's, or a new one of this element type."""
+
+    dtype: DType
+    array: Any = None
+    view: ArrayView | None = None
+
+    @classmethod
+    def of(cls, output: Any, image: Image) -> Target:
+        """``output`` as SciPy takes it: None, an element type or an array.
+
+        Raises ShapeError, ArgumentTypeError or ArgumentError for what the image's filter cannot be written to.
+        """
+        types = output_types(image.view.dtype)
+        if output is None:
+            return cls(image.view.dtype)
+        if is_dtype(output):
+            return cls(_element(output, types))
+        view = arrays.view(output, "output", dtypes=types, writable=True)
+        if view.shape != image.shape:
+            raise ShapeError("output has another shape than input", argument="output", value=view.shape,
+                             hint=f"{image.shape}")
+        same_memory(view, image.view, "output")
+        if not view.contiguous and view.is_device:
+            raise ArgumentError("output has gaps", argument="output", value=view.strides,
+                                hint="give a contiguous array, or none and copy the result")
+        return cls(view.dtype, output, view)
+
+    @property
+    def takes_results(self) -> bool:
+        """Whether a kernel can write to the caller's array."""
+        return self.view is not None and self.view.contiguous
+
+    def overlaps(self, image: Image) -> bool:
+        return self.view is not None and arrays.overlaps(self.view, image.view)
+
+
+def output_types(dtype: DType) -> tuple[DType, ...]:
+    """The element types that filters of an input of ``dtype`` are stored as."""
+    wider = (DType.FLOAT32, DType.FLOAT16)
+    return (*PIXELS, DType.INT32, *wider) if dtype.is_integer else tuple(dict.fromkeys((dtype, *wider, *PIXELS)))
+
+
+def is_dtype(output: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return isinstance(output, (type, np.dtype, str)) or (torch is not None and isinstance(output, torch.dtype))
+
+
+def _element(output: Any, types: tuple[DType, ...]) -> DType:
+    name = str(output).removeprefix("torch.")
+    if name not in {dtype.value for dtype in DType}:
+        try:
+            name = np.dtype(output).name
+        except TypeError:
+            raise ArgumentTypeError("no element type", argument="output", value=output,
+                                    hint=f"one of {', '.join(t.value for t in types)}") from None
+    for dtype in types:
+        if dtype.value == name:
+            return dtype
+    raise ArgumentTypeError(f"results are not stored as {name} here", argument="output", value=name,
+                            hint=f"one of {', '.join(t.value for t in types)}, then cast")

@@ -1,0 +1,194 @@
+// warpconv 0.1.0: reuse, float32. Generated from templates/reuse/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,4,H,W --filter 8,3,3 --padding 1 --groups 4 --arch sm_90 --algorithm reuse \
+//     --set exchange=select --set rows=reuse --set decomposition=paper --set weights=cached --set edges=direct \
+//     --set sub_block_rows=56 --set warp_columns=1 --set warp_rows=4 --set k_tile=2 --set ring=turning \
+//     --set rows_ahead=1 --set min_blocks=1
+//
+// layer  x[N, 4, H, W] * w[8, 1, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1, groups 4, float32
+//        N, H, W (and so P, Q) are arguments; all else is in the text
+// plan   one warp per sub-block of 56 rows x 32 columns, 4 warps per block; filter columns 3 = [3]
+// cost   sub-block of 56 rows x 32 columns, 2 filters, all channels: 116 warp loads, 58 shuffles, 1008 FMA a lane,
+//        about 47 registers (direct: 504 loads)
+//
+// Column reuse: lane l needs in[l .. l+2]. It loads in[l], in[l+2]; its neighbours hold the rest.
+//   in[l+1] is halfway between in[l] and in[l+2]: exchanged with lane l^1.
+// Row reuse: an input row is loaded once and added to the 3 output rows that need it.
+//   acc_p0 .. acc_p2 are a ring: the row that completes is stored, its accumulator starts the next.
+// Filter: read from global memory through the cache.
+constexpr int C = 1;                            // channels of a group
+constexpr int GROUPS = 4;                       // groups
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int ROWS = 56;                        // output rows of a sub-block
+constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
+constexpr int K_TILE = 2;                       // filters a warp works on at a time
+constexpr int CHANNEL_STRIDE = 9;               // floats from one channel's weights to the next
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+
+constexpr unsigned ALL_LANES = 0xffffffffu;
+
+// The element halfway between `lo` (column c) and `hi` (column c + 2 step), for every lane.
+__device__ __forceinline__ float between(float lo, float hi, int step) {
+    const bool upper = threadIdx.x & step;
+    return __shfl_xor_sync(ALL_LANES, upper ? lo : hi, step);
+}
+
+// Fast path. 32 lanes, one output column each: rows p0 .. p_end - 1 of a sub-block, no window touches padding.
+__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* tile, float* __restrict__ y, int p0,
+        int p_end, int q, int W, int P, int Q) {
+    const index_t plane_y = (index_t)P * Q;                                // elements of one filter's plane
+    const float* row = x + (index_t)(p0 - PAD_TOP) * W + (q - PAD_LEFT);   // this lane's first column of the input row
+    float* out = y + (index_t)p0 * Q + q;                                  // this lane's column of the output row
+    const index_t pitch = W;
+    const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
+    float acc_k0_p0 = 0.0f, acc_k0_p1 = 0.0f, acc_k0_p2 = 0.0f;
+    float acc_k1_p0 = 0.0f, acc_k1_p1 = 0.0f, acc_k1_p2 = 0.0f;
+
+    // One turn of the ring: input rows i .. i + 2, those before `end`. The text stands once and is compiled
+    // twice: for whole turns, where every row is there, and for the last one.
+    auto turn = [&](int i, int end) __attribute__((always_inline)) {
+        {   // load input row i
+            const float* w_k0 = tile;
+            const float* w_k1 = tile + CHANNEL_STRIDE;
+            const float in0_c0 = __ldg(row);
+            const float in0_c2 = __ldg(row + 2);
+            // input row i: products with every filter row; then output row i - 2 is complete
+            {
+                const float in0_c1 = between(in0_c0, in0_c2, 1);
+                acc_k0_p0 = fmaf(in0_c2, w_k0[2], fmaf(in0_c1, w_k0[1], fmaf(in0_c0, w_k0[0], acc_k0_p0)));
+                acc_k0_p2 = fmaf(in0_c2, w_k0[5], fmaf(in0_c1, w_k0[4], fmaf(in0_c0, w_k0[3], acc_k0_p2)));
+                acc_k0_p1 = fmaf(in0_c2, w_k0[8], fmaf(in0_c1, w_k0[7], fmaf(in0_c0, w_k0[6], acc_k0_p1)));
+                acc_k1_p0 = fmaf(in0_c2, w_k1[2], fmaf(in0_c1, w_k1[1], fmaf(in0_c0, w_k1[0], acc_k1_p0)));
+                acc_k1_p2 = fmaf(in0_c2, w_k1[5], fmaf(in0_c1, w_k1[4], fmaf(in0_c0, w_k1[3], acc_k1_p2)));
+                acc_k1_p1 = fmaf(in0_c2, w_k1[8], fmaf(in0_c1, w_k1[7], fmaf(in0_c0, w_k1[6], acc_k1_p1)));
+                if (i > 0) {
+                    out[-2 * (index_t)Q] = acc_k0_p1;
+                    out[-2 * (index_t)Q + plane_y] = acc_k1_p1;
+                }
+                acc_k0_p1 = acc_k1_p1 = 0.0f;
+            }
+        }
+        {   // load input row i + 1
+            const float* w_k0 = tile;
+            const float* w_k1 = tile + CHANNEL_STRIDE;
+            const bool row_left_1 = i + 1 < end;
+            const float in1_c0 = row_left_1 ? __ldg(row + pitch) : 0.0f;
+            const float in1_c2 = row_left_1 ? __ldg(row + pitch + 2) : 0.0f;
+            // input row i + 1: products with every filter row; then output row i - 1 is complete
+            if (row_left_1) {
+                const float in1_c1 = between(in1_c0, in1_c2, 1);
+                acc_k0_p1 = fmaf(in1_c2, w_k0[2], fmaf(in1_c1, w_k0[1], fmaf(in1_c0, w_k0[0], acc_k0_p1)));
+                acc_k0_p0 = fmaf(in1_c2, w_k0[5], fmaf(in1_c1, w_k0[4], fmaf(in1_c0, w_k0[3], acc_k0_p0)));
+                acc_k0_p2 = fmaf(in1_c2, w_k0[8], fmaf(in1_c1, w_k0[7], fmaf(in1_c0, w_k0[6], acc_k0_p2)));
+                acc_k1_p1 = fmaf(in1_c2, w_k1[2], fmaf(in1_c1, w_k1[1], fmaf(in1_c0, w_k1[0], acc_k1_p1)));
+                acc_k1_p0 = fmaf(in1_c2, w_k1[5], fmaf(in1_c1, w_k1[4], fmaf(in1_c0, w_k1[3], acc_k1_p0)));
+                acc_k1_p2 = fmaf(in1_c2, w_k1[8], fmaf(in1_c1, w_k1[7], fmaf(in1_c0, w_k1[6], acc_k1_p2)));
+                if (i > 0) {
+                    out[-(index_t)Q] = acc_k0_p2;
+                    out[-(index_t)Q + plane_y] = acc_k1_p2;
+                }
+                acc_k0_p2 = acc_k1_p2 = 0.0f;
+            }
+        }
+        {   // load input row i + 2
+            const float* w_k0 = tile;
+            const float* w_k1 = tile + CHANNEL_STRIDE;
+            const bool row_left_2 = i + 2 < end;
+            const float in2_c0 = row_left_2 ? __ldg(row + 2 * pitch) : 0.0f;
+            const float in2_c2 = row_left_2 ? __ldg(row + 2 * pitch + 2) : 0.0f;
+            // input row i + 2: products with every filter row; then output row i is complete
+            if (row_left_2) {
+                const float in2_c1 = between(in2_c0, in2_c2, 1);
+                acc_k0_p2 = fmaf(in2_c2, w_k0[2], fmaf(in2_c1, w_k0[1], fmaf(in2_c0, w_k0[0], acc_k0_p2)));
+                acc_k0_p1 = fmaf(in2_c2, w_k0[5], fmaf(in2_c1, w_k0[4], fmaf(in2_c0, w_k0[3], acc_k0_p1)));
+                acc_k0_p0 = fmaf(in2_c2, w_k0[8], fmaf(in2_c1, w_k0[7], fmaf(in2_c0, w_k0[6], acc_k0_p0)));
+                acc_k1_p2 = fmaf(in2_c2, w_k1[2], fmaf(in2_c1, w_k1[1], fmaf(in2_c0, w_k1[0], acc_k1_p2)));
+                acc_k1_p1 = fmaf(in2_c2, w_k1[5], fmaf(in2_c1, w_k1[4], fmaf(in2_c0, w_k1[3], acc_k1_p1)));
+                acc_k1_p0 = fmaf(in2_c2, w_k1[8], fmaf(in2_c1, w_k1[7], fmaf(in2_c0, w_k1[6], acc_k1_p0)));
+                *out = acc_k0_p0;
+                out[plane_y] = acc_k1_p0;
+                acc_k0_p0 = acc_k1_p0 = 0.0f;
+            }
+        }
+        row += 3 * pitch;
+        out += 3 * (index_t)Q;
+    };
+    int i = 0;
+#pragma unroll 1
+    for (; i + 3 <= rows_in; i += 3) turn(i, i + 3);
+    if (i < rows_in) turn(i, rows_in);
+}
+
+// One output of each filter of the tile, tap by tap; taps in the padding are skipped.
+__device__ __forceinline__ void direct_output(const float* __restrict__ x, const float* tile, float* __restrict__ y,
+        int p, int q, int H, int W, int P, int Q) {
+    for (int k = 0; k < K_TILE; ++k) {
+        float sum = 0.0f;
+        for (int c = 0; c < C; ++c) {
+            const float* w_c = tile + (k * (index_t)C + c) * CHANNEL_STRIDE;
+#pragma unroll 1
+            for (int r = 0; r < R; ++r) {
+                const int h = p - PAD_TOP + r;
+                if (h < 0 || h >= H) continue;
+                const float* row = x + (c * (index_t)H + h) * W;
+#pragma unroll
+                for (int s = 0; s < S; ++s) {
+                    const int column = q - PAD_LEFT + s;
+                    const float in = (unsigned)column < (unsigned)W ? __ldg(row + column) : 0.0f;
+                    sum = fmaf(in, w_c[r * S + s], sum);
+                }
+            }
+        }
+        y[(k * (index_t)P + p) * Q + q] = sum;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(128, 1)
+reuse_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
+        int Q) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int column_job = blockIdx.x;
+    const int first_row_job = blockIdx.y * WARP_ROWS + warp;
+    const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
+
+    // Inner outputs are those whose window touches no padding. A row of jobs has `whole` sub-blocks of them and one
+    // job for the columns left over; one more row of jobs makes the frame above and below.
+    const int inner_rows = max(0, H - R + 1), whole = max(0, W - S + 1) / 32;
+    const int row_jobs = (inner_rows + ROWS - 1) / ROWS + 1;
+
+    // z counts images, groups and tiles of filters together
+    for (index_t z = blockIdx.z; z < (index_t)N * GROUPS; z += gridDim.z) {
+        const int first_k = (int)(z % GROUPS) * K_TILE;                // first filter of this tile, among all K
+        const float* x_group = x + z * plane_x;
+        float* y_tile = y + z * K_TILE * plane_y;
+        const float* tile = w + first_k * ((index_t)R * S);
+        for (int row_job = first_row_job; row_job < row_jobs && column_job <= whole; row_job += gridDim.y * WARP_ROWS) {
+            if (row_job == row_jobs - 1) {
+                // the frame: output rows above and below the inner ones, 32 columns of them (the last job takes the
+                // rest)
+                const int first_q = column_job * 32, columns = column_job == whole ? Q - first_q : 32;
+                for (int i = lane; i < (P - inner_rows) * columns; i += 32) {
+                    const int row = i / columns;
+                    direct_output(x_group, tile, y_tile, row < PAD_TOP ? row : row + inner_rows, first_q + i % columns,
+                        H, W, P, Q);
+                }
+                continue;
+            }
+            const int p0 = PAD_TOP + row_job * ROWS, p_end = min(p0 + ROWS, PAD_TOP + inner_rows);
+            if (column_job < whole) {          // 32 columns are left: the same for all lanes of a warp
+                sub_block(x_group, tile, y_tile, p0, p_end, PAD_LEFT + column_job * 32 + lane, W, P, Q);
+                continue;
+            }
+            // the last sub-block and the columns that touch padding, divided evenly among the lanes
+            const int columns = Q - whole * 32;
+            for (int i = lane; i < (p_end - p0) * columns; i += 32) {
+                const int column = i % columns;
+                direct_output(x_group, tile, y_tile, p0 + i / columns, column < PAD_LEFT ? column : column + whole * 32,
+                    H, W, P, Q);
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+// warpconv 0.1.0: wide, float32. Generated from templates/wide/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,1,H,W --filter 1,9,5 --padding 4,2 --padding-mode symmetric --epilogue bias \
+//     --separable --arch sm_90 --algorithm wide \
+//     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set edges=guarded \
+//     --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers --set loads=cached --set turn_steps=2 \
+//     --set tap_rows=all --set warp_columns=1 --set warp_rows=4 --set warp_planes=1 --set min_blocks=4
+//
+// layer  x[N, 1, H, W] * w[1, 1, 9, 5] -> y[N, 1, P, Q], stride 1, padding 4,2 (symmetric), separable, float32, then
+//        bias
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
+// plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 4
+//        steps ahead
+// cost   sub-block of 14 rows x 128 columns: 28 warp loads, 0 shuffles, 784 FMA a lane, about 82 registers (direct:
+//        2520 loads)
+//
+// A lane makes 4 neighbouring output columns and walks down the rows. It loads 4 input columns of each row by
+// asynchronous copies to shared memory, where all lanes find the others. An input row is loaded once and added to the 9
+// output rows in work: acc_p0 is the oldest, and every chain of products ends in the register of the next older row, so
+// the accumulators move on without a move. Filters are columns times rows, w[r][s] = wy[r] * wx[s], given as wy, then
+// wx: each input row is summed with wx once, and its sums are then added to the output rows with wy.
+constexpr int PAD_TOP = 4;                      // rows above the image
+constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
+constexpr int SLOTS = 9;                        // output rows in work at a time
+constexpr int COLUMNS = 4;                      // output columns of a lane
+constexpr int CHUNK = 4;                        // input columns of a lane
+constexpr int AHEAD = 4;                        // steps that are loaded ahead
+constexpr int TURN = 2;                         // steps that come into use together
+constexpr int STRIP = 128;                      // output columns of a warp
+constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+
+// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored behind the edge, which is repeated.
+__device__ __forceinline__ int at_border(int i, int size) {
+#pragma unroll 1
+    while ((unsigned)i >= (unsigned)size) i = i < 0 ? -1 - i : size - 1 - (i - size);
+    return i;
+}
+
+// What happens to an output value before it is stored: bias.
+__device__ __forceinline__ float finish(float value, float bias) {
+    value = value + bias;
+    return value;
+}
+
+// asynchronous copies from global to shared memory
+__device__ __forceinline__ void wc_copy_async_if_16(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_if_4(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+
+constexpr int LINE = 136, MARGIN = 4;       // elements of a row in shared memory; those before its first own column
+constexpr int STEP = 136, RING = 816;       // of a step's rows; of all rows that a warp holds
+
+// 32 lanes, 4 output columns each. INTERIOR: every load and store lies in the image.
+__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* __restrict__ w,
+        float* __restrict__ y, float bias_k, int p_first, int rows_out, int q, int position, bool active, int H, int W,
+        int Q, float* ring, int steps, float* above, int rows_above, float (&left)[SLOTS - 1][COLUMNS]) {
+    const int lane = threadIdx.x % 32;
+    const int column = q;                                                  // this lane's first input column
+    const bool own_inside_0 = column < W;
+    const int own = MARGIN + position * CHUNK;                             // where this lane's columns lie in a row
+    const int first_column = column - position * CHUNK;                    // of the strip
+    const bool ends = first_column + 128 > W;      // some lie in the strip itself
+    // the first lanes copy single columns: 2 to the left of the strip and 2 to the right of it or of the image; those
+    // outside the image from where the border has them
+    const int outside_0 = position < 2 ? first_column + position - 2 : min(W, first_column + 128) + position - 2;
+    const int outside_at_0 = at_border(outside_0, W), outside_to_0 = own + outside_0 - column;
+    const bool outside_here_0 = position < 4 && outside_0 - first_column < LINE - MARGIN;
+    const bool out_inside_0 = active && q < Q;
+    // filter, one register per weight: its column, then its row
+    const float wy_r0 = __ldg(w), wy_r1 = __ldg(w + 1), wy_r2 = __ldg(w + 2), wy_r3 = __ldg(w + 3),
+                wy_r4 = __ldg(w + 4), wy_r5 = __ldg(w + 5), wy_r6 = __ldg(w + 6), wy_r7 = __ldg(w + 7),
+                wy_r8 = __ldg(w + 8);
+    const float wx_s0 = __ldg(w + 9), wx_s1 = __ldg(w + 10), wx_s2 = __ldg(w + 11), wx_s3 = __ldg(w + 12),
+                wx_s4 = __ldg(w + 13);
+
+    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    const int h_first = p_first - PAD_TOP;
+    int s = 0;
+    const index_t pitch = (index_t)W;
+    float* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f,
+          acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f,
+          acc_p2_c0 = 0.0f, acc_p2_c1 = 0.0f, acc_p2_c2 = 0.0f, acc_p2_c3 = 0.0f,
+          acc_p3_c0 = 0.0f, acc_p3_c1 = 0.0f, acc_p3_c2 = 0.0f, acc_p3_c3 = 0.0f,
+          acc_p4_c0 = 0.0f, acc_p4_c1 = 0.0f, acc_p4_c2 = 0.0f, acc_p4_c3 = 0.0f,
+          acc_p5_c0 = 0.0f, acc_p5_c1 = 0.0f, acc_p5_c2 = 0.0f, acc_p5_c3 = 0.0f,
+          acc_p6_c0 = 0.0f, acc_p6_c1 = 0.0f, acc_p6_c2 = 0.0f, acc_p6_c3 = 0.0f,
+          acc_p7_c0 = 0.0f, acc_p7_c1 = 0.0f, acc_p7_c2 = 0.0f, acc_p7_c3 = 0.0f;
+    const float* row = x + (index_t)h_first * W + column;
+    const float* outside_row_0 = row + outside_at_0 - column;
+    // the rows of a turn, from row h of the image on; inside: all of them lie in the image
+    auto copy = [&](int slot, int h, bool inside) __attribute__((always_inline)) {
+#pragma unroll
+        for (int i = 0; i < TURN; ++i) {
+            float* to = ring + slot + i * STEP;
+            const index_t moved_0 = inside ? 0 : (index_t)(at_border(h, H) - h) * W;
+            wc_copy_async_if_16(own_inside_0, to + own, row + moved_0);
+            wc_copy_async_if_4(outside_here_0, to + outside_to_0, outside_row_0 + moved_0);
+            row += pitch;
+            outside_row_0 += pitch;
+            h += ROW_STEP;
+        }
+    };
+    auto step = [&](int at) __attribute__((always_inline)) {
+        float out_c0, out_c1, out_c2, out_c3;
+        const float2 line_m2 = *(const float2*)(ring + at + own - 2);
+        const float4 line_0 = *(const float4*)(ring + at + own);
+        const float2 line_4 = *(const float2*)(ring + at + own + 4);
+        const float in_m2 = line_m2.x;
+        const float in_m1 = line_m2.y;
+        const float in_0 = line_0.x;
+        const float in_1 = line_0.y;
+        const float in_2 = line_0.z;
+        const float in_3 = line_0.w;
+        const float in_4 = line_4.x;
+        const float in_5 = line_4.y;
+        // sums of the input row with the filter's row
+        float sum_c0 = in_m2 * wx_s0, sum_c1 = in_m1 * wx_s0,
+              sum_c2 = in_0 * wx_s0, sum_c3 = in_1 * wx_s0;
+        sum_c0 = fmaf(in_m1, wx_s1, sum_c0); sum_c1 = fmaf(in_0, wx_s1, sum_c1);
+        sum_c2 = fmaf(in_1, wx_s1, sum_c2); sum_c3 = fmaf(in_2, wx_s1, sum_c3);
+        sum_c0 = fmaf(in_0, wx_s2, sum_c0); sum_c1 = fmaf(in_1, wx_s2, sum_c1);
+        sum_c2 = fmaf(in_2, wx_s2, sum_c2); sum_c3 = fmaf(in_3, wx_s2, sum_c3);
+        sum_c0 = fmaf(in_1, wx_s3, sum_c0); sum_c1 = fmaf(in_2, wx_s3, sum_c1);
+        sum_c2 = fmaf(in_3, wx_s3, sum_c2); sum_c3 = fmaf(in_4, wx_s3, sum_c3);
+        sum_c0 = fmaf(in_2, wx_s4, sum_c0); sum_c1 = fmaf(in_3, wx_s4, sum_c1);
+        sum_c2 = fmaf(in_4, wx_s4, sum_c2); sum_c3 = fmaf(in_5, wx_s4, sum_c3);
+        // filter row 8
+        out_c0 = fmaf(sum_c0, wy_r8, acc_p0_c0); out_c1 = fmaf(sum_c1, wy_r8, acc_p0_c1);
+        out_c2 = fmaf(sum_c2, wy_r8, acc_p0_c2); out_c3 = fmaf(sum_c3, wy_r8, acc_p0_c3);
+        // filter row 7
+        acc_p0_c0 = fmaf(sum_c0, wy_r7, acc_p1_c0); acc_p0_c1 = fmaf(sum_c1, wy_r7, acc_p1_c1);
+        acc_p0_c2 = fmaf(sum_c2, wy_r7, acc_p1_c2); acc_p0_c3 = fmaf(sum_c3, wy_r7, acc_p1_c3);
+        // filter row 6
+        acc_p1_c0 = fmaf(sum_c0, wy_r6, acc_p2_c0); acc_p1_c1 = fmaf(sum_c1, wy_r6, acc_p2_c1);
+        acc_p1_c2 = fmaf(sum_c2, wy_r6, acc_p2_c2); acc_p1_c3 = fmaf(sum_c3, wy_r6, acc_p2_c3);
+        // filter row 5
+        acc_p2_c0 = fmaf(sum_c0, wy_r5, acc_p3_c0); acc_p2_c1 = fmaf(sum_c1, wy_r5, acc_p3_c1);
+        acc_p2_c2 = fmaf(sum_c2, wy_r5, acc_p3_c2); acc_p2_c3 = fmaf(sum_c3, wy_r5, acc_p3_c3);
+        // filter row 4
+        acc_p3_c0 = fmaf(sum_c0, wy_r4, acc_p4_c0); acc_p3_c1 = fmaf(sum_c1, wy_r4, acc_p4_c1);
+        acc_p3_c2 = fmaf(sum_c2, wy_r4, acc_p4_c2); acc_p3_c3 = fmaf(sum_c3, wy_r4, acc_p4_c3);
+        // filter row 3
+        acc_p4_c0 = fmaf(sum_c0, wy_r3, acc_p5_c0); acc_p4_c1 = fmaf(sum_c1, wy_r3, acc_p5_c1);
+        acc_p4_c2 = fmaf(sum_c2, wy_r3, acc_p5_c2); acc_p4_c3 = fmaf(sum_c3, wy_r3, acc_p5_c3);
+        // filter row 2
+        acc_p5_c0 = fmaf(sum_c0, wy_r2, acc_p6_c0); acc_p5_c1 = fmaf(sum_c1, wy_r2, acc_p6_c1);
+        acc_p5_c2 = fmaf(sum_c2, wy_r2, acc_p6_c2); acc_p5_c3 = fmaf(sum_c3, wy_r2, acc_p6_c3);
+        // filter row 1
+        acc_p6_c0 = fmaf(sum_c0, wy_r1, acc_p7_c0); acc_p6_c1 = fmaf(sum_c1, wy_r1, acc_p7_c1);
+        acc_p6_c2 = fmaf(sum_c2, wy_r1, acc_p7_c2); acc_p6_c3 = fmaf(sum_c3, wy_r1, acc_p7_c3);
+        // filter row 0
+        acc_p7_c0 = sum_c0 * wy_r0; acc_p7_c1 = sum_c1 * wy_r0;
+        acc_p7_c2 = sum_c2 * wy_r0; acc_p7_c3 = sum_c3 * wy_r0;
+        if (s < rows_above) {
+            *(float4*)(above) = make_float4(out_c0, out_c1, out_c2, out_c3);
+        }
+        above += STRIP;
+        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+            out_c0 = finish(out_c0, bias_k);
+            out_c1 = finish(out_c1, bias_k);
+            out_c2 = finish(out_c2, bias_k);
+            out_c3 = finish(out_c3, bias_k);
+            if (out_inside_0) *(float4*)(out) = make_float4(out_c0, out_c1, out_c2, out_c3);
+        }
+        out += (index_t)Q;
+    };
+    // where the rows of this turn lie in the ring
+    int slot = 0;
+    auto turn = [&](bool inside) __attribute__((always_inline)) {
+        wc_copy_async_wait_but();
+        __syncwarp();                                                      // every lane's copies of this turn are there
+        // the rows of 2 turns on take the place of those of the turn before
+        const int next = slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h = h_first + (s + AHEAD);
+        const bool copies = inside || s < steps - AHEAD;
+        if (copies) copy(next, h, inside);
+        wc_copy_async_commit();
+#pragma unroll
+        for (int i = 0; i < TURN; ++i) {
+            step(slot + i * STEP);
+            ++s;
+        }
+        slot = slot == 2 * TURN * STEP ? 0 : slot + TURN * STEP;
+    };
+
+    // all lanes have used what the ring held before
+    __syncwarp();
+    if (ends) {
+        // columns outside the image that no copy reaches
+#pragma unroll 1
+        for (int i = 4 * lane; i < RING; i += 32 * 4) *(float4*)(ring + i) = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        __syncwarp();
+    }
+    if (h_first >= 0 && h_first + (AHEAD - 1) < H) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            copy(i * TURN * STEP, h_first + i * TURN, true);
+            wc_copy_async_commit();
+        }
+    } else {
+#pragma unroll 1
+        for (int i = 0; i < 2; ++i) {
+            copy(i * TURN * STEP, h_first + i * TURN, false);
+            wc_copy_async_commit();
+        }
+    }
+    // turns that copy rows of the image alone end where one below it is next
+    const int inside_end = min(steps, H - h_first - (TURN - 1)) - AHEAD;
+    // the second loop stands in the first: one after the other takes the compiler 7 instructions a turn more
+#pragma unroll 1
+    while (s < steps) {
+#pragma unroll 1
+        while (s < inside_end) turn(true);
+        turn(false);
+    }
+
+    // sums of the rows that the warp below has begun too
+    left[0][0] = acc_p0_c0; left[0][1] = acc_p0_c1; left[0][2] = acc_p0_c2; left[0][3] = acc_p0_c3;
+    left[1][0] = acc_p1_c0; left[1][1] = acc_p1_c1; left[1][2] = acc_p1_c2; left[1][3] = acc_p1_c3;
+    left[2][0] = acc_p2_c0; left[2][1] = acc_p2_c1; left[2][2] = acc_p2_c2; left[2][3] = acc_p2_c3;
+    left[3][0] = acc_p3_c0; left[3][1] = acc_p3_c1; left[3][2] = acc_p3_c2; left[3][3] = acc_p3_c3;
+    left[4][0] = acc_p4_c0; left[4][1] = acc_p4_c1; left[4][2] = acc_p4_c2; left[4][3] = acc_p4_c3;
+    left[5][0] = acc_p5_c0; left[5][1] = acc_p5_c1; left[5][2] = acc_p5_c2; left[5][3] = acc_p5_c3;
+    left[6][0] = acc_p6_c0; left[6][1] = acc_p6_c1; left[6][2] = acc_p6_c2; left[6][3] = acc_p6_c3;
+    left[7][0] = acc_p7_c0; left[7][1] = acc_p7_c1; left[7][2] = acc_p7_c2; left[7][3] = acc_p7_c3;
+}
+
+// Output rows whose upper input rows this warp has summed (`left`), and whose lower ones the warp below (`below`).
+__device__ __forceinline__ void join_rows(const float (&left)[SLOTS - 1][COLUMNS], const float* below,
+        float* __restrict__ y, float bias_k, int p_first, int rows_out, int q, int Q) {
+    const bool out_inside_0 = q < Q;
+    // step s completes output row p_first + s - (SLOTS - 1)
+    int s = SLOTS - 1;
+    float* out = y + (index_t)p_first * Q + q;
+#pragma unroll
+    for (; s < 2 * (SLOTS - 1); ++s) {
+        const int row = s - (SLOTS - 1);
+        if (row >= rows_out) break;                                        // below the image, and by no warp begun
+        const float4 below_0 = *(const float4*)(below + row * STRIP);
+        float out_c0 = left[row][0] + below_0.x;
+        float out_c1 = left[row][1] + below_0.y;
+        float out_c2 = left[row][2] + below_0.z;
+        float out_c3 = left[row][3] + below_0.w;
+        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+            out_c0 = finish(out_c0, bias_k);
+            out_c1 = finish(out_c1, bias_k);
+            out_c2 = finish(out_c2, bias_k);
+            out_c3 = finish(out_c3, bias_k);
+            if (out_inside_0) *(float4*)(out) = make_float4(out_c0, out_c1, out_c2, out_c3);
+        }
+        out += (index_t)Q;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(128, 4)
+wide_9x5(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias,
+        float* __restrict__ y, int N, int H, int W, int P, int Q) {
+    __shared__ __align__(16) float lines[3264];
+    float* ring = lines + threadIdx.x / 32 * RING;                  // this warp's rows
+    // what stacked warps make of the output rows that the warp above them begins
+    extern __shared__ __align__(16) float seams[];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int warp_row = warp % WARP_ROWS;
+    const int warp_plane = warp / WARP_ROWS;
+    const index_t planes = (index_t)N;
+    const int strip = blockIdx.x;
+    const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
+    const bool has_columns = strip * STRIP < Q;
+
+    // the rows of a block follow from the grid; its warps take as many steps each, whole turns, at least those of a
+    // seam
+    const int bands = gridDim.y, block_steps = (P + bands - 1) / bands + SLOTS - 1;
+    const int turns = (max((block_steps + WARP_ROWS - 1) / WARP_ROWS, SLOTS - 1) + TURN - 1) / TURN,
+        share = turns * TURN;
+    // output row of its class
+    const int first = blockIdx.y * (WARP_ROWS * share - (SLOTS - 1)) + warp_row * share;
+    const int p_first = first;
+    const int rows_left = P - p_first, rows_out = max(0, min(share - (SLOTS - 1), rows_left));
+    const int steps = max(0, min(share, rows_left + SLOTS - 1));
+    // the seam above this warp, which it fills, and the one below, which it adds to
+    float* above = seams + warp_plane * 3072 + (warp_row - 1) * 1024 + lane * COLUMNS;
+    const int rows_above = warp_row > 0 ? SLOTS - 1 : 0;
+    const bool joins = warp_row + 1 < WARP_ROWS && steps == share;
+    // z counts the groups of planes that a block works on at a time
+    for (index_t z = blockIdx.z; z < planes; z += gridDim.z) {
+        const index_t made = z + warp_plane;                               // output plane of this warp
+        const int k = 0;
+        const float* x_plane = x + made * ((index_t)H * W);
+        float* y_plane = y + made * ((index_t)P * Q);
+        const float bias_k = bias[k];
+        const float* w_plane = w;
+
+        const bool works = steps > 0 && has_columns && made < planes;      // the same for all lanes of a warp
+        float left[SLOTS - 1][COLUMNS];
+        if (works)
+            sub_block(x_plane, w_plane, y_plane, bias_k, p_first, rows_out, q, lane, true, H, W, Q, ring, steps, above,
+                rows_above, left);
+
+        __syncthreads();                                                   // all seams are filled
+        if (works && joins)
+            join_rows(left, above + 1024, y_plane, bias_k, p_first + rows_out, min(SLOTS - 1, rows_left - rows_out), q,
+                Q);
+        __syncthreads();                                                   // and used, before those of other planes
+    }
+}

@@ -1,0 +1,1 @@
+"""The public face: the command line, filters, imports."""

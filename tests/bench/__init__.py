@@ -1,0 +1,1 @@
+"""The studies, on devices that are played."""

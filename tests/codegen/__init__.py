@@ -1,0 +1,1 @@
+"""Layers, plans and texts, without a device."""

@@ -1,0 +1,1 @@
+"""Arrays of all libraries as views."""

@@ -1,0 +1,74 @@
+"""One way and one key from plan to binary, whatever the device."""
+
+import dataclasses
+
+import pytest
+
+from tests import checks
+from warpconv.codegen.errors import KernelNotBuilt
+from warpconv.codegen.serialise import plan_identity
+from warpconv.codegen.shape import ConvShape
+from warpconv.runtime import env
+from warpconv.runtime.build import compilers
+from warpconv.runtime.build.cache import DiskCache
+from warpconv.runtime.build.compilers import CompilerKind
+from warpconv.runtime.build.pipeline import CudaTarget, Text, build, cache_key
+from warpconv.runtime.devices.cpu import Mode
+from warpconv.runtime.devices.cpu.target import CpuTarget
+
+PLAN = checks.planned(ConvShape(c=1, h=40, w=40, k=1, r=3, s=3), "direct")
+needs_cxx = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
+
+
+@needs_cxx
+@pytest.mark.parametrize("target", [CudaTarget(CompilerKind.NVRTC), CudaTarget(CompilerKind.NVCC, ptx=True),
+                                    CpuTarget(), CpuTarget(Mode.CHECK)], ids=repr)
+def test_a_key_is_the_plans_identity_and_what_the_target_adds(target):
+    settings = env.settings()
+    key = cache_key(PLAN, target, settings)
+    assert dict(key.fields) == {**plan_identity(PLAN), **target.fields(PLAN.spec, settings)}
+    assert key.name == f"{PLAN.spec.name}-{target.label(PLAN.spec)}"
+
+
+@needs_cxx
+def test_targets_have_keys_of_their_own():
+    targets = (CudaTarget(CompilerKind.NVRTC), CudaTarget(CompilerKind.NVRTC, ptx=True), CudaTarget(CompilerKind.NVCC),
+               CpuTarget(), CpuTarget(Mode.CHECK))
+    assert len({cache_key(PLAN, target, env.settings()).digest for target in targets}) == len(targets)
+
+
+@needs_cxx
+def test_the_cpu_devices_binary_is_kept_like_a_cubin(tmp_path, monkeypatch):
+    cache, target = DiskCache(tmp_path), CpuTarget()
+    with pytest.raises(KernelNotBuilt, match="WARPCONV_DISABLE_JIT") as caught:
+        build(PLAN, target, cache=cache, settings=dataclasses.replace(env.settings(), disable_jit=True))
+    assert "warpconv build" in caught.value.command
+    built = build(PLAN, target, cache=cache)
+    assert built.compiled is None and (built.path / "kernel_fast.so").exists()
+    monkeypatch.setattr(CpuTarget, "compile", lambda *a: pytest.fail("it is in the cache"))
+    monkeypatch.setattr("warpconv.codegen.render.render", lambda plan: pytest.fail("it is in the cache"))
+    again = build(PLAN, target, cache=cache, settings=dataclasses.replace(env.settings(), disable_jit=True))
+    assert (again.source, again.path, again.program) == (built.source, built.path, PLAN.program)
+
+
+@needs_cxx
+def test_a_text_that_is_there_is_found_by_the_text(tmp_path):
+    cache, source = DiskCache(tmp_path), Text.of(PLAN).render()
+    first = build(Text.given(PLAN.spec, PLAN.program, source), CpuTarget(), cache=cache)
+    assert first.path == build(Text.given(PLAN.spec, PLAN.program, source), CpuTarget(), cache=cache).path
+    other = build(Text.given(PLAN.spec, PLAN.program, source + "// edited\n"), CpuTarget(), cache=cache)
+    assert other.path != first.path and other.source.endswith("// edited\n")
+
+
+def test_where_no_compiler_is_any_ones_kernel_will_do(tmp_path, monkeypatch):
+    from tests.runtime.pack.pack_tools import FakeCompiler
+    cache = DiskCache(tmp_path)
+    monkeypatch.setattr(compilers, "compile_source", FakeCompiler())
+    monkeypatch.setattr(compilers, "choose", lambda kind=None, settings=None: CompilerKind.NVRTC)
+    built = build(PLAN, cache=cache)
+
+    def none(kind=None, settings=None):
+        raise compilers.ToolNotFound("no compiler")
+
+    monkeypatch.setattr(compilers, "choose", none)
+    assert build(PLAN, cache=cache).path == built.path

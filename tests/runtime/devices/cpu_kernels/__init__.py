@@ -1,0 +1,1 @@
+"""CUDA texts for the CPU device, and the harness that launches them."""

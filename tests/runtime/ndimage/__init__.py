@@ -1,0 +1,1 @@
+"""SciPy's calls."""

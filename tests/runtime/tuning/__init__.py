@@ -1,0 +1,1 @@
+"""Timings: found, kept, used."""
