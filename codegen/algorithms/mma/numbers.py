@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.parts.vectors import border_element
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec
 
-LANES = 32
 CELL = 8                        # elements of 16 bytes: a row of the instruction's matrices
 MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_DEPTH = 16, 8, 16       # mma.m16n8k16: pixels, filters, products
 VECTORS = (8, 4, 2, 1)          # channels of a copy: 16, 8, 4 and 2 bytes
@@ -94,7 +94,7 @@ def resolved(spec: KernelSpec, options: MmaOptions) -> MmaOptions:
     options = replace(options, vector=vector, store_vector=store)
     if options.min_blocks == DERIVED:
         threads = max(LANES, LANES * options.warps_m * options.warps_n)
-        options = replace(options, min_blocks=resident_blocks(spec.arch, planned_registers(options), threads))
+        options = replace(options, min_blocks=resident_blocks(spec.hardware, planned_registers(options), threads))
     return options
 
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import LANES, PORTABLE_SHARED
 from warpconv.codegen.parts.arguments import layer_arguments, named
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, Preparation, Program,
@@ -23,21 +24,20 @@ from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, Ke
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .choice import candidates, choice, instructions
-from .numbers import (LANES, MATRIX_COLUMNS, MATRIX_DEPTH, MATRIX_ROWS, MOST_REGISTERS, SIDE_THREADS, MmaNumbers,
+from .choice import candidates, choice, instructions, reduction_steps, shared_bytes
+from .numbers import (MATRIX_COLUMNS, MATRIX_DEPTH, MATRIX_ROWS, MOST_REGISTERS, SIDE_THREADS, MmaNumbers,
                       make_numbers, planned_registers, resolved, store_widths)
 from .options import MmaOptions
 
 FILTER, SUMS = "filter", "partial_sums"     # the program's names for the prepared filter and the sums of split tiles
 MOST_FILTER_BLOCKS = 1024
-SHARED_LIMIT = 99 * 1024        # bytes of a block that every architecture from sm_80 on gives
 LEAST_CHANNELS = 4              # of a group, where there are several: below, a tile is mostly filling
 MOST_STAGES = 8
 
 
 def supports(spec: KernelSpec) -> str | None:
     """None, or in words why the spec cannot be served."""
-    if spec.arch.major < 8:
+    if not spec.hardware.async_copies:
         return f"{spec.arch} has no mma.sync of this form (sm_80 and later)"
     if spec.groups > 1 and min(spec.channels, spec.filters) < LEAST_CHANNELS:
         return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
@@ -94,15 +94,15 @@ def _layer_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
     if options.store_vector not in (widths := store_widths(spec, options)):
         return (f"store_vector = {options.store_vector} (one of {', '.join(map(str, widths))} for {spec.filters} filters "
                 f"a group, tile_n = {options.tile_n}, warps_n = {options.warps_n}, splits = {options.splits})")
-    steps = -(-spec.channels * spec.r * spec.s // options.tile_k)
+    steps = reduction_steps(spec, options)
     if not 1 <= options.splits <= steps:
         return f"splits = {options.splits} of {steps} tiles of the reduction (at most one each)"
-    shared = 2 * options.stages * (options.tile_m + options.tile_n) * options.tile_k
-    if shared > SHARED_LIMIT:
-        return f"{shared} bytes of shared memory for a block (at most {SHARED_LIMIT}): smaller tiles or fewer stages"
+    shared = shared_bytes(options)
+    if shared > PORTABLE_SHARED:
+        return f"{shared} bytes of shared memory for a block (at most {PORTABLE_SHARED}): smaller tiles or fewer stages"
     threads = LANES * options.warps_m * options.warps_n
-    if threads * options.min_blocks > spec.arch.resident_threads:
-        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.arch.resident_threads} threads"
+    if threads * options.min_blocks > spec.hardware.resident_threads:
+        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
     return None
 
 
