@@ -84,7 +84,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     if alone:
         input, residual, out = _batched(input, residual, out)
     key, known = None, ()
-    signed = None if recording.graph is not None else signatures.sign(input, weight, bias, residual, out)
+    signed = None if recording.graph is not None else signatures.sign_call(input, weight, bias, residual, out)
     if signed is not None:
         if type(stride) is type(padding) is type(dilation) is type(groups) is int:
             sizes = stride, padding, dilation, groups
