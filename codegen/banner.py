@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from .border import Border
 from .dtypes import Cast, DType, Layout
 from .errors import ShapeError
+from .options import idle
 from .plan import KernelPlan, in_words
 from .layer import padding_text
 from .numerics import Numerics
@@ -18,7 +19,7 @@ from .spec import KernelSpec
 from .version import VERSION
 
 
-LONGEST_LAYER = 200     # characters of a line with a layer's options
+LONGEST = 117           # characters of a line, without the slashes
 ASSUMED_SIDE = 512      # what the letters H and W stand for on a command line (more where the filter spans more)
 
 
@@ -28,20 +29,24 @@ def banner_lines(plan: KernelPlan) -> list[str]:
     template = " and ".join(f"templates/{name}" for name in plan.templates)
     lines = [f"warpconv {VERSION}: {spec.algorithm}, {spec.dtype.value}. Generated from {template}; do not edit.",
              "Emit it again with", *_folded(emit_command(plan))]
-    layer = textwrap.wrap(f"layer  {spec.layer}", LONGEST_LAYER, subsequent_indent=" " * 7, break_long_words=False,
-                          break_on_hyphens=False)
-    lines += ["", *layer, *_sizes(plan), f"plan   {plan.phrase}", f"cost   {plan.cost}"]
-    return lines + [f"note   {note}" for note in plan.notes]
+    lines += ["", *_wrapped(f"layer  {spec.layer}"), *_sizes(plan), *_wrapped(f"plan   {plan.phrase}"),
+              *_wrapped(f"cost   {plan.cost}")]
+    return lines + [line for note in plan.notes for line in _wrapped(f"note   {note}")]
+
+
+def _wrapped(text: str) -> list[str]:
+    """A line of the head over several, those after the first under its text."""
+    return textwrap.wrap(text, LONGEST, subsequent_indent=" " * 7, break_long_words=False, break_on_hyphens=False)
 
 
 def _sizes(plan: KernelPlan) -> list[str]:
     """The arguments that a kernel has besides arrays."""
     text = f"       N, H, W (and so P, Q) are arguments{_demands(plan)}; all else is in the text"
     if not plan.spec.pitched:
-        return [text]
+        return _wrapped(text)
     apart = "rows, planes and images" if plan.spec.layout is Layout.NCHW else "rows and images"
     text = text.replace("are arguments", f"and how far {apart} lie apart are arguments", 1)
-    return textwrap.wrap(text, LONGEST_LAYER, subsequent_indent=" " * 7)
+    return _wrapped(text)
 
 
 def _demands(plan: KernelPlan) -> str:
@@ -53,7 +58,7 @@ def _folded(command: str) -> list[str]:
     """The command as a shell takes it over several lines: broken before ``--set``, and before an option where the layer
     alone is a long line, each line but the last going on."""
     layer, *sets = command.split(" --set ")
-    first, *others = textwrap.wrap(re.sub(r"(--\S+) (?!--)", "\\1\0", layer), LONGEST_LAYER, break_long_words=False,
+    first, *others = textwrap.wrap(re.sub(r"(--\S+) (?!--)", "\\1\0", layer), LONGEST - 8, break_long_words=False,
                                    break_on_hyphens=False)
     words = [f"--set\0{value}" for value in sets]          # a NUL keeps option and value on one line
     lines = textwrap.wrap(" ".join(words), 108, break_long_words=False, break_on_hyphens=False)
@@ -107,8 +112,10 @@ def layer_flags(plan: KernelPlan) -> str:
 
 
 def setting_flags(plan: KernelPlan) -> str:
-    """``--algorithm`` and a ``--set`` for every plan value, so that the command does not lean on defaults."""
-    sets = "".join(f" --set {name}={value}" for name, value in plan.settings().items())
+    """``--algorithm`` and a ``--set`` for every plan value that means something beside the others, so that the command
+    does not lean on defaults."""
+    unused = idle(plan.options)
+    sets = "".join(f" --set {name}={value}" for name, value in plan.settings().items() if name not in unused)
     return f" --algorithm {plan.spec.algorithm}{sets}"
 
 

@@ -5,12 +5,26 @@ from __future__ import annotations
 import enum
 import functools
 import typing
-from dataclasses import fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Mapping
 
 from .errors import ArgumentError
 
 DERIVED = 0         # a plan value that follows from the others
+
+
+def only(default: Any, **where: Any) -> Any:
+    """A field of an options class that has a meaning only where other plan values are so (one value, or a tuple of
+    them): elsewhere it changes nothing, and a banner does not name it."""
+    return field(default=default, metadata={"only": where})
+
+
+def idle(options: Any) -> frozenset[str]:
+    """Names of the plan values that change nothing beside the others."""
+    def applies(where: Mapping[str, Any]) -> bool:
+        return all(getattr(options, name) in (values if isinstance(values, tuple) else (values,))
+                   for name, values in where.items())
+    return frozenset(f.name for f in fields(options) if not applies(f.metadata.get("only", {})))
 
 
 def choices(options: Any) -> dict[str, str]:

@@ -9,9 +9,11 @@ from importlib import resources
 from typing import Any
 
 from .banner import banner_lines
+from .epilogue import Epilogue
 from .errors import ArgumentTypeError, UnsupportedSpec
 from .parts.text import MOST_BYTES
 from .plan import KernelPlan
+from .text import tidy
 
 _PACKAGE, _ALGORITHMS = "warpconv.templates", "warpconv.codegen.algorithms."
 
@@ -45,7 +47,7 @@ def render(plan: KernelPlan) -> KernelSource:
     context = {"plan": plan, "spec": plan.spec, "options": plan.options, "numbers": plan.numbers,
                "arguments": plan.program.arguments, "banner": banner_lines(plan)}
     parts = [environment().get_template(name).render(context) for name in plan.templates]
-    text = "\n".join(parts)
+    text = tidy("\n".join(parts))
     if len(text) > MOST_BYTES:
         raise UnsupportedSpec(plan.spec, f"its text has {len(text)} bytes (at most {MOST_BYTES})",
                               hint="other plan values make it shorter; algorithm='direct' keeps its loops")
@@ -59,12 +61,23 @@ def environment() -> Any:
 
     def load(name: str) -> str | None:
         source = resources.files(_PACKAGE).joinpath(name)
-        return source.read_text(encoding="utf-8") if source.is_file() else None
+        return _whole_lines(source.read_text(encoding="utf-8")) if source.is_file() else None
 
     made = jinja2.Environment(loader=jinja2.FunctionLoader(load), undefined=jinja2.StrictUndefined, trim_blocks=True,
                               lstrip_blocks=True, keep_trailing_newline=True, autoescape=False)
     made.filters["indent_code"] = _indent_code
+    made.tests["adding"] = _adding
     return made
+
+
+def _whole_lines(source: str) -> str:
+    """A call that ends its line with ``-}}`` takes the line's end with it, as a block does, and nothing of the next."""
+    return source.replace("-}}\n", "}}{#\n+#}")
+
+
+def _adding(epilogue: tuple[Epilogue, ...], argument: str) -> bool:
+    """Whether an epilogue adds what comes in an argument of its own: the bias, the residual."""
+    return any(step.value == argument for step in epilogue)
 
 
 def _indent_code(text: str, n: int) -> str:

@@ -100,9 +100,9 @@ class Resolution:
             return _plan(_row(request.algorithm), request)
         rows = self._rows
         for wave in ([r for r in rows if not r.by_name], [r for r in rows if r.by_name]):  # by name: last resort
-            chosen = min((a for a in map(self._answer, wave) if a.supported), key=lambda a: a.estimate, default=None)
-            if chosen is not None:
-                return chosen.plan
+            plans = [(a.estimate, a.plan) for a in map(self._answer, wave) if a.plan is not None]
+            if plans:
+                return min(plans, key=lambda found: found[0] or 0.0)[1]
         if request.settings:
             return _plan(rows[0], request)      # its own words for what is wrong with them
         raise UnsupportedSpec(None, "; ".join(f"{a.algorithm}: {a.reason}" for a in self.candidates))
@@ -119,7 +119,7 @@ class Resolution:
         rows = self._rows if request.algorithm == "auto" else [_row(request.algorithm)]
         rest = [self._answer(row) for row in rows if made is None or row.name != made.spec.algorithm]
         rest.sort(key=lambda a: (a.estimate is None, _row(a.algorithm).by_name != "", a.estimate or 0.0))
-        if made is None:
+        if made is None or self._tuning is None:
             return tuple(rest)
         row = _row(made.spec.algorithm)
         try:

@@ -27,7 +27,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, Epilogue):
         return value.value
     if is_dataclass(value):
-        data = {f.name: encode(getattr(value, f.name)) for f in fields(value) if f.metadata.get("stored", True)
+        data = {f.name: encode(getattr(value, f.name)) for f in _in_order(type(value)) if f.metadata.get("stored", True)
                 and not (f.metadata.get("later") and getattr(value, f.name) == f.default)}
         kind = next((name for name, cls in _STEPS.items() if isinstance(value, cls)), None)
         return {"kind": kind, **data} if kind else data
@@ -38,6 +38,13 @@ def encode(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(k): encode(v) for k, v in value.items()}
     return value
+
+
+@functools.lru_cache(maxsize=None)
+def _in_order(kind: Any) -> list[Any]:
+    """A dataclass's fields, those of its STORED_FIRST first."""
+    first = {name: place for place, name in enumerate(getattr(kind, "STORED_FIRST", ()))}
+    return sorted(fields(kind), key=lambda f: first.get(f.name, len(first)))
 
 
 def decode(kind: Any, data: Any) -> Any:

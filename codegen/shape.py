@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from .dtypes import DType, Layout
 from .errors import ShapeError
@@ -26,6 +26,8 @@ class ConvShape(Layer):
     Raises ShapeError when a size is out of range or the output would be empty, ArgumentTypeError when it is not an
     integer, ArgumentError for types that do not go together.
     """
+
+    STORED_FIRST: ClassVar = ("n", "c", "h", "w")      # as files have had them, so that their lines stay as they are
 
     n: int = 1
     h: int

@@ -48,17 +48,27 @@ def test_faults_of_python():
 
 def test_faults_of_a_template():
     found = list(mutate._in_template(TEMPLATE))
-    assert others(found) == [("comparison", "<", "<="), ("number", "0", "1"), ("number", "1", "2"), ("number", "9", "10"),
-                             ("operator", "+", "-"), ("statement", "y[k] = x[k + 1];", ";")]
+    assert others(found) == [("comparison", "<", "<="), ("number", "0", "1"), ("number", "1", "2"),
+                             ("number", "9", "10"), ("operator", "+", "-"), ("statement", "y[k] = x[k + 1];", ";")]
     assert all(TEMPLATE[at:at + len(old)] == old for _, at, old, _ in found)
 
 
-def test_a_seed_draws_the_same_faults_and_all_groups():
-    drawn = mutate.draw(mutate.ROOT, 5, 8)
-    assert drawn == mutate.draw(mutate.ROOT, 5, 8) and {fault.group for fault in drawn} == set(mutate.GROUPS)
+def test_a_seed_draws_the_same_faults_and_all_groups(tmp_path):
+    for name, text in {"codegen/plan.py": PYTHON, "runtime/call/conv.py": PYTHON, mutate.PRIMITIVES[0]: TEMPLATE,
+                       "templates/wide/kernel.cu.jinja": TEMPLATE}.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    drawn = mutate.draw(tmp_path, 5, 8)
+    assert drawn == mutate.draw(tmp_path, 5, 8) != mutate.draw(tmp_path, 6, 8)
+    assert {fault.group for fault in drawn} == set(mutate.GROUPS)
+    assert len({(fault.path, fault.line) for fault in drawn}) == 8
     for fault in drawn:
-        text = (mutate.ROOT / fault.path).read_text(encoding="utf-8")
+        text = (tmp_path / fault.path).read_text(encoding="utf-8")
         assert text[fault.at:fault.at + len(fault.text)] == fault.text
+
+
+def test_this_tree_has_faults_of_every_group():
+    assert all(mutate.files(mutate.ROOT, group) for group in mutate.GROUPS)
 
 
 def test_a_fault_is_made_tested_and_mended(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from warpconv.codegen.render import render
@@ -17,7 +18,7 @@ Planes and a depthwise layer of float32, padding "same", default plan values. "a
 N, H, W, P and Q are arguments; "baked" is the same text with these made constants in its entry. `gain` is the time of
 the first over the second's. The kernels' plans, registers apart, are the same.
 """
-_SIGNATURE = "int N, int H, int W, int P, int Q) {"
+_SIGNATURE = re.compile(r"int N,\s+int H,\s+int W,\s+int P,\s+int Q\) \{")
 
 
 def layers() -> dict[str, ConvShape]:
@@ -30,9 +31,10 @@ def layers() -> dict[str, ConvShape]:
 def bake(text: str, entry: str, shape: ConvShape) -> str:
     """The entry's size arguments under other names, and constants in their place."""
     head, found, body = text.partition(f"{entry}(")
-    before, signature, rest = body.partition(_SIGNATURE)
-    if not found or not signature:
+    signature = _SIGNATURE.search(body)
+    if not found or signature is None:
         raise ValueError(f"the text has no entry {entry} with the expected sizes")
+    before, rest = body[:signature.start()], body[signature.end():]
     sizes = ", ".join(f"{name} = {getattr(shape, name.lower())}" for name in "NHWPQ")
     arguments = ", ".join(f"int {name}_" for name in "NHWPQ")
     return f"{head}{found}{before}{arguments}) {{\n    constexpr int {sizes};{rest}"

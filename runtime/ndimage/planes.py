@@ -167,8 +167,10 @@ def seen_as(view: ArrayView, shape: tuple[int, ...]) -> ArrayView | None:
 
 def on_gpu(value: Any) -> bool:
     """Whether an array is in a GPU's memory, without reading it."""
-    if isinstance(value, np.ndarray) or getattr(value, "is_cuda", None) is not None:
-        return bool(getattr(value, "is_cuda", False))
+    if isinstance(value, (np.ndarray, list, tuple)):
+        return False
+    if getattr(value, "is_cuda", None) is not None:
+        return bool(value.is_cuda)
     if hasattr(value, "__cuda_array_interface__"):
         return True
     device = getattr(value, "__dlpack_device__", None)

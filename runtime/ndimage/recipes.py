@@ -30,6 +30,7 @@ from .target import Target, is_dtype
 from .work import Extras, Passes, Room, Step, Work
 
 MOST_RECIPES = 1024
+_PLAIN = {type(None), str, int}
 _REFUSED = (ArgumentError, ArgumentTypeError, ShapeError)
 
 _recipes: dict[tuple[Any, ...], Recipe] = {}
@@ -39,8 +40,12 @@ atexit.register(_recipes.clear)     # GPU memory goes before the libraries that 
 
 def call(plan: Callable[..., Passes], input: Any, output: Any, arguments: tuple[Any, ...], extras: Extras) -> Any:
     """The result of ``plan(image, dtype, *arguments)``'s passes over ``input``, in ``output`` as SciPy takes it."""
-    key = _key(plan, input, output, arguments, extras)
-    found = None if key is None else _recipes.get(key)
+    key, found = _key(plan, input, output, arguments, extras), None
+    if key is not None:
+        try:
+            found = _recipes.get(key)
+        except TypeError:       # arguments that are none
+            key = None
     if found is not None:
         try:
             return found(input, output, extras.stream)
@@ -58,14 +63,19 @@ def call(plan: Callable[..., Passes], input: Any, output: Any, arguments: tuple[
 class Recipe:
     """A call's steps, to be taken again. Any thread may; nothing of it changes."""
 
-    __slots__ = ("_fills", "_shape", "_steps")
+    __slots__ = ("_fills", "_only", "_shape", "_steps")
 
     def __init__(self, steps: list[Step | Room], shape: tuple[int, ...], fills: bool):
         self._steps = tuple(steps)
         self._shape = shape
         self._fills = fills     # the caller's array from the last result: no kernel can write there
+        first = self._steps[0]
+        self._only = first if len(steps) == 1 and not fills and isinstance(first, Step) else None
 
     def __call__(self, input: Any, output: Any, stream: Any) -> Any:
+        only = self._only
+        if only is not None and only.target is None:
+            return only.kernel(_seen(input, only.reads), only.weight, stream=stream).reshape(self._shape)
         made = [input]
         result = None
         for step in self._steps:
@@ -125,12 +135,8 @@ def _key(plan: Callable[..., Passes], input: Any, output: Any, arguments: tuple[
         written = _sign(output)
         if written is None:
             return None
-    key = (plan, signed, written, output is input, extras.device, extras.algorithm, *map(_token, arguments))
-    try:
-        hash(key)
-    except TypeError:       # arguments that are none
-        return None
-    return key
+    return (plan, signed, written, output is input, extras.device, extras.algorithm,
+            *[value if type(value) in _PLAIN else _token(value) for value in arguments])
 
 
 def _sign(array: Any) -> Any:
@@ -142,7 +148,7 @@ def _sign(array: Any) -> Any:
 def _token(value: Any) -> Any:
     """An argument for a key: by its value and type, as 1, 1.0 and True are equal but not the same argument."""
     kind = type(value)
-    if value is None or kind is str or kind is int:
+    if kind in _PLAIN:
         return value
     if kind is tuple or kind is list:
         return (kind, *map(_token, value))

@@ -12,15 +12,26 @@ from warpconv.codegen.shape import INTEGER_WEIGHTS
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayView, elements
 from warpconv.runtime.call import conv
+from warpconv.runtime.call.kernel import Filter, Kernel
 
 from .lines import Pass, exact
 from .planes import Seen
 
 MOST_UPLOADS = 256
+MOST_FILTERS = 1024
 
 _uploads: dict[tuple[_Upload, bytes], Any] = {}
-conv.on_clear.append(_uploads.clear)
-atexit.register(_uploads.clear)     # GPU memory goes before the libraries that own it
+_filters: dict[tuple[Any, ...], tuple[Filter, Any]] = {}
+
+
+def clear() -> None:
+    """Forget what was copied to GPUs, and prepared."""
+    _uploads.clear()
+    _filters.clear()
+
+
+conv.on_clear.append(clear)
+atexit.register(clear)      # GPU memory goes before the libraries that own it
 
 
 def of_channels(each: Pass, how: Seen, view: ArrayView) -> Any:
@@ -42,6 +53,18 @@ def factors(each: Pass, how: Seen, view: ArrayView) -> Any:
     flat = np.concatenate([column.taps, row.taps]).astype(np.float32)
     made = np.ascontiguousarray(np.broadcast_to(flat, (how.channels, 1, 1, len(flat))))
     return made if view.device is None else _uploaded(made, view)
+
+
+def prepared(kernel: Kernel, weight: Any, stream: Any) -> Filter:
+    """``of_channels`` or ``factors`` prepared for a kernel; once for equal ones, as it waits for the stream. Raises
+    DeviceError while the stream is in capture."""
+    told = (weight.shape, weight.dtype, weight.tobytes()) if isinstance(weight, np.ndarray) else (id(weight),)
+    found = _filters.get((kernel, *told))
+    if found is None:
+        if len(_filters) >= MOST_FILTERS:
+            _filters.clear()
+        found = _filters[(kernel, *told)] = kernel.prepare(weight, stream=stream), weight       # whose id is taken
+    return found[0]
 
 
 def _elements(each: Pass, dtype: DType) -> np.ndarray:

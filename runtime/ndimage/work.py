@@ -72,7 +72,7 @@ class Step:
 
     def prepared(self, stream: Any) -> Step:
         """The same with its weight prepared for the kernel. Raises DeviceError while the stream is in capture."""
-        return replace(self, weight=self.kernel.prepare(self.weight, stream=stream))
+        return replace(self, weight=weights.prepared(self.kernel, self.weight, stream))
 
 
 class Work:

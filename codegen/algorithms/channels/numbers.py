@@ -11,7 +11,7 @@ from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import SHARED_STATIC
 from warpconv.codegen.spec import KernelSpec, Numerics
-from warpconv.codegen.options import DERIVED
+from warpconv.codegen.options import DERIVED, only
 from warpconv.codegen.parts.occupancy import step_registers
 from .borders import ChannelsBorder, border_of, made_of
 from warpconv.codegen.parts.vectors import Vector, vector_of
@@ -57,8 +57,8 @@ class ChannelsOptions:
     width: Width = Width.ANY
     sub_block_rows: int = 28
     rows_ahead: int = 1
-    turn_rows: int = 1
-    copies: Copies = Copies.CACHED
+    turn_rows: int = only(1, body=Body.LINES)
+    copies: Copies = only(Copies.CACHED, body=Body.LINES)
     block_channels: int = 32
     block_columns: int = 8
     block_rows: int = 1

@@ -18,7 +18,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
 from warpconv.codegen.parts.gemm import choice as gemm_choice, tiles as gemm_tiles
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.options import DERIVED
+from warpconv.codegen.options import DERIVED, only
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.arguments import layer_arguments, named
 from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
@@ -43,18 +43,18 @@ class ImplicitGemmOptions:
     and ``micro_kernel`` can be left out, each alone. The document's form has none of them."""
 
     form: Form = Form.TILED
-    block_m: int = 128
-    block_n: int = 128
-    block_k: int = 8
-    thread_m: int = 8
-    thread_n: int = 8
-    order: Order = Order.TAPS
-    stages: int = DERIVED
-    splits: int = 1
-    prefetch: Switch = Switch.ON
-    vector_loads: Switch = Switch.ON
-    micro_kernel: Switch = Switch.ON
-    min_blocks: int = DERIVED
+    block_m: int = only(128, form=Form.TILED)
+    block_n: int = only(128, form=Form.TILED)
+    block_k: int = only(8, form=Form.TILED)
+    thread_m: int = only(8, form=Form.TILED)
+    thread_n: int = only(8, form=Form.TILED)
+    order: Order = only(Order.TAPS, form=Form.TILED)
+    stages: int = only(DERIVED, form=Form.TILED)
+    splits: int = only(1, form=Form.TILED)
+    prefetch: Switch = only(Switch.ON, form=Form.TILED)
+    vector_loads: Switch = only(Switch.ON, form=Form.TILED)
+    micro_kernel: Switch = only(Switch.ON, form=Form.TILED)
+    min_blocks: int = only(DERIVED, form=Form.TILED)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from .columns import Decomposition
-from warpconv.codegen.options import DERIVED
+from warpconv.codegen.options import DERIVED, only
 
 
 class Exchange(enum.Enum):
@@ -58,6 +58,6 @@ class ReuseOptions:
     warp_columns: int = 1
     warp_rows: int = 4
     k_tile: int = 1
-    ring: Ring = Ring.DERIVED
+    ring: Ring = only(Ring.DERIVED, rows=Rows.REUSE)
     rows_ahead: int = DERIVED
     min_blocks: int = DERIVED

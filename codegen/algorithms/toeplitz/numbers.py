@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.options import DERIVED
+from warpconv.codegen.options import DERIVED, only
 from warpconv.codegen.parts.tile_borders import MOST_KEPT, ToeplitzBorder, make_border
 
 TILE_ROWS = 16                # output rows of one matrix instruction
@@ -59,17 +59,17 @@ class ToeplitzOptions:
     warp_planes: int = 1
     warp_strips: int = 1
     vector: int = 8
-    way: Way = Way.CG
-    bands_ahead: int = 1
+    way: Way = only(Way.CG, vector=8)
+    bands_ahead: int = only(1, walk=Walk.BANDS)
     store_vector: int = 8
     stores: Stores = Stores.DIRECT
     weights: Weights = Weights.REGISTERS
     begin: Begin = Begin.SHIFTED
-    sub_block_rows: int = 256
-    height: int = DERIVED
-    width: int = DERIVED
-    images: int = 8
-    buffers: int = 2
+    sub_block_rows: int = only(256, walk=Walk.BANDS)
+    height: int = only(DERIVED, walk=Walk.PLANES)
+    width: int = only(DERIVED, walk=Walk.PLANES)
+    images: int = only(8, walk=Walk.PLANES)
+    buffers: int = only(2, walk=Walk.PLANES)
     min_blocks: int = DERIVED
 
 
@@ -80,19 +80,45 @@ class MatrixProduct:
     rows: tuple[int, ...]
     block: int
 
+    @property
+    def depth(self) -> int:
+        """Input columns of the instruction, of all its filter rows together."""
+        return BLOCK_COLUMNS * len(self.rows)
+
+
+@dataclass(frozen=True)
+class Load:
+    """Matrices that come from shared memory together: of these blocks of eight columns, two for each filter row.
+    ``products``: the instructions that then have all they need, as (tile, product, block of its input)."""
+
+    blocks: tuple[int, ...]
+    matrices: int
+    products: tuple[tuple[int, MatrixProduct, int], ...]
+
 
 @dataclass(frozen=True)
 class Step:
     """The filter rows of one round of instructions: two, for eight columns of both of them make the sixteen of an
-    instruction, or one. ``loads``: the blocks of each load of matrices, with the instructions that then have all they
-    need, as (tile, product); matrices lie in registers as the instructions take them, so that none is moved."""
+    instruction, or one. Matrices lie in registers as the instructions take them, so that none is moved."""
 
     rows: tuple[int, ...]
-    loads: tuple[tuple[tuple[int, ...], tuple[tuple[int, MatrixProduct], ...]], ...]
+    loads: tuple[Load, ...]
 
     @property
     def products(self) -> tuple[MatrixProduct, ...]:
-        return tuple(dict.fromkeys(product for _, done in self.loads for _, product in done))
+        return tuple(dict.fromkeys(product for load in self.loads for _, product, _ in load.products))
+
+
+@dataclass(frozen=True)
+class Quad:
+    """Up to four neighbouring tiles, each with the one after it; ``missing``: words of a store that no tile has."""
+
+    tiles: tuple[tuple[int, int], ...]
+    missing: tuple[str, ...]
+
+    @property
+    def first(self) -> int:
+        return self.tiles[0][0]
 
 
 @dataclass(frozen=True)
@@ -106,6 +132,7 @@ class ToeplitzNumbers:
     band: int                    # output rows of a team at a time
     margin: int                  # image columns before a team's first output column, in its patch
     offset: int                  # columns of a tile's first block that no output needs
+    first_weight: int            # zeros before a filter row's first weight, in its padded row
     shift: int                   # columns before its place where a tile begins
     shift_pairs: int             # lanes of a row that hold columns of the tile before it
     made_tiles: int              # tiles of a warp: one more where they are shifted
@@ -116,6 +143,7 @@ class ToeplitzNumbers:
     patch_columns: int
     pitch: int                   # an odd number of 16 bytes: eight rows lie in different banks
     rows_at_once: int            # that a team copies at once, walk=bands
+    idle_copiers: bool           # whether threads of a team have nothing to copy then
     row_copies: int              # of a thread for one row
     copies_unrolled: bool
     rows: int                    # of a team's ring or buffer
@@ -129,12 +157,13 @@ class ToeplitzNumbers:
     cut: bool                    # whether the last group has fewer planes
     warp_span: int               # output columns of a warp
     cell: int                    # of a lane's store of one row of a tile
+    copy_bytes: int              # of a copy to shared memory
     copy_columns: int            # columns of a row that are copied
     copy_chunks: int             # copies for them
     copy_words: int              # words of one of the two copies of a padded filter row
     row_words: int               # of both
     filter_words: int            # of a plane's filter
-    quads: tuple[tuple[int, ...], ...]   # tiles whose rows are regrouped together
+    quads: tuple[Quad, ...]      # tiles whose rows are regrouped together
     most_rows: int               # output rows and columns that walk=planes has room for
     most_columns: int
     border: ToeplitzBorder
@@ -145,9 +174,14 @@ class ToeplitzNumbers:
     outside_rows: int            # copies of a thread in a plane's rows outside; 0: a loop makes them
 
     @property
+    def regrouped(self) -> str:
+        """Words of a store from the shifted places' own: lane ``shift_pairs`` has a place's first columns."""
+        return "".join("xyzw"[(self.shift_pairs + i) % 4] for i in range(4))
+
+    @property
     def two_matrices(self) -> bool:
         """Whether a load of one filter row has one block only."""
-        return any(len(step.rows) * len(blocks) == 1 for step in self.steps for blocks, _ in step.loads)
+        return any(len(step.rows) * len(load.blocks) == 1 for step in self.steps for load in step.loads)
 
     @property
     def shared_bytes(self) -> int:
@@ -178,9 +212,9 @@ def steps_of(spec: KernelSpec, tiles: int, slices: int) -> tuple[Step, ...]:
         loads = []
         for at in range(0, tiles + slices - 1, at_once):
             blocks = tuple(range(at, min(at + at_once, tiles + slices - 1)))
-            done = tuple((block - s, MatrixProduct(rows, s)) for block in blocks for s in range(slices)
+            done = tuple((block - s, MatrixProduct(rows, s), block) for block in blocks for s in range(slices)
                          if 0 <= block - s < tiles)
-            loads.append((blocks, done))
+            loads.append(Load(blocks, 2 * len(rows) * len(blocks), done))
         steps.append(Step(rows, tuple(loads)))
     return tuple(steps)
 
@@ -188,6 +222,10 @@ def steps_of(spec: KernelSpec, tiles: int, slices: int) -> tuple[Step, ...]:
 def filter_registers(spec: KernelSpec, begin: Begin = Begin.SHIFTED) -> int:
     """Registers of the banded filter matrix, a word for each slice."""
     return spec.r * slices_of(spec, begin)
+
+
+def _quad(first: int, end: int) -> Quad:
+    return Quad(tuple((tile, tile + 1) for tile in range(first, end)), ("0u",) * (QUAD - (end - first)))
 
 
 def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
@@ -215,25 +253,28 @@ def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
     rows_at_once, row_copies = max(1, LANES * team // chunks), -(-chunks // (LANES * team))
     copy_words = BLOCK_COLUMNS // 2 * slices + 4
     steps, border = steps_of(spec, made_tiles, slices), make_border(spec)
+    offset = margin - spec.padding[1][0] - shift
     held_rows = border.held_rows(band, LANES * team)
     held = (border.held_of_plane(options.height + top + bottom, LANES * team) if planes
             else border.held(band, LANES * team))
     return ToeplitzNumbers(
         threads=LANES * team * teams, team=LANES * team, block_span=span * options.warp_strips, span=span,
         band=band, margin=margin,
-        offset=margin - spec.padding[1][0] - shift, shift=shift, shift_pairs=shift // 2, made_tiles=made_tiles,
+        offset=offset, first_weight=BLOCK_COLUMNS - 1 + offset, shift=shift, shift_pairs=shift // 2,
+        made_tiles=made_tiles,
         slices=slices, blocks=blocks,
         steps=steps, products=tuple(p for step in steps for p in step.products), patch_columns=columns,
         pitch=pitch, rows_at_once=rows_at_once, row_copies=row_copies,
+        idle_copiers=rows_at_once * chunks < LANES * team,
         copies_unrolled=band // rows_at_once * row_copies <= MOST_UNROLLED, rows=rows, first_rows=band + spec.r - 1,
         team_patch=team_patch, patch=teams * team_patch,
         patch_vectors=teams * team_patch // 8,
         team_outputs=out_plane, outputs=teams * out_plane, plane_groups=-(-spec.k // options.warp_planes),
         cut=spec.k % options.warp_planes > 0, warp_span=options.tiles * BLOCK_COLUMNS,
         cell=min(2, options.store_vector) if options.stores is Stores.STAGED else options.store_vector,
-        copy_columns=copied, copy_chunks=chunks, copy_words=copy_words,
+        copy_bytes=2 * options.vector, copy_columns=copied, copy_chunks=chunks, copy_words=copy_words,
         row_words=2 * copy_words, filter_words=2 * copy_words * spec.r * options.warp_planes,
-        quads=tuple(tuple(range(n, min(n + QUAD, options.tiles))) for n in range(0, options.tiles, QUAD)),
+        quads=tuple(_quad(n, min(n + QUAD, options.tiles)) for n in range(0, options.tiles, QUAD)),
         most_rows=most_rows, most_columns=most_columns, border=border,
         held=held, places_kept=held <= MOST_KEPT,
         held_first=-(-(band + spec.r - 1) // held_rows) if held and not planes else 0, held_rows=held_rows,

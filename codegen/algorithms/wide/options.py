@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.options import DERIVED
+from warpconv.codegen.options import DERIVED, only
 from warpconv.codegen.parts.weights import BankWeights
 
 
@@ -62,15 +62,15 @@ class WideOptions:
     vector: int = 4
     store_vector: int = 4
     span: Span = Span.STRIPS
-    row_lanes: int = LANES
-    gaps: Gaps = Gaps.ZERO_LANES
-    edges: Guards = Guards.INTERIOR
+    row_lanes: int = only(LANES, span=Span.PACKED)
+    gaps: Gaps = only(Gaps.ZERO_LANES, span=Span.PACKED)
+    edges: Guards = only(Guards.INTERIOR, span=Span.STRIPS)
     sub_block_rows: int = 14
     rows_ahead: int = 2
     weights: BankWeights = BankWeights.REGISTERS
     loads: Loads = Loads.REGISTERS
     turn_steps: int = 1
-    pipeline: Pipeline = Pipeline.PAIRED
+    pipeline: Pipeline = only(Pipeline.PAIRED, loads=Loads.REGISTERS)
     tap_rows: TapRows = TapRows.ALL
     warp_columns: int = 1
     warp_rows: int = 1

@@ -65,11 +65,11 @@ def test_every_slice_of_every_tile_is_multiplied_once_after_its_load(rows, width
     numbers, done = made.numbers, []
     for step in numbers.steps:
         loaded = []
-        for blocks, products in step.loads:
-            assert len(blocks) * len(step.rows) <= 2, "more than four matrices"
-            loaded += blocks
-            for tile, product in products:
-                assert product.rows == step.rows and tile + product.block in blocks
+        for load in step.loads:
+            assert load.matrices == 2 * len(load.blocks) * len(step.rows) <= 4
+            loaded += load.blocks
+            for tile, product, block in load.products:
+                assert product.rows == step.rows and tile + product.block == block and block in load.blocks
                 done += [(tile, row, product.block) for row in product.rows]
         assert loaded == list(range(numbers.blocks))
     assert sorted(done) == [(tile, row, block) for tile in range(numbers.made_tiles) for row in range(rows)

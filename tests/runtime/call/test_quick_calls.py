@@ -448,6 +448,15 @@ class TestSciPysCalls:
         assert call(near, out) is out and len(cuda.launched) == 5
         assert cuda.arguments[-1][2] == 1 << 27 and cuda.arguments[-2][2] not in (1 << 27, (1 << 27) + 8)
 
+    def test_images_of_all_sizes_share_a_prepared_filter(self, cuda, image):
+        import warpconv
+        from warpconv.runtime.ndimage import recipes
+        for rows in (16, 17, 18):
+            warpconv.gaussian_filter(image(1 << 24, (rows, 20)), 0.6, algorithm="direct")
+        filters = {id(step.weight) for recipe in recipes._recipes.values() for step in recipe._steps}
+        assert len(recipes._recipes) == 3 and len(filters) == 1
+        assert sum(name == "cuStreamSynchronize" for name, _ in cuda.calls) == 2    # the copy's, the preparation's
+
     def test_what_differs_is_checked(self, cuda, torch, image):
         import warpconv
         def call(x):

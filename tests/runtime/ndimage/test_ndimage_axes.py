@@ -17,7 +17,7 @@ from warpconv.runtime.ndimage.planes import Image
 from warpconv.runtime.ndimage.target import Target
 
 from tests import settings
-from tests.unit.test_ndimage import (
+from tests.runtime.ndimage.test_ndimage import (
     DRAWN,
     MODES,
     drawn_image,

@@ -1,37 +1,39 @@
 // warpconv 0.1.0: channels, float32. Generated from templates/channels/kernel_lines.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,H,W,16 --filter 16,3,3 --padding 1 --padding-mode circular --groups 16 --layout NHWC --epilogue relu --arch sm_90 --algorithm channels \
+//   warpconv emit --input N,H,W,16 --filter 16,3,3 --padding 1 --padding-mode circular --groups 16 --layout NHWC \
+//     --epilogue relu --arch sm_90 --algorithm channels \
 //     --set body=lines --set vector=1 --set columns=2 --set width=whole --set sub_block_rows=14 --set rows_ahead=4 \
 //     --set turn_rows=2 --set copies=cached --set block_channels=8 --set block_columns=8 --set block_rows=1 \
 //     --set min_blocks=4
 //
-// layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 1, padding 1 (circular), groups 16, float32 NHWC, then relu
+// layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 1, padding 1 (circular), groups 16, float32 NHWC,
+//        then relu
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is in the text
 // plan   a thread makes 2 columns x 14 rows of 1 channel; 8 x 8 x 1 threads a block along channels, columns, rows
-// cost   14 rows x 2 columns of 1 channels a lane: 16 warp loads, 0 shuffles, 288 FMA a lane, about 36 registers (direct: 252 loads)
+// cost   14 rows x 2 columns of 1 channels a lane: 16 warp loads, 0 shuffles, 288 FMA a lane, about 36 registers
+//        (direct: 252 loads)
 //
 // Neighbouring lanes have neighbouring channels: loads and stores are unbroken, and no lane needs another's data.
 // A block copies the input rows of its strip of columns to shared memory, 4 rows ahead. A thread walks down its
 // columns: each step adds an input row to the 3 output rows that need it, oldest first: the oldest is finished
 // and stored, and each other row's sum goes to the register of the next older one.
-constexpr int C = 16, K = 16;                   // channels of a pixel of x; of y
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns before the image
-constexpr int DILATION_H = 1;                   // input rows from one tap to the next: a row unit
-constexpr int CLASSES = 1;                      // classes of output rows that share no input row
-constexpr int STEP = 1;                         // row units from one output row of a class to the next
-constexpr int VECTOR = 1, COLUMNS = 2;          // a thread's outputs: channels, columns,
+constexpr int C = 16;                           // channels of a pixel of x
+constexpr int K = 16;                           // channels of a pixel of y
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows above the image
+constexpr int PAD_LEFT = 1;                     // columns to the left of the image
+constexpr int COLUMNS = 2;                      // a thread's output columns
 constexpr int ROWS = 14;                        // and rows
 constexpr int BLOCK_CHANNELS = 8;               // threads of a block along channels,
 constexpr int BLOCK_COLUMNS = 8;                // columns,
-constexpr int BLOCK_ROWS = 1;                   // and rows
-constexpr int VECTORS = 16;                     // threads that all channels take
 constexpr int CHANNEL_BLOCKS = 2;               // and blocks beside each other for them
-constexpr int TURN = 2, TURNS_AHEAD = 2;        // rows between two barriers; turns that copies are ahead
-constexpr int STRIP = 18, PIXEL = 8;            // input columns of a block; its channels
+constexpr int TURN = 2;                         // rows between two barriers
+constexpr int TURNS_AHEAD = 2;                  // turns that copies are ahead
+constexpr int STRIP = 18;                       // input columns of a block
+constexpr int PIXEL = 8;                        // channels of a block
 constexpr int LINE = 144;                       // elements of an input row in shared memory
-constexpr int PIECE = 4, COPY_COLUMNS = 32;     // channels of a copy; columns that all threads copy at once
+constexpr int PIECE = 4;                        // channels of a copy
 constexpr int FILTER_PIECE = 4;                 // weights of a copy
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -50,11 +52,6 @@ __device__ __forceinline__ float finish(float value) {
     return value;
 }
 
-// The channels of one pixel.
-__device__ __forceinline__ float load_pixel(const float* pixel) {
-    return __ldg((const float*)pixel);
-}
-
 // A pixel of y: every sum after the epilogue, rounded once, stored as one word.
 __device__ __forceinline__ void store_pixel(float* pixel, float sum_0) {
     const float part_0 = finish(sum_0);
@@ -68,40 +65,45 @@ __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.
 __device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 extern "C" __global__ void __launch_bounds__(64, 4)
-channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W,
+        int P, int Q) {
     __shared__ __align__(16) float lines[(TURNS_AHEAD + 1) * TURN * LINE];
     __shared__ __align__(16) float filters[PIXEL * R * S];
     // the block's strip of columns and its channels
-    const int first_vector = blockIdx.x % CHANNEL_BLOCKS * BLOCK_CHANNELS, first_channel = first_vector * VECTOR;
-    const int strip = blockIdx.x / CHANNEL_BLOCKS * (BLOCK_COLUMNS * COLUMNS), strip_column = strip * STRIDE_W - PAD_LEFT;
+    const int first_vector = blockIdx.x % CHANNEL_BLOCKS * BLOCK_CHANNELS, first_channel = first_vector;
+    const int strip = blockIdx.x / CHANNEL_BLOCKS * (BLOCK_COLUMNS * COLUMNS), strip_column = strip - PAD_LEFT;
     // the filters of the block's channels
     const float* w_block = w + (index_t)first_channel * (R * S);
     const int filter_end = min(PIXEL, K - first_channel) * (R * S);
-    for (int i = threadIdx.x * FILTER_PIECE; i < filter_end; i += 64 * FILTER_PIECE) wc_copy_async_16(filters + i, w_block + i);
+    for (int i = threadIdx.x * FILTER_PIECE; i < filter_end;
+        i += 64 * FILTER_PIECE) wc_copy_async_16(filters + i, w_block + i);
 
     // what this thread copies of a row: a piece of a pixel, and those of every COPY_COLUMNS-th column after it
     const int copy_channel = threadIdx.x % (PIXEL / PIECE) * PIECE, copy_column = threadIdx.x / (PIXEL / PIECE);
     const int copy_to = copy_column * PIXEL + copy_channel;
-    const bool copies_0 = copy_column < STRIP - 0 * COPY_COLUMNS;
+    const bool copies_0 = copy_column < STRIP;
     // where the border has their columns: the first from the beginning of a row, the others from there
     const index_t from_0 = (index_t)at_border(strip_column + copy_column, W) * C;
     // what it computes: its channels and columns; threads without do what others do and store nothing
     const int channels = threadIdx.x % BLOCK_CHANNELS, column_job = threadIdx.x / BLOCK_CHANNELS;
-    const int k = first_channel + channels * VECTOR, q = strip + column_job * COLUMNS;                     // first channel of y, first column
+    // first channel of y, first column
+    const int k = first_channel + channels, q = strip + column_job * COLUMNS;
     const bool active = q < Q;
-    const float* own_line = lines + column_job * (COLUMNS * STRIDE_W * PIXEL) + channels * VECTOR;
-    const long long row_x = (long long)W * C, pitch_x = (long long)W * (DILATION_H * C), pitch_y = (long long)Q * (CLASSES * K);
-    const int row_jobs = CLASSES * ((P + CLASSES * ROWS - 1) / (CLASSES * ROWS));
+    const float* own_line = lines + column_job * (COLUMNS * PIXEL) + channels;
+    const long long row_x = (long long)W * C, pitch_x = (long long)W * C, pitch_y = (long long)Q * K;
+    const int row_jobs = (P + ROWS - 1) / ROWS;
 
     index_t n = blockIdx.z;
     int row_job = blockIdx.y;
-    // rows are counted from the sub-block's first output row; a step adds one input row and finishes output row `row`, which may lie before it
-    int row, last_row, rows;                                                // of the next step, of the last one that touches the image; rows to store
+    // rows are counted from the sub-block's first output row; a step adds one input row and finishes output row `row`,
+    // which may lie before it
+    // of the next step, of the last one that touches the image; rows to store
+    int row, last_row, rows;
     const float* ahead;                                             // what is copied next
     int ahead_h;                                                            // and the image row that it is
     float* out;                                                     // where output row `row` begins
     auto copy = [&](int slot, int ahead_row) __attribute__((always_inline)) {
-        if (ahead_h >= 0 && ahead_h + (TURN - 1) * DILATION_H < H) {
+        if (ahead_h >= 0 && ahead_h + (TURN - 1) < H) {
         #pragma unroll
             for (int i = 0; i < TURN; ++i) {
                 float* to = lines + copy_to + slot + i * LINE;
@@ -112,24 +114,24 @@ channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
         #pragma unroll 1
             for (int i = 0; i < TURN; ++i) {
                 float* to = lines + copy_to + slot + i * LINE;
-                const int h = ahead_h + i * DILATION_H;
+                const int h = ahead_h + i;
                 const float* from = ahead + ((unsigned)h < (unsigned)H ? 0 : (at_border(h, H) - h) * row_x);
                 wc_copy_async_or_zero_16(copies_0, to, from, ahead_row + i <= last_row);
                 ahead += pitch_x;
             }
         }
-        ahead_h += TURN * DILATION_H;
+        ahead_h += TURN;
     };
     auto start = [&]() __attribute__((always_inline)) {
         // input row i of the class is image row i * DILATION_H + top
-        const int row_class = row_job % CLASSES, top = row_class * STRIDE_H - PAD_TOP, begin = row_job / CLASSES * ROWS;
-        const int height = min(ROWS, (P - row_class + CLASSES - 1) / CLASSES - begin);
+        const int row_class = 0, top = row_class - PAD_TOP, begin = row_job * ROWS;
+        const int height = min(ROWS, P - begin);
         const int first = begin, first_output = first - 2;
         rows = active ? max(0, height) : 0;
         row = first_output - begin;
         last_row = height - 1;
-        ahead_h = top + first * DILATION_H;
-        out = y + ((n * P + row_class) * Q + q) * K + k + first_output * pitch_y;
+        ahead_h = top + first;
+        out = y + ((n * P) * Q + q) * K + k + first_output * pitch_y;
         ahead = x + ((long long)(n * H + top) * W) * C + first_channel + copy_channel + from_0 + first * pitch_x;
     #pragma unroll
         for (int i = 0; i < TURNS_AHEAD; ++i) {
@@ -142,7 +144,7 @@ channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
     // one register per weight
     wc_copy_async_wait_but();
     __syncthreads();
-    const float* filter = filters + channels * (VECTOR * R * S);
+    const float* filter = filters + channels * (R * S);
     const float w_v0_r0_s0 = filter[0], w_v0_r0_s1 = filter[1], w_v0_r0_s2 = filter[2];
     const float w_v0_r1_s0 = filter[3], w_v0_r1_s1 = filter[4], w_v0_r1_s2 = filter[5];
     const float w_v0_r2_s0 = filter[6], w_v0_r2_s1 = filter[7], w_v0_r2_s2 = filter[8];
@@ -154,7 +156,7 @@ channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
         float acc_p1_q1 = 0;
         auto step = [&](const float* line) __attribute__((always_inline)) {
             const float word_c0 = *(const float*)(line);
-            const float word_c1 = *(const float*)(line + 1 * PIXEL);
+            const float word_c1 = *(const float*)(line + PIXEL);
             const float word_c2 = *(const float*)(line + 2 * PIXEL);
             const float word_c3 = *(const float*)(line + 3 * PIXEL);
             float done_q0;
@@ -172,13 +174,16 @@ channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
             out += pitch_y;
             ++row;
         };
-        int slot = 0;                                                       // where the rows of this turn lie in the ring
+        // where the rows of this turn lie in the ring
+        int slot = 0;
 #pragma unroll 1
         while (row <= last_row) {
             wc_copy_async_wait_but();
-            __syncthreads();                                                // every thread's copies of this turn are there
+            // every thread's copies of this turn are there
+            __syncthreads();
             // the rows of 2 turns on take the place of those of the turn before
-            if (row + TURNS_AHEAD * TURN <= last_row) copy(slot == 0 ? TURNS_AHEAD * TURN * LINE : slot - TURN * LINE, row + TURNS_AHEAD * TURN);
+            if (row + TURNS_AHEAD * TURN <= last_row) copy(slot == 0 ? TURNS_AHEAD * TURN * LINE : slot - TURN * LINE,
+                row + TURNS_AHEAD * TURN);
             wc_copy_async_commit();
 #pragma unroll
             for (int i = 0; i < TURN; ++i) step(own_line + slot + i * LINE);

@@ -1,29 +1,29 @@
 // warpconv 0.1.0: channels, float32. Generated from templates/channels/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,H,W,16 --filter 16,5,5 --padding 2 --padding-mode constant --padding-value 0.5 --groups 16 --layout NHWC --arch sm_90 --algorithm channels \
+//   warpconv emit --input N,H,W,16 --filter 16,5,5 --padding 2 --padding-mode constant --padding-value 0.5 \
+//     --groups 16 --layout NHWC --arch sm_90 --algorithm channels \
 //     --set body=tile --set vector=1 --set columns=2 --set width=whole --set sub_block_rows=2 --set rows_ahead=1 \
-//     --set turn_rows=1 --set copies=cached --set block_channels=8 --set block_columns=8 --set block_rows=1 \
-//     --set min_blocks=4
+//     --set block_channels=8 --set block_columns=8 --set block_rows=1 --set min_blocks=4
 //
 // layer  x[N, H, W, 16] * w[16, 1, 5, 5] -> y[N, P, Q, 16], stride 1, padding 2 (constant 0.5), groups 16, float32 NHWC
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is in the text
 // plan   a thread makes 2 columns x 2 rows of 1 channel; 8 x 8 x 1 threads a block along channels, columns, rows
-// cost   2 rows x 2 columns of 1 channels a lane: 42 warp loads, 0 shuffles, 100 FMA a lane, about 50 registers (direct: 100 loads)
+// cost   2 rows x 2 columns of 1 channels a lane: 42 warp loads, 0 shuffles, 100 FMA a lane, about 50 registers
+//        (direct: 100 loads)
 //
 // Neighbouring lanes have neighbouring channels: loads and stores are unbroken, and no lane needs another's data.
 // A thread keeps its 2 x 2 outputs in registers while the input rows pass by, each loaded once and one row ahead.
-constexpr int C = 16, K = 16;                   // channels of a pixel of x; of y
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns before the image
-constexpr int DILATION_H = 1;                   // input rows from one tap to the next: a row unit
-constexpr int CLASSES = 1;                      // classes of output rows that share no input row
+constexpr int C = 16;                           // channels of a pixel of x
+constexpr int K = 16;                           // channels of a pixel of y
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows above the image
+constexpr int PAD_LEFT = 2;                     // columns to the left of the image
 constexpr int STEP = 1;                         // row units from one output row of a class to the next
-constexpr int VECTOR = 1, COLUMNS = 2;          // a thread's outputs: channels, columns,
+constexpr int COLUMNS = 2;                      // a thread's output columns
 constexpr int ROWS = 2;                         // and rows
 constexpr int BLOCK_CHANNELS = 8;               // threads of a block along channels,
 constexpr int BLOCK_COLUMNS = 8;                // columns,
-constexpr int BLOCK_ROWS = 1;                   // and rows
 constexpr int VECTORS = 16;                     // threads that all channels take
 constexpr int CHANNEL_BLOCKS = 2;               // and blocks beside each other for them
 constexpr int FILTER_STRIDE = 44;               // shared memory: from one channel's filter to the next,
@@ -43,12 +43,13 @@ __device__ __forceinline__ void store_pixel(float* pixel, float sum_0) {
 }
 
 extern "C" __global__ void __launch_bounds__(64, 4)
-channels_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+channels_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W,
+        int P, int Q) {
     // the filters of this block's channels, read in the order of memory
     __shared__ __align__(16) float filters[352];
     const int first_vector = blockIdx.x % CHANNEL_BLOCKS * BLOCK_CHANNELS;
     const int staged = min(BLOCK_CHANNELS, VECTORS - first_vector) * (R * ROW_STRIDE);
-    const float* w_block = w + (index_t)first_vector * (VECTOR * R * S);
+    const float* w_block = w + (index_t)first_vector * (R * S);
     for (int i = threadIdx.x; i < staged; i += 64) {
         const int unit = i / (R * ROW_STRIDE), row = i / ROW_STRIDE % R, s = i % ROW_STRIDE;
         const int tap = (unit * R + row) * S + s;
@@ -59,26 +60,27 @@ channels_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __
     // this thread's channels, columns and sub-blocks
     const int channels = threadIdx.x % BLOCK_CHANNELS, column_job = threadIdx.x / BLOCK_CHANNELS;
     const int first_row_job = blockIdx.y;    // the same for the whole block, so no lanes part ways
-    const int k = (first_vector + channels) * VECTOR;                       // first channel of y
+    const int k = first_vector + channels;                                  // first channel of y
     const int q = (blockIdx.x / CHANNEL_BLOCKS * BLOCK_COLUMNS + column_job) * COLUMNS;
     if (k >= K || q >= Q) return;
-    const int column = q * STRIDE_W - PAD_LEFT;
+    const int column = q - PAD_LEFT;
     const float* filter = filters + channels * FILTER_STRIDE;
-    const int first_inside = -column, end_inside = W - column;              // columns of the image, from this thread's first
-    const long long pitch_x = (long long)W * (DILATION_H * C), pitch_y = (long long)Q * (CLASSES * K);
-    const int row_jobs = CLASSES * ((P + CLASSES * ROWS - 1) / (CLASSES * ROWS));
+    // columns of the image, from this thread's first
+    const int first_inside = -column, end_inside = W - column;
+    const long long pitch_x = (long long)W * C, pitch_y = (long long)Q * K;
+    const int row_jobs = (P + ROWS - 1) / ROWS;
 
     for (index_t n = blockIdx.z; n < N; n += gridDim.z) {
         for (int row_job = first_row_job; row_job < row_jobs; row_job += gridDim.y) {
             // output rows begin .. end - 1 of the class; row unit t is image row t * DILATION_H + top
-            const int row_class = row_job % CLASSES, begin = row_job / CLASSES * ROWS;
-            const int end = min(begin + ROWS, (P - row_class + CLASSES - 1) / CLASSES);
+            const int row_class = 0, begin = row_job * ROWS;
+            const int end = min(begin + ROWS, P);
             if (begin >= end) continue;
-            const int top = row_class * STRIDE_H - PAD_TOP;
-            const int first_unit = begin * STEP;
+            const int top = row_class - PAD_TOP;
+            const int first_unit = begin;
             const float* x_class = x + ((long long)(n * H + top) * W + column) * C + k;
-            float* y_class = y + ((n * P + row_class) * Q + q) * K + k;
-            const int last = (end - 1) * STEP + R - 1;
+            float* y_class = y + ((n * P) * Q + q) * K + k;
+            const int last = (end - 1) + R - 1;
             float acc_p0_q0 = 0, acc_p0_q1 = 0;
             float acc_p1_q0 = 0, acc_p1_q1 = 0;
             if (first_unit <= last) {
@@ -89,7 +91,7 @@ channels_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __
                 float word_c3 = BORDER;
                 float word_c4 = BORDER;
                 float word_c5 = BORDER;
-                if ((unsigned)(top + first_unit * DILATION_H) < (unsigned)H) {
+                if ((unsigned)(top + first_unit) < (unsigned)H) {
                     if (0 >= first_inside) word_c0 = load_pixel(row);
                     if (1 >= first_inside) word_c1 = load_pixel(row + C);
                     word_c2 = load_pixel(row + 2 * C);
@@ -114,7 +116,7 @@ channels_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __
                     const float x_c3 = word_c3;
                     const float x_c4 = word_c4;
                     const float x_c5 = word_c5;
-                    if ((unsigned)(top + (unit + 1) * DILATION_H) < (unsigned)H) {
+                    if ((unsigned)(top + (unit + 1)) < (unsigned)H) {
                         if (0 >= first_inside) word_c0 = load_pixel(row);
                         if (1 >= first_inside) word_c1 = load_pixel(row + C);
                         word_c2 = load_pixel(row + 2 * C);
@@ -130,21 +132,26 @@ channels_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __
                         word_c5 = BORDER;
                     }
                     row += pitch_x;
-                    const int r = unit - begin * STEP;                  // its filter row in the window of output row 0 of the tile
+                    // its filter row in the window of output row 0 of the tile
+                    const int r = unit - begin;
                     const float* filter_row = filter + r * ROW_STRIDE;
                     if ((unsigned)r < (unsigned)R) {
                         const float4 w_s0 = *(const float4*)(filter_row);
-                        acc_p0_q0 = fmaf(x_c3, w_s0.w, fmaf(x_c2, w_s0.z, fmaf(x_c1, w_s0.y, fmaf(x_c0, w_s0.x, acc_p0_q0))));
-                        acc_p0_q1 = fmaf(x_c4, w_s0.w, fmaf(x_c3, w_s0.z, fmaf(x_c2, w_s0.y, fmaf(x_c1, w_s0.x, acc_p0_q1))));
+                        acc_p0_q0 =
+                            fmaf(x_c3, w_s0.w, fmaf(x_c2, w_s0.z, fmaf(x_c1, w_s0.y, fmaf(x_c0, w_s0.x, acc_p0_q0))));
+                        acc_p0_q1 =
+                            fmaf(x_c4, w_s0.w, fmaf(x_c3, w_s0.z, fmaf(x_c2, w_s0.y, fmaf(x_c1, w_s0.x, acc_p0_q1))));
                         const float4 w_s4 = *(const float4*)(filter_row + 4);
                         acc_p0_q0 = fmaf(x_c4, w_s4.x, acc_p0_q0);
                         acc_p0_q1 = fmaf(x_c5, w_s4.x, acc_p0_q1);
                     }
                     if ((unsigned)(r - STEP) < (unsigned)R) {
-                        const float4 w_s0 = *(const float4*)(filter_row - 1 * STEP * ROW_STRIDE);
-                        acc_p1_q0 = fmaf(x_c3, w_s0.w, fmaf(x_c2, w_s0.z, fmaf(x_c1, w_s0.y, fmaf(x_c0, w_s0.x, acc_p1_q0))));
-                        acc_p1_q1 = fmaf(x_c4, w_s0.w, fmaf(x_c3, w_s0.z, fmaf(x_c2, w_s0.y, fmaf(x_c1, w_s0.x, acc_p1_q1))));
-                        const float4 w_s4 = *(const float4*)(filter_row - 1 * STEP * ROW_STRIDE + 4);
+                        const float4 w_s0 = *(const float4*)(filter_row - ROW_STRIDE);
+                        acc_p1_q0 =
+                            fmaf(x_c3, w_s0.w, fmaf(x_c2, w_s0.z, fmaf(x_c1, w_s0.y, fmaf(x_c0, w_s0.x, acc_p1_q0))));
+                        acc_p1_q1 =
+                            fmaf(x_c4, w_s0.w, fmaf(x_c3, w_s0.z, fmaf(x_c2, w_s0.y, fmaf(x_c1, w_s0.x, acc_p1_q1))));
+                        const float4 w_s4 = *(const float4*)(filter_row - ROW_STRIDE + 4);
                         acc_p1_q0 = fmaf(x_c4, w_s4.x, acc_p1_q0);
                         acc_p1_q1 = fmaf(x_c5, w_s4.x, acc_p1_q1);
                     }

@@ -5,26 +5,30 @@
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2, float32
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   a block walks over 4 input tiles of 32 x 32, 28 x 28 outputs each; a thread makes 4 of them, 32 x 7 threads; the filter bank in constant memory
-// cost   a warp's part of 4 input tiles: 19 warp loads, 0 shuffles, 400 FMA a lane, about 40 registers (direct: 400 loads)
+// plan   a block walks over 4 input tiles of 32 x 32, 28 x 28 outputs each; a thread makes 4 of them, 32 x 7 threads;
+//        the filter bank in constant memory
+// cost   a warp's part of 4 input tiles: 19 warp loads, 0 shuffles, 400 FMA a lane, about 40 registers (direct: 400
+//        loads)
 //
 // A block walks over input tiles, gridDim.y tiles from one to the next. It has fewer rows of threads than a tile: each
 // thread loads several elements and makes 4 outputs, BLOCK_ROWS rows apart.
-constexpr int C = 1, GROUPS = 1;                // channels of a group; groups
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns of zeros before the image
-constexpr int DILATION_H = 1, DILATION_W = 1;   // input rows and columns from one tap to the next
-constexpr int K_TILE = 1, K_TILES = 1;          // filters a block makes at a time; such tiles in a group
-constexpr int IN_TILE = 32, BLOCK_ROWS = 7;     // input rows and columns of a tile; rows of threads
-constexpr int OUT_TILE_H = 28, OUT_TILE_W = 28; // outputs whose windows lie in it
+constexpr int C = 1;                            // channels of a group
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 2;                     // columns of zeros to the left of the image
+constexpr int IN_TILE = 32;                     // input rows and columns of a tile
+constexpr int BLOCK_ROWS = 7;                   // rows of threads
+constexpr int OUT_TILE_H = 28;                  // output rows whose windows lie in it
+constexpr int OUT_TILE_W = 28;                  // output columns whose windows lie in it
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // All filters. The run time copies them here once; a warp reads one weight at a time, the same for all its lanes.
 __constant__ float filter_bank[25];
 
 extern "C" __global__ void __launch_bounds__(224, 7)
-coarsened_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+coarsened_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W,
+        int P, int Q) {
     __shared__ float tile[IN_TILE][IN_TILE];
     const int row = threadIdx.y, column = threadIdx.x;                 // of this thread in the tile
     // the tile's rows that this thread makes
@@ -33,19 +37,18 @@ coarsened_5x5(const float* __restrict__ x, const float* __restrict__ w, float* _
     const int row_p2 = row + 2 * BLOCK_ROWS;
     const int row_p3 = row + 3 * BLOCK_ROWS;
     const int tile_q = blockIdx.x * OUT_TILE_W, q = tile_q + column;
-    const int w_in = tile_q * STRIDE_W - PAD_LEFT + column;            // input column that this thread loads
+    const int w_in = tile_q - PAD_LEFT + column;                       // input column that this thread loads
     const bool inside_w = w_in >= 0 && w_in < W, computes = column < OUT_TILE_W && q < Q;
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
 
     // z counts images, groups and tiles of filters together
-    for (index_t z = blockIdx.z; z < (index_t)N * (GROUPS * K_TILES); z += gridDim.z) {
-        const index_t image_group = z / K_TILES;
-        const int first_k = (int)(z % (GROUPS * K_TILES)) * K_TILE;    // first filter of this tile, among all K
-        const float* x_group = x + image_group * C * plane_x;
-        float* y_tile = y + z * K_TILE * plane_y;
+    for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {
+        const index_t image_group = z;
+        const float* x_group = x + image_group * plane_x;
+        float* y_tile = y + z * plane_y;
 
         for (int tile_p = blockIdx.y * OUT_TILE_H; tile_p < P; tile_p += gridDim.y * OUT_TILE_H) {
-            const int tile_h = tile_p * STRIDE_H - PAD_TOP;            // input row where the tile begins
+            const int tile_h = tile_p - PAD_TOP;                       // input row where the tile begins
             float acc_p0 = 0.0f, acc_p1 = 0.0f, acc_p2 = 0.0f, acc_p3 = 0.0f;
 #pragma unroll 1
             for (int c = 0; c < C; ++c) {
@@ -60,15 +63,15 @@ coarsened_5x5(const float* __restrict__ x, const float* __restrict__ w, float* _
 
                 // its windows: a weight serves all outputs of the thread; halo threads wait
                 if (computes) {
-                    const int weights = (first_k * C + c) * (R * S);   // this channel's first weight
+                    const int weights = c * (R * S);                   // this channel's first weight
 #pragma unroll
                     for (int r = 0; r < R; ++r) {
 #pragma unroll
                         for (int s = 0; s < S; ++s) {
-                            const float in_p0 = tile[row_p0 * STRIDE_H + r * DILATION_H][column * STRIDE_W + s * DILATION_W];
-                            const float in_p1 = tile[row_p1 * STRIDE_H + r * DILATION_H][column * STRIDE_W + s * DILATION_W];
-                            const float in_p2 = tile[row_p2 * STRIDE_H + r * DILATION_H][column * STRIDE_W + s * DILATION_W];
-                            const float in_p3 = tile[row_p3 * STRIDE_H + r * DILATION_H][column * STRIDE_W + s * DILATION_W];
+                            const float in_p0 = tile[row_p0 + r][column + s];
+                            const float in_p1 = tile[row_p1 + r][column + s];
+                            const float in_p2 = tile[row_p2 + r][column + s];
+                            const float in_p3 = tile[row_p3 + r][column + s];
                             const float w_k0 = filter_bank[weights + r * S + s];
                             acc_p0 = fmaf(in_p0, w_k0, acc_p0);
                             acc_p1 = fmaf(in_p1, w_k0, acc_p1);

@@ -1,6 +1,7 @@
 // warpconv 0.1.0: constant, float32. Generated from templates/course/constant.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,4,H,W --filter 6,3,3 --padding 1 --groups 2 --epilogue bias --arch sm_90 --algorithm constant \
+//   warpconv emit --input N,4,H,W --filter 6,3,3 --padding 1 --groups 2 --epilogue bias --arch sm_90 \
+//     --algorithm constant \
 //     --set tile=16
 //
 // layer  x[N, 4, H, W] * w[6, 2, 3, 3] -> y[N, 6, P, Q], stride 1, padding 1, groups 2, float32, then bias
@@ -10,12 +11,13 @@
 //
 // One thread per output pixel. Weights are in constant memory, so each product takes only an element of the image from
 // global memory: 4 bytes for two operations, were there no caches.
-constexpr int C = 2, GROUPS = 2;                // channels of a group; groups
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int DILATION_H = 1, DILATION_W = 1;   // input rows and columns from one tap to the next
-constexpr int K_TILE = 1, K_TILES = 3;          // filters a block makes at a time; such tiles in a group
+constexpr int C = 2;                            // channels of a group
+constexpr int GROUPS = 2;                       // groups
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int K_TILES = 3;                      // tiles of filters in a group
 constexpr int TILE = 16;                        // output rows and columns of a block, and of threads
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -29,7 +31,8 @@ __device__ __forceinline__ float finish(float value, float bias) {
 }
 
 extern "C" __global__ void __launch_bounds__(256, 5)
-constant_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+constant_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias,
+        float* __restrict__ y, int N, int H, int W, int P, int Q) {
     const int q = blockIdx.x * TILE + threadIdx.x;                     // output column of this thread
     if (q >= Q) return;
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
@@ -37,9 +40,9 @@ constant_3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
     // z counts images, groups and tiles of filters together
     for (index_t z = blockIdx.z; z < (index_t)N * (GROUPS * K_TILES); z += gridDim.z) {
         const index_t image_group = z / K_TILES;
-        const int first_k = (int)(z % (GROUPS * K_TILES)) * K_TILE;    // first filter of this tile, among all K
+        const int first_k = (int)(z % (GROUPS * K_TILES));             // first filter of this tile, among all K
         const float* x_group = x + image_group * C * plane_x;
-        float* y_tile = y + z * K_TILE * plane_y;
+        float* y_tile = y + z * plane_y;
 
         for (int p = blockIdx.y * TILE + threadIdx.y; p < P; p += gridDim.y * TILE) {
             float acc = 0.0f;
@@ -50,12 +53,12 @@ constant_3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
                 const int weights = (first_k * C + c) * (R * S);       // this channel's first weight
 #pragma unroll
                 for (int r = 0; r < R; ++r) {
-                    const int h = p * STRIDE_H - PAD_TOP + r * DILATION_H;
+                    const int h = p - PAD_TOP + r;
                     if (h < 0 || h >= H) continue;
                     const float* x_row = x_plane + (index_t)h * W;
 #pragma unroll
                     for (int s = 0; s < S; ++s) {
-                        const int column = q * STRIDE_W - PAD_LEFT + s * DILATION_W;
+                        const int column = q - PAD_LEFT + s;
                         if (column < 0 || column >= W) continue;
                         acc = fmaf(__ldg(x_row + column), filter_bank[weights + r * S + s], acc);
                     }

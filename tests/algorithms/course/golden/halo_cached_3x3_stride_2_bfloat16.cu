@@ -1,24 +1,30 @@
 // warpconv 0.1.0: halo_cached, bfloat16. Generated from templates/course/halo_cached.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,2,H,W --filter 2,3,3 --stride 2,2 --padding 1 --dtype bfloat16 --arch sm_90 --algorithm halo_cached \
+//   warpconv emit --input N,2,H,W --filter 2,3,3 --stride 2,2 --padding 1 --dtype bfloat16 --arch sm_90 \
+//     --algorithm halo_cached \
 //     --set tile=16 --set k_tile=2
 //
 // layer  x[N, 2, H, W] * w[2, 2, 3, 3] -> y[N, 2, P, Q], stride 2, padding 1, bfloat16
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   one thread per output of a tile of 16 x 16, 2 filters at a time, its own part of the image in shared memory, 4.1 % of its reads outside; the filter bank in constant memory
+// plan   one thread per output of a tile of 16 x 16, 2 filters at a time, its own part of the image in shared memory,
+//        4.1 % of its reads outside; the filter bank in constant memory
 // cost   a warp's part of a tile: 15 warp loads, 0 shuffles, 36 FMA a lane, about 56 registers (direct: 18 loads)
 //
 // A block has a thread for each output of its tile, and its own part of the image in shared memory: no halo. Halo cells
 // are read from global memory; the blocks they belong to have most likely brought them to the second-level cache.
-constexpr int C = 2, GROUPS = 1;                // channels of a group; groups
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int STRIDE_H = 2, STRIDE_W = 2;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int DILATION_H = 1, DILATION_W = 1;   // input rows and columns from one tap to the next
-constexpr int K_TILE = 2, K_TILES = 1;          // filters a block makes at a time; such tiles in a group
+constexpr int C = 2;                            // channels of a group
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int K_TILE = 2;                       // filters a block makes at a time
 constexpr int TILE = 16;                        // output rows and columns of a block, and of threads
-constexpr int OWN_H = 32, OWN_W = 32;           // input rows and columns of the block's own part
-constexpr int CENTER_H = 1, CENTER_W = 1;       // rows and columns of a window before its middle tap
+constexpr int OWN_H = 32;                       // input rows of the block's own part
+constexpr int OWN_W = 32;                       // input columns of the block's own part
+constexpr int CENTER_H = 1;                     // rows of a window before its middle tap
+constexpr int CENTER_W = 1;                     // columns of a window before its middle tap
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // bfloat16 elements: bits in memory, float in registers
@@ -29,7 +35,8 @@ __device__ __forceinline__ unsigned short wc_float_to_bfloat16(float value) { un
 __constant__ unsigned short filter_bank[36];
 
 extern "C" __global__ void __launch_bounds__(256, 4)
-halo_cached_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
+halo_cached_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
+        unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     __shared__ float own[OWN_H][OWN_W];
     const int row = threadIdx.y, column = threadIdx.x;                 // of this thread in the tile
     const int q = blockIdx.x * TILE + column;
@@ -37,9 +44,8 @@ halo_cached_3x3(const unsigned short* __restrict__ x, const unsigned short* __re
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
 
     // z counts images, groups and tiles of filters together
-    for (index_t z = blockIdx.z; z < (index_t)N * (GROUPS * K_TILES); z += gridDim.z) {
-        const index_t image_group = z / K_TILES;
-        const int first_k = (int)(z % (GROUPS * K_TILES)) * K_TILE;    // first filter of this tile, among all K
+    for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {
+        const index_t image_group = z;
         const unsigned short* x_group = x + image_group * C * plane_x;
         unsigned short* y_tile = y + z * K_TILE * plane_y;
 
@@ -63,20 +69,21 @@ halo_cached_3x3(const unsigned short* __restrict__ x, const unsigned short* __re
 
                 // the window: each tap from the own part, or from the halo, or zero outside the image
                 if (p < P && q < Q) {
-                    const int weights = (first_k * C + c) * (R * S);   // this channel's first weight
+                    const int weights = c * (R * S);                   // this channel's first weight
 #pragma unroll
                     for (int r = 0; r < R; ++r) {
-                        const int i = row * STRIDE_H + r * DILATION_H - CENTER_H, h = own_h + i;
+                        const int i = row * STRIDE_H + r - CENTER_H, h = own_h + i;
 #pragma unroll
                         for (int s = 0; s < S; ++s) {
-                            const int j = column * STRIDE_W + s * DILATION_W - CENTER_W, w_in = own_w + j;
+                            const int j = column * STRIDE_W + s - CENTER_W, w_in = own_w + j;
                             float in = 0.0f;
                             if (i >= 0 && i < OWN_H && j >= 0 && j < OWN_W)
                                 in = own[i][j];
                             else if (h >= 0 && h < H && w_in >= 0 && w_in < W)
                                 in = wc_bfloat16_to_float(__ldg(x_plane + (index_t)h * W + w_in));
                             acc_k0 = fmaf(in, wc_bfloat16_to_float(filter_bank[weights + r * S + s]), acc_k0);
-                            acc_k1 = fmaf(in, wc_bfloat16_to_float(filter_bank[weights + (C * R * S) + r * S + s]), acc_k1);
+                            acc_k1 =
+                                fmaf(in, wc_bfloat16_to_float(filter_bank[weights + (C * R * S) + r * S + s]), acc_k1);
                         }
                     }
                 }

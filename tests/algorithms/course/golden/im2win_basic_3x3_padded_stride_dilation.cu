@@ -1,25 +1,35 @@
 // warpconv 0.1.0: im2win_basic, float32. Generated from templates/course/im2win_basic.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,8,H,W --filter 48,3,3 --stride 2,1 --padding 1 --dilation 1,2 --groups 2 --epilogue bias,relu --arch sm_90 --algorithm im2win_basic \
+//   warpconv emit --input N,8,H,W --filter 48,3,3 --stride 2,1 --padding 1 --dilation 1,2 --groups 2 \
+//     --epilogue bias,relu --arch sm_90 --algorithm im2win_basic \
 //     --set mapping=coalesced
 //
-// layer  x[N, 8, H, W] * w[48, 4, 3, 3] -> y[N, 48, P, Q], stride 2,1, padding 1, dilation 1,2, groups 2, float32, then bias, relu
+// layer  x[N, 8, H, W] * w[48, 4, 3, 3] -> y[N, 48, P, Q], stride 2,1, padding 1, dilation 1,2, groups 2, float32, then
+//        bias, relu
 //        N, H, W (and so P, Q) are arguments (Q at most 714429777); all else is in the text
-// plan   the im2win tensor, then one thread per output, 32 x 32 a block; neighbouring threads make neighbouring pixels of a filter
-// cost   32 outputs, without the transform: 72 warp loads, 0 shuffles, 36 FMA a lane, about 32 registers (direct: 72 loads)
+// plan   the im2win tensor, then one thread per output, 32 x 32 a block; neighbouring threads make neighbouring pixels
+//        of a filter
+// cost   32 outputs, without the transform: 72 warp loads, 0 shuffles, 36 FMA a lane, about 32 registers (direct: 72
+//        loads)
 // note   workspace: the windows of the whole batch, about R / stride times the input
 //
 // Three entries: im2win_filter once for each filter, then for each call im2win_transform, which stores the windows of
 // every row of outputs as one row of T, and im2win_basic_3x3, one thread per output.
-constexpr int C = 8, K = 48, GROUPS = 2;        // input channels, filters, groups of both
-constexpr int C_GROUP = 4, K_GROUP = 24;        // channels and filters of a group
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int STRIDE_H = 2, DILATION_H = 1;     // input rows from one output, one tap to the next
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int ROW_EACH = 3, ROW_ADD = 12;       // a row of T has ROW_EACH * Q + ROW_ADD elements
+constexpr int C = 8;                            // input channels
+constexpr int K = 48;                           // filters
+constexpr int GROUPS = 2;                       // groups of both
+constexpr int C_GROUP = 4;                      // channels of a group
+constexpr int K_GROUP = 24;                     // filters of a group
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int ROW_EACH = 3;                     // a row of T has ROW_EACH elements for each output column
+constexpr int ROW_ADD = 12;                     // and so many more: ROW_EACH * Q + ROW_ADD
 constexpr int WINDOW_STEP = 3;                  // elements of T from one output's window to the next
 constexpr int TAP_STEP = 6;                     // and from one filter column of a window to the next
-constexpr int SIDE = 32, K_TILES = 1;           // threads of a block each way; tiles of SIDE filters in a group
+constexpr int SIDE = 32;                        // threads of a block each way
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // What happens to an output value before it is stored: bias, then relu.
@@ -44,7 +54,8 @@ im2win_filter(const float* __restrict__ w, float* __restrict__ filter) {
 // The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and
 // column - PAD_LEFT of its columns. Neighbouring lanes make neighbouring elements of T, a thread the same element of
 // PLANES planes (n, c).
-constexpr int THREADS_X = 32, THREADS_Y = 8;    // threads of a block: elements, rows of T
+constexpr int THREADS_X = 32;                   // threads of a block: elements of T
+constexpr int THREADS_Y = 8;                    // threads of a block: rows of T
 constexpr int PLANES = 8;                       // planes that share a thread's index arithmetic
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -57,7 +68,7 @@ im2win_transform(const float* __restrict__ x, float* __restrict__ windows, int N
     const long long plane_t = (long long)P * row;                  // T may have 2^31 elements where x has not
 
     for (int p = blockIdx.y * THREADS_Y + threadIdx.y; p < P; p += gridDim.y * THREADS_Y) {
-        const int h = p * STRIDE_H + u * DILATION_H - PAD_TOP;
+        const int h = p * STRIDE_H + u - PAD_TOP;
         const bool inside = (unsigned)h < (unsigned)H && (unsigned)column < (unsigned)W;    // else it is padding: zero
         for (index_t first = (index_t)blockIdx.z * PLANES; first < planes; first += (index_t)gridDim.z * PLANES) {
             const float* x_pixel = x + first * plane_x + (index_t)h * W + column;
@@ -85,7 +96,8 @@ im2win_transform(const float* __restrict__ x, float* __restrict__ windows, int N
 
 // One thread per output: neighbouring threads make neighbouring pixels of a filter, and each walks its window of T.
 extern "C" __global__ void __launch_bounds__(SIDE * SIDE)
-im2win_basic_3x3(float* __restrict__ windows, float* __restrict__ filter, const float* __restrict__ bias, float* __restrict__ y, int N, int P, int Q) {
+im2win_basic_3x3(float* __restrict__ windows, float* __restrict__ filter, const float* __restrict__ bias,
+        float* __restrict__ y, int N, int P, int Q) {
     const index_t pixel = (index_t)blockIdx.x * SIDE + threadIdx.x;       // of the P * Q of an image
     if (pixel >= (index_t)P * Q) return;
     const int p = (int)(pixel / Q), q = (int)(pixel % Q);
@@ -93,11 +105,12 @@ im2win_basic_3x3(float* __restrict__ windows, float* __restrict__ filter, const 
 
     for (int n = blockIdx.z; n < N; n += gridDim.z) {
         // y counts groups and tiles of their filters together
-        for (int tile = blockIdx.y; tile < GROUPS * K_TILES; tile += gridDim.y) {
-            const int group = tile / K_TILES, k_group = tile % K_TILES * SIDE + threadIdx.y;
+        for (int tile = blockIdx.y; tile < GROUPS; tile += gridDim.y) {
+            const int group = tile, k_group = threadIdx.y;
             if (k_group >= K_GROUP) continue;
             const int k = group * K_GROUP + k_group;
-            const float* window = windows + ((long long)n * C + group * C_GROUP) * plane_t + p * row + (long long)q * WINDOW_STEP;
+            const float* window = windows + ((long long)n * C + group * C_GROUP) * plane_t + p * row
+                + (long long)q * WINDOW_STEP;
             const float* weight = filter + (index_t)k * (C_GROUP * R * S);
             float sum = 0.0f;
             // channel by channel, window and weights in the same order

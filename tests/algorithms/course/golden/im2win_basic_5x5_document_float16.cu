@@ -5,21 +5,26 @@
 //
 // layer  x[N, 3, H, W] * w[8, 3, 5, 5] -> y[N, 8, P, Q], stride 1, padding 0, float16
 //        N, H, W (and so P, Q) are arguments (Q at most 428657864); all else is in the text
-// plan   the im2win tensor, then one thread per output, 32 x 32 a block; neighbouring threads make neighbouring filters of a pixel
-// cost   32 outputs, without the transform: 150 warp loads, 0 shuffles, 75 FMA a lane, about 32 registers (direct: 150 loads)
+// plan   the im2win tensor, then one thread per output, 32 x 32 a block; neighbouring threads make neighbouring filters
+//        of a pixel
+// cost   32 outputs, without the transform: 150 warp loads, 0 shuffles, 75 FMA a lane, about 32 registers (direct: 150
+//        loads)
 // note   workspace: the windows of the whole batch, about R / stride times the input
 //
 // Three entries: im2win_filter once for each filter, then for each call im2win_transform, which stores the windows of
 // every row of outputs as one row of T, and im2win_basic_5x5, one thread per output.
-constexpr int C = 3, K = 8, GROUPS = 1;         // input channels, filters, groups of both
-constexpr int C_GROUP = 3, K_GROUP = 8;         // channels and filters of a group
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int STRIDE_H = 1, DILATION_H = 1;     // input rows from one output, one tap to the next
-constexpr int PAD_TOP = 0, PAD_LEFT = 0;        // rows and columns of zeros before the image
-constexpr int ROW_EACH = 5, ROW_ADD = 20;       // a row of T has ROW_EACH * Q + ROW_ADD elements
+constexpr int C = 3;                            // input channels
+constexpr int K = 8;                            // filters
+constexpr int GROUPS = 1;                       // groups of both
+constexpr int C_GROUP = 3;                      // channels of a group
+constexpr int K_GROUP = 8;                      // filters of a group
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int ROW_EACH = 5;                     // a row of T has ROW_EACH elements for each output column
+constexpr int ROW_ADD = 20;                     // and so many more: ROW_EACH * Q + ROW_ADD
 constexpr int WINDOW_STEP = 5;                  // elements of T from one output's window to the next
 constexpr int TAP_STEP = 5;                     // and from one filter column of a window to the next
-constexpr int SIDE = 32, K_TILES = 1;           // threads of a block each way; tiles of SIDE filters in a group
+constexpr int SIDE = 32;                        // threads of a block each way
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // float16 elements: bits in memory, float in registers
@@ -41,20 +46,22 @@ im2win_filter(const unsigned short* __restrict__ w, unsigned short* __restrict__
 // The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and
 // column - PAD_LEFT of its columns. Neighbouring lanes make neighbouring elements of T, a thread the same element of
 // PLANES planes (n, c).
-constexpr int THREADS_X = 32, THREADS_Y = 8;    // threads of a block: elements, rows of T
+constexpr int THREADS_X = 32;                   // threads of a block: elements of T
+constexpr int THREADS_Y = 8;                    // threads of a block: rows of T
 constexpr int PLANES = 8;                       // planes that share a thread's index arithmetic
 
 extern "C" __global__ void __launch_bounds__(256)
-im2win_transform(const unsigned short* __restrict__ x, unsigned short* __restrict__ windows, int N, int H, int W, int P, int Q) {
+im2win_transform(const unsigned short* __restrict__ x, unsigned short* __restrict__ windows, int N, int H, int W, int P,
+        int Q) {
     const int row = ROW_EACH * Q + ROW_ADD;
     const int i = blockIdx.x * THREADS_X + threadIdx.x;            // this thread's element of the row
     if (i >= row) return;
-    const int u = i % R, column = i / R - PAD_LEFT;
+    const int u = i % R, column = i / R;
     const index_t planes = (index_t)N * C, plane_x = (index_t)H * W;
     const long long plane_t = (long long)P * row;                  // T may have 2^31 elements where x has not
 
     for (int p = blockIdx.y * THREADS_Y + threadIdx.y; p < P; p += gridDim.y * THREADS_Y) {
-        const int h = p * STRIDE_H + u * DILATION_H - PAD_TOP;
+        const int h = p + u;
         for (index_t first = (index_t)blockIdx.z * PLANES; first < planes; first += (index_t)gridDim.z * PLANES) {
             const unsigned short* x_pixel = x + first * plane_x + (index_t)h * W + column;
             unsigned short* t_element = windows + first * plane_t + (long long)p * row + i;
@@ -81,7 +88,8 @@ im2win_transform(const unsigned short* __restrict__ x, unsigned short* __restric
 
 // One thread per output: neighbouring threads make neighbouring filters of a pixel, and each walks its window of T.
 extern "C" __global__ void __launch_bounds__(SIDE * SIDE)
-im2win_basic_5x5(unsigned short* __restrict__ windows, unsigned short* __restrict__ filter, unsigned short* __restrict__ y, int N, int P, int Q) {
+im2win_basic_5x5(unsigned short* __restrict__ windows, unsigned short* __restrict__ filter,
+        unsigned short* __restrict__ y, int N, int P, int Q) {
     const index_t pixel = (index_t)blockIdx.x * SIDE + threadIdx.y;       // of the P * Q of an image
     if (pixel >= (index_t)P * Q) return;
     const int p = (int)(pixel / Q), q = (int)(pixel % Q);
@@ -89,11 +97,12 @@ im2win_basic_5x5(unsigned short* __restrict__ windows, unsigned short* __restric
 
     for (int n = blockIdx.z; n < N; n += gridDim.z) {
         // y counts groups and tiles of their filters together
-        for (int tile = blockIdx.y; tile < GROUPS * K_TILES; tile += gridDim.y) {
-            const int group = tile / K_TILES, k_group = tile % K_TILES * SIDE + threadIdx.x;
+        for (int tile = blockIdx.y; tile < GROUPS; tile += gridDim.y) {
+            const int group = tile, k_group = threadIdx.x;
             if (k_group >= K_GROUP) continue;
             const int k = group * K_GROUP + k_group;
-            const unsigned short* window = windows + ((long long)n * C + group * C_GROUP) * plane_t + p * row + (long long)q * WINDOW_STEP;
+            const unsigned short* window = windows + ((long long)n * C + group * C_GROUP) * plane_t + p * row
+                + (long long)q * WINDOW_STEP;
             const unsigned short* weight = filter + (index_t)k * (C_GROUP * R * S);
             float sum = 0.0f;
             // channel by channel, window and weights in the same order
@@ -103,7 +112,9 @@ im2win_basic_5x5(unsigned short* __restrict__ windows, unsigned short* __restric
                 for (int v = 0; v < S; ++v)
 #pragma unroll
                     for (int u = 0; u < R; ++u)
-                        sum = fmaf(wc_half_to_float(__ldg(window + v * TAP_STEP + u)), wc_half_to_float(__ldg(weight + v * R + u)), sum);
+                        sum =
+                            fmaf(wc_half_to_float(__ldg(window + v * TAP_STEP + u)),
+                            wc_half_to_float(__ldg(weight + v * R + u)), sum);
                 window += plane_t;
                 weight += R * S;
             }

@@ -1,6 +1,7 @@
 // warpconv 0.1.0: naive, float16. Generated from templates/course/naive.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,2,H,W --filter 2,31,9 --stride 1,2 --dtype float16 --epilogue relu --arch sm_90 --algorithm naive \
+//   warpconv emit --input N,2,H,W --filter 2,31,9 --stride 1,2 --dtype float16 --epilogue relu --arch sm_90 \
+//     --algorithm naive \
 //     --set tile=16
 //
 // layer  x[N, 2, H, W] * w[2, 2, 31, 9] -> y[N, 2, P, Q], stride 1,2, padding 0, float16, then relu
@@ -10,12 +11,11 @@
 //
 // One thread per output pixel. Each product takes an element of the image and a weight from global memory, 2 bytes each
 // for two operations, were there no caches.
-constexpr int C = 2, GROUPS = 1;                // channels of a group; groups
-constexpr int R = 31, S = 9;                    // filter rows and columns
-constexpr int STRIDE_H = 1, STRIDE_W = 2;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 0, PAD_LEFT = 0;        // rows and columns of zeros before the image
-constexpr int DILATION_H = 1, DILATION_W = 1;   // input rows and columns from one tap to the next
-constexpr int K_TILE = 1, K_TILES = 2;          // filters a block makes at a time; such tiles in a group
+constexpr int C = 2;                            // channels of a group
+constexpr int R = 31;                           // filter rows
+constexpr int S = 9;                            // filter columns
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int K_TILES = 2;                      // tiles of filters in a group
 constexpr int TILE = 16;                        // output rows and columns of a block, and of threads
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -30,17 +30,18 @@ __device__ __forceinline__ float finish(float value) {
 }
 
 extern "C" __global__ void __launch_bounds__(256, 5)
-naive_31x9(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
+naive_31x9(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y,
+        int N, int H, int W, int P, int Q) {
     const int q = blockIdx.x * TILE + threadIdx.x;                     // output column of this thread
     if (q >= Q) return;
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
 
     // z counts images, groups and tiles of filters together
-    for (index_t z = blockIdx.z; z < (index_t)N * (GROUPS * K_TILES); z += gridDim.z) {
+    for (index_t z = blockIdx.z; z < (index_t)N * K_TILES; z += gridDim.z) {
         const index_t image_group = z / K_TILES;
-        const int first_k = (int)(z % (GROUPS * K_TILES)) * K_TILE;    // first filter of this tile, among all K
+        const int first_k = (int)(z % K_TILES);                        // first filter of this tile, among all K
         const unsigned short* x_group = x + image_group * C * plane_x;
-        unsigned short* y_tile = y + z * K_TILE * plane_y;
+        unsigned short* y_tile = y + z * plane_y;
 
         for (int p = blockIdx.y * TILE + threadIdx.y; p < P; p += gridDim.y * TILE) {
             float acc = 0.0f;
@@ -51,12 +52,14 @@ naive_31x9(const unsigned short* __restrict__ x, const unsigned short* __restric
                 const unsigned short* w_plane = w + ((index_t)first_k * C + c) * (R * S);
 #pragma unroll 1
                 for (int r = 0; r < R; ++r) {
-                    const int h = p * STRIDE_H - PAD_TOP + r * DILATION_H;
+                    const int h = p + r;
                     const unsigned short* x_row = x_plane + (index_t)h * W;
 #pragma unroll
                     for (int s = 0; s < S; ++s) {
-                        const int column = q * STRIDE_W - PAD_LEFT + s * DILATION_W;
-                        acc = fmaf(wc_half_to_float(__ldg(x_row + column)), wc_half_to_float(__ldg(w_plane + r * S + s)), acc);
+                        const int column = q * STRIDE_W + s;
+                        acc =
+                            fmaf(wc_half_to_float(__ldg(x_row + column)), wc_half_to_float(__ldg(w_plane + r * S + s)),
+                            acc);
                     }
                 }
             }

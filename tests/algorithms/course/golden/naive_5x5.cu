@@ -10,27 +10,26 @@
 //
 // One thread per output pixel. Each product takes an element of the image and a weight from global memory, 4 bytes each
 // for two operations, were there no caches.
-constexpr int C = 1, GROUPS = 1;                // channels of a group; groups
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns of zeros before the image
-constexpr int DILATION_H = 1, DILATION_W = 1;   // input rows and columns from one tap to the next
-constexpr int K_TILE = 1, K_TILES = 1;          // filters a block makes at a time; such tiles in a group
+constexpr int C = 1;                            // channels of a group
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 2;                     // columns of zeros to the left of the image
 constexpr int TILE = 32;                        // output rows and columns of a block, and of threads
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 extern "C" __global__ void __launch_bounds__(1024, 1)
-naive_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+naive_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
+        int Q) {
     const int q = blockIdx.x * TILE + threadIdx.x;                     // output column of this thread
     if (q >= Q) return;
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
 
     // z counts images, groups and tiles of filters together
-    for (index_t z = blockIdx.z; z < (index_t)N * (GROUPS * K_TILES); z += gridDim.z) {
-        const index_t image_group = z / K_TILES;
-        const int first_k = (int)(z % (GROUPS * K_TILES)) * K_TILE;    // first filter of this tile, among all K
-        const float* x_group = x + image_group * C * plane_x;
-        float* y_tile = y + z * K_TILE * plane_y;
+    for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {
+        const index_t image_group = z;
+        const float* x_group = x + image_group * plane_x;
+        float* y_tile = y + z * plane_y;
 
         for (int p = blockIdx.y * TILE + threadIdx.y; p < P; p += gridDim.y * TILE) {
             float acc = 0.0f;
@@ -38,15 +37,15 @@ naive_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __res
 #pragma unroll 1
             for (int c = 0; c < C; ++c) {
                 const float* x_plane = x_group + c * plane_x;
-                const float* w_plane = w + ((index_t)first_k * C + c) * (R * S);
+                const float* w_plane = w + ((index_t)c) * (R * S);
 #pragma unroll
                 for (int r = 0; r < R; ++r) {
-                    const int h = p * STRIDE_H - PAD_TOP + r * DILATION_H;
+                    const int h = p - PAD_TOP + r;
                     if (h < 0 || h >= H) continue;
                     const float* x_row = x_plane + (index_t)h * W;
 #pragma unroll
                     for (int s = 0; s < S; ++s) {
-                        const int column = q * STRIDE_W - PAD_LEFT + s * DILATION_W;
+                        const int column = q - PAD_LEFT + s;
                         if (column < 0 || column >= W) continue;
                         acc = fmaf(__ldg(x_row + column), __ldg(w_plane + r * S + s), acc);
                     }

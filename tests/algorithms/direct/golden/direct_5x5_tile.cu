@@ -9,13 +9,13 @@
 // cost   32 outputs of 4 filters: 75 warp loads, 0 shuffles, 300 FMA a lane, about 42 registers (direct: 75 loads)
 //
 // One thread per output column and row, 4 filters at a time: neighbouring lanes read neighbouring columns.
-constexpr int C = 3, GROUPS = 1;                // channels of a group; groups
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 0, PAD_LEFT = 0;        // rows and columns of zeros before the image
-constexpr int DILATION_H = 1, DILATION_W = 1;   // input rows and columns from one tap to the next
-constexpr int K_TILE = 4, K_TILES = 2;          // filters a thread works on at a time; such tiles in a group
-constexpr int BLOCK_X = 64, BLOCK_Y = 4;        // threads of a block: columns, rows
+constexpr int C = 3;                            // channels of a group
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int K_TILE = 4;                       // filters a thread works on at a time
+constexpr int K_TILES = 2;                      // tiles of filters in a group
+constexpr int BLOCK_X = 64;                     // threads of a block along columns
+constexpr int BLOCK_Y = 4;                      // threads of a block along rows
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // What happens to an output value before it is stored: bias.
@@ -25,15 +25,16 @@ __device__ __forceinline__ float finish(float value, float bias) {
 }
 
 extern "C" __global__ void __launch_bounds__(256, 3)
-direct_5x5(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+direct_5x5(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias,
+        float* __restrict__ y, int N, int H, int W, int P, int Q) {
     const int q = blockIdx.x * BLOCK_X + threadIdx.x;              // output column of this thread
     if (q >= Q) return;
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
 
     // z counts images, groups and tiles of filters together
-    for (index_t z = blockIdx.z; z < (index_t)N * (GROUPS * K_TILES); z += gridDim.z) {
+    for (index_t z = blockIdx.z; z < (index_t)N * K_TILES; z += gridDim.z) {
         const index_t image_group = z / K_TILES;
-        const int first_k = (int)(z % (GROUPS * K_TILES)) * K_TILE;    // first filter of this tile, among all K
+        const int first_k = (int)(z % K_TILES) * K_TILE;               // first filter of this tile, among all K
         const float* x_group = x + image_group * C * plane_x;
         const float* w_tile = w + first_k * ((index_t)C * R * S);
         float* y_tile = y + z * K_TILE * plane_y;
@@ -49,22 +50,22 @@ direct_5x5(const float* __restrict__ x, const float* __restrict__ w, const float
                 const float* w_c = w_tile + (index_t)c * (R * S);
 #pragma unroll
                 for (int r = 0; r < R; ++r) {
-                    const int h = p * STRIDE_H - PAD_TOP + r * DILATION_H;
+                    const int h = p + r;
                     const float* x_row = x_plane + (index_t)h * W;
 #pragma unroll
                     for (int s = 0; s < S; ++s) {
-                        const int column = q * STRIDE_W - PAD_LEFT + s * DILATION_W;
+                        const int column = q + s;
                         const float in = __ldg(x_row + column);
                         acc_k0 = fmaf(in, __ldg(w_c + r * S + s), acc_k0);
-                        acc_k1 = fmaf(in, __ldg(w_c + (1 * (index_t)C * R + r) * S + s), acc_k1);
+                        acc_k1 = fmaf(in, __ldg(w_c + ((index_t)C * R + r) * S + s), acc_k1);
                         acc_k2 = fmaf(in, __ldg(w_c + (2 * (index_t)C * R + r) * S + s), acc_k2);
                         acc_k3 = fmaf(in, __ldg(w_c + (3 * (index_t)C * R + r) * S + s), acc_k3);
                     }
                 }
             }
             float* y_pixel = y_tile + (index_t)p * Q + q;
-            y_pixel[0] = finish(acc_k0, bias[first_k + 0]);
-            y_pixel[1 * plane_y] = finish(acc_k1, bias[first_k + 1]);
+            y_pixel[0] = finish(acc_k0, bias[first_k]);
+            y_pixel[plane_y] = finish(acc_k1, bias[first_k + 1]);
             y_pixel[2 * plane_y] = finish(acc_k2, bias[first_k + 2]);
             y_pixel[3 * plane_y] = finish(acc_k3, bias[first_k + 3]);
         }

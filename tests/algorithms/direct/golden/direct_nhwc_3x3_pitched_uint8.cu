@@ -1,9 +1,11 @@
 // warpconv 0.1.0: direct, uint8. Generated from templates/direct/kernel_nhwc.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,H,W,3 --filter 3,3,3 --padding 1 --groups 3 --dtype uint8 --layout NHWC --pitched --arch sm_90 --algorithm direct \
+//   warpconv emit --input N,H,W,3 --filter 3,3,3 --padding 1 --groups 3 --dtype uint8 --layout NHWC --pitched \
+//     --arch sm_90 --algorithm direct \
 //     --set block_size_x=3 --set block_size_y=64 --set k_tile=1 --set min_blocks=4
 //
-// layer  x[N, H, W, 3] * w[3, 1, 3, 3] -> y[N, P, Q, 3], stride 1, padding 1, groups 3, uint8 NHWC, rows any distance apart
+// layer  x[N, H, W, 3] * w[3, 1, 3, 3] -> y[N, P, Q, 3], stride 1, padding 1, groups 3, uint8 NHWC, rows any distance
+//        apart
 //        N, H, W (and so P, Q) and how far rows and images lie apart are arguments; all else is in the text
 // plan   one thread for 4 output columns of 1 filter, 3 (filters) x 64 (columns) threads a block
 // cost   32 x 4 outputs of 1 filter: 36 warp loads, 0 shuffles, 36 FMA a lane, about 53 registers (direct: 36 loads)
@@ -11,14 +13,14 @@
 // One thread makes 4 output columns of 1 filter; neighbouring lanes take neighbouring filters of a pixel, and so store
 // side by side, and where each filter has a channel of its own they read side by side, too.
 // The padded input is never stored: taps in the padding are skipped or taken as zero.
-constexpr int C = 1, C_ALL = 3;                 // channels of a group; of a pixel of x
-constexpr int K = 1, K_ALL = 3;                 // filters of a group; of a pixel of y
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int DILATION_H = 1, DILATION_W = 1;   // input rows and columns from one tap to the next
-constexpr int K_TILE = 1, K_BLOCKS = 1;         // filters of a thread; blocks beside each other for all K_ALL
-constexpr int BLOCK_X = 3, BLOCK_Y = 64;        // threads of a block: tiles of filters, columns
+constexpr int C = 1;                            // channels of a group
+constexpr int C_ALL = 3;                        // channels of a pixel of x
+constexpr int K_ALL = 3;                        // channels of a pixel of y
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int BLOCK_Y = 64;                     // threads of a block along columns
 constexpr int COLUMNS = 4;                      // output columns of a thread, BLOCK_Y apart
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -28,8 +30,8 @@ __device__ __forceinline__ unsigned char to_element(float value) {
 }
 
 extern "C" __global__ void __launch_bounds__(192, 4)
-direct_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, unsigned char* __restrict__ y, int N, int H, int W, int P, int Q,
-        int X_ROW, int X_IMAGE, int Y_ROW, int Y_IMAGE) {
+direct_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, unsigned char* __restrict__ y, int N,
+        int H, int W, int P, int Q, int X_ROW, int X_IMAGE, int Y_ROW, int Y_IMAGE) {
     // output columns of this thread; those beyond the last one repeat it and are not stored
     const int q0 = blockIdx.x * (BLOCK_Y * COLUMNS) + threadIdx.y;
     if (q0 >= Q) return;
@@ -38,12 +40,12 @@ direct_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, uns
     const int q3 = min(q0 + 3 * BLOCK_Y, Q - 1);
 
     // z counts images and blocks of filters together
-    for (index_t z = blockIdx.z; z < (index_t)N * K_BLOCKS; z += gridDim.z) {
-        const index_t image = z / K_BLOCKS;
-        const int first_k = ((int)(z % K_BLOCKS) * BLOCK_X + threadIdx.x) * K_TILE;    // among all K_ALL
+    for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {
+        const index_t image = z;
+        const int first_k = threadIdx.x;                                               // among all K_ALL
         if (first_k >= K_ALL) continue;
-        const unsigned char* x_group = x + image * X_IMAGE + first_k / K * C;
-        const float* w_tile = w + first_k * ((index_t)C * R * S);
+        const unsigned char* x_group = x + image * X_IMAGE + first_k;
+        const float* w_tile = w + first_k * ((index_t)R * S);
 
         for (int p = blockIdx.y; p < P; p += gridDim.y) {
             float acc_q0_k0 = 0.0f;
@@ -55,23 +57,27 @@ direct_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, uns
                 const float* w_c = w_tile + (index_t)c * (R * S);
 #pragma unroll
                 for (int r = 0; r < R; ++r) {
-                    const int h = p * STRIDE_H - PAD_TOP + r * DILATION_H;
+                    const int h = p - PAD_TOP + r;
                     if (h < 0 || h >= H) continue;
                     const unsigned char* x_row = x_group + (index_t)h * X_ROW + c;
 #pragma unroll
                     for (int s = 0; s < S; ++s) {
                         const float w_k0 = __ldg(w_c + r * S + s);
-                        const int column_q0 = q0 * STRIDE_W - PAD_LEFT + s * DILATION_W;
-                        const float in_q0 = (unsigned)column_q0 < (unsigned)W ? (float)__ldg(x_row + (index_t)column_q0 * C_ALL) : 0.0f;
+                        const int column_q0 = q0 - PAD_LEFT + s;
+                        const float in_q0 = (unsigned)column_q0 < (unsigned)W
+                            ? (float)__ldg(x_row + (index_t)column_q0 * C_ALL) : 0.0f;
                         acc_q0_k0 = fmaf(in_q0, w_k0, acc_q0_k0);
-                        const int column_q1 = q1 * STRIDE_W - PAD_LEFT + s * DILATION_W;
-                        const float in_q1 = (unsigned)column_q1 < (unsigned)W ? (float)__ldg(x_row + (index_t)column_q1 * C_ALL) : 0.0f;
+                        const int column_q1 = q1 - PAD_LEFT + s;
+                        const float in_q1 = (unsigned)column_q1 < (unsigned)W
+                            ? (float)__ldg(x_row + (index_t)column_q1 * C_ALL) : 0.0f;
                         acc_q1_k0 = fmaf(in_q1, w_k0, acc_q1_k0);
-                        const int column_q2 = q2 * STRIDE_W - PAD_LEFT + s * DILATION_W;
-                        const float in_q2 = (unsigned)column_q2 < (unsigned)W ? (float)__ldg(x_row + (index_t)column_q2 * C_ALL) : 0.0f;
+                        const int column_q2 = q2 - PAD_LEFT + s;
+                        const float in_q2 = (unsigned)column_q2 < (unsigned)W
+                            ? (float)__ldg(x_row + (index_t)column_q2 * C_ALL) : 0.0f;
                         acc_q2_k0 = fmaf(in_q2, w_k0, acc_q2_k0);
-                        const int column_q3 = q3 * STRIDE_W - PAD_LEFT + s * DILATION_W;
-                        const float in_q3 = (unsigned)column_q3 < (unsigned)W ? (float)__ldg(x_row + (index_t)column_q3 * C_ALL) : 0.0f;
+                        const int column_q3 = q3 - PAD_LEFT + s;
+                        const float in_q3 = (unsigned)column_q3 < (unsigned)W
+                            ? (float)__ldg(x_row + (index_t)column_q3 * C_ALL) : 0.0f;
                         acc_q3_k0 = fmaf(in_q3, w_k0, acc_q3_k0);
                     }
                 }

@@ -14,7 +14,8 @@
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 constexpr int K = 32;                           // filters
-constexpr int FINISH_X = 32, FINISH_Y = 8;      // threads of a block: pixels, planes (n, k) of y
+constexpr int FINISH_X = 32;                    // threads of a block: pixels
+constexpr int FINISH_Y = 8;                     // threads of a block: planes (n, k) of y
 
 // What happens to an output value before it is stored: bias.
 __device__ __forceinline__ float finish(float value, float bias) {

@@ -13,11 +13,13 @@
 // What surrounds the matrix product y[n] = w * columns[n], which is a library's and no part of this text.
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 constexpr int C = 3;                            // input channels
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int DILATION_H = 1, DILATION_W = 1;   // input rows and columns from one tap to the next
-constexpr int THREADS = 256, CHANNELS = 1;      // pixels of a block; channels that it lowers at a time
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int DILATION_W = 1;                   // input columns from one tap to the next
+constexpr int THREADS = 256;                    // pixels of a block
+constexpr int CHANNELS = 1;                     // channels that it lowers at a time
 
 // columns[(c * R + r) * S + s][p * Q + q] is the pixel of x[c] under tap (r, s) of the window at (p, q), zero in the
 // padding. Neighbouring lanes have neighbouring windows, so that loads (at stride 1) and stores are coalesced.
@@ -26,23 +28,25 @@ im2col_3x3(const float* __restrict__ x, float* __restrict__ columns, int image, 
     const index_t plane_x = (index_t)H * W, pixel = (index_t)blockIdx.x * THREADS + threadIdx.x;
     const long long pixels = (long long)P * Q;                     // the columns may have 2^31 elements where x has not
     if (pixel >= pixels) return;
-    const int top = (int)(pixel / Q) * STRIDE_H - PAD_TOP, left = (int)(pixel % Q) * STRIDE_W - PAD_LEFT;    // first tap
+    // first tap
+    const int top = (int)(pixel / Q) - PAD_TOP, left = (int)(pixel % Q) - PAD_LEFT;
 
     const float* x_image = x + (index_t)image * C * plane_x;
     float* columns_image = columns;                                // which hold one image at a time
     // a few channels at a time, filter row by filter row: loads of neighbouring taps together, then their stores
-    for (int first = blockIdx.y * CHANNELS; first < C; first += gridDim.y * CHANNELS) {
+    for (int first = blockIdx.y; first < C; first += gridDim.y) {
         for (int c = first; c < first + CHANNELS && c < C; ++c) {
             const float* x_plane = x_image + c * plane_x;
             float* column = columns_image + c * (R * S) * pixels + pixel;
 #pragma unroll 1
             for (int r = 0; r < R; ++r) {
-                const int h = top + r * DILATION_H;
+                const int h = top + r;
                 const float* x_row = x_plane + (index_t)h * W;
                 const bool inside = (unsigned)h < (unsigned)H;
                 const float in_s0 = inside && (unsigned)left < (unsigned)W ? __ldg(x_row + left) : 0.0f;
-                const float in_s1 = inside && (unsigned)(left + DILATION_W) < (unsigned)W ? __ldg(x_row + left + DILATION_W) : 0.0f;
-                const float in_s2 = inside && (unsigned)(left + 2 * DILATION_W) < (unsigned)W ? __ldg(x_row + left + 2 * DILATION_W) : 0.0f;
+                const float in_s1 = inside && (unsigned)(left + DILATION_W) < (unsigned)W
+                    ? __ldg(x_row + left + DILATION_W) : 0.0f;
+                const float in_s2 = inside && (unsigned)(left + 2) < (unsigned)W ? __ldg(x_row + left + 2) : 0.0f;
                 column[0] = in_s0;
                 column[pixels] = in_s1;
                 column[2 * pixels] = in_s2;
@@ -53,7 +57,8 @@ im2col_3x3(const float* __restrict__ x, float* __restrict__ columns, int image, 
 }
 
 constexpr int K = 8;                            // filters
-constexpr int FINISH_X = 32, FINISH_Y = 8;      // threads of a block: pixels, planes (n, k) of y
+constexpr int FINISH_X = 32;                    // threads of a block: pixels
+constexpr int FINISH_Y = 8;                     // threads of a block: planes (n, k) of y
 
 // What happens to an output value before it is stored: bias, then relu.
 __device__ __forceinline__ float finish(float value, float bias) {

@@ -1,6 +1,7 @@
 // warpconv 0.1.0: im2col, float32. Generated from templates/im2col/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,4,H,W --filter 8,5,17 --stride 2,1 --dilation 1,2 --groups 2 --arch sm_90 --algorithm im2col \
+//   warpconv emit --input N,4,H,W --filter 8,5,17 --stride 2,1 --dilation 1,2 --groups 2 --arch sm_90 \
+//     --algorithm im2col \
 //     --set batch=whole
 //
 // layer  x[N, 4, H, W] * w[8, 2, 5, 17] -> y[N, 8, P, Q], stride 2,1, padding 0, dilation 1,2, groups 2, float32
@@ -13,11 +14,12 @@
 // What surrounds the matrix product y[n] = w * columns[n], which is a library's and no part of this text.
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 constexpr int C = 4;                            // input channels
-constexpr int R = 5, S = 17;                    // filter rows and columns
-constexpr int STRIDE_H = 2, STRIDE_W = 1;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 0, PAD_LEFT = 0;        // rows and columns of zeros before the image
-constexpr int DILATION_H = 1, DILATION_W = 2;   // input rows and columns from one tap to the next
-constexpr int THREADS = 256, CHANNELS = 1;      // pixels of a block; channels that it lowers at a time
+constexpr int R = 5;                            // filter rows
+constexpr int S = 17;                           // filter columns
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int DILATION_W = 2;                   // input columns from one tap to the next
+constexpr int THREADS = 256;                    // pixels of a block
+constexpr int CHANNELS = 1;                     // channels that it lowers at a time
 
 // columns[(c * R + r) * S + s][p * Q + q] is the pixel of x[c] under tap (r, s) of the window at (p, q), zero in the
 // padding. Neighbouring lanes have neighbouring windows, so that loads (at stride 1) and stores are coalesced.
@@ -26,19 +28,20 @@ im2col_5x17(const float* __restrict__ x, float* __restrict__ columns, int N, int
     const index_t plane_x = (index_t)H * W, pixel = (index_t)blockIdx.x * THREADS + threadIdx.x;
     const long long pixels = (long long)P * Q;                     // the columns may have 2^31 elements where x has not
     if (pixel >= pixels) return;
-    const int top = (int)(pixel / Q) * STRIDE_H - PAD_TOP, left = (int)(pixel % Q) * STRIDE_W - PAD_LEFT;    // first tap
+    // first tap
+    const int top = (int)(pixel / Q) * STRIDE_H, left = (int)(pixel % Q);
 
     for (index_t n = blockIdx.z; n < N; n += gridDim.z) {
         const float* x_image = x + n * C * plane_x;
         float* columns_image = columns + n * (pixels * C * (R * S));
         // a few channels at a time, filter row by filter row: loads of neighbouring taps together, then their stores
-        for (int first = blockIdx.y * CHANNELS; first < C; first += gridDim.y * CHANNELS) {
+        for (int first = blockIdx.y; first < C; first += gridDim.y) {
             for (int c = first; c < first + CHANNELS && c < C; ++c) {
                 const float* x_plane = x_image + c * plane_x;
                 float* column = columns_image + c * (R * S) * pixels + pixel;
 #pragma unroll 1
                 for (int r = 0; r < R; ++r) {
-                    const int h = top + r * DILATION_H;
+                    const int h = top + r;
                     const float* x_row = x_plane + (index_t)h * W;
                     const float in_s0 = __ldg(x_row + left);
                     const float in_s1 = __ldg(x_row + left + DILATION_W);

@@ -7,31 +7,39 @@
 //
 // layer  x[N, 64, H, W] * w[128, 64, 3, 3] -> y[N, 128, P, Q], stride 1, padding 0, float32, then relu
 //        N, H, W (and so P, Q) are arguments (Q at most 714429779); all else is in the text
-// plan   the input as windows, then tiles of 32 filters x 32 pixels x 32 products, 1 x 1 outputs a thread, 1024 threads a block, 16384 bytes of shared memory
-// cost   a warp's 1 filters x 32 pixels: 36 warp loads, 0 shuffles, 576 FMA a lane, about 37 registers (direct: 576 loads)
+// plan   the input as windows, then tiles of 32 filters x 32 pixels x 32 products, 1 x 1 outputs a thread, 1024 threads
+//        a block, 16384 bytes of shared memory
+// cost   a warp's 1 filters x 32 pixels: 36 warp loads, 0 shuffles, 576 FMA a lane, about 37 registers (direct: 576
+//        loads)
 // note   workspace: the windows of the whole batch, about R / stride times the input
 // note   micro_kernel = off: one output a thread, in blocks of 32 x 32
 //
 // The input is stored as windows (T), padding included. Then the convolution is a product of matrices, filters times
 // pixels, whose right one lies in T: each thread copies products from a pixel's window to shared memory, tile by tile.
-constexpr int C = 64, K = 128, GROUPS = 1;      // input channels, filters, groups of both
-constexpr int C_GROUP = 64, K_GROUP = 128;      // channels and filters of a group
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int STRIDE_H = 1, DILATION_H = 1;     // input rows from one output, one tap to the next
-constexpr int PAD_TOP = 0, PAD_LEFT = 0;        // rows and columns of zeros before the image
-constexpr int ROW_EACH = 3, ROW_ADD = 6;        // a row of T has ROW_EACH * Q + ROW_ADD elements
+constexpr int C = 64;                           // input channels
+constexpr int K = 128;                          // filters
+constexpr int C_GROUP = 64;                     // channels of a group
+constexpr int K_GROUP = 128;                    // filters of a group
+constexpr int R = 3;                            // filter rows
+constexpr int ROW_EACH = 3;                     // a row of T has ROW_EACH elements for each output column
+constexpr int ROW_ADD = 6;                      // and so many more: ROW_EACH * Q + ROW_ADD
 constexpr int WINDOW_STEP = 3;                  // elements of T from one output's window to the next
 constexpr int TAP_STEP = 3;                     // and from one filter column of a window to the next
-constexpr int BLOCK_M = 32, BLOCK_N = 32;       // block tile: filters, pixels
-constexpr int BLOCK_K = 32, K_TILES = 18;       // products of an output in a tile; such tiles
-constexpr int THREAD_M = 1, THREAD_N = 1;       // thread tile: filters, pixels
-constexpr int LANES_M = 1, LANES_N = 32;        // lanes of a warp along filters, along pixels
-constexpr int WARPS_M = 32, THREADS = 1024;     // warps along filters; threads of a block
+constexpr int BLOCK_M = 32;                     // block tile: filters
+constexpr int BLOCK_N = 32;                     // block tile: pixels
+constexpr int BLOCK_K = 32;                     // products of an output in a tile
+constexpr int K_TILES = 18;                     // tiles of products
+constexpr int THREAD_M = 1;                     // thread tile: filters
+constexpr int THREAD_N = 1;                     // thread tile: pixels
+constexpr int LANES_N = 32;                     // lanes of a warp along pixels
+constexpr int WARPS_M = 32;                     // warps along filters
+constexpr int THREADS = 1024;                   // threads of a block
 constexpr int VECTOR = 1;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 1;                // 16-byte copies of a thread into a tile of filters, at most
-constexpr int OUTER = 3, INNER = 3;             // filter columns, filter rows inside them
+constexpr int OUTER = 3;                        // filter columns
+constexpr int INNER = 3;                        // filter rows inside them
 constexpr int K_CHANNELS = 64;                  // channels of a group
-constexpr int M_TILES = 4, SPLITS = 1;          // tiles of a group's filters; blocks that share a sum
+constexpr int M_TILES = 4;                      // tiles of a group's filters
 constexpr int ROWS = 1;                         // products of a pixel that a thread copies into a tile
 constexpr int STAGES = 2;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 32;                   // floats from one product's pixels to the next's
@@ -39,7 +47,8 @@ constexpr int STAGE = 2048;                     // floats of a stage: BLOCK_K ro
 constexpr int INNER_STEP = 1;                   // elements of T from one filter row to the next
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-using offset_t = long long;                     // from a window's first element: T may have 2^31 elements where x has not
+// from a window's first element: T may have 2^31 elements where x has not
+using offset_t = long long;
 
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_4(void* to, const void* from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
@@ -76,7 +85,7 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
     source.from += INNER_STEP - K_CHANNELS * source.plane;
     if (++source.inner == INNER) {
         source.inner = 0, ++source.outer;
-        source.from += source.outer_step - INNER * INNER_STEP;
+        source.from += source.outer_step - INNER;
     }
 }
 
@@ -84,15 +93,16 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 __device__ __forceinline__ void copy_filter_tile(float* to, const float* from, int four) {
 #pragma unroll
     for (int i = 0; i < FILTER_COPIES; ++i)
-        wc_copy_async_if_16(four + 4 * i * THREADS < BLOCK_K * BLOCK_M, to + four + 4 * i * THREADS, from + four + 4 * i * THREADS);
+        wc_copy_async_if_16(four + 4 * i * THREADS < BLOCK_K * BLOCK_M, to + four + 4 * i * THREADS,
+            from + four + 4 * i * THREADS);
 }
 
 // One product's factors for a thread's tile: filters and pixels from shared memory, one at a time.
-__device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[THREAD_N],
-                                             const float* filters, const float* pixels) {
+__device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[THREAD_N], const float* filters,
+        const float* pixels) {
 #pragma unroll
     for (int i = 0; i < THREAD_M; i += VECTOR) {
-        a[i] = *(filters + i * LANES_M);
+        a[i] = *(filters + i);
     }
 #pragma unroll
     for (int i = 0; i < THREAD_N; i += VECTOR) {
@@ -101,8 +111,8 @@ __device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[TH
 }
 
 // The outer product of a thread's factors, added to its sums.
-__device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N],
-                                         const float (&a)[THREAD_M], const float (&b)[THREAD_N]) {
+__device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N], const float (&a)[THREAD_M],
+        const float (&b)[THREAD_N]) {
 #pragma unroll
     for (int i = 0; i < THREAD_M; ++i)
 #pragma unroll
@@ -110,8 +120,8 @@ __device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N],
 }
 
 // A tile's products for a thread's sums; the next product's factors are loaded before they are needed.
-__device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
-                                              const float* filters, const float* pixels) {
+__device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N], const float* filters,
+        const float* pixels) {
     float a[2][THREAD_M], b[2][THREAD_N];
     load_factors(a[0], b[0], filters, pixels);
 #pragma unroll
@@ -132,7 +142,8 @@ __device__ __forceinline__ const float* window_of(const float* windows, index_t 
 // The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and
 // column - PAD_LEFT of its columns. Neighbouring lanes make neighbouring elements of T, a thread the same element of
 // PLANES planes (n, c).
-constexpr int THREADS_X = 32, THREADS_Y = 8;    // threads of a block: elements, rows of T
+constexpr int THREADS_X = 32;                   // threads of a block: elements of T
+constexpr int THREADS_Y = 8;                    // threads of a block: rows of T
 constexpr int PLANES = 8;                       // planes that share a thread's index arithmetic
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -140,12 +151,12 @@ im2win_transform(const float* __restrict__ x, float* __restrict__ windows, int N
     const int row = ROW_EACH * Q + ROW_ADD;
     const int i = blockIdx.x * THREADS_X + threadIdx.x;            // this thread's element of the row
     if (i >= row) return;
-    const int u = i % R, column = i / R - PAD_LEFT;
+    const int u = i % R, column = i / R;
     const index_t planes = (index_t)N * C, plane_x = (index_t)H * W;
     const long long plane_t = (long long)P * row;                  // T may have 2^31 elements where x has not
 
     for (int p = blockIdx.y * THREADS_Y + threadIdx.y; p < P; p += gridDim.y * THREADS_Y) {
-        const int h = p * STRIDE_H + u * DILATION_H - PAD_TOP;
+        const int h = p + u;
         for (index_t first = (index_t)blockIdx.z * PLANES; first < planes; first += (index_t)gridDim.z * PLANES) {
             const float* x_pixel = x + first * plane_x + (index_t)h * W + column;
             float* t_element = windows + first * plane_t + (long long)p * row + i;
@@ -174,10 +185,11 @@ im2win_transform(const float* __restrict__ x, float* __restrict__ windows, int N
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
     constexpr long long TILE = (long long)BLOCK_M * K_TILES * BLOCK_K;      // of all products of a block's filters
-    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < GROUPS * M_TILES * TILE; i += gridDim.x * SIDE_THREADS) {
+    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < M_TILES * TILE; i += gridDim.x * SIDE_THREADS) {
         const int m = (int)(i / TILE % M_TILES) * BLOCK_M + (int)(i % BLOCK_M), group = (int)(i / TILE / M_TILES);
         const int product = (int)(i / BLOCK_M % (K_TILES * BLOCK_K));
-        const int channel = product % K_CHANNELS, outer = product / K_CHANNELS / INNER, inner = product / K_CHANNELS % INNER;
+        const int channel = product % K_CHANNELS, outer = product / K_CHANNELS / INNER,
+            inner = product / K_CHANNELS % INNER;
         const bool exists = m < K_GROUP && channel < C_GROUP && outer < OUTER;
         const long long plane_w = ((long long)group * K_GROUP + m) * C_GROUP + channel;
         filter[i] = exists ? w[plane_w * (OUTER * INNER) + inner * OUTER + outer] : 0.0f;
@@ -188,23 +200,23 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
 im2win_3x3(float* __restrict__ windows, float* __restrict__ filter, float* __restrict__ y, int N, int P, int Q) {
     extern __shared__ __align__(16) float shared[];
     // this block: tiles of filters side by side, then groups, then tiles of pixels
-    const int m_tile = blockIdx.x % M_TILES, group = blockIdx.x / M_TILES % GROUPS;
-    constexpr int first_tile = 0, tiles = K_TILES;
+    const int m_tile = blockIdx.x % M_TILES, group = 0;
+    constexpr int tiles = K_TILES;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;
-    const index_t first_pixel = (index_t)(blockIdx.x / (M_TILES * GROUPS * SPLITS)) * BLOCK_N;
+    const index_t first_pixel = (index_t)(blockIdx.x / M_TILES) * BLOCK_N;
 
     // this thread's tile: its warp's place in the block, its lane's in the warp
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int m_thread = wc_settled(warp % WARPS_M * (LANES_M * THREAD_M) + lane / LANES_N * VECTOR);
-    const int n_warp = warp / WARPS_M * (LANES_N * THREAD_N), n_lane = lane % LANES_N;
+    const int m_thread = wc_settled(warp % WARPS_M + lane / LANES_N);
+    const int n_warp = warp / WARPS_M * LANES_N, n_lane = lane % LANES_N;
     // the first of this block's tiles of filters
-    const float* filters_from = filter + ((long long)(group * M_TILES + m_tile) * K_TILES + first_tile) * (BLOCK_K * BLOCK_M);
+    const float* filters_from = filter + ((long long)m_tile * K_TILES) * (BLOCK_K * BLOCK_M);
 
     // elements of T from one channel, one filter column to the next
     const offset_t plane = (offset_t)P * (ROW_EACH * Q + ROW_ADD);
     constexpr int outer_step = TAP_STEP;
     // this thread's copies: ROWS products of one pixel (beyond the last: of that, and nobody stores what comes of it)
-    const int column = threadIdx.x % BLOCK_N, first_row = threadIdx.x / BLOCK_N * ROWS;
+    const int column = threadIdx.x % BLOCK_N, first_row = threadIdx.x / BLOCK_N;
     const index_t pixel = first_pixel + column < pixels ? first_pixel + column : pixels - 1;
     const int place = column;
     const int pixel_place = wc_settled(BLOCK_K * BLOCK_M + first_row * PIXEL_ROW + place);
@@ -212,12 +224,12 @@ im2win_3x3(float* __restrict__ windows, float* __restrict__ filter, float* __res
     // the first tile's tap and channels
     Source source;
     source.plane = plane, source.outer_step = outer_step;
-    source.channel = first_tile * BLOCK_K % K_CHANNELS;
-    source.outer = first_tile * BLOCK_K / K_CHANNELS / INNER, source.inner = first_tile * BLOCK_K / K_CHANNELS % INNER;
-    source.from = window + (source.channel + first_row) * plane + source.outer * outer_step + source.inner * INNER_STEP;
+    source.channel = 0;
+    source.outer = 0, source.inner = 0;
+    source.from = window + (source.channel + first_row) * plane + source.outer * outer_step + source.inner;
 
     // this thread's first pixels in a tile, and the first four filters that it copies
-    const int pixels_first = wc_settled(BLOCK_K * BLOCK_M + n_warp + n_lane * VECTOR);
+    const int pixels_first = wc_settled(BLOCK_K * BLOCK_M + n_warp + n_lane);
     const int four = wc_settled(4 * threadIdx.x);
     float sums[THREAD_M][THREAD_N] = {};
     // the first tiles on their way
@@ -255,12 +267,12 @@ im2win_3x3(float* __restrict__ windows, float* __restrict__ filter, float* __res
 #pragma unroll
     for (int j = 0; j < THREAD_N; ++j) {
         for (; y_pixel >= pixels_y; y_pixel -= pixels_y) ++y_image;
-        float* to = outputs + (y_image * K + group * K_GROUP + m_first) * pixels_y + y_pixel;
+        float* to = outputs + (y_image * K + m_first) * pixels_y + y_pixel;
         y_pixel += LANES_N;
         if (y_image >= N) break;
 #pragma unroll
         for (int i = 0; i < THREAD_M; ++i) {
-            const int m = i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
+            const int m = i;
             to[m * pixels_y] = finish(sums[i][j]);
         }
     }

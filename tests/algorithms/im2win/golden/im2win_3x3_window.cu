@@ -7,38 +7,47 @@
 //
 // layer  x[N, 64, H, W] * w[128, 64, 3, 3] -> y[N, 128, P, Q], stride 1, padding 0, float32, then bias
 //        N, H, W (and so P, Q) are arguments (Q at most 714429779); all else is in the text
-// plan   the input as windows, then tiles of 128 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 128 threads a block, 29696 bytes of shared memory
-// cost   a warp's 32 filters x 64 pixels: 432 warp loads, 0 shuffles, 36864 FMA a lane, about 128 registers (direct: 36864 loads)
+// plan   the input as windows, then tiles of 128 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 128 threads
+//        a block, 29696 bytes of shared memory
+// cost   a warp's 32 filters x 64 pixels: 432 warp loads, 0 shuffles, 36864 FMA a lane, about 128 registers (direct:
+//        36864 loads)
 // note   workspace: the windows of the whole batch, about R / stride times the input
 //
 // The input is stored as windows (T), padding included. Then the convolution is a product of matrices, filters times
 // pixels, whose right one lies in T: each thread copies products from a pixel's window to shared memory, tile by tile.
-constexpr int C = 64, K = 128, GROUPS = 1;      // input channels, filters, groups of both
-constexpr int C_GROUP = 64, K_GROUP = 128;      // channels and filters of a group
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int STRIDE_H = 1, DILATION_H = 1;     // input rows from one output, one tap to the next
-constexpr int PAD_TOP = 0, PAD_LEFT = 0;        // rows and columns of zeros before the image
-constexpr int ROW_EACH = 3, ROW_ADD = 6;        // a row of T has ROW_EACH * Q + ROW_ADD elements
+constexpr int C = 64;                           // input channels
+constexpr int K = 128;                          // filters
+constexpr int C_GROUP = 64;                     // channels of a group
+constexpr int K_GROUP = 128;                    // filters of a group
+constexpr int R = 3;                            // filter rows
+constexpr int ROW_EACH = 3;                     // a row of T has ROW_EACH elements for each output column
+constexpr int ROW_ADD = 6;                      // and so many more: ROW_EACH * Q + ROW_ADD
 constexpr int WINDOW_STEP = 3;                  // elements of T from one output's window to the next
 constexpr int TAP_STEP = 3;                     // and from one filter column of a window to the next
-constexpr int BLOCK_M = 128, BLOCK_N = 64;      // block tile: filters, pixels
-constexpr int BLOCK_K = 16, K_TILES = 36;       // products of an output in a tile; such tiles
-constexpr int THREAD_M = 8, THREAD_N = 8;       // thread tile: filters, pixels
-constexpr int LANES_M = 4, LANES_N = 8;         // lanes of a warp along filters, along pixels
-constexpr int WARPS_M = 4, THREADS = 128;       // warps along filters; threads of a block
+constexpr int BLOCK_M = 128;                    // block tile: filters
+constexpr int BLOCK_N = 64;                     // block tile: pixels
+constexpr int BLOCK_K = 16;                     // products of an output in a tile
+constexpr int K_TILES = 36;                     // tiles of products
+constexpr int THREAD_M = 8;                     // thread tile: filters
+constexpr int THREAD_N = 8;                     // thread tile: pixels
+constexpr int LANES_M = 4;                      // lanes of a warp along filters
+constexpr int LANES_N = 8;                      // lanes of a warp along pixels
+constexpr int WARPS_M = 4;                      // warps along filters
+constexpr int THREADS = 128;                    // threads of a block
 constexpr int VECTOR = 4;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 4;                // 16-byte copies of a thread into a tile of filters
-constexpr int OUTER = 3, INNER = 3;             // filter columns, filter rows inside them
-constexpr int M_TILES = 1, SPLITS = 1;          // tiles of a group's filters; blocks that share a sum
-constexpr int WARPS = THREADS / 32, PIXELS = 4; // warps of a block; windows that a thread copies from
+constexpr int OUTER = 3;                        // filter columns
+constexpr int INNER = 3;                        // filter rows inside them
+constexpr int WARPS = THREADS / 32;             // warps of a block
+constexpr int PIXELS = 4;                       // windows that a thread copies from
 constexpr int WINDOW_LANES = 8;                 // neighbouring lanes that copy from a window
 constexpr int STAGES = 2;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 68;                   // floats from one product's pixels to the next's
 constexpr int STAGE = 3136;                     // floats of a stage: BLOCK_K rows of filters, then of pixels
-constexpr int INNER_STEP = 1;                   // elements of T from one filter row to the next
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-using offset_t = long long;                     // from a window's first element: T may have 2^31 elements where x has not
+// from a window's first element: T may have 2^31 elements where x has not
+using offset_t = long long;
 
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_4(void* to, const void* from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
@@ -81,8 +90,8 @@ __device__ __forceinline__ void copy_filter_tile(float* to, const float* from, i
 }
 
 // One product's factors for a thread's tile: filters and pixels from shared memory, four of each at a time.
-__device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[THREAD_N],
-                                             const float* filters, const float* pixels) {
+__device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[THREAD_N], const float* filters,
+        const float* pixels) {
 #pragma unroll
     for (int i = 0; i < THREAD_M; i += VECTOR) {
         const float4 four = *(const float4*)(filters + i * LANES_M);
@@ -96,8 +105,8 @@ __device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[TH
 }
 
 // The outer product of a thread's factors, added to its sums.
-__device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N],
-                                         const float (&a)[THREAD_M], const float (&b)[THREAD_N]) {
+__device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N], const float (&a)[THREAD_M],
+        const float (&b)[THREAD_N]) {
 #pragma unroll
     for (int i = 0; i < THREAD_M; ++i)
 #pragma unroll
@@ -105,8 +114,8 @@ __device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N],
 }
 
 // A tile's products for a thread's sums; the next product's factors are loaded before they are needed.
-__device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
-                                              const float* filters, const float* pixels) {
+__device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N], const float* filters,
+        const float* pixels) {
     float a[2][THREAD_M], b[2][THREAD_N];
     load_factors(a[0], b[0], filters, pixels);
 #pragma unroll
@@ -127,7 +136,8 @@ __device__ __forceinline__ const float* window_of(const float* windows, index_t 
 // The transform: T[n][c][p][column * R + u] is the pixel of x[n][c] at row p * STRIDE_H + u * DILATION_H - PAD_TOP and
 // column - PAD_LEFT of its columns. Neighbouring lanes make neighbouring elements of T, a thread the same element of
 // PLANES planes (n, c).
-constexpr int THREADS_X = 32, THREADS_Y = 8;    // threads of a block: elements, rows of T
+constexpr int THREADS_X = 32;                   // threads of a block: elements of T
+constexpr int THREADS_Y = 8;                    // threads of a block: rows of T
 constexpr int PLANES = 8;                       // planes that share a thread's index arithmetic
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -135,12 +145,12 @@ im2win_transform(const float* __restrict__ x, float* __restrict__ windows, int N
     const int row = ROW_EACH * Q + ROW_ADD;
     const int i = blockIdx.x * THREADS_X + threadIdx.x;            // this thread's element of the row
     if (i >= row) return;
-    const int u = i % R, column = i / R - PAD_LEFT;
+    const int u = i % R, column = i / R;
     const index_t planes = (index_t)N * C, plane_x = (index_t)H * W;
     const long long plane_t = (long long)P * row;                  // T may have 2^31 elements where x has not
 
     for (int p = blockIdx.y * THREADS_Y + threadIdx.y; p < P; p += gridDim.y * THREADS_Y) {
-        const int h = p * STRIDE_H + u * DILATION_H - PAD_TOP;
+        const int h = p + u;
         for (index_t first = (index_t)blockIdx.z * PLANES; first < planes; first += (index_t)gridDim.z * PLANES) {
             const float* x_pixel = x + first * plane_x + (index_t)h * W + column;
             float* t_element = windows + first * plane_t + (long long)p * row + i;
@@ -169,8 +179,8 @@ im2win_transform(const float* __restrict__ x, float* __restrict__ windows, int N
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
     constexpr long long TILE = (long long)BLOCK_M * K_TILES * BLOCK_K;      // of all products of a block's filters
-    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < GROUPS * M_TILES * TILE; i += gridDim.x * SIDE_THREADS) {
-        const int m = (int)(i / TILE % M_TILES) * BLOCK_M + (int)(i % BLOCK_M), group = (int)(i / TILE / M_TILES);
+    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < TILE; i += gridDim.x * SIDE_THREADS) {
+        const int m = (int)(i % BLOCK_M), group = (int)(i / TILE);
         const int product = (int)(i / BLOCK_M % (K_TILES * BLOCK_K));
         const int channel = product / (OUTER * INNER), outer = product / INNER % OUTER, inner = product % INNER;
         const bool exists = m < K_GROUP && channel < C_GROUP && outer < OUTER;
@@ -180,20 +190,21 @@ prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
-im2win_3x3(float* __restrict__ windows, float* __restrict__ filter, const float* __restrict__ bias, float* __restrict__ y, int N, int P, int Q) {
+im2win_3x3(float* __restrict__ windows, float* __restrict__ filter, const float* __restrict__ bias,
+        float* __restrict__ y, int N, int P, int Q) {
     extern __shared__ __align__(16) float shared[];
     // this block: tiles of filters side by side, then groups, then tiles of pixels
-    const int m_tile = blockIdx.x % M_TILES, group = blockIdx.x / M_TILES % GROUPS;
-    constexpr int first_tile = 0, tiles = K_TILES;
+    const int group = 0;
+    constexpr int tiles = K_TILES;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;
-    const index_t first_pixel = (index_t)(blockIdx.x / (M_TILES * GROUPS * SPLITS)) * BLOCK_N;
+    const index_t first_pixel = (index_t)blockIdx.x * BLOCK_N;
 
     // this thread's tile: its warp's place in the block, its lane's in the warp
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int m_thread = wc_settled(warp % WARPS_M * (LANES_M * THREAD_M) + lane / LANES_N * VECTOR);
     const int n_warp = warp / WARPS_M * (LANES_N * THREAD_N), n_lane = lane % LANES_N;
     // the first of this block's tiles of filters
-    const float* filters_from = filter + ((long long)(group * M_TILES + m_tile) * K_TILES + first_tile) * (BLOCK_K * BLOCK_M);
+    const float* filters_from = filter;
 
     // elements of T from one channel, one filter column to the next
     const offset_t plane = (offset_t)P * (ROW_EACH * Q + ROW_ADD);
@@ -202,7 +213,7 @@ im2win_3x3(float* __restrict__ windows, float* __restrict__ filter, const float*
     offset_t* const offsets = (offset_t*)(shared + STAGES * STAGE);
     for (int i = threadIdx.x; i < K_TILES * BLOCK_K; i += THREADS) {
         const int channel = i / (OUTER * INNER), outer = i / INNER % OUTER, inner = i % INNER;
-        offsets[i] = channel * plane + outer * outer_step + inner * INNER_STEP;
+        offsets[i] = channel * plane + outer * outer_step + inner;
     }
     __syncthreads();
 
@@ -210,7 +221,7 @@ im2win_3x3(float* __restrict__ windows, float* __restrict__ filter, const float*
     // which lie side by side in shared memory
     const int product = lane % WINDOW_LANES, window = lane / WINDOW_LANES;
     Source source;
-    source.offsets = offsets + first_tile * BLOCK_K + product;
+    source.offsets = offsets + product;
 #pragma unroll
     for (int i = 0; i < PIXELS; ++i) {
         const int eighth = warp + i * WARPS;        // of the block's pixels, 32 at a time
@@ -252,19 +263,19 @@ im2win_3x3(float* __restrict__ windows, float* __restrict__ filter, const float*
     }
 
     // the sums to where they belong: neighbouring lanes store neighbouring pixels, which may be of the next image
-    const int m_first = m_tile * BLOCK_M + m_thread;
+    const int m_first = m_thread;
     float* outputs = y;
     index_t y_image = (first_pixel + n_warp + n_lane) / pixels_y, y_pixel = (first_pixel + n_warp + n_lane) % pixels_y;
 #pragma unroll
     for (int j = 0; j < THREAD_N; ++j) {
         for (; y_pixel >= pixels_y; y_pixel -= pixels_y) ++y_image;
-        float* to = outputs + (y_image * K + group * K_GROUP + m_first) * pixels_y + y_pixel;
+        float* to = outputs + (y_image * K + m_first) * pixels_y + y_pixel;
         y_pixel += LANES_N;
         if (y_image >= N) break;
 #pragma unroll
         for (int i = 0; i < THREAD_M; ++i) {
             const int m = i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
-            to[m * pixels_y] = finish(sums[i][j], __ldg(bias + group * K_GROUP + m_first + m));
+            to[m * pixels_y] = finish(sums[i][j], __ldg(bias + m_first + m));
         }
     }
 }

@@ -1,32 +1,43 @@
 // warpconv 0.1.0: implicit_gemm, float32. Generated from templates/implicit_gemm/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,3,H,W --filter 96,11,11 --stride 4,4 --epilogue bias,relu --arch sm_90 --algorithm implicit_gemm \
+//   warpconv emit --input N,3,H,W --filter 96,11,11 --stride 4,4 --epilogue bias,relu --arch sm_90 \
+//     --algorithm implicit_gemm \
 //     --set form=tiled --set block_m=96 --set block_n=64 --set block_k=16 --set thread_m=12 --set thread_n=8 \
 //     --set order=table --set stages=3 --set splits=2 --set prefetch=on --set vector_loads=on \
 //     --set micro_kernel=on --set min_blocks=3
 //
 // layer  x[N, 3, H, W] * w[96, 3, 11, 11] -> y[N, 96, P, Q], stride 4, padding 0, float32, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 96 filters x 64 pixels x 16 products, 12 x 8 outputs a thread, 64 threads a block, 32192 bytes of shared memory
-// cost   a warp's 48 filters x 64 pixels: 506 warp loads, 0 shuffles, 35328 FMA a lane, about 168 registers (direct: 34848 loads)
+// plan   tiles of 96 filters x 64 pixels x 16 products, 12 x 8 outputs a thread, 64 threads a block, 32192 bytes of
+//        shared memory
+// cost   a warp's 48 filters x 64 pixels: 506 warp loads, 0 shuffles, 35328 FMA a lane, about 168 registers (direct:
+//        34848 loads)
 //
 // A product of matrices, filters times pixels, whose right one is never stored: each thread copies one pixel's products
 // from where they lie in x to shared memory, tile by tile.
-constexpr int K = 96, C = 3, GROUPS = 1;        // filters, input channels, groups of both
-constexpr int K_GROUP = 96, C_GROUP = 3;        // filters and channels of a group
-constexpr int STRIDE_H = 4, STRIDE_W = 4;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 0, PAD_LEFT = 0;        // rows and columns of zeros before the image
-constexpr int DILATION_H = 1, DILATION_W = 1;   // input rows and columns from one tap to the next
-constexpr int BLOCK_M = 96, BLOCK_N = 64;       // block tile: filters, pixels
-constexpr int BLOCK_K = 16, K_TILES = 23;       // products of an output in a tile; such tiles
-constexpr int THREAD_M = 12, THREAD_N = 8;      // thread tile: filters, pixels
-constexpr int LANES_M = 4, LANES_N = 8;         // lanes of a warp along filters, along pixels
-constexpr int WARPS_M = 2, THREADS = 64;        // warps along filters; threads of a block
+constexpr int K = 96;                           // filters
+constexpr int C = 3;                            // input channels
+constexpr int K_GROUP = 96;                     // filters of a group
+constexpr int C_GROUP = 3;                      // channels of a group
+constexpr int STRIDE_H = 4;                     // input rows from one output to the next
+constexpr int STRIDE_W = 4;                     // input columns from one output to the next
+constexpr int DILATION_W = 1;                   // input columns from one tap to the next
+constexpr int BLOCK_M = 96;                     // block tile: filters
+constexpr int BLOCK_N = 64;                     // block tile: pixels
+constexpr int BLOCK_K = 16;                     // products of an output in a tile
+constexpr int K_TILES = 23;                     // tiles of products
+constexpr int THREAD_M = 12;                    // thread tile: filters
+constexpr int THREAD_N = 8;                     // thread tile: pixels
+constexpr int LANES_M = 4;                      // lanes of a warp along filters
+constexpr int LANES_N = 8;                      // lanes of a warp along pixels
+constexpr int WARPS_M = 2;                      // warps along filters
+constexpr int THREADS = 64;                     // threads of a block
 constexpr int VECTOR = 4;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 6;                // 16-byte copies of a thread into a tile of filters
-constexpr int OUTER = 11, INNER = 11;           // filter rows, filter columns inside them
+constexpr int OUTER = 11;                       // filter rows
+constexpr int INNER = 11;                       // filter columns inside them
 constexpr int PRODUCTS = 363;                   // products of an output
-constexpr int M_TILES = 1, SPLITS = 2;          // tiles of a group's filters; blocks that share a sum
+constexpr int SPLITS = 2;                       // blocks that share a sum
 constexpr int ROWS = 16;                        // products of a pixel that a thread copies into a tile
 constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 64;                   // floats from one product's pixels to the next's
@@ -83,8 +94,8 @@ __device__ __forceinline__ void copy_filter_tile(float* to, const float* from, i
 }
 
 // One product's factors for a thread's tile: filters and pixels from shared memory, four of each at a time.
-__device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[THREAD_N],
-                                             const float* filters, const float* pixels) {
+__device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[THREAD_N], const float* filters,
+        const float* pixels) {
 #pragma unroll
     for (int i = 0; i < THREAD_M; i += VECTOR) {
         const float4 four = *(const float4*)(filters + i * LANES_M);
@@ -98,8 +109,8 @@ __device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[TH
 }
 
 // The outer product of a thread's factors, added to its sums.
-__device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N],
-                                         const float (&a)[THREAD_M], const float (&b)[THREAD_N]) {
+__device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N], const float (&a)[THREAD_M],
+        const float (&b)[THREAD_N]) {
 #pragma unroll
     for (int i = 0; i < THREAD_M; ++i)
 #pragma unroll
@@ -107,8 +118,8 @@ __device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N],
 }
 
 // A tile's products for a thread's sums; the next product's factors are loaded before they are needed.
-__device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
-                                              const float* filters, const float* pixels) {
+__device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N], const float* filters,
+        const float* pixels) {
     float a[2][THREAD_M], b[2][THREAD_N];
     load_factors(a[0], b[0], filters, pixels);
 #pragma unroll
@@ -123,8 +134,8 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
     constexpr long long TILE = (long long)BLOCK_M * K_TILES * BLOCK_K;      // of all products of a block's filters
-    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < GROUPS * M_TILES * TILE; i += gridDim.x * SIDE_THREADS) {
-        const int m = (int)(i / TILE % M_TILES) * BLOCK_M + (int)(i % BLOCK_M), group = (int)(i / TILE / M_TILES);
+    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < TILE; i += gridDim.x * SIDE_THREADS) {
+        const int m = (int)(i % BLOCK_M), group = (int)(i / TILE);
         const int product = (int)(i / BLOCK_M % (K_TILES * BLOCK_K));
         const int channel = product / (OUTER * INNER), outer = product / INNER % OUTER, inner = product % INNER;
         const bool exists = m < K_GROUP && channel < C_GROUP && outer < OUTER;
@@ -134,22 +145,22 @@ prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
 }
 
 extern "C" __global__ void __launch_bounds__(64, 3)
-implicit_gemm_11x11(const float* __restrict__ x, float* __restrict__ filter, float* __restrict__ partial_sums, int N, int H, int W, int P, int Q) {
+implicit_gemm_11x11(const float* __restrict__ x, float* __restrict__ filter, float* __restrict__ partial_sums, int N,
+        int H, int W, int P, int Q) {
     extern __shared__ __align__(16) float shared[];
     // this block: tiles of filters side by side, then groups, then parts of the sum, then tiles of pixels
-    const int m_tile = blockIdx.x % M_TILES, group = blockIdx.x / M_TILES % GROUPS;
-    const int split = blockIdx.x / (M_TILES * GROUPS) % SPLITS;
+    const int split = blockIdx.x % SPLITS;
     const int first_tile = (int)((long long)K_TILES * split / SPLITS);
     const int tiles = (int)((long long)K_TILES * (split + 1) / SPLITS) - first_tile;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;
-    const index_t first_pixel = (index_t)(blockIdx.x / (M_TILES * GROUPS * SPLITS)) * BLOCK_N;
+    const index_t first_pixel = (index_t)(blockIdx.x / SPLITS) * BLOCK_N;
 
     // this thread's tile: its warp's place in the block, its lane's in the warp
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int m_thread = wc_settled(warp % WARPS_M * (LANES_M * THREAD_M) + lane / LANES_N * VECTOR);
     const int n_warp = warp / WARPS_M * (LANES_N * THREAD_N), n_lane = lane % LANES_N;
     // the first of this block's tiles of filters
-    const float* filters_from = filter + ((long long)(group * M_TILES + m_tile) * K_TILES + first_tile) * (BLOCK_K * BLOCK_M);
+    const float* filters_from = filter + ((long long)first_tile) * (BLOCK_K * BLOCK_M);
 
     // this thread's copies: ROWS products of one pixel (beyond the last: of that, and nobody stores what comes of it)
     const int column = threadIdx.x % BLOCK_N, first_row = threadIdx.x / BLOCK_N * ROWS;
@@ -162,9 +173,9 @@ implicit_gemm_11x11(const float* __restrict__ x, float* __restrict__ filter, flo
     const index_t image = pixel / pixels_y;
     const int p = (int)(pixel % pixels_y / Q), q = (int)(pixel % Q);
     const index_t plane = (index_t)H * W;
-    const index_t outer_step = DILATION_H * (index_t)W;
-    const int h = p * STRIDE_H - PAD_TOP, w = q * STRIDE_W - PAD_LEFT;
-    const float* window = x + (image * C + group * C_GROUP) * plane + h * (index_t)W + w;
+    const index_t outer_step = (index_t)W;
+    const int h = p * STRIDE_H, w = q * STRIDE_W;
+    const float* window = x + (image * C) * plane + h * (index_t)W + w;
     // the places of a window's products, counted from its first tap
     offset_t* const offsets = (offset_t*)(shared + STAGES * STAGE);
     for (int i = threadIdx.x; i < K_TILES * BLOCK_K; i += THREADS) {
@@ -210,13 +221,13 @@ implicit_gemm_11x11(const float* __restrict__ x, float* __restrict__ filter, flo
     }
 
     // the sums to where they belong: neighbouring lanes store neighbouring pixels, which may be of the next image
-    const int m_first = m_tile * BLOCK_M + m_thread;
+    const int m_first = m_thread;
     float* outputs = partial_sums + (long long)split * K * pixels;
     index_t y_image = (first_pixel + n_warp + n_lane) / pixels_y, y_pixel = (first_pixel + n_warp + n_lane) % pixels_y;
 #pragma unroll
     for (int j = 0; j < THREAD_N; ++j) {
         for (; y_pixel >= pixels_y; y_pixel -= pixels_y) ++y_image;
-        float* to = outputs + (y_image * K + group * K_GROUP + m_first) * pixels_y + y_pixel;
+        float* to = outputs + (y_image * K + m_first) * pixels_y + y_pixel;
         y_pixel += LANES_N;
         if (y_image >= N) break;
 #pragma unroll
@@ -229,7 +240,8 @@ implicit_gemm_11x11(const float* __restrict__ x, float* __restrict__ filter, flo
 
 // The parts of every sum together, and what happens to it before it is stored.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
-add_partial_sums(const float* __restrict__ partial_sums, const float* __restrict__ bias, float* __restrict__ y, int N, int P, int Q) {
+add_partial_sums(const float* __restrict__ partial_sums, const float* __restrict__ bias, float* __restrict__ y, int N,
+        int P, int Q) {
     const index_t pixels_y = (index_t)P * Q, pixel = (index_t)blockIdx.x * SIDE_THREADS + threadIdx.x;
     if (pixel >= N * pixels_y) return;
     const index_t first = pixel / pixels_y * K * pixels_y + pixel % pixels_y;

@@ -1,9 +1,8 @@
 // warpconv 0.1.0: implicit_gemm, float32. Generated from templates/implicit_gemm/kernel_document.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,8,H,W --filter 8,3,3 --padding 1 --epilogue bias --arch sm_90 --algorithm implicit_gemm \
-//     --set form=document --set block_m=16 --set block_n=128 --set block_k=8 --set thread_m=4 --set thread_n=4 \
-//     --set order=taps --set stages=0 --set splits=1 --set prefetch=on --set vector_loads=on --set micro_kernel=on \
-//     --set min_blocks=1
+//   warpconv emit --input N,8,H,W --filter 8,3,3 --padding 1 --epilogue bias --arch sm_90 \
+//     --algorithm implicit_gemm \
+//     --set form=document
 //
 // layer  x[N, 8, H, W] * w[8, 8, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1, float32, then bias
 //        N, H, W (and so P, Q) are arguments; all else is in the text
@@ -12,12 +11,13 @@
 //
 // The document's loops: a product of matrices whose indices are worked out as they are needed. A thread makes one
 // output, neighbouring threads neighbouring pixels n of a filter.
-constexpr int M = 8, C = 8, GROUPS = 1;         // filters and channels of a group; groups
-constexpr int R = 3, S = 3;                     // filter rows and columns
+constexpr int M = 8;                            // filters of a group
+constexpr int C = 8;                            // channels of a group
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
 constexpr int REDUCTION = C * R * S;            // products of an output
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
-constexpr int DILATION_H = 1, DILATION_W = 1;   // input rows and columns from one tap to the next
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
 constexpr int THREADS = 256;                    // threads of a block: pixels
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -28,23 +28,26 @@ __device__ __forceinline__ float finish(float value, float bias) {
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-implicit_gemm_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+implicit_gemm_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias,
+        float* __restrict__ y, int N, int H, int W, int P, int Q) {
     // this thread's output: a filter of all, hence its group; a pixel n of the batch, hence its image, row and column
-    const int filter = blockIdx.x % (GROUPS * M), group = filter / M;
+    const int filter = blockIdx.x % M, group = filter / M;
     const index_t pixels_y = (index_t)P * Q, plane_x = (index_t)H * W;
-    const index_t n = (index_t)(blockIdx.x / (GROUPS * M)) * THREADS + threadIdx.x;
+    const index_t n = (index_t)(blockIdx.x / M) * THREADS + threadIdx.x;
     if (n >= N * pixels_y) return;
     const index_t image = n / pixels_y;
     const int p = (int)(n % pixels_y / Q), q = (int)(n % Q);
-    const float* x_group = x + (image * GROUPS + group) * C * plane_x;
+    const float* x_group = x + (image + group) * C * plane_x;
 
     // product k: its channel, filter row and column are worked out anew each time
     float sum = 0.0f;
     for (int k = 0; k < REDUCTION; ++k) {
         const int c = k / (R * S), r = k % (R * S) / S, s = k % S;
-        const int h = p * STRIDE_H - PAD_TOP + r * DILATION_H, column = q * STRIDE_W - PAD_LEFT + s * DILATION_W;
+        const int h = p - PAD_TOP + r, column = q - PAD_LEFT + s;
         if ((unsigned)h >= (unsigned)H || (unsigned)column >= (unsigned)W) continue;
-        sum = fmaf(__ldg(x_group + c * plane_x + h * (index_t)W + column), __ldg(w + (index_t)filter * REDUCTION + k), sum);
+        sum =
+            fmaf(__ldg(x_group + c * plane_x + h * (index_t)W + column), __ldg(w + (index_t)filter * REDUCTION + k),
+            sum);
     }
-    y[(image * (GROUPS * M) + filter) * pixels_y + n % pixels_y] = finish(sum, __ldg(bias + filter));
+    y[(image * M + filter) * pixels_y + n % pixels_y] = finish(sum, __ldg(bias + filter));
 }

@@ -1,32 +1,41 @@
 // warpconv 0.1.0: implicit_gemm, float32. Generated from templates/implicit_gemm/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,64,H,W --filter 128,3,3 --padding 1 --padding-mode reflect --arch sm_90 --algorithm implicit_gemm \
+//   warpconv emit --input N,64,H,W --filter 128,3,3 --padding 1 --padding-mode reflect --arch sm_90 \
+//     --algorithm implicit_gemm \
 //     --set form=tiled --set block_m=128 --set block_n=64 --set block_k=16 --set thread_m=8 --set thread_n=8 \
 //     --set order=taps --set stages=2 --set splits=1 --set prefetch=on --set vector_loads=on --set micro_kernel=on \
 //     --set min_blocks=4
 //
 // layer  x[N, 64, H, W] * w[128, 64, 3, 3] -> y[N, 128, P, Q], stride 1, padding 1 (reflect), float32
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 128 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 128 threads a block, 24576 bytes of shared memory
-// cost   a warp's 32 filters x 64 pixels: 432 warp loads, 0 shuffles, 36864 FMA a lane, about 128 registers (direct: 36864 loads)
+// plan   tiles of 128 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 128 threads a block, 24576 bytes of
+//        shared memory
+// cost   a warp's 32 filters x 64 pixels: 432 warp loads, 0 shuffles, 36864 FMA a lane, about 128 registers (direct:
+//        36864 loads)
 //
 // A product of matrices, filters times pixels, whose right one is never stored: each thread copies one pixel's products
 // from where they lie in x to shared memory, tile by tile.
-constexpr int K = 128, C = 64, GROUPS = 1;      // filters, input channels, groups of both
-constexpr int K_GROUP = 128, C_GROUP = 64;      // filters and channels of a group
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns before the image
-constexpr int DILATION_H = 1, DILATION_W = 1;   // input rows and columns from one tap to the next
-constexpr int BLOCK_M = 128, BLOCK_N = 64;      // block tile: filters, pixels
-constexpr int BLOCK_K = 16, K_TILES = 36;       // products of an output in a tile; such tiles
-constexpr int THREAD_M = 8, THREAD_N = 8;       // thread tile: filters, pixels
-constexpr int LANES_M = 4, LANES_N = 8;         // lanes of a warp along filters, along pixels
-constexpr int WARPS_M = 4, THREADS = 128;       // warps along filters; threads of a block
+constexpr int K = 128;                          // filters
+constexpr int C = 64;                           // input channels
+constexpr int K_GROUP = 128;                    // filters of a group
+constexpr int C_GROUP = 64;                     // channels of a group
+constexpr int PAD_TOP = 1;                      // rows above the image
+constexpr int PAD_LEFT = 1;                     // columns to the left of the image
+constexpr int BLOCK_M = 128;                    // block tile: filters
+constexpr int BLOCK_N = 64;                     // block tile: pixels
+constexpr int BLOCK_K = 16;                     // products of an output in a tile
+constexpr int K_TILES = 36;                     // tiles of products
+constexpr int THREAD_M = 8;                     // thread tile: filters
+constexpr int THREAD_N = 8;                     // thread tile: pixels
+constexpr int LANES_M = 4;                      // lanes of a warp along filters
+constexpr int LANES_N = 8;                      // lanes of a warp along pixels
+constexpr int WARPS_M = 4;                      // warps along filters
+constexpr int THREADS = 128;                    // threads of a block
 constexpr int VECTOR = 4;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 4;                // 16-byte copies of a thread into a tile of filters
-constexpr int OUTER = 3, INNER = 3;             // filter rows, filter columns inside them
+constexpr int OUTER = 3;                        // filter rows
+constexpr int INNER = 3;                        // filter columns inside them
 constexpr int K_CHANNELS = 64;                  // channels of a group
-constexpr int M_TILES = 1, SPLITS = 1;          // tiles of a group's filters; blocks that share a sum
 constexpr int ROWS = 8;                         // products of a pixel that a thread copies into a tile
 constexpr int STAGES = 2;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 64;                   // floats from one product's pixels to the next's
@@ -63,8 +72,8 @@ struct Source {
 
 // The pixel under the next tile's tap, in its first channel: outside of the image the one that the border has there.
 __device__ __forceinline__ const float* tap_found(const Source& source) {
-    const int row = at_border(source.h + source.outer * DILATION_H, source.H);
-    return source.image + row * (offset_t)source.W + at_border(source.w + source.inner * DILATION_W, source.W);
+    const int row = at_border(source.h + source.outer, source.H);
+    return source.image + row * (offset_t)source.W + at_border(source.w + source.inner, source.W);
 }
 
 __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
@@ -89,8 +98,8 @@ __device__ __forceinline__ void copy_filter_tile(float* to, const float* from, i
 }
 
 // One product's factors for a thread's tile: filters and pixels from shared memory, four of each at a time.
-__device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[THREAD_N],
-                                             const float* filters, const float* pixels) {
+__device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[THREAD_N], const float* filters,
+        const float* pixels) {
 #pragma unroll
     for (int i = 0; i < THREAD_M; i += VECTOR) {
         const float4 four = *(const float4*)(filters + i * LANES_M);
@@ -104,8 +113,8 @@ __device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[TH
 }
 
 // The outer product of a thread's factors, added to its sums.
-__device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N],
-                                         const float (&a)[THREAD_M], const float (&b)[THREAD_N]) {
+__device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N], const float (&a)[THREAD_M],
+        const float (&b)[THREAD_N]) {
 #pragma unroll
     for (int i = 0; i < THREAD_M; ++i)
 #pragma unroll
@@ -113,8 +122,8 @@ __device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N],
 }
 
 // A tile's products for a thread's sums; the next product's factors are loaded before they are needed.
-__device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
-                                              const float* filters, const float* pixels) {
+__device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N], const float* filters,
+        const float* pixels) {
     float a[2][THREAD_M], b[2][THREAD_N];
     load_factors(a[0], b[0], filters, pixels);
 #pragma unroll
@@ -129,10 +138,11 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
     constexpr long long TILE = (long long)BLOCK_M * K_TILES * BLOCK_K;      // of all products of a block's filters
-    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < GROUPS * M_TILES * TILE; i += gridDim.x * SIDE_THREADS) {
-        const int m = (int)(i / TILE % M_TILES) * BLOCK_M + (int)(i % BLOCK_M), group = (int)(i / TILE / M_TILES);
+    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < TILE; i += gridDim.x * SIDE_THREADS) {
+        const int m = (int)(i % BLOCK_M), group = (int)(i / TILE);
         const int product = (int)(i / BLOCK_M % (K_TILES * BLOCK_K));
-        const int channel = product % K_CHANNELS, outer = product / K_CHANNELS / INNER, inner = product / K_CHANNELS % INNER;
+        const int channel = product % K_CHANNELS, outer = product / K_CHANNELS / INNER,
+            inner = product / K_CHANNELS % INNER;
         const bool exists = m < K_GROUP && channel < C_GROUP && outer < OUTER;
         const long long plane_w = ((long long)group * K_GROUP + m) * C_GROUP + channel;
         filter[i] = exists ? w[plane_w * (OUTER * INNER) + outer * INNER + inner] : 0.0f;
@@ -140,20 +150,20 @@ prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
-implicit_gemm_3x3(const float* __restrict__ x, float* __restrict__ filter, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+implicit_gemm_3x3(const float* __restrict__ x, float* __restrict__ filter, float* __restrict__ y, int N, int H, int W,
+        int P, int Q) {
     extern __shared__ __align__(16) float shared[];
     // this block: tiles of filters side by side, then groups, then tiles of pixels
-    const int m_tile = blockIdx.x % M_TILES, group = blockIdx.x / M_TILES % GROUPS;
-    constexpr int first_tile = 0, tiles = K_TILES;
+    constexpr int tiles = K_TILES;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;
-    const index_t first_pixel = (index_t)(blockIdx.x / (M_TILES * GROUPS * SPLITS)) * BLOCK_N;
+    const index_t first_pixel = (index_t)blockIdx.x * BLOCK_N;
 
     // this thread's tile: its warp's place in the block, its lane's in the warp
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int m_thread = wc_settled(warp % WARPS_M * (LANES_M * THREAD_M) + lane / LANES_N * VECTOR);
     const int n_warp = warp / WARPS_M * (LANES_N * THREAD_N), n_lane = lane % LANES_N;
     // the first of this block's tiles of filters
-    const float* filters_from = filter + ((long long)(group * M_TILES + m_tile) * K_TILES + first_tile) * (BLOCK_K * BLOCK_M);
+    const float* filters_from = filter;
 
     // this thread's copies: ROWS products of one pixel (beyond the last: of that, and nobody stores what comes of it)
     const int column = threadIdx.x % BLOCK_N, first_row = threadIdx.x / BLOCK_N * ROWS;
@@ -166,13 +176,13 @@ implicit_gemm_3x3(const float* __restrict__ x, float* __restrict__ filter, float
     const index_t image = pixel / pixels_y;
     const int p = (int)(pixel % pixels_y / Q), q = (int)(pixel % Q);
     const index_t plane = (index_t)H * W;
-    const int h = p * STRIDE_H - PAD_TOP, w = q * STRIDE_W - PAD_LEFT;
-    const float* planes = x + (image * C + group * C_GROUP) * plane;
+    const int h = p - PAD_TOP, w = q - PAD_LEFT;
+    const float* planes = x + (image * C) * plane;
     // the first tile's tap and channels
     Source source;
     source.plane = plane, source.image = planes + first_row * plane;
-    source.channel = first_tile * BLOCK_K % K_CHANNELS;
-    source.outer = first_tile * BLOCK_K / K_CHANNELS / INNER, source.inner = first_tile * BLOCK_K / K_CHANNELS % INNER;
+    source.channel = 0;
+    source.outer = 0, source.inner = 0;
     source.h = h, source.w = w, source.H = H, source.W = W;
     source.from = tap_found(source) + source.channel * plane;
 
@@ -209,13 +219,13 @@ implicit_gemm_3x3(const float* __restrict__ x, float* __restrict__ filter, float
     }
 
     // the sums to where they belong: neighbouring lanes store neighbouring pixels, which may be of the next image
-    const int m_first = m_tile * BLOCK_M + m_thread;
+    const int m_first = m_thread;
     float* outputs = y;
     index_t y_image = (first_pixel + n_warp + n_lane) / pixels_y, y_pixel = (first_pixel + n_warp + n_lane) % pixels_y;
 #pragma unroll
     for (int j = 0; j < THREAD_N; ++j) {
         for (; y_pixel >= pixels_y; y_pixel -= pixels_y) ++y_image;
-        float* to = outputs + (y_image * K + group * K_GROUP + m_first) * pixels_y + y_pixel;
+        float* to = outputs + (y_image * K + m_first) * pixels_y + y_pixel;
         y_pixel += LANES_N;
         if (y_image >= N) break;
 #pragma unroll

@@ -1,32 +1,44 @@
 // warpconv 0.1.0: implicit_gemm, float32. Generated from templates/implicit_gemm/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,3,H,W --filter 64,7,7 --stride 2,2 --padding 3 --padding-mode constant --padding-value 0.5 --arch sm_75 --algorithm implicit_gemm \
+//   warpconv emit --input N,3,H,W --filter 64,7,7 --stride 2,2 --padding 3 --padding-mode constant \
+//     --padding-value 0.5 --arch sm_75 --algorithm implicit_gemm \
 //     --set form=tiled --set block_m=64 --set block_n=64 --set block_k=16 --set thread_m=8 --set thread_n=8 \
 //     --set order=table --set stages=2 --set splits=1 --set prefetch=on --set vector_loads=on \
 //     --set micro_kernel=on --set min_blocks=1
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3 (constant 0.5), float32
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 64 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 64 threads a block, 17664 bytes of shared memory
-// cost   a warp's 32 filters x 64 pixels: 200 warp loads, 0 shuffles, 10240 FMA a lane, about 128 registers (direct: 9408 loads)
+// plan   tiles of 64 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 64 threads a block, 17664 bytes of
+//        shared memory
+// cost   a warp's 32 filters x 64 pixels: 200 warp loads, 0 shuffles, 10240 FMA a lane, about 128 registers (direct:
+//        9408 loads)
 //
 // A product of matrices, filters times pixels, whose right one is never stored: each thread copies one pixel's products
 // from where they lie in x to shared memory, tile by tile.
-constexpr int K = 64, C = 3, GROUPS = 1;        // filters, input channels, groups of both
-constexpr int K_GROUP = 64, C_GROUP = 3;        // filters and channels of a group
-constexpr int STRIDE_H = 2, STRIDE_W = 2;       // input rows and columns from one output to the next
-constexpr int PAD_TOP = 3, PAD_LEFT = 3;        // rows and columns before the image
-constexpr int DILATION_H = 1, DILATION_W = 1;   // input rows and columns from one tap to the next
-constexpr int BLOCK_M = 64, BLOCK_N = 64;       // block tile: filters, pixels
-constexpr int BLOCK_K = 16, K_TILES = 10;       // products of an output in a tile; such tiles
-constexpr int THREAD_M = 8, THREAD_N = 8;       // thread tile: filters, pixels
-constexpr int LANES_M = 4, LANES_N = 8;         // lanes of a warp along filters, along pixels
-constexpr int WARPS_M = 2, THREADS = 64;        // warps along filters; threads of a block
+constexpr int K = 64;                           // filters
+constexpr int C = 3;                            // input channels
+constexpr int K_GROUP = 64;                     // filters of a group
+constexpr int C_GROUP = 3;                      // channels of a group
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int PAD_TOP = 3;                      // rows above the image
+constexpr int PAD_LEFT = 3;                     // columns to the left of the image
+constexpr int DILATION_W = 1;                   // input columns from one tap to the next
+constexpr int BLOCK_M = 64;                     // block tile: filters
+constexpr int BLOCK_N = 64;                     // block tile: pixels
+constexpr int BLOCK_K = 16;                     // products of an output in a tile
+constexpr int K_TILES = 10;                     // tiles of products
+constexpr int THREAD_M = 8;                     // thread tile: filters
+constexpr int THREAD_N = 8;                     // thread tile: pixels
+constexpr int LANES_M = 4;                      // lanes of a warp along filters
+constexpr int LANES_N = 8;                      // lanes of a warp along pixels
+constexpr int WARPS_M = 2;                      // warps along filters
+constexpr int THREADS = 64;                     // threads of a block
 constexpr int VECTOR = 4;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 4;                // 16-byte copies of a thread into a tile of filters
-constexpr int OUTER = 7, INNER = 7;             // filter rows, filter columns inside them
+constexpr int OUTER = 7;                        // filter rows
+constexpr int INNER = 7;                        // filter columns inside them
 constexpr int PRODUCTS = 147;                   // products of an output
-constexpr int M_TILES = 1, SPLITS = 1;          // tiles of a group's filters; blocks that share a sum
 constexpr int ROWS = 16;                        // products of a pixel that a thread copies into a tile
 constexpr int STAGES = 2;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 64;                   // floats from one product's pixels to the next's
@@ -35,11 +47,14 @@ constexpr int INNER_STEP = DILATION_W;          // elements from one filter colu
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using offset_t = index_t;                       // from a window's first element
-__device__ const float border_pixel = 0.5f;     // what stands outside of the image, in memory: it is copied as pixels are
+// what stands outside of the image, in memory: it is copied as pixels are
+__device__ const float border_pixel = 0.5f;
 
 // copies through registers
 __device__ __forceinline__ void copy_4(float* to, const float* from) { *to = __ldg(from); }
-__device__ __forceinline__ void copy_if_16(bool takes_part, float* to, const float* from) { if (takes_part) *(float4*)to = *(const float4*)from; }
+__device__ __forceinline__ void copy_if_16(bool takes_part, float* to, const float* from) {
+    if (takes_part) *(float4*)to = *(const float4*)from;
+}
 
 // worked out once, not anew in every round of a loop
 __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
@@ -77,12 +92,13 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 __device__ __forceinline__ void copy_filter_tile(float* to, const float* from, int four) {
 #pragma unroll
     for (int i = 0; i < FILTER_COPIES; ++i)
-        copy_if_16(four + 4 * i * THREADS < BLOCK_K * BLOCK_M, to + four + 4 * i * THREADS, from + four + 4 * i * THREADS);
+        copy_if_16(four + 4 * i * THREADS < BLOCK_K * BLOCK_M, to + four + 4 * i * THREADS,
+            from + four + 4 * i * THREADS);
 }
 
 // One product's factors for a thread's tile: filters and pixels from shared memory, four of each at a time.
-__device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[THREAD_N],
-                                             const float* filters, const float* pixels) {
+__device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[THREAD_N], const float* filters,
+        const float* pixels) {
 #pragma unroll
     for (int i = 0; i < THREAD_M; i += VECTOR) {
         const float4 four = *(const float4*)(filters + i * LANES_M);
@@ -96,8 +112,8 @@ __device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[TH
 }
 
 // The outer product of a thread's factors, added to its sums.
-__device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N],
-                                         const float (&a)[THREAD_M], const float (&b)[THREAD_N]) {
+__device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N], const float (&a)[THREAD_M],
+        const float (&b)[THREAD_N]) {
 #pragma unroll
     for (int i = 0; i < THREAD_M; ++i)
 #pragma unroll
@@ -105,8 +121,8 @@ __device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N],
 }
 
 // A tile's products for a thread's sums; the next product's factors are loaded before they are needed.
-__device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
-                                              const float* filters, const float* pixels) {
+__device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N], const float* filters,
+        const float* pixels) {
     float a[2][THREAD_M], b[2][THREAD_N];
     load_factors(a[0], b[0], filters, pixels);
 #pragma unroll
@@ -121,8 +137,8 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
     constexpr long long TILE = (long long)BLOCK_M * K_TILES * BLOCK_K;      // of all products of a block's filters
-    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < GROUPS * M_TILES * TILE; i += gridDim.x * SIDE_THREADS) {
-        const int m = (int)(i / TILE % M_TILES) * BLOCK_M + (int)(i % BLOCK_M), group = (int)(i / TILE / M_TILES);
+    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < TILE; i += gridDim.x * SIDE_THREADS) {
+        const int m = (int)(i % BLOCK_M), group = (int)(i / TILE);
         const int product = (int)(i / BLOCK_M % (K_TILES * BLOCK_K));
         const int channel = product / (OUTER * INNER), outer = product / INNER % OUTER, inner = product % INNER;
         const bool exists = m < K_GROUP && channel < C_GROUP && outer < OUTER;
@@ -132,20 +148,20 @@ prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
 }
 
 extern "C" __global__ void __launch_bounds__(64, 1)
-implicit_gemm_7x7(const float* __restrict__ x, float* __restrict__ filter, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+implicit_gemm_7x7(const float* __restrict__ x, float* __restrict__ filter, float* __restrict__ y, int N, int H, int W,
+        int P, int Q) {
     extern __shared__ __align__(16) float shared[];
     // this block: tiles of filters side by side, then groups, then tiles of pixels
-    const int m_tile = blockIdx.x % M_TILES, group = blockIdx.x / M_TILES % GROUPS;
-    constexpr int first_tile = 0, tiles = K_TILES;
+    constexpr int tiles = K_TILES;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;
-    const index_t first_pixel = (index_t)(blockIdx.x / (M_TILES * GROUPS * SPLITS)) * BLOCK_N;
+    const index_t first_pixel = (index_t)blockIdx.x * BLOCK_N;
 
     // this thread's tile: its warp's place in the block, its lane's in the warp
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int m_thread = wc_settled(warp % WARPS_M * (LANES_M * THREAD_M) + lane / LANES_N * VECTOR);
     const int n_warp = warp / WARPS_M * (LANES_N * THREAD_N), n_lane = lane % LANES_N;
     // the first of this block's tiles of filters
-    const float* filters_from = filter + ((long long)(group * M_TILES + m_tile) * K_TILES + first_tile) * (BLOCK_K * BLOCK_M);
+    const float* filters_from = filter;
 
     // this thread's copies: ROWS products of one pixel (beyond the last: of that, and nobody stores what comes of it)
     const int column = threadIdx.x % BLOCK_N, first_row = threadIdx.x / BLOCK_N * ROWS;
@@ -158,23 +174,23 @@ implicit_gemm_7x7(const float* __restrict__ x, float* __restrict__ filter, float
     const index_t image = pixel / pixels_y;
     const int p = (int)(pixel % pixels_y / Q), q = (int)(pixel % Q);
     const index_t plane = (index_t)H * W;
-    const index_t outer_step = DILATION_H * (index_t)W;
+    const index_t outer_step = (index_t)W;
     const int h = p * STRIDE_H - PAD_TOP, w = q * STRIDE_W - PAD_LEFT;
-    const float* window = x + (image * C + group * C_GROUP) * plane + h * (index_t)W + w;
+    const float* window = x + (image * C) * plane + h * (index_t)W + w;
     // the places of a window's products, counted from its first tap
     offset_t* const offsets = (offset_t*)(shared + STAGES * STAGE);
     int* const taps = (int*)(offsets + K_TILES * BLOCK_K);
     for (int i = threadIdx.x; i < K_TILES * BLOCK_K; i += THREADS) {
         const int channel = i / (OUTER * INNER), outer = i / INNER % OUTER, inner = i % INNER;
         offsets[i] = channel * plane + outer * outer_step + inner * INNER_STEP;
-        taps[i] = outer * DILATION_H << 16 | inner * DILATION_W;
+        taps[i] = outer << 16 | inner;
     }
     __syncthreads();
     // the first tile's products
     Source source;
-    source.window = wc_settled_address(window), source.offsets = offsets + first_tile * BLOCK_K + first_row;
-    source.left = PRODUCTS - first_tile * BLOCK_K - first_row;
-    source.taps = taps + first_tile * BLOCK_K + first_row;
+    source.window = wc_settled_address(window), source.offsets = offsets + first_row;
+    source.left = PRODUCTS - first_row;
+    source.taps = taps + first_row;
     source.h = h, source.w = w, source.H = H, source.W = W;
 
     // this thread's first pixels in a tile, and the first four filters that it copies
@@ -207,13 +223,13 @@ implicit_gemm_7x7(const float* __restrict__ x, float* __restrict__ filter, float
     }
 
     // the sums to where they belong: neighbouring lanes store neighbouring pixels, which may be of the next image
-    const int m_first = m_tile * BLOCK_M + m_thread;
+    const int m_first = m_thread;
     float* outputs = y;
     index_t y_image = (first_pixel + n_warp + n_lane) / pixels_y, y_pixel = (first_pixel + n_warp + n_lane) % pixels_y;
 #pragma unroll
     for (int j = 0; j < THREAD_N; ++j) {
         for (; y_pixel >= pixels_y; y_pixel -= pixels_y) ++y_image;
-        float* to = outputs + (y_image * K + group * K_GROUP + m_first) * pixels_y + y_pixel;
+        float* to = outputs + (y_image * K + m_first) * pixels_y + y_pixel;
         y_pixel += LANES_N;
         if (y_image >= N) break;
 #pragma unroll

@@ -6,73 +6,82 @@
 //
 // layer  x[N, 16, H, W] * w[16, 1, 13, 13] -> y[N, 16, P, Q], stride 1, padding 6, groups 16, float32
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
-// plan   8 columns of a row per lane, tiles of 28 rows x 56 columns of 1 plane, 7 warps per block; patches of 40 rows in shared memory, 4 elements a load
-// cost   tile of 28 rows x 56 columns of 1 plane: 4 warp loads, 0 shuffles, 1352 FMA a lane, about 66 registers (direct: 1352 loads)
+// plan   8 columns of a row per lane, tiles of 28 rows x 56 columns of 1 plane, 7 warps per block; patches of 40 rows
+//        in shared memory, 4 elements a load
+// cost   tile of 28 rows x 56 columns of 1 plane: 4 warp loads, 0 shuffles, 1352 FMA a lane, about 66 registers
+//        (direct: 1352 loads)
 // note   13296 bytes of shared memory a block
 //
 // A block has a patch of its planes in shared memory, zeros around the image included, and their filters. A lane makes
 // 8 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights
 // of the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop
 // over filter rows stays a loop, so the text is one filter row long.
-constexpr int R = 13, S = 13;                   // filter rows and columns
-constexpr int PAD_TOP = 6, MARGIN = 8;          // rows of zeros before the image; columns of a patch before its tile's
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
+constexpr int R = 13;                           // filter rows
+constexpr int S = 13;                           // filter columns
+constexpr int PAD_TOP = 6;                      // rows of zeros above the image
+constexpr int MARGIN = 8;                       // columns of a patch before its tile's
 constexpr int DILATION_H = 1;                   // input rows from one filter row to the next
-constexpr int K = 16, FILTERS = 1;              // output channels; those of one input channel
-constexpr int COLUMNS = 8, ROW_LANES = 7;       // output columns of a lane; lanes of a row
-constexpr int ROWS = 28, PLANES = 1;            // rows of a block's tile; planes of a block
-constexpr int PATCH_ROWS = 40, SPAN = 40;       // rows of a patch, without its row of zeros; rows under the tile's windows
-constexpr int PITCH = 76, PLANE = 3116;         // floats from one patch row to the next, from one plane to the next
+constexpr int K = 16;                           // output channels
+constexpr int COLUMNS = 8;                      // output columns of a lane
+constexpr int ROW_LANES = 7;                    // lanes of a row
+constexpr int ROWS = 28;                        // rows of a block's tile
+constexpr int PATCH_ROWS = 40;                  // rows of a patch, without its row of zeros
+constexpr int SPAN = 40;                        // rows under the tile's windows
+constexpr int PITCH = 76;                       // floats from one patch row to the next
+constexpr int PLANE = 3116;                     // floats from one plane to the next
 constexpr int FILTER_PITCH = 16;                // floats from one filter row to the next
 constexpr int FILTER_PLANE = 208;               // floats from one plane's filter to the next
-constexpr int ROW_VECTORS = 19, VECTOR = 4;     // loads of a patch row; elements of a load
+constexpr int ROW_VECTORS = 19;                 // loads of a patch row
+constexpr int VECTOR = 4;                       // elements of a load
 constexpr int THREADS = 224;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
-patch_13x13(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {
-    __shared__ __align__(16) float patches[PLANES * PLANE];        // [plane][row][column]
-    __shared__ __align__(16) float filters[PLANES * FILTER_PLANE]; // [plane][filter row][filter column]
+patch_13x13(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
+        int Q) {
+    __shared__ __align__(16) float patches[PLANE];                 // [plane][row][column]
+    __shared__ __align__(16) float filters[FILTER_PLANE]; // [plane][filter row][filter column]
     // this lane's columns of a row, its row of the tile and its plane; lanes beyond the tile do what the last row does
-    const int place = threadIdx.x % ROW_LANES, member = threadIdx.x / ROW_LANES % PLANES;
-    const int row = min((int)threadIdx.x / (ROW_LANES * PLANES), ROWS - 1);
-    const bool in_tile = threadIdx.x < ROW_LANES * PLANES * ROWS;
+    const int place = threadIdx.x % ROW_LANES;
+    const int row = min((int)threadIdx.x / ROW_LANES, ROWS - 1);
+    const bool in_tile = threadIdx.x < ROW_LANES * ROWS;
     // rows that this warp's lanes make
-    const int warp_first = threadIdx.x / 32 * 32 / (ROW_LANES * PLANES);
-    const int warp_last = min(((int)threadIdx.x / 32 * 32 + 31) / (ROW_LANES * PLANES), ROWS - 1);
+    const int warp_first = threadIdx.x / 32 * 32 / ROW_LANES;
+    const int warp_last = min(((int)threadIdx.x / 32 * 32 + 31) / ROW_LANES, ROWS - 1);
     // the first output column of the block, of this lane
     const int q_first = blockIdx.x * (ROW_LANES * COLUMNS), q = q_first + place * COLUMNS;
     // this lane's part of the patch, the row of zeros after it, its plane's filter
-    const float* own = patches + member * PLANE + place * (COLUMNS * STRIDE_W);
+    const float* own = patches + place * COLUMNS;
     const float* zeros = own + PATCH_ROWS * PITCH;
-    const float* filter = filters + member * FILTER_PLANE;
+    const float* filter = filters;
     const index_t planes = (index_t)N * K;
 
     // z counts the groups of planes that a block works on at a time
-    for (index_t z = blockIdx.z; z * PLANES < planes; z += gridDim.z) {
-        const index_t plane_first = z * PLANES, made = plane_first + member;       // of the block, of this lane
+    for (index_t z = blockIdx.z; z < planes; z += gridDim.z) {
+        const index_t plane_first = z, made = plane_first;                         // of the block, of this lane
         __syncthreads();                                               // all have used what was there before
         // the filters of the block's planes, zeros after each row of them
-        for (int i = threadIdx.x; i < PLANES * R * FILTER_PITCH; i += THREADS) {
+        for (int i = threadIdx.x; i < R * FILTER_PITCH; i += THREADS) {
             const int of = i / (R * FILTER_PITCH), r = i / FILTER_PITCH % R, s = i % FILTER_PITCH;
             const int k = (int)(min(plane_first + of, planes - 1) % K);
-            filters[of * FILTER_PLANE + r * FILTER_PITCH + s] = s < S ? __ldg(w + (index_t)k * (R * S) + r * S + s) : 0.0f;
+            filters[of * FILTER_PLANE + r * FILTER_PITCH + s] = s < S ? __ldg(w + (index_t)k * (R * S) + r * S + s)
+                : 0.0f;
         }
         for (int p_first = blockIdx.y * ROWS; p_first < P; p_first += gridDim.y * ROWS) {
             // the tile's windows begin at input row h_first; its patch at the first of them inside the image
-            const int h_first = p_first * STRIDE_H - PAD_TOP, patch_first = max(h_first, 0);
+            const int h_first = p_first - PAD_TOP, patch_first = max(h_first, 0);
             const int patch_rows = min(H, h_first + SPAN) - patch_first;
             if (p_first != blockIdx.y * ROWS) __syncthreads();     // all have used the tile's before
             // the patch of each plane, zeros beside the image and a row of them after it
 #pragma unroll 4
-            for (int i = threadIdx.x; i < PLANES * (PATCH_ROWS + 1) * ROW_VECTORS; i += THREADS) {
+            for (int i = threadIdx.x; i < (PATCH_ROWS + 1) * ROW_VECTORS; i += THREADS) {
                 const int of = i / ((PATCH_ROWS + 1) * ROW_VECTORS), line = i / ROW_VECTORS % (PATCH_ROWS + 1);
                 const int column = i % ROW_VECTORS * VECTOR;
-                const int h = patch_first + line, w_column = q_first * STRIDE_W - MARGIN + column;
+                const int h = patch_first + line, w_column = q_first - MARGIN + column;
                 const index_t staged = plane_first + of;
                 float4 value = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 if (line < patch_rows && (unsigned)w_column < (unsigned)W && staged < planes) {
-                    const float* from = x + ((staged / K * (K / FILTERS) + staged % K / FILTERS) * H + h) * W + w_column;
+                    const float* from = x + ((staged / K * K + staged % K) * H + h) * W + w_column;
                     value = __ldg((const float4*)from);
                 }
                 *(float4*)(patches + of * PLANE + line * PITCH + column) = value;
@@ -80,12 +89,12 @@ patch_13x13(const float* __restrict__ x, const float* __restrict__ w, float* __r
             __syncthreads();
 
             // filter rows that lie outside the image for all lanes of the warp are left out
-            const int above = -(h_first + warp_last * STRIDE_H), inside = H - (h_first + warp_first * STRIDE_H);
-            const int r_first = above > 0 ? (above + DILATION_H - 1) / DILATION_H : 0;
-            const int r_end = inside > 0 ? min(R, (inside + DILATION_H - 1) / DILATION_H) : 0;
+            const int above = -(h_first + warp_last), inside = H - (h_first + warp_first);
+            const int r_first = above > 0 ? above : 0;
+            const int r_end = inside > 0 ? min(R, inside) : 0;
             float acc_c0 = 0.0f, acc_c1 = 0.0f, acc_c2 = 0.0f, acc_c3 = 0.0f,
                   acc_c4 = 0.0f, acc_c5 = 0.0f, acc_c6 = 0.0f, acc_c7 = 0.0f;
-            int h = h_first + row * STRIDE_H + r_first * DILATION_H;
+            int h = h_first + row + r_first;
 #pragma unroll 1
             for (int r = r_first; r < r_end; ++r, h += DILATION_H) {
                 const float* line = (unsigned)h < (unsigned)H ? own + (h - patch_first) * PITCH : zeros;

@@ -1,31 +1,38 @@
 // warpconv 0.1.0: patch, float32. Generated from templates/patch/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,16,H,W --filter 16,5,5 --padding 2 --padding-mode replicate --groups 16 --arch sm_90 --algorithm patch \
+//   warpconv emit --input N,16,H,W --filter 16,5,5 --padding 2 --padding-mode replicate --groups 16 --arch sm_90 \
+//     --algorithm patch \
 //     --set columns=8 --set row_lanes=7 --set rows=28 --set planes=1 --set height=56 --set vector=4 \
 //     --set store_vector=4 --set min_blocks=3
 //
 // layer  x[N, 16, H, W] * w[16, 1, 5, 5] -> y[N, 16, P, Q], stride 1, padding 2 (replicate), groups 16, float32
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
-// plan   8 columns of a row per lane, tiles of 28 rows x 56 columns of 1 plane, 7 warps per block; patches of 32 rows in shared memory, 4 elements a load
-// cost   tile of 28 rows x 56 columns of 1 plane: 3 warp loads, 0 shuffles, 200 FMA a lane, about 58 registers (direct: 200 loads)
+// plan   8 columns of a row per lane, tiles of 28 rows x 56 columns of 1 plane, 7 warps per block; patches of 32 rows
+//        in shared memory, 4 elements a load
+// cost   tile of 28 rows x 56 columns of 1 plane: 3 warp loads, 0 shuffles, 200 FMA a lane, about 58 registers (direct:
+//        200 loads)
 // note   8864 bytes of shared memory a block
 //
-// A block has a patch of its planes in shared memory, what stands around the image included, and their filters. A lane makes
-// 8 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights
-// of the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop
-// over filter rows stays a loop, so the text is one filter row long.
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PAD_TOP = 2, MARGIN = 4;          // rows before the image; columns of a patch before its tile's
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
+// A block has a patch of its planes in shared memory, what stands around the image included, and their filters. A lane
+// makes 8 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights of
+// the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop over
+// filter rows stays a loop, so the text is one filter row long.
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows above the image
+constexpr int MARGIN = 4;                       // columns of a patch before its tile's
 constexpr int DILATION_H = 1;                   // input rows from one filter row to the next
-constexpr int K = 16, FILTERS = 1;              // output channels; those of one input channel
-constexpr int COLUMNS = 8, ROW_LANES = 7;       // output columns of a lane; lanes of a row
-constexpr int ROWS = 28, PLANES = 1;            // rows of a block's tile; planes of a block
-constexpr int PATCH_ROWS = 32, SPAN = 32;       // rows of a patch; rows under the tile's windows
-constexpr int PITCH = 68, PLANE = 2176;         // floats from one patch row to the next, from one plane to the next
+constexpr int K = 16;                           // output channels
+constexpr int COLUMNS = 8;                      // output columns of a lane
+constexpr int ROW_LANES = 7;                    // lanes of a row
+constexpr int ROWS = 28;                        // rows of a block's tile
+constexpr int PATCH_ROWS = 32;                  // rows of a patch
+constexpr int PITCH = 68;                       // floats from one patch row to the next
+constexpr int PLANE = 2176;                     // floats from one plane to the next
 constexpr int FILTER_PITCH = 8;                 // floats from one filter row to the next
 constexpr int FILTER_PLANE = 40;                // floats from one plane's filter to the next
-constexpr int ROW_VECTORS = 17, VECTOR = 4;     // loads of a patch row; elements of a load
+constexpr int ROW_VECTORS = 17;                 // loads of a patch row
+constexpr int VECTOR = 4;                       // elements of a load
 constexpr int THREADS = 224;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -35,42 +42,45 @@ __device__ __forceinline__ int at_border(int i, int size) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
-patch_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {
-    __shared__ __align__(16) float patches[PLANES * PLANE];        // [plane][row][column]
-    __shared__ __align__(16) float filters[PLANES * FILTER_PLANE]; // [plane][filter row][filter column]
+patch_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
+        int Q) {
+    __shared__ __align__(16) float patches[PLANE];                 // [plane][row][column]
+    __shared__ __align__(16) float filters[FILTER_PLANE]; // [plane][filter row][filter column]
     // this lane's columns of a row, its row of the tile and its plane; lanes beyond the tile do what the last row does
-    const int place = threadIdx.x % ROW_LANES, member = threadIdx.x / ROW_LANES % PLANES;
-    const int row = min((int)threadIdx.x / (ROW_LANES * PLANES), ROWS - 1);
-    const bool in_tile = threadIdx.x < ROW_LANES * PLANES * ROWS;
+    const int place = threadIdx.x % ROW_LANES;
+    const int row = min((int)threadIdx.x / ROW_LANES, ROWS - 1);
+    const bool in_tile = threadIdx.x < ROW_LANES * ROWS;
     // the first output column of the block, of this lane
     const int q_first = blockIdx.x * (ROW_LANES * COLUMNS), q = q_first + place * COLUMNS;
     // this lane's part of the patch, its plane's filter
-    const float* own = patches + member * PLANE + place * (COLUMNS * STRIDE_W);
-    const float* filter = filters + member * FILTER_PLANE;
+    const float* own = patches + place * COLUMNS;
+    const float* filter = filters;
     const index_t planes = (index_t)N * K;
 
     // z counts the groups of planes that a block works on at a time
-    for (index_t z = blockIdx.z; z * PLANES < planes; z += gridDim.z) {
-        const index_t plane_first = z * PLANES, made = plane_first + member;       // of the block, of this lane
+    for (index_t z = blockIdx.z; z < planes; z += gridDim.z) {
+        const index_t plane_first = z, made = plane_first;                         // of the block, of this lane
         __syncthreads();                                               // all have used what was there before
         // the filters of the block's planes, zeros after each row of them
-        for (int i = threadIdx.x; i < PLANES * R * FILTER_PITCH; i += THREADS) {
+        for (int i = threadIdx.x; i < R * FILTER_PITCH; i += THREADS) {
             const int of = i / (R * FILTER_PITCH), r = i / FILTER_PITCH % R, s = i % FILTER_PITCH;
             const int k = (int)(min(plane_first + of, planes - 1) % K);
-            filters[of * FILTER_PLANE + r * FILTER_PITCH + s] = s < S ? __ldg(w + (index_t)k * (R * S) + r * S + s) : 0.0f;
+            filters[of * FILTER_PLANE + r * FILTER_PITCH + s] = s < S ? __ldg(w + (index_t)k * (R * S) + r * S + s)
+                : 0.0f;
         }
         for (int p_first = blockIdx.y * ROWS; p_first < P; p_first += gridDim.y * ROWS) {
-            const int h_first = p_first * STRIDE_H - PAD_TOP;          // input row at which the tile's windows and its patch begin
+            // input row at which the tile's windows and its patch begin
+            const int h_first = p_first - PAD_TOP;
             if (p_first != blockIdx.y * ROWS) __syncthreads();     // all have used the tile's before
             // the patch of each plane with what stands outside of the image
 #pragma unroll 4
-            for (int i = threadIdx.x; i < PLANES * PATCH_ROWS * ROW_VECTORS; i += THREADS) {
+            for (int i = threadIdx.x; i < PATCH_ROWS * ROW_VECTORS; i += THREADS) {
                 const int of = i / (PATCH_ROWS * ROW_VECTORS), line = i / ROW_VECTORS % PATCH_ROWS;
                 const int column = i % ROW_VECTORS * VECTOR;
-                const int h = at_border(h_first + line, H), w_column = q_first * STRIDE_W - MARGIN + column;
+                const int h = at_border(h_first + line, H), w_column = q_first - MARGIN + column;
                 const index_t staged = plane_first + of;
                 float4 value = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                const float* from = x + ((staged / K * (K / FILTERS) + staged % K / FILTERS) * H + h) * W + w_column;
+                const float* from = x + ((staged / K * K + staged % K) * H + h) * W + w_column;
                 if ((unsigned)w_column < (unsigned)W && staged < planes) {
                     value = __ldg((const float4*)from);
                 } else if (staged < planes && w_column - W < 2) {
@@ -85,7 +95,7 @@ patch_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __res
 
             float acc_c0 = 0.0f, acc_c1 = 0.0f, acc_c2 = 0.0f, acc_c3 = 0.0f,
                   acc_c4 = 0.0f, acc_c5 = 0.0f, acc_c6 = 0.0f, acc_c7 = 0.0f;
-            int h = h_first + row * STRIDE_H;
+            int h = h_first + row;
 #pragma unroll 1
             for (int r = 0; r < R; ++r, h += DILATION_H) {
                 const float* line = own + (h - h_first) * PITCH;

@@ -1,31 +1,40 @@
 // warpconv 0.1.0: patch, float32. Generated from templates/patch/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,1,H,W --filter 2,5,7 --stride 1,2 --padding 4,3 --dilation 2,1 --epilogue bias --arch sm_90 --algorithm patch \
+//   warpconv emit --input N,1,H,W --filter 2,5,7 --stride 1,2 --padding 4,3 --dilation 2,1 --epilogue bias \
+//     --arch sm_90 --algorithm patch \
 //     --set columns=3 --set row_lanes=5 --set rows=28 --set planes=1 --set height=512 --set vector=1 \
 //     --set store_vector=1 --set min_blocks=3
 //
 // layer  x[N, 1, H, W] * w[2, 1, 5, 7] -> y[N, 2, P, Q], stride 1,2, padding 4,3, dilation 2,1, float32, then bias
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   3 columns of a row per lane, tiles of 28 rows x 15 columns of 1 plane, 5 warps per block; patches of 36 rows in shared memory, 1 element a load
-// cost   tile of 28 rows x 15 columns of 1 plane: 9 warp loads, 0 shuffles, 105 FMA a lane, about 49 registers (direct: 105 loads)
+// plan   3 columns of a row per lane, tiles of 28 rows x 15 columns of 1 plane, 5 warps per block; patches of 36 rows
+//        in shared memory, 1 element a load
+// cost   tile of 28 rows x 15 columns of 1 plane: 9 warp loads, 0 shuffles, 105 FMA a lane, about 49 registers (direct:
+//        105 loads)
 // note   5488 bytes of shared memory a block
 //
 // A block has a patch of its planes in shared memory, zeros around the image included, and their filters. A lane makes
 // 3 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights
 // of the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop
 // over filter rows stays a loop, so the text is one filter row long.
-constexpr int R = 5, S = 7;                     // filter rows and columns
-constexpr int PAD_TOP = 4, MARGIN = 4;          // rows of zeros before the image; columns of a patch before its tile's
-constexpr int STRIDE_H = 1, STRIDE_W = 2;       // input rows and columns from one output to the next
+constexpr int R = 5;                            // filter rows
+constexpr int S = 7;                            // filter columns
+constexpr int PAD_TOP = 4;                      // rows of zeros above the image
+constexpr int MARGIN = 4;                       // columns of a patch before its tile's
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int DILATION_H = 2;                   // input rows from one filter row to the next
-constexpr int K = 2, FILTERS = 2;               // output channels; those of one input channel
-constexpr int COLUMNS = 3, ROW_LANES = 5;       // output columns of a lane; lanes of a row
-constexpr int ROWS = 28, PLANES = 1;            // rows of a block's tile; planes of a block
-constexpr int PATCH_ROWS = 36, SPAN = 36;       // rows of a patch, without its row of zeros; rows under the tile's windows
-constexpr int PITCH = 36, PLANE = 1332;         // floats from one patch row to the next, from one plane to the next
+constexpr int K = 2;                            // output channels
+constexpr int FILTERS = 2;                      // output channels of one input channel
+constexpr int COLUMNS = 3;                      // output columns of a lane
+constexpr int ROW_LANES = 5;                    // lanes of a row
+constexpr int ROWS = 28;                        // rows of a block's tile
+constexpr int PATCH_ROWS = 36;                  // rows of a patch, without its row of zeros
+constexpr int SPAN = 36;                        // rows under the tile's windows
+constexpr int PITCH = 36;                       // floats from one patch row to the next
+constexpr int PLANE = 1332;                     // floats from one plane to the next
 constexpr int FILTER_PITCH = 8;                 // floats from one filter row to the next
 constexpr int FILTER_PLANE = 40;                // floats from one plane's filter to the next
-constexpr int ROW_VECTORS = 36, VECTOR = 1;     // loads of a patch row; elements of a load
+constexpr int ROW_VECTORS = 36;                 // loads of a patch row
 constexpr int THREADS = 160;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -36,50 +45,53 @@ __device__ __forceinline__ float finish(float value, float bias) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
-patch_5x7(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias, float* __restrict__ y, int N, int H, int W, int P, int Q) {
-    __shared__ __align__(16) float patches[PLANES * PLANE];        // [plane][row][column]
-    __shared__ __align__(16) float filters[PLANES * FILTER_PLANE]; // [plane][filter row][filter column]
+patch_5x7(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias,
+        float* __restrict__ y, int N, int H, int W, int P, int Q) {
+    __shared__ __align__(16) float patches[PLANE];                 // [plane][row][column]
+    __shared__ __align__(16) float filters[FILTER_PLANE]; // [plane][filter row][filter column]
     // this lane's columns of a row, its row of the tile and its plane; lanes beyond the tile do what the last row does
-    const int place = threadIdx.x % ROW_LANES, member = threadIdx.x / ROW_LANES % PLANES;
-    const int row = min((int)threadIdx.x / (ROW_LANES * PLANES), ROWS - 1);
-    const bool in_tile = threadIdx.x < ROW_LANES * PLANES * ROWS;
+    const int place = threadIdx.x % ROW_LANES;
+    const int row = min((int)threadIdx.x / ROW_LANES, ROWS - 1);
+    const bool in_tile = threadIdx.x < ROW_LANES * ROWS;
     // rows that this warp's lanes make
-    const int warp_first = threadIdx.x / 32 * 32 / (ROW_LANES * PLANES);
-    const int warp_last = min(((int)threadIdx.x / 32 * 32 + 31) / (ROW_LANES * PLANES), ROWS - 1);
+    const int warp_first = threadIdx.x / 32 * 32 / ROW_LANES;
+    const int warp_last = min(((int)threadIdx.x / 32 * 32 + 31) / ROW_LANES, ROWS - 1);
     // the first output column of the block, of this lane
     const int q_first = blockIdx.x * (ROW_LANES * COLUMNS), q = q_first + place * COLUMNS;
     // this lane's part of the patch, the row of zeros after it, its plane's filter
-    const float* own = patches + member * PLANE + place * (COLUMNS * STRIDE_W);
+    const float* own = patches + place * (COLUMNS * STRIDE_W);
     const float* zeros = own + PATCH_ROWS * PITCH;
-    const float* filter = filters + member * FILTER_PLANE;
+    const float* filter = filters;
     const index_t planes = (index_t)N * K;
 
     // z counts the groups of planes that a block works on at a time
-    for (index_t z = blockIdx.z; z * PLANES < planes; z += gridDim.z) {
-        const index_t plane_first = z * PLANES, made = plane_first + member;       // of the block, of this lane
+    for (index_t z = blockIdx.z; z < planes; z += gridDim.z) {
+        const index_t plane_first = z, made = plane_first;                         // of the block, of this lane
         __syncthreads();                                               // all have used what was there before
         // the filters of the block's planes, zeros after each row of them
-        for (int i = threadIdx.x; i < PLANES * R * FILTER_PITCH; i += THREADS) {
+        for (int i = threadIdx.x; i < R * FILTER_PITCH; i += THREADS) {
             const int of = i / (R * FILTER_PITCH), r = i / FILTER_PITCH % R, s = i % FILTER_PITCH;
             const int k = (int)(min(plane_first + of, planes - 1) % K);
-            filters[of * FILTER_PLANE + r * FILTER_PITCH + s] = s < S ? __ldg(w + (index_t)k * (R * S) + r * S + s) : 0.0f;
+            filters[of * FILTER_PLANE + r * FILTER_PITCH + s] = s < S ? __ldg(w + (index_t)k * (R * S) + r * S + s)
+                : 0.0f;
         }
         const float bias_k = bias[(int)(min(made, planes - 1) % K)];
         for (int p_first = blockIdx.y * ROWS; p_first < P; p_first += gridDim.y * ROWS) {
             // the tile's windows begin at input row h_first; its patch at the first of them inside the image
-            const int h_first = p_first * STRIDE_H - PAD_TOP, patch_first = max(h_first, 0);
+            const int h_first = p_first - PAD_TOP, patch_first = max(h_first, 0);
             const int patch_rows = min(H, h_first + SPAN) - patch_first;
             if (p_first != blockIdx.y * ROWS) __syncthreads();     // all have used the tile's before
             // the patch of each plane, zeros beside the image and a row of them after it
 #pragma unroll 4
-            for (int i = threadIdx.x; i < PLANES * (PATCH_ROWS + 1) * ROW_VECTORS; i += THREADS) {
+            for (int i = threadIdx.x; i < (PATCH_ROWS + 1) * ROW_VECTORS; i += THREADS) {
                 const int of = i / ((PATCH_ROWS + 1) * ROW_VECTORS), line = i / ROW_VECTORS % (PATCH_ROWS + 1);
-                const int column = i % ROW_VECTORS * VECTOR;
+                const int column = i % ROW_VECTORS;
                 const int h = patch_first + line, w_column = q_first * STRIDE_W - MARGIN + column;
                 const index_t staged = plane_first + of;
                 float value = 0.0f;
                 if (line < patch_rows && (unsigned)w_column < (unsigned)W && staged < planes) {
-                    const float* from = x + ((staged / K * (K / FILTERS) + staged % K / FILTERS) * H + h) * W + w_column;
+                    const float* from = x + ((staged / K * (K / FILTERS) + staged % K / FILTERS) * H + h) * W
+                        + w_column;
                     value = __ldg(from);
                 }
                 *(float*)(patches + of * PLANE + line * PITCH + column) = value;
@@ -87,11 +99,11 @@ patch_5x7(const float* __restrict__ x, const float* __restrict__ w, const float*
             __syncthreads();
 
             // filter rows that lie outside the image for all lanes of the warp are left out
-            const int above = -(h_first + warp_last * STRIDE_H), inside = H - (h_first + warp_first * STRIDE_H);
+            const int above = -(h_first + warp_last), inside = H - (h_first + warp_first);
             const int r_first = above > 0 ? (above + DILATION_H - 1) / DILATION_H : 0;
             const int r_end = inside > 0 ? min(R, (inside + DILATION_H - 1) / DILATION_H) : 0;
             float acc_c0 = 0.0f, acc_c1 = 0.0f, acc_c2 = 0.0f;
-            int h = h_first + row * STRIDE_H + r_first * DILATION_H;
+            int h = h_first + row + r_first * DILATION_H;
 #pragma unroll 1
             for (int r = r_first; r < r_end; ++r, h += DILATION_H) {
                 const float* line = (unsigned)h < (unsigned)H ? own + (h - patch_first) * PITCH : zeros;

@@ -1,37 +1,45 @@
 // warpconv 0.1.0: patch, float16. Generated from templates/patch/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,16,H,W --filter 16,9,9 --padding 4 --groups 16 --dtype float16 --epilogue bias,relu --arch sm_90 --algorithm patch \
+//   warpconv emit --input N,16,H,W --filter 16,9,9 --padding 4 --groups 16 --dtype float16 --epilogue bias,relu \
+//     --arch sm_90 --algorithm patch \
 //     --set columns=6 --set row_lanes=10 --set rows=28 --set planes=2 --set height=56 --set vector=4 \
 //     --set store_vector=2 --set min_blocks=3
 //
 // layer  x[N, 16, H, W] * w[16, 1, 9, 9] -> y[N, 16, P, Q], stride 1, padding 4, groups 16, float16, then bias, relu
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 2); all else is in the text
-// plan   6 columns of a row per lane, tiles of 28 rows x 60 columns of 2 planes, 18 warps per block; patches of 36 rows in shared memory, 4 elements a load
-// cost   tile of 28 rows x 60 columns of 2 planes: 3 warp loads, 0 shuffles, 486 FMA a lane, about 54 registers (direct: 486 loads)
+// plan   6 columns of a row per lane, tiles of 28 rows x 60 columns of 2 planes, 18 warps per block; patches of 36 rows
+//        in shared memory, 4 elements a load
+// cost   tile of 28 rows x 60 columns of 2 planes: 3 warp loads, 0 shuffles, 486 FMA a lane, about 54 registers
+//        (direct: 486 loads)
 // note   27072 bytes of shared memory a block
 //
 // A block has a patch of its planes in shared memory, zeros around the image included, and their filters. A lane makes
 // 6 neighbouring outputs of one row: for each filter row it reads its window of an input row and the weights
 // of the filter row, which all its outputs share (in_<first column of the window>, w_<first filter column>). The loop
 // over filter rows stays a loop, so the text is one filter row long.
-constexpr int R = 9, S = 9;                     // filter rows and columns
-constexpr int PAD_TOP = 4, MARGIN = 4;          // rows of zeros before the image; columns of a patch before its tile's
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
+constexpr int R = 9;                            // filter rows
+constexpr int S = 9;                            // filter columns
+constexpr int PAD_TOP = 4;                      // rows of zeros above the image
+constexpr int MARGIN = 4;                       // columns of a patch before its tile's
 constexpr int DILATION_H = 1;                   // input rows from one filter row to the next
-constexpr int K = 16, FILTERS = 1;              // output channels; those of one input channel
-constexpr int COLUMNS = 6, ROW_LANES = 10;      // output columns of a lane; lanes of a row
-constexpr int ROWS = 28, PLANES = 2;            // rows of a block's tile; planes of a block
-constexpr int PATCH_ROWS = 36, SPAN = 36;       // rows of a patch, without its row of zeros; rows under the tile's windows
-constexpr int PITCH = 88, PLANE = 3260;         // floats from one patch row to the next, from one plane to the next
+constexpr int K = 16;                           // output channels
+constexpr int COLUMNS = 6;                      // output columns of a lane
+constexpr int ROW_LANES = 10;                   // lanes of a row
+constexpr int ROWS = 28;                        // rows of a block's tile
+constexpr int PLANES = 2;                       // planes of a block
+constexpr int PATCH_ROWS = 36;                  // rows of a patch, without its row of zeros
+constexpr int SPAN = 36;                        // rows under the tile's windows
+constexpr int PITCH = 88;                       // floats from one patch row to the next
+constexpr int PLANE = 3260;                     // floats from one plane to the next
 constexpr int FILTER_PITCH = 12;                // floats from one filter row to the next
 constexpr int FILTER_PLANE = 124;               // floats from one plane's filter to the next
-constexpr int ROW_VECTORS = 22, VECTOR = 4;     // loads of a patch row; elements of a load
+constexpr int ROW_VECTORS = 22;                 // loads of a patch row
+constexpr int VECTOR = 4;                       // elements of a load
 constexpr int THREADS = 576;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // float16 elements: bits in memory, float in registers
 __device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
-__device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 __device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
 __device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
@@ -44,7 +52,8 @@ __device__ __forceinline__ float finish(float value, float bias) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
-patch_9x9(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
+patch_9x9(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
+        const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     __shared__ __align__(16) float patches[PLANES * PLANE];        // [plane][row][column]
     __shared__ __align__(16) float filters[PLANES * FILTER_PLANE]; // [plane][filter row][filter column]
     // this lane's columns of a row, its row of the tile and its plane; lanes beyond the tile do what the last row does
@@ -57,7 +66,7 @@ patch_9x9(const unsigned short* __restrict__ x, const unsigned short* __restrict
     // the first output column of the block, of this lane
     const int q_first = blockIdx.x * (ROW_LANES * COLUMNS), q = q_first + place * COLUMNS;
     // this lane's part of the patch, the row of zeros after it, its plane's filter
-    const float* own = patches + member * PLANE + place * (COLUMNS * STRIDE_W);
+    const float* own = patches + member * PLANE + place * COLUMNS;
     const float* zeros = own + PATCH_ROWS * PITCH;
     const float* filter = filters + member * FILTER_PLANE;
     const index_t planes = (index_t)N * K;
@@ -70,12 +79,13 @@ patch_9x9(const unsigned short* __restrict__ x, const unsigned short* __restrict
         for (int i = threadIdx.x; i < PLANES * R * FILTER_PITCH; i += THREADS) {
             const int of = i / (R * FILTER_PITCH), r = i / FILTER_PITCH % R, s = i % FILTER_PITCH;
             const int k = (int)(min(plane_first + of, planes - 1) % K);
-            filters[of * FILTER_PLANE + r * FILTER_PITCH + s] = s < S ? wc_half_to_float(__ldg(w + (index_t)k * (R * S) + r * S + s)) : 0.0f;
+            filters[of * FILTER_PLANE + r * FILTER_PITCH + s] = s < S
+                ? wc_half_to_float(__ldg(w + (index_t)k * (R * S) + r * S + s)) : 0.0f;
         }
         const float bias_k = wc_half_to_float(bias[(int)(min(made, planes - 1) % K)]);
         for (int p_first = blockIdx.y * ROWS; p_first < P; p_first += gridDim.y * ROWS) {
             // the tile's windows begin at input row h_first; its patch at the first of them inside the image
-            const int h_first = p_first * STRIDE_H - PAD_TOP, patch_first = max(h_first, 0);
+            const int h_first = p_first - PAD_TOP, patch_first = max(h_first, 0);
             const int patch_rows = min(H, h_first + SPAN) - patch_first;
             if (p_first != blockIdx.y * ROWS) __syncthreads();     // all have used the tile's before
             // the patch of each plane, zeros beside the image and a row of them after it
@@ -83,25 +93,27 @@ patch_9x9(const unsigned short* __restrict__ x, const unsigned short* __restrict
             for (int i = threadIdx.x; i < PLANES * (PATCH_ROWS + 1) * ROW_VECTORS; i += THREADS) {
                 const int of = i / ((PATCH_ROWS + 1) * ROW_VECTORS), line = i / ROW_VECTORS % (PATCH_ROWS + 1);
                 const int column = i % ROW_VECTORS * VECTOR;
-                const int h = patch_first + line, w_column = q_first * STRIDE_W - MARGIN + column;
+                const int h = patch_first + line, w_column = q_first - MARGIN + column;
                 const index_t staged = plane_first + of;
                 float4 value = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 if (line < patch_rows && (unsigned)w_column < (unsigned)W && staged < planes) {
-                    const unsigned short* from = x + ((staged / K * (K / FILTERS) + staged % K / FILTERS) * H + h) * W + w_column;
+                    const unsigned short* from = x + ((staged / K * K + staged % K) * H + h) * W + w_column;
                     const uint2 words = __ldg((const uint2*)from);
-                    value = make_float4(wc_half_low_to_float(words.x), wc_half_high_to_float(words.x), wc_half_low_to_float(words.y), wc_half_high_to_float(words.y));
+                    value =
+                        make_float4(wc_half_low_to_float(words.x), wc_half_high_to_float(words.x),
+                        wc_half_low_to_float(words.y), wc_half_high_to_float(words.y));
                 }
                 *(float4*)(patches + of * PLANE + line * PITCH + column) = value;
             }
             __syncthreads();
 
             // filter rows that lie outside the image for all lanes of the warp are left out
-            const int above = -(h_first + warp_last * STRIDE_H), inside = H - (h_first + warp_first * STRIDE_H);
-            const int r_first = above > 0 ? (above + DILATION_H - 1) / DILATION_H : 0;
-            const int r_end = inside > 0 ? min(R, (inside + DILATION_H - 1) / DILATION_H) : 0;
+            const int above = -(h_first + warp_last), inside = H - (h_first + warp_first);
+            const int r_first = above > 0 ? above : 0;
+            const int r_end = inside > 0 ? min(R, inside) : 0;
             float acc_c0 = 0.0f, acc_c1 = 0.0f, acc_c2 = 0.0f, acc_c3 = 0.0f,
                   acc_c4 = 0.0f, acc_c5 = 0.0f;
-            int h = h_first + row * STRIDE_H + r_first * DILATION_H;
+            int h = h_first + row + r_first;
 #pragma unroll 1
             for (int r = r_first; r < r_end; ++r, h += DILATION_H) {
                 const float* line = (unsigned)h < (unsigned)H ? own + (h - patch_first) * PITCH : zeros;

@@ -1,27 +1,29 @@
 // warpconv 0.1.0: pixels, int16. Generated from templates/pixels/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,1,H,W --filter 1,2,6 --stride 2,2 --padding 0,2 --padding-mode constant --padding-value -7.0 --dtype int16 --weight-dtype int16 --cast truncate --arch sm_90 --algorithm pixels \
+//   warpconv emit --input N,1,H,W --filter 1,2,6 --stride 2,2 --padding 0,2 --padding-mode constant \
+//     --padding-value -7.0 --dtype int16 --weight-dtype int16 --cast truncate --arch sm_90 --algorithm pixels \
 //     --set columns=4 --set vector=4 --set store_vector=2 --set sums=mad --set weights=shared \
 //     --set sub_block_rows=32 --set rows_ahead=1 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
 //     --set warp_planes=1 --set min_blocks=4
 //
-// layer  x[N, 1, H, W] * w[1, 1, 2, 6] -> y[N, 1, P, Q], stride 2, padding 0,2 (constant -7), int16 with int16 filters (truncated)
+// layer  x[N, 1, H, W] * w[1, 1, 2, 6] -> y[N, 1, P, Q], stride 2, padding 0,2 (constant -7), int16 with int16 filters
+//        (truncated)
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 2); all else is in the text
-// plan   4 columns per lane, strips of 128 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 4 pixels a load, 1 step ahead; sums by mad
-// cost   sub-block of 32 rows x 128 columns: 256 warp loads, 0 shuffles, 1536 FMA a lane, about 84 registers (direct: 1536 loads)
+// plan   4 columns per lane, strips of 128 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 4 pixels a
+//        load, 1 step ahead; sums by mad
+// cost   sub-block of 32 rows x 128 columns: 256 warp loads, 0 shuffles, 1536 FMA a lane, about 84 registers (direct:
+//        1536 loads)
 //
 // A lane makes 4 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Each pixel becomes an int once, for all rows and columns of the filter.
-constexpr int R = 2, S = 6;                     // filter rows and columns
-constexpr int PAD_TOP = 0, PAD_LEFT = 2;        // rows and columns before the image
-constexpr int STRIDE_H = 2, STRIDE_W = 2;       // input rows and columns from one output to the next
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int STEP_ROWS = 2, SLOTS = 1;         // input rows of a step; output rows in work at a time
-constexpr int CLASSES = 1;                      // output rows that share no input row with their neighbours
-constexpr int COLUMNS = 4, STRIP = 128;         // output columns of a lane, of a warp
+constexpr int STEP_ROWS = 2;                    // input rows of a step
+constexpr int COLUMNS = 4;                      // output columns of a lane
+constexpr int STRIP = 128;                      // output columns of a warp
 constexpr int AHEAD = 1;                        // steps that are loaded ahead; a turn of the loop
-constexpr int WARP_COLUMNS = 4, WARP_ROWS = 1;  // warps of a block, side by side and stacked
-constexpr int K = 1, FILTERS = 1;               // output planes of an image, of one of its channels
+constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // The compiler reads memory again after it: 12 weights kept in registers would spill.
@@ -41,8 +43,8 @@ struct Words {
     unsigned word_m1, word_0, word_1, word_2, word_3, word_4;
 };
 
-// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly outside
-// of the image has the columns that it loads singly.
+// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly
+// outside of the image has the columns that it loads singly.
 struct Lane {
     int column, W;
     bool active;
@@ -88,8 +90,10 @@ template <> struct Row<false> {
     __device__ __forceinline__ void load(const Lane& lane, const short* x, const short*, int h, int H) {
         const bool row_inside = (unsigned)h < (unsigned)H;
         const short* at = x + (index_t)h * lane.W;
-        word_0 = row_inside && lane.column + 4 <= lane.W ? __ldg((const uint2*)(at + lane.column)) : make_uint2(0xfff9fff9u, 0xfff9fff9u);
-        word_2 = row_inside && lane.column + 8 <= lane.W ? __ldg((const uint2*)(at + lane.column + 4)) : make_uint2(0xfff9fff9u, 0xfff9fff9u);
+        word_0 = row_inside && lane.column + 4 <= lane.W ? __ldg((const uint2*)(at + lane.column))
+            : make_uint2(0xfff9fff9u, 0xfff9fff9u);
+        word_2 = row_inside && lane.column + 8 <= lane.W ? __ldg((const uint2*)(at + lane.column + 4))
+            : make_uint2(0xfff9fff9u, 0xfff9fff9u);
         pixel_m2 = pixel_at(at, row_inside, lane.at_pixel_m2);
         pixel_m1 = pixel_at(at, row_inside, lane.at_pixel_m1);
         pixel_8 = pixel_at(at, row_inside, lane.at_pixel_8);
@@ -112,8 +116,8 @@ __device__ __forceinline__ unsigned to_word(int a, int b) { return __byte_perm(t
 
 // 32 lanes, 4 output columns each. INTERIOR: every load and store lies in the image.
 template <bool INTERIOR>
-__device__ __forceinline__ void sub_block(const short* __restrict__ x, const short* __restrict__ w, short* __restrict__ y,
-                                          int p_first, int rows_out, int q, int H, int W, int Q) {
+__device__ __forceinline__ void sub_block(const short* __restrict__ x, short* __restrict__ y, int p_first, int rows_out,
+        int q, int H, int W, int Q) {
     Lane lane;
     lane.column = q * STRIDE_W;
     lane.W = W;
@@ -123,11 +127,11 @@ __device__ __forceinline__ void sub_block(const short* __restrict__ x, const sho
     const bool out_inside_1 = INTERIOR || q + 2 < Q;
 
     // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
-    int h = p_first * STRIDE_H - PAD_TOP, s = 0;
-    const int steps = rows_out + SLOTS - 1;
-    const index_t pitch = (index_t)ROW_STEP * W;
+    int h = p_first * STRIDE_H, s = 0;
+    const int steps = rows_out;
+    const index_t pitch = (index_t)W;
     const short* row = x + (index_t)h * W + lane.column;
-    short* out = y + ((index_t)p_first - (SLOTS - 1) * CLASSES) * Q + q;
+    short* out = y + ((index_t)p_first) * Q + q;
     auto load = [&](Row<INTERIOR>& to) __attribute__((always_inline)) {
         to.load(lane, x, row, h, H);
         row += pitch;
@@ -163,8 +167,10 @@ __device__ __forceinline__ void sub_block(const short* __restrict__ x, const sho
         const int in_9_u1 = (short)(words_u1.word_4 >> 16);
         // filter rows 0, 1
         wc_read_again();
-        const int w_r0_s0 = tile[0], w_r0_s1 = tile[1], w_r0_s2 = tile[2], w_r0_s3 = tile[3], w_r0_s4 = tile[4], w_r0_s5 = tile[5];
-        const int w_r1_s0 = tile[6], w_r1_s1 = tile[7], w_r1_s2 = tile[8], w_r1_s3 = tile[9], w_r1_s4 = tile[10], w_r1_s5 = tile[11];
+        const int w_r0_s0 = tile[0], w_r0_s1 = tile[1], w_r0_s2 = tile[2], w_r0_s3 = tile[3], w_r0_s4 = tile[4],
+            w_r0_s5 = tile[5];
+        const int w_r1_s0 = tile[6], w_r1_s1 = tile[7], w_r1_s2 = tile[8], w_r1_s3 = tile[9], w_r1_s4 = tile[10],
+            w_r1_s5 = tile[11];
         out_c0 = in_m2_u0 * w_r0_s0; out_c1 = in_0_u0 * w_r0_s0;
         out_c2 = in_2_u0 * w_r0_s0; out_c3 = in_4_u0 * w_r0_s0;
         out_c0 = in_m1_u0 * w_r0_s1 + out_c0; out_c1 = in_1_u0 * w_r0_s1 + out_c1;
@@ -189,18 +195,18 @@ __device__ __forceinline__ void sub_block(const short* __restrict__ x, const sho
         out_c2 = in_6_u1 * w_r1_s4 + out_c2; out_c3 = in_8_u1 * w_r1_s4 + out_c3;
         out_c0 = in_3_u1 * w_r1_s5 + out_c0; out_c1 = in_5_u1 * w_r1_s5 + out_c1;
         out_c2 = in_7_u1 * w_r1_s5 + out_c2; out_c3 = in_9_u1 * w_r1_s5 + out_c3;
-        if (at >= SLOTS - 1 && (INTERIOR || at < steps)) {
+        if (at >= 0 && (INTERIOR || at < steps)) {
             const unsigned y_0 = to_word(out_c0, out_c1);
             const unsigned y_1 = to_word(out_c2, out_c3);
             if (INTERIOR || out_inside_0) *(unsigned*)(out) = y_0;
             if (INTERIOR || out_inside_1) *(unsigned*)(out + 2) = y_1;
         }
-        out += (index_t)CLASSES * Q;
+        out += (index_t)Q;
     };
 
-    Row<INTERIOR> rows[AHEAD * STEP_ROWS] = {};
+    Row<INTERIOR> rows[STEP_ROWS] = {};
 #pragma unroll
-    for (int i = 0; i < AHEAD * STEP_ROWS; ++i) load(rows[i]);
+    for (int i = 0; i < STEP_ROWS; ++i) load(rows[i]);
 #pragma unroll 1
     for (; s < steps; s += AHEAD) {
         const bool more = s + AHEAD < steps;
@@ -216,35 +222,36 @@ __device__ __forceinline__ void sub_block(const short* __restrict__ x, const sho
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
-pixels_2x6(const short* __restrict__ x, const short* __restrict__ w, short* __restrict__ y, int N, int H, int W, int P, int Q) {
+pixels_2x6(const short* __restrict__ x, const short* __restrict__ w, short* __restrict__ y, int N, int H, int W, int P,
+        int Q) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int strip = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
 
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y / CLASSES * WARP_ROWS, turns = ((P + CLASSES * bands - 1) / (CLASSES * bands) + SLOTS - 1 + AHEAD - 1) / AHEAD;
-    const int rows = turns * AHEAD - (SLOTS - 1);
-    const int first = (blockIdx.y / CLASSES * WARP_ROWS + warp / WARP_COLUMNS) * rows;      // output row of its class
-    const int p_first = blockIdx.y % CLASSES + first * CLASSES;
-    const int rows_out = min(rows, (P - p_first + CLASSES - 1) / CLASSES);
-    const int h_first = p_first * STRIDE_H - PAD_TOP, column_first = strip * (STRIP * STRIDE_W);
+    const int bands = gridDim.y, turns = (P + bands - 1) / bands;
+    const int rows = turns;
+    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row of its class
+    const int p_first = first;
+    const int rows_out = min(rows, P - p_first);
+    const int h_first = p_first * STRIDE_H, column_first = strip * (STRIP * STRIDE_W);
     const bool has_outputs = p_first < P && strip * STRIP < Q;             // the same for all lanes of a warp
     // a sub-block whose every load lies in the image needs no guards
-    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * AHEAD * STEP_ROWS - 1) * ROW_STEP < H
-                          && column_first >= 2 && column_first + STRIP * STRIDE_W + 2 <= W && strip * STRIP + STRIP <= Q;
+    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * STEP_ROWS - 1) < H
+                          && column_first >= 2 && column_first + STRIP * STRIDE_W + 2 <= W
+                              && strip * STRIP + STRIP <= Q;
     // z counts output planes
-    for (index_t z = blockIdx.z; z < (index_t)N * K; z += gridDim.z) {
-        const int k = (int)(z % K);
-        const short* x_plane = x + (z / K * (K / FILTERS) + k / FILTERS) * ((index_t)H * W);
+    for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {
+        const short* x_plane = x + z * ((index_t)H * W);
         short* y_plane = y + z * ((index_t)P * Q);
-        const short* w_plane = w + (index_t)k * (R * S);
+        const short* w_plane = w;
         __syncthreads();
         for (int i = threadIdx.x; i < 12; i += 128) tile[i] = __ldg(w_plane + i);
         __syncthreads();
         if (!has_outputs) continue;
         if (interior)
-            sub_block<true>(x_plane, w_plane, y_plane, p_first, rows, q, H, W, Q);
+            sub_block<true>(x_plane, y_plane, p_first, rows, q, H, W, Q);
         else
-            sub_block<false>(x_plane, w_plane, y_plane, p_first, rows_out, q, H, W, Q);
+            sub_block<false>(x_plane, y_plane, p_first, rows_out, q, H, W, Q);
     }
 }

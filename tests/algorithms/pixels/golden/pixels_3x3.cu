@@ -7,23 +7,23 @@
 //
 // layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1, uint8
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
-// plan   8 columns per lane, strips of 256 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 8 pixels a load, 4 steps ahead; sums by float
-// cost   sub-block of 32 rows x 256 columns: 102 warp loads, 0 shuffles, 2448 FMA a lane, about 77 registers (direct: 2304 loads)
+// plan   8 columns per lane, strips of 256 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 8 pixels a
+//        load, 4 steps ahead; sums by float
+// cost   sub-block of 32 rows x 256 columns: 102 warp loads, 0 shuffles, 2448 FMA a lane, about 77 registers (direct:
+//        2304 loads)
 //
 // A lane makes 8 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Each pixel becomes a float once, for all rows and columns of the filter.
 // An input row is loaded once and added to the 3 output rows in work: acc_p0 is the oldest, and every chain of
 // products ends in the register of the next older row, so the accumulators move on without a move.
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns before the image
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
+constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int STEP_ROWS = 1, SLOTS = 3;         // input rows of a step; output rows in work at a time
-constexpr int CLASSES = 1;                      // output rows that share no input row with their neighbours
-constexpr int COLUMNS = 8, STRIP = 256;         // output columns of a lane, of a warp
+constexpr int STEP_ROWS = 1;                    // input rows of a step
+constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int COLUMNS = 8;                      // output columns of a lane
+constexpr int STRIP = 256;                      // output columns of a warp
 constexpr int AHEAD = 4;                        // steps that are loaded ahead; a turn of the loop
-constexpr int WARP_COLUMNS = 4, WARP_ROWS = 1;  // warps of a block, side by side and stacked
-constexpr int K = 1, FILTERS = 1;               // output planes of an image, of one of its channels
+constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 constexpr unsigned BORDER = 0;                  // the bits of a pixel outside of the image
@@ -39,8 +39,8 @@ struct Words {
     unsigned word_m1, word_0, word_1, word_2;
 };
 
-// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly outside
-// of the image has the columns that it loads singly.
+// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly
+// outside of the image has the columns that it loads singly.
 struct Lane {
     int column, W;
     bool active;
@@ -91,7 +91,8 @@ template <> struct Row<false> {
     }
 };
 
-// A pixel of a word as a float. Below the exponent of 2^23 its bits are a whole number; subtracting 2^23 leaves the pixel.
+// A pixel of a word as a float. Below the exponent of 2^23 its bits are a whole number; subtracting 2^23 leaves the
+// pixel.
 __device__ __forceinline__ float pixel(unsigned word, unsigned selector) {
     return __uint_as_float(__byte_perm(word, 0x4b000000u, selector)) - 8388608.0f;
 }
@@ -101,27 +102,29 @@ __device__ __forceinline__ unsigned wc_to_uint8s(float a, float b, float c, floa
 
 // 32 lanes, 8 output columns each. INTERIOR: every load and store lies in the image.
 template <bool INTERIOR>
-__device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, const float* __restrict__ w, unsigned char* __restrict__ y,
-                                          int p_first, int rows_out, int q, int H, int W, int Q) {
+__device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, const float* __restrict__ w,
+        unsigned char* __restrict__ y, int p_first, int rows_out, int q, int H, int W, int Q) {
     Lane lane;
-    lane.column = q * STRIDE_W;
+    lane.column = q;
     lane.W = W;
     lane.active = q < Q;
     if (!INTERIOR) lane.find_columns();
     const bool out_inside_0 = INTERIOR || q < Q;
     // filter, a register per weight
-    const float w_r0_s0 = __ldg(w + 0), w_r0_s1 = __ldg(w + 1), w_r0_s2 = __ldg(w + 2);
+    const float w_r0_s0 = __ldg(w), w_r0_s1 = __ldg(w + 1), w_r0_s2 = __ldg(w + 2);
     const float w_r1_s0 = __ldg(w + 3), w_r1_s1 = __ldg(w + 4), w_r1_s2 = __ldg(w + 5);
     const float w_r2_s0 = __ldg(w + 6), w_r2_s1 = __ldg(w + 7), w_r2_s2 = __ldg(w + 8);
 
     // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
-    int h = p_first * STRIDE_H - PAD_TOP, s = 0;
+    int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + SLOTS - 1;
-    const index_t pitch = (index_t)ROW_STEP * W;
+    const index_t pitch = (index_t)W;
     const unsigned char* row = x + (index_t)h * W + lane.column;
-    unsigned char* out = y + ((index_t)p_first - (SLOTS - 1) * CLASSES) * Q + q;
-    float acc_p0_c0 = 0, acc_p0_c1 = 0, acc_p0_c2 = 0, acc_p0_c3 = 0, acc_p0_c4 = 0, acc_p0_c5 = 0, acc_p0_c6 = 0, acc_p0_c7 = 0,
-        acc_p1_c0 = 0, acc_p1_c1 = 0, acc_p1_c2 = 0, acc_p1_c3 = 0, acc_p1_c4 = 0, acc_p1_c5 = 0, acc_p1_c6 = 0, acc_p1_c7 = 0;
+    unsigned char* out = y + ((index_t)p_first - (SLOTS - 1)) * Q + q;
+    float acc_p0_c0 = 0, acc_p0_c1 = 0, acc_p0_c2 = 0, acc_p0_c3 = 0, acc_p0_c4 = 0, acc_p0_c5 = 0, acc_p0_c6 = 0,
+        acc_p0_c7 = 0,
+        acc_p1_c0 = 0, acc_p1_c1 = 0, acc_p1_c2 = 0, acc_p1_c3 = 0, acc_p1_c4 = 0, acc_p1_c5 = 0, acc_p1_c6 = 0,
+            acc_p1_c7 = 0;
     auto load = [&](Row<INTERIOR>& to) __attribute__((always_inline)) {
         to.load(lane, x, row, h, H);
         row += pitch;
@@ -184,49 +187,49 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
             const unsigned y_1 = wc_to_uint8s(out_c4, out_c5, out_c6, out_c7);
             if (INTERIOR || out_inside_0) *(uint2*)(out) = make_uint2(y_0, y_1);
         }
-        out += (index_t)CLASSES * Q;
+        out += (index_t)Q;
     };
 
-    Row<INTERIOR> rows[AHEAD * STEP_ROWS] = {};
+    Row<INTERIOR> rows[AHEAD] = {};
 #pragma unroll
-    for (int i = 0; i < AHEAD * STEP_ROWS; ++i) load(rows[i]);
+    for (int i = 0; i < AHEAD; ++i) load(rows[i]);
 #pragma unroll 1
     for (; s < steps; s += AHEAD) {
         const bool more = s + AHEAD < steps;
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
-            step(rows + i * STEP_ROWS, s + i);
+            step(rows + i, s + i);
             if (more) {
 #pragma unroll
-                for (int u = 0; u < STEP_ROWS; ++u) load(rows[i * STEP_ROWS + u]);
+                for (int u = 0; u < STEP_ROWS; ++u) load(rows[i + u]);
             }
         }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
-pixels_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, unsigned char* __restrict__ y, int N, int H, int W, int P, int Q) {
+pixels_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, unsigned char* __restrict__ y, int N,
+        int H, int W, int P, int Q) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int strip = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
 
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y / CLASSES * WARP_ROWS, turns = ((P + CLASSES * bands - 1) / (CLASSES * bands) + SLOTS - 1 + AHEAD - 1) / AHEAD;
+    const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + AHEAD - 1) / AHEAD;
     const int rows = turns * AHEAD - (SLOTS - 1);
-    const int first = (blockIdx.y / CLASSES * WARP_ROWS + warp / WARP_COLUMNS) * rows;      // output row of its class
-    const int p_first = blockIdx.y % CLASSES + first * CLASSES;
-    const int rows_out = min(rows, (P - p_first + CLASSES - 1) / CLASSES);
-    const int h_first = p_first * STRIDE_H - PAD_TOP, column_first = strip * (STRIP * STRIDE_W);
+    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row of its class
+    const int p_first = first;
+    const int rows_out = min(rows, P - p_first);
+    const int h_first = p_first - PAD_TOP, column_first = strip * STRIP;
     const bool has_outputs = p_first < P && strip * STRIP < Q;             // the same for all lanes of a warp
     // a sub-block whose every load lies in the image needs no guards
-    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * AHEAD * STEP_ROWS - 1) * ROW_STEP < H
-                          && column_first >= 4 && column_first + STRIP * STRIDE_W + 4 <= W && strip * STRIP + STRIP <= Q;
+    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * AHEAD - 1) < H
+                          && column_first >= 4 && column_first + STRIP + 4 <= W && strip * STRIP + STRIP <= Q;
     // z counts output planes
-    for (index_t z = blockIdx.z; z < (index_t)N * K; z += gridDim.z) {
-        const int k = (int)(z % K);
-        const unsigned char* x_plane = x + (z / K * (K / FILTERS) + k / FILTERS) * ((index_t)H * W);
+    for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {
+        const unsigned char* x_plane = x + z * ((index_t)H * W);
         unsigned char* y_plane = y + z * ((index_t)P * Q);
-        const float* w_plane = w + (index_t)k * (R * S);
+        const float* w_plane = w;
         if (!has_outputs) continue;
         if (interior)
             sub_block<true>(x_plane, w_plane, y_plane, p_first, rows, q, H, W, Q);

@@ -1,31 +1,36 @@
 // warpconv 0.1.0: pixels, uint8. Generated from templates/pixels/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,1,H,W --filter 4,3,3 --padding 1 --dtype uint8 --epilogue bias --arch sm_90 --algorithm pixels \
+//   warpconv emit --input N,1,H,W --filter 4,3,3 --padding 1 --dtype uint8 --epilogue bias --arch sm_90 \
+//     --algorithm pixels \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set sums=float --set weights=registers \
 //     --set sub_block_rows=32 --set rows_ahead=2 --set filters=2 --set warp_columns=2 --set warp_rows=1 \
 //     --set warp_planes=2 --set min_blocks=3
 //
 // layer  x[N, 1, H, W] * w[4, 1, 3, 3] -> y[N, 4, P, Q], stride 1, padding 1, uint8, then bias
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
-// plan   8 columns per lane for 2 filters, strips of 256 columns, sub-blocks of about 32 rows, 2 x 1 x 2 warps per block; 8 pixels a load, 2 steps ahead; sums by float
-// cost   sub-block of 32 rows x 256 columns: 102 warp loads, 0 shuffles, 4896 FMA a lane, about 102 registers (direct: 4608 loads)
+// plan   8 columns per lane for 2 filters, strips of 256 columns, sub-blocks of about 32 rows, 2 x 1 x 2 warps per
+//        block; 8 pixels a load, 2 steps ahead; sums by float
+// cost   sub-block of 32 rows x 256 columns: 102 warp loads, 0 shuffles, 4896 FMA a lane, about 102 registers (direct:
+//        4608 loads)
 //
 // A lane makes 8 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Each pixel becomes a float once, for all rows and columns of the filter.
 // An input row is loaded once and added to the 3 output rows in work: acc_p0 is the oldest, and every chain of
 // products ends in the register of the next older row, so the accumulators move on without a move.
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns before the image
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int STEP_ROWS = 1, SLOTS = 3;         // input rows of a step; output rows in work at a time
-constexpr int CLASSES = 1;                      // output rows that share no input row with their neighbours
-constexpr int COLUMNS = 8, STRIP = 256;         // output columns of a lane, of a warp
+constexpr int STEP_ROWS = 1;                    // input rows of a step
+constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int COLUMNS = 8;                      // output columns of a lane
+constexpr int STRIP = 256;                      // output columns of a warp
 constexpr int AHEAD = 2;                        // steps that are loaded ahead; a turn of the loop
-constexpr int WARP_COLUMNS = 2, WARP_ROWS = 1;  // warps of a block, side by side and stacked
+constexpr int WARP_COLUMNS = 2;                 // warps of a block, side by side
 constexpr int WARP_PLANES = 2;                  // and of other filters over the same rows
 constexpr int LANE_FILTERS = 2;                 // to whose sums a lane adds a row
-constexpr int K = 4, FILTERS = 4;               // output planes of an image, of one of its channels
+constexpr int K = 4;                            // output planes of an image
+constexpr int FILTERS = 4;                      // output planes of one of its channels
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // What happens to an output value before it is stored: bias.
@@ -47,8 +52,8 @@ struct Words {
     unsigned word_m1, word_0, word_1, word_2;
 };
 
-// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly outside
-// of the image has the columns that it loads singly.
+// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly
+// outside of the image has the columns that it loads singly.
 struct Lane {
     int column, W;
     bool active;
@@ -99,7 +104,8 @@ template <> struct Row<false> {
     }
 };
 
-// A pixel of a word as a float. Below the exponent of 2^23 its bits are a whole number; subtracting 2^23 leaves the pixel.
+// A pixel of a word as a float. Below the exponent of 2^23 its bits are a whole number; subtracting 2^23 leaves the
+// pixel.
 __device__ __forceinline__ float pixel(unsigned word, unsigned selector) {
     return __uint_as_float(__byte_perm(word, 0x4b000000u, selector)) - 8388608.0f;
 }
@@ -109,32 +115,40 @@ __device__ __forceinline__ unsigned wc_to_uint8s(float a, float b, float c, floa
 
 // 32 lanes, 8 output columns each. INTERIOR: every load and store lies in the image.
 template <bool INTERIOR>
-__device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, const float* __restrict__ w, unsigned char* __restrict__ y, float bias_k0, float bias_k1, index_t plane_y,
-                                          int p_first, int rows_out, int q, int H, int W, int Q) {
+__device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, const float* __restrict__ w,
+        unsigned char* __restrict__ y, float bias_k0, float bias_k1, index_t plane_y, int p_first, int rows_out, int q,
+        int H, int W, int Q) {
     Lane lane;
-    lane.column = q * STRIDE_W;
+    lane.column = q;
     lane.W = W;
     lane.active = q < Q;
     if (!INTERIOR) lane.find_columns();
     const bool out_inside_0 = INTERIOR || q < Q;
     // filters, a register per weight
-    const float w_r0_s0_k0 = __ldg(w + 0), w_r0_s1_k0 = __ldg(w + 1), w_r0_s2_k0 = __ldg(w + 2);
+    const float w_r0_s0_k0 = __ldg(w), w_r0_s1_k0 = __ldg(w + 1), w_r0_s2_k0 = __ldg(w + 2);
     const float w_r1_s0_k0 = __ldg(w + 3), w_r1_s1_k0 = __ldg(w + 4), w_r1_s2_k0 = __ldg(w + 5);
     const float w_r2_s0_k0 = __ldg(w + 6), w_r2_s1_k0 = __ldg(w + 7), w_r2_s2_k0 = __ldg(w + 8);
-    const float w_r0_s0_k1 = __ldg(w + 1 * (R * S) + 0), w_r0_s1_k1 = __ldg(w + 1 * (R * S) + 1), w_r0_s2_k1 = __ldg(w + 1 * (R * S) + 2);
-    const float w_r1_s0_k1 = __ldg(w + 1 * (R * S) + 3), w_r1_s1_k1 = __ldg(w + 1 * (R * S) + 4), w_r1_s2_k1 = __ldg(w + 1 * (R * S) + 5);
-    const float w_r2_s0_k1 = __ldg(w + 1 * (R * S) + 6), w_r2_s1_k1 = __ldg(w + 1 * (R * S) + 7), w_r2_s2_k1 = __ldg(w + 1 * (R * S) + 8);
+    const float w_r0_s0_k1 = __ldg(w + (R * S)), w_r0_s1_k1 = __ldg(w + (R * S) + 1),
+        w_r0_s2_k1 = __ldg(w + (R * S) + 2);
+    const float w_r1_s0_k1 = __ldg(w + (R * S) + 3), w_r1_s1_k1 = __ldg(w + (R * S) + 4),
+        w_r1_s2_k1 = __ldg(w + (R * S) + 5);
+    const float w_r2_s0_k1 = __ldg(w + (R * S) + 6), w_r2_s1_k1 = __ldg(w + (R * S) + 7),
+        w_r2_s2_k1 = __ldg(w + (R * S) + 8);
 
     // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
-    int h = p_first * STRIDE_H - PAD_TOP, s = 0;
+    int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + SLOTS - 1;
-    const index_t pitch = (index_t)ROW_STEP * W;
+    const index_t pitch = (index_t)W;
     const unsigned char* row = x + (index_t)h * W + lane.column;
-    unsigned char* out = y + ((index_t)p_first - (SLOTS - 1) * CLASSES) * Q + q;
-    float acc_p0_c0_k0 = 0, acc_p0_c1_k0 = 0, acc_p0_c2_k0 = 0, acc_p0_c3_k0 = 0, acc_p0_c4_k0 = 0, acc_p0_c5_k0 = 0, acc_p0_c6_k0 = 0, acc_p0_c7_k0 = 0,
-        acc_p1_c0_k0 = 0, acc_p1_c1_k0 = 0, acc_p1_c2_k0 = 0, acc_p1_c3_k0 = 0, acc_p1_c4_k0 = 0, acc_p1_c5_k0 = 0, acc_p1_c6_k0 = 0, acc_p1_c7_k0 = 0;
-    float acc_p0_c0_k1 = 0, acc_p0_c1_k1 = 0, acc_p0_c2_k1 = 0, acc_p0_c3_k1 = 0, acc_p0_c4_k1 = 0, acc_p0_c5_k1 = 0, acc_p0_c6_k1 = 0, acc_p0_c7_k1 = 0,
-        acc_p1_c0_k1 = 0, acc_p1_c1_k1 = 0, acc_p1_c2_k1 = 0, acc_p1_c3_k1 = 0, acc_p1_c4_k1 = 0, acc_p1_c5_k1 = 0, acc_p1_c6_k1 = 0, acc_p1_c7_k1 = 0;
+    unsigned char* out = y + ((index_t)p_first - (SLOTS - 1)) * Q + q;
+    float acc_p0_c0_k0 = 0, acc_p0_c1_k0 = 0, acc_p0_c2_k0 = 0, acc_p0_c3_k0 = 0, acc_p0_c4_k0 = 0, acc_p0_c5_k0 = 0,
+        acc_p0_c6_k0 = 0, acc_p0_c7_k0 = 0,
+        acc_p1_c0_k0 = 0, acc_p1_c1_k0 = 0, acc_p1_c2_k0 = 0, acc_p1_c3_k0 = 0, acc_p1_c4_k0 = 0, acc_p1_c5_k0 = 0,
+            acc_p1_c6_k0 = 0, acc_p1_c7_k0 = 0;
+    float acc_p0_c0_k1 = 0, acc_p0_c1_k1 = 0, acc_p0_c2_k1 = 0, acc_p0_c3_k1 = 0, acc_p0_c4_k1 = 0, acc_p0_c5_k1 = 0,
+        acc_p0_c6_k1 = 0, acc_p0_c7_k1 = 0,
+        acc_p1_c0_k1 = 0, acc_p1_c1_k1 = 0, acc_p1_c2_k1 = 0, acc_p1_c3_k1 = 0, acc_p1_c4_k1 = 0, acc_p1_c5_k1 = 0,
+            acc_p1_c6_k1 = 0, acc_p1_c7_k1 = 0;
     auto load = [&](Row<INTERIOR>& to) __attribute__((always_inline)) {
         to.load(lane, x, row, h, H);
         row += pitch;
@@ -254,48 +268,51 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
                 const float value_c7_k1 = finish(out_c7_k1, bias_k1);
                 const unsigned y_0 = wc_to_uint8s(value_c0_k1, value_c1_k1, value_c2_k1, value_c3_k1);
                 const unsigned y_1 = wc_to_uint8s(value_c4_k1, value_c5_k1, value_c6_k1, value_c7_k1);
-                if (INTERIOR || out_inside_0) *(uint2*)(out + 1 * plane_y) = make_uint2(y_0, y_1);
+                if (INTERIOR || out_inside_0) *(uint2*)(out + plane_y) = make_uint2(y_0, y_1);
             }
         }
-        out += (index_t)CLASSES * Q;
+        out += (index_t)Q;
     };
 
-    Row<INTERIOR> rows[AHEAD * STEP_ROWS] = {};
+    Row<INTERIOR> rows[AHEAD] = {};
 #pragma unroll
-    for (int i = 0; i < AHEAD * STEP_ROWS; ++i) load(rows[i]);
+    for (int i = 0; i < AHEAD; ++i) load(rows[i]);
 #pragma unroll 1
     for (; s < steps; s += AHEAD) {
         const bool more = s + AHEAD < steps;
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
-            step(rows + i * STEP_ROWS, s + i);
+            step(rows + i, s + i);
             if (more) {
 #pragma unroll
-                for (int u = 0; u < STEP_ROWS; ++u) load(rows[i * STEP_ROWS + u]);
+                for (int u = 0; u < STEP_ROWS; ++u) load(rows[i + u]);
             }
         }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(128, 3)
-pixels_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias, unsigned char* __restrict__ y, int N, int H, int W, int P, int Q) {
+pixels_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias,
+        unsigned char* __restrict__ y, int N, int H, int W, int P, int Q) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int strip = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
 
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y / CLASSES * WARP_ROWS, turns = ((P + CLASSES * bands - 1) / (CLASSES * bands) + SLOTS - 1 + AHEAD - 1) / AHEAD;
+    const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + AHEAD - 1) / AHEAD;
     const int rows = turns * AHEAD - (SLOTS - 1);
-    const int first = (blockIdx.y / CLASSES * WARP_ROWS + warp / WARP_COLUMNS % WARP_ROWS) * rows;      // output row of its class
-    const int p_first = blockIdx.y % CLASSES + first * CLASSES;
-    const int rows_out = min(rows, (P - p_first + CLASSES - 1) / CLASSES);
-    const int h_first = p_first * STRIDE_H - PAD_TOP, column_first = strip * (STRIP * STRIDE_W);
+    // output row of its class
+    const int first = blockIdx.y * rows;
+    const int p_first = first;
+    const int rows_out = min(rows, P - p_first);
+    const int h_first = p_first - PAD_TOP, column_first = strip * STRIP;
     const bool has_outputs = p_first < P && strip * STRIP < Q;             // the same for all lanes of a warp
     // a sub-block whose every load lies in the image needs no guards
-    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * AHEAD * STEP_ROWS - 1) * ROW_STEP < H
-                          && column_first >= 4 && column_first + STRIP * STRIDE_W + 4 <= W && strip * STRIP + STRIP <= Q;
+    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * AHEAD - 1) < H
+                          && column_first >= 4 && column_first + STRIP + 4 <= W && strip * STRIP + STRIP <= Q;
     // z counts output planes, 4 of a block at a time
-    for (index_t z = (blockIdx.z * WARP_PLANES + warp / (WARP_COLUMNS * WARP_ROWS)) * LANE_FILTERS; z < (index_t)N * K; z += gridDim.z * WARP_PLANES * LANE_FILTERS) {
+    for (index_t z = (blockIdx.z * WARP_PLANES + warp / WARP_COLUMNS) * LANE_FILTERS; z < (index_t)N * K;
+            z += gridDim.z * WARP_PLANES * LANE_FILTERS) {
         const int k = (int)(z % K);
         const unsigned char* x_plane = x + (z / K * (K / FILTERS) + k / FILTERS) * ((index_t)H * W);
         unsigned char* y_plane = y + z * ((index_t)P * Q);
@@ -306,6 +323,7 @@ pixels_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, con
         if (interior)
             sub_block<true>(x_plane, w_plane, y_plane, bias_k0, bias_k1, (index_t)P * Q, p_first, rows, q, H, W, Q);
         else
-            sub_block<false>(x_plane, w_plane, y_plane, bias_k0, bias_k1, (index_t)P * Q, p_first, rows_out, q, H, W, Q);
+            sub_block<false>(x_plane, w_plane, y_plane, bias_k0, bias_k1, (index_t)P * Q, p_first, rows_out, q, H, W,
+                Q);
     }
 }

@@ -1,29 +1,31 @@
 // warpconv 0.1.0: pixels, uint8. Generated from templates/pixels/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,H,W,3 --filter 3,3,3 --padding 1 --padding-mode reflect --groups 3 --dtype uint8 --layout NHWC --epilogue bias --arch sm_90 --algorithm pixels \
+//   warpconv emit --input N,H,W,3 --filter 3,3,3 --padding 1 --padding-mode reflect --groups 3 --dtype uint8 \
+//     --layout NHWC --epilogue bias --arch sm_90 --algorithm pixels \
 //     --set columns=12 --set vector=4 --set store_vector=4 --set sums=float --set weights=registers \
 //     --set sub_block_rows=32 --set rows_ahead=4 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
 //     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, H, W, 3] * w[3, 1, 3, 3] -> y[N, P, Q, 3], stride 1, padding 1 (reflect), groups 3, uint8 NHWC, then bias
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
-// plan   12 columns per lane, strips of 384 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 4 pixels a load, 4 steps ahead; sums by float
-// cost   sub-block of 32 rows x 384 columns: 170 warp loads, 0 shuffles, 3672 FMA a lane, about 139 registers (direct: 3456 loads)
+// plan   12 columns per lane, strips of 384 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 4 pixels a
+//        load, 4 steps ahead; sums by float
+// cost   sub-block of 32 rows x 384 columns: 170 warp loads, 0 shuffles, 3672 FMA a lane, about 139 registers (direct:
+//        3456 loads)
 //
 // A lane makes 12 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Each pixel becomes a float once, for all rows and columns of the filter.
 // An input row is loaded once and added to the 3 output rows in work: acc_p0 is the oldest, and every chain of
 // products ends in the register of the next older row, so the accumulators move on without a move.
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns before the image
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
+constexpr int PAD_TOP = 1;                      // rows above the image
+constexpr int PAD_LEFT = 1;                     // columns to the left of the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int STEP_ROWS = 1, SLOTS = 3;         // input rows of a step; output rows in work at a time
-constexpr int CLASSES = 1;                      // output rows that share no input row with their neighbours
-constexpr int COLUMNS = 12, STRIP = 384;        // output columns of a lane, of a warp
+constexpr int STEP_ROWS = 1;                    // input rows of a step
+constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int COLUMNS = 12;                     // output columns of a lane
+constexpr int STRIP = 384;                      // output columns of a warp
 constexpr int AHEAD = 4;                        // steps that are loaded ahead; a turn of the loop
-constexpr int WARP_COLUMNS = 4, WARP_ROWS = 1;  // warps of a block, side by side and stacked
-constexpr int K = 1, FILTERS = 1;               // output planes of an image, of one of its channels
+constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 constexpr int CHANNELS = 3;                     // side by side: columns are counted over all of them
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -43,18 +45,20 @@ __device__ __forceinline__ int at_border(int i, int size) {
 
 // Where in its row the pixel is that stands at `column`, outside of the row too; and its bits.
 __device__ __forceinline__ int place_of(int column, int W) {
-    const int of_image = (column + PAD_LEFT * CHANNELS) / CHANNELS - PAD_LEFT;
+    const int of_image = (column + CHANNELS) / CHANNELS - PAD_LEFT;
     return at_border(of_image, W / CHANNELS) * CHANNELS + (column - of_image * CHANNELS);
 }
-__device__ __forceinline__ unsigned pixel_at(const unsigned char* row, bool, int place) { return __ldg((const unsigned char*)row + place); }
+__device__ __forceinline__ unsigned pixel_at(const unsigned char* row, bool, int place) {
+    return __ldg((const unsigned char*)row + place);
+}
 
 // The words of an input row that hold what a lane needs; a word's number counts from the lane's own first column on.
 struct Words {
     unsigned word_m1, word_0, word_1, word_2, word_3;
 };
 
-// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly outside
-// of the image has the columns that it loads singly.
+// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly
+// outside of the image has the columns that it loads singly.
 struct Lane {
     int column, W;
     bool active;
@@ -108,19 +112,22 @@ template <> struct Row<false> {
         if (lane.column + 4 <= lane.W) {
             word_0 = __ldg((const unsigned*)(at + lane.column));
         } else if (lane.active) {
-            word_0 = pixel_at(at, row_inside, place_of(lane.column, lane.W)) | pixel_at(at, row_inside, place_of(lane.column + 1, lane.W)) << 8 |
+            word_0 = pixel_at(at, row_inside, place_of(lane.column, lane.W))
+                | pixel_at(at, row_inside, place_of(lane.column + 1, lane.W)) << 8 |
                 pixel_at(at, row_inside, place_of(lane.column + 2, lane.W)) << 16;
         }
         if (lane.column + 8 <= lane.W) {
             word_1 = __ldg((const unsigned*)(at + lane.column + 4));
         } else if (lane.active) {
-            word_1 = pixel_at(at, row_inside, place_of(lane.column + 4, lane.W)) | pixel_at(at, row_inside, place_of(lane.column + 5, lane.W)) << 8 |
+            word_1 = pixel_at(at, row_inside, place_of(lane.column + 4, lane.W))
+                | pixel_at(at, row_inside, place_of(lane.column + 5, lane.W)) << 8 |
                 pixel_at(at, row_inside, place_of(lane.column + 6, lane.W)) << 16;
         }
         if (lane.column + 12 <= lane.W) {
             word_2 = __ldg((const unsigned*)(at + lane.column + 8));
         } else if (lane.active) {
-            word_2 = pixel_at(at, row_inside, place_of(lane.column + 8, lane.W)) | pixel_at(at, row_inside, place_of(lane.column + 9, lane.W)) << 8 |
+            word_2 = pixel_at(at, row_inside, place_of(lane.column + 8, lane.W))
+                | pixel_at(at, row_inside, place_of(lane.column + 9, lane.W)) << 8 |
                 pixel_at(at, row_inside, place_of(lane.column + 10, lane.W)) << 16;
         }
         pixel_m3 = pixel_at(at, row_inside, lane.at_pixel_m3);
@@ -137,7 +144,8 @@ template <> struct Row<false> {
     }
 };
 
-// A pixel of a word as a float. Below the exponent of 2^23 its bits are a whole number; subtracting 2^23 leaves the pixel.
+// A pixel of a word as a float. Below the exponent of 2^23 its bits are a whole number; subtracting 2^23 leaves the
+// pixel.
 __device__ __forceinline__ float pixel(unsigned word, unsigned selector) {
     return __uint_as_float(__byte_perm(word, 0x4b000000u, selector)) - 8388608.0f;
 }
@@ -147,10 +155,11 @@ __device__ __forceinline__ unsigned wc_to_uint8s(float a, float b, float c, floa
 
 // 32 lanes, 12 output columns each. INTERIOR: every load and store lies in the image.
 template <bool INTERIOR>
-__device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, const float* __restrict__ w, unsigned char* __restrict__ y, float bias_c0, float bias_c1, float bias_c2,
-                                          int p_first, int rows_out, int q, int H, int W, int Q) {
+__device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, const float* __restrict__ w,
+        unsigned char* __restrict__ y, float bias_c0, float bias_c1, float bias_c2, int p_first, int rows_out, int q,
+        int H, int W, int Q) {
     Lane lane;
-    lane.column = q * STRIDE_W;
+    lane.column = q;
     lane.W = W;
     lane.active = q < Q;
     if (!INTERIOR) lane.find_columns();
@@ -158,24 +167,31 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
     const bool out_inside_1 = INTERIOR || q + 4 < Q;
     const bool out_inside_2 = INTERIOR || q + 8 < Q;
     // filter, a register per weight
-    const float w_c0_r0_s0 = __ldg(w + 0), w_c0_r0_s1 = __ldg(w + 1), w_c0_r0_s2 = __ldg(w + 2), w_c1_r0_s0 = __ldg(w + 9),
-                w_c1_r0_s1 = __ldg(w + 10), w_c1_r0_s2 = __ldg(w + 11), w_c2_r0_s0 = __ldg(w + 18), w_c2_r0_s1 = __ldg(w + 19),
+    const float w_c0_r0_s0 = __ldg(w), w_c0_r0_s1 = __ldg(w + 1), w_c0_r0_s2 = __ldg(w + 2), w_c1_r0_s0 = __ldg(w + 9),
+                w_c1_r0_s1 = __ldg(w + 10), w_c1_r0_s2 = __ldg(w + 11), w_c2_r0_s0 = __ldg(w + 18),
+                    w_c2_r0_s1 = __ldg(w + 19),
                 w_c2_r0_s2 = __ldg(w + 20);
-    const float w_c0_r1_s0 = __ldg(w + 3), w_c0_r1_s1 = __ldg(w + 4), w_c0_r1_s2 = __ldg(w + 5), w_c1_r1_s0 = __ldg(w + 12),
-                w_c1_r1_s1 = __ldg(w + 13), w_c1_r1_s2 = __ldg(w + 14), w_c2_r1_s0 = __ldg(w + 21), w_c2_r1_s1 = __ldg(w + 22),
+    const float w_c0_r1_s0 = __ldg(w + 3), w_c0_r1_s1 = __ldg(w + 4), w_c0_r1_s2 = __ldg(w + 5),
+        w_c1_r1_s0 = __ldg(w + 12),
+                w_c1_r1_s1 = __ldg(w + 13), w_c1_r1_s2 = __ldg(w + 14), w_c2_r1_s0 = __ldg(w + 21),
+                    w_c2_r1_s1 = __ldg(w + 22),
                 w_c2_r1_s2 = __ldg(w + 23);
-    const float w_c0_r2_s0 = __ldg(w + 6), w_c0_r2_s1 = __ldg(w + 7), w_c0_r2_s2 = __ldg(w + 8), w_c1_r2_s0 = __ldg(w + 15),
-                w_c1_r2_s1 = __ldg(w + 16), w_c1_r2_s2 = __ldg(w + 17), w_c2_r2_s0 = __ldg(w + 24), w_c2_r2_s1 = __ldg(w + 25),
+    const float w_c0_r2_s0 = __ldg(w + 6), w_c0_r2_s1 = __ldg(w + 7), w_c0_r2_s2 = __ldg(w + 8),
+        w_c1_r2_s0 = __ldg(w + 15),
+                w_c1_r2_s1 = __ldg(w + 16), w_c1_r2_s2 = __ldg(w + 17), w_c2_r2_s0 = __ldg(w + 24),
+                    w_c2_r2_s1 = __ldg(w + 25),
                 w_c2_r2_s2 = __ldg(w + 26);
 
     // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
-    int h = p_first * STRIDE_H - PAD_TOP, s = 0;
+    int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + SLOTS - 1;
-    const index_t pitch = (index_t)ROW_STEP * W;
+    const index_t pitch = (index_t)W;
     const unsigned char* row = x + (index_t)h * W + lane.column;
-    unsigned char* out = y + ((index_t)p_first - (SLOTS - 1) * CLASSES) * Q + q;
-    float acc_p0_c0 = 0, acc_p0_c1 = 0, acc_p0_c2 = 0, acc_p0_c3 = 0, acc_p0_c4 = 0, acc_p0_c5 = 0, acc_p0_c6 = 0, acc_p0_c7 = 0, acc_p0_c8 = 0, acc_p0_c9 = 0, acc_p0_c10 = 0, acc_p0_c11 = 0,
-        acc_p1_c0 = 0, acc_p1_c1 = 0, acc_p1_c2 = 0, acc_p1_c3 = 0, acc_p1_c4 = 0, acc_p1_c5 = 0, acc_p1_c6 = 0, acc_p1_c7 = 0, acc_p1_c8 = 0, acc_p1_c9 = 0, acc_p1_c10 = 0, acc_p1_c11 = 0;
+    unsigned char* out = y + ((index_t)p_first - (SLOTS - 1)) * Q + q;
+    float acc_p0_c0 = 0, acc_p0_c1 = 0, acc_p0_c2 = 0, acc_p0_c3 = 0, acc_p0_c4 = 0, acc_p0_c5 = 0, acc_p0_c6 = 0,
+        acc_p0_c7 = 0, acc_p0_c8 = 0, acc_p0_c9 = 0, acc_p0_c10 = 0, acc_p0_c11 = 0,
+        acc_p1_c0 = 0, acc_p1_c1 = 0, acc_p1_c2 = 0, acc_p1_c3 = 0, acc_p1_c4 = 0, acc_p1_c5 = 0, acc_p1_c6 = 0,
+            acc_p1_c7 = 0, acc_p1_c8 = 0, acc_p1_c9 = 0, acc_p1_c10 = 0, acc_p1_c11 = 0;
     auto load = [&](Row<INTERIOR>& to) __attribute__((always_inline)) {
         to.load(lane, x, row, h, H);
         row += pitch;
@@ -279,28 +295,29 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
             if (INTERIOR || out_inside_1) *(unsigned*)(out + 4) = y_1;
             if (INTERIOR || out_inside_2) *(unsigned*)(out + 8) = y_2;
         }
-        out += (index_t)CLASSES * Q;
+        out += (index_t)Q;
     };
 
-    Row<INTERIOR> rows[AHEAD * STEP_ROWS] = {};
+    Row<INTERIOR> rows[AHEAD] = {};
 #pragma unroll
-    for (int i = 0; i < AHEAD * STEP_ROWS; ++i) load(rows[i]);
+    for (int i = 0; i < AHEAD; ++i) load(rows[i]);
 #pragma unroll 1
     for (; s < steps; s += AHEAD) {
         const bool more = s + AHEAD < steps;
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
-            step(rows + i * STEP_ROWS, s + i);
+            step(rows + i, s + i);
             if (more) {
 #pragma unroll
-                for (int u = 0; u < STEP_ROWS; ++u) load(rows[i * STEP_ROWS + u]);
+                for (int u = 0; u < STEP_ROWS; ++u) load(rows[i + u]);
             }
         }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
-pixels_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias, unsigned char* __restrict__ y, int N, int H, int W, int P, int Q) {
+pixels_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias,
+        unsigned char* __restrict__ y, int N, int H, int W, int P, int Q) {
     W *= CHANNELS;
     Q *= CHANNELS;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -308,22 +325,21 @@ pixels_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, con
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
 
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y / CLASSES * WARP_ROWS, turns = ((P + CLASSES * bands - 1) / (CLASSES * bands) + SLOTS - 1 + AHEAD - 1) / AHEAD;
+    const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + AHEAD - 1) / AHEAD;
     const int rows = turns * AHEAD - (SLOTS - 1);
-    const int first = (blockIdx.y / CLASSES * WARP_ROWS + warp / WARP_COLUMNS) * rows;      // output row of its class
-    const int p_first = blockIdx.y % CLASSES + first * CLASSES;
-    const int rows_out = min(rows, (P - p_first + CLASSES - 1) / CLASSES);
-    const int h_first = p_first * STRIDE_H - PAD_TOP, column_first = strip * (STRIP * STRIDE_W);
+    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row of its class
+    const int p_first = first;
+    const int rows_out = min(rows, P - p_first);
+    const int h_first = p_first - PAD_TOP, column_first = strip * STRIP;
     const bool has_outputs = p_first < P && strip * STRIP < Q;             // the same for all lanes of a warp
     // a sub-block whose every load lies in the image needs no guards
-    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * AHEAD * STEP_ROWS - 1) * ROW_STEP < H
-                          && column_first >= 4 && column_first + STRIP * STRIDE_W + 4 <= W && strip * STRIP + STRIP <= Q;
+    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * AHEAD - 1) < H
+                          && column_first >= 4 && column_first + STRIP + 4 <= W && strip * STRIP + STRIP <= Q;
     // z counts output planes
-    for (index_t z = blockIdx.z; z < (index_t)N * K; z += gridDim.z) {
-        const int k = (int)(z % K);
-        const unsigned char* x_plane = x + (z / K * (K / FILTERS) + k / FILTERS) * ((index_t)H * W);
+    for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {
+        const unsigned char* x_plane = x + z * ((index_t)H * W);
         unsigned char* y_plane = y + z * ((index_t)P * Q);
-        const float* w_plane = w + (index_t)k * (R * S);
+        const float* w_plane = w;
         const float bias_c0 = bias[0];
         const float bias_c1 = bias[1];
         const float bias_c2 = bias[2];

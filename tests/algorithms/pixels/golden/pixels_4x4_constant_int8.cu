@@ -7,23 +7,23 @@
 //
 // layer  x[N, 1, H, W] * w[1, 1, 4, 4] -> y[N, 1, P, Q], stride 1, padding 1,2,1,2, int8
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
-// plan   4 columns per lane, strips of 128 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 4 pixels a load, 1 step ahead; sums by float
-// cost   sub-block of 32 rows x 128 columns: 105 warp loads, 0 shuffles, 2240 FMA a lane, about 46 registers (direct: 2048 loads)
+// plan   4 columns per lane, strips of 128 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 4 pixels a
+//        load, 1 step ahead; sums by float
+// cost   sub-block of 32 rows x 128 columns: 105 warp loads, 0 shuffles, 2240 FMA a lane, about 46 registers (direct:
+//        2048 loads)
 //
 // A lane makes 4 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Each pixel becomes a float once, for all rows and columns of the filter.
 // An input row is loaded once and added to the 4 output rows in work: acc_p0 is the oldest, and every chain of
 // products ends in the register of the next older row, so the accumulators move on without a move.
-constexpr int R = 4, S = 4;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns before the image
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
+constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int STEP_ROWS = 1, SLOTS = 4;         // input rows of a step; output rows in work at a time
-constexpr int CLASSES = 1;                      // output rows that share no input row with their neighbours
-constexpr int COLUMNS = 4, STRIP = 128;         // output columns of a lane, of a warp
+constexpr int STEP_ROWS = 1;                    // input rows of a step
+constexpr int SLOTS = 4;                        // output rows in work at a time
+constexpr int COLUMNS = 4;                      // output columns of a lane
+constexpr int STRIP = 128;                      // output columns of a warp
 constexpr int AHEAD = 1;                        // steps that are loaded ahead; a turn of the loop
-constexpr int WARP_COLUMNS = 4, WARP_ROWS = 1;  // warps of a block, side by side and stacked
-constexpr int K = 1, FILTERS = 1;               // output planes of an image, of one of its channels
+constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 __constant__ float filter_bank[16];
@@ -41,8 +41,8 @@ struct Words {
     unsigned word_m1, word_0, word_1;
 };
 
-// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly outside
-// of the image has the columns that it loads singly.
+// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly
+// outside of the image has the columns that it loads singly.
 struct Lane {
     int column, W;
     bool active;
@@ -94,7 +94,8 @@ template <> struct Row<false> {
     }
 };
 
-// A pixel of a word as a float. Below the exponent of 2^23 its bits are a whole number; their sign bit being flipped, that number is the pixel and half of the range.
+// A pixel of a word as a float. Below the exponent of 2^23 its bits are a whole number; their sign bit being flipped,
+// that number is the pixel and half of the range.
 __device__ __forceinline__ float pixel(unsigned word, unsigned selector) {
     return __uint_as_float(__byte_perm(word ^ 0x80808080u, 0x4b000000u, selector)) - 8388736.0f;
 }
@@ -104,21 +105,21 @@ __device__ __forceinline__ unsigned wc_to_int8s(float a, float b, float c, float
 
 // 32 lanes, 4 output columns each. INTERIOR: every load and store lies in the image.
 template <bool INTERIOR>
-__device__ __forceinline__ void sub_block(const signed char* __restrict__ x, const float* __restrict__ w, signed char* __restrict__ y,
-                                          int p_first, int rows_out, int q, int H, int W, int Q) {
+__device__ __forceinline__ void sub_block(const signed char* __restrict__ x, signed char* __restrict__ y, int p_first,
+        int rows_out, int q, int H, int W, int Q) {
     Lane lane;
-    lane.column = q * STRIDE_W;
+    lane.column = q;
     lane.W = W;
     lane.active = q < Q;
     if (!INTERIOR) lane.find_columns();
     const bool out_inside_0 = INTERIOR || q < Q;
 
     // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
-    int h = p_first * STRIDE_H - PAD_TOP, s = 0;
+    int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + SLOTS - 1;
-    const index_t pitch = (index_t)ROW_STEP * W;
+    const index_t pitch = (index_t)W;
     const signed char* row = x + (index_t)h * W + lane.column;
-    signed char* out = y + ((index_t)p_first - (SLOTS - 1) * CLASSES) * Q + q;
+    signed char* out = y + ((index_t)p_first - (SLOTS - 1)) * Q + q;
     float acc_p0_c0 = 0, acc_p0_c1 = 0, acc_p0_c2 = 0, acc_p0_c3 = 0,
         acc_p1_c0 = 0, acc_p1_c1 = 0, acc_p1_c2 = 0, acc_p1_c3 = 0,
         acc_p2_c0 = 0, acc_p2_c1 = 0, acc_p2_c2 = 0, acc_p2_c3 = 0;
@@ -177,53 +178,52 @@ __device__ __forceinline__ void sub_block(const signed char* __restrict__ x, con
             const unsigned y_0 = wc_to_int8s(out_c0, out_c1, out_c2, out_c3);
             if (INTERIOR || out_inside_0) *(unsigned*)(out) = y_0;
         }
-        out += (index_t)CLASSES * Q;
+        out += (index_t)Q;
     };
 
-    Row<INTERIOR> rows[AHEAD * STEP_ROWS] = {};
+    Row<INTERIOR> rows[STEP_ROWS] = {};
 #pragma unroll
-    for (int i = 0; i < AHEAD * STEP_ROWS; ++i) load(rows[i]);
+    for (int i = 0; i < STEP_ROWS; ++i) load(rows[i]);
 #pragma unroll 1
     for (; s < steps; s += AHEAD) {
         const bool more = s + AHEAD < steps;
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
-            step(rows + i * STEP_ROWS, s + i);
+            step(rows + i, s + i);
             if (more) {
 #pragma unroll
-                for (int u = 0; u < STEP_ROWS; ++u) load(rows[i * STEP_ROWS + u]);
+                for (int u = 0; u < STEP_ROWS; ++u) load(rows[i + u]);
             }
         }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
-pixels_4x4(const signed char* __restrict__ x, const float* __restrict__ w, signed char* __restrict__ y, int N, int H, int W, int P, int Q) {
+pixels_4x4(const signed char* __restrict__ x, const float* __restrict__ w, signed char* __restrict__ y, int N, int H,
+        int W, int P, int Q) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int strip = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
 
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y / CLASSES * WARP_ROWS, turns = ((P + CLASSES * bands - 1) / (CLASSES * bands) + SLOTS - 1 + AHEAD - 1) / AHEAD;
-    const int rows = turns * AHEAD - (SLOTS - 1);
-    const int first = (blockIdx.y / CLASSES * WARP_ROWS + warp / WARP_COLUMNS) * rows;      // output row of its class
-    const int p_first = blockIdx.y % CLASSES + first * CLASSES;
-    const int rows_out = min(rows, (P - p_first + CLASSES - 1) / CLASSES);
-    const int h_first = p_first * STRIDE_H - PAD_TOP, column_first = strip * (STRIP * STRIDE_W);
+    const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
+    const int rows = turns - (SLOTS - 1);
+    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row of its class
+    const int p_first = first;
+    const int rows_out = min(rows, P - p_first);
+    const int h_first = p_first - PAD_TOP, column_first = strip * STRIP;
     const bool has_outputs = p_first < P && strip * STRIP < Q;             // the same for all lanes of a warp
     // a sub-block whose every load lies in the image needs no guards
-    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * AHEAD * STEP_ROWS - 1) * ROW_STEP < H
-                          && column_first >= 4 && column_first + STRIP * STRIDE_W + 4 <= W && strip * STRIP + STRIP <= Q;
+    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns - 1) < H
+                          && column_first >= 4 && column_first + STRIP + 4 <= W && strip * STRIP + STRIP <= Q;
     // z counts output planes
-    for (index_t z = blockIdx.z; z < (index_t)N * K; z += gridDim.z) {
-        const int k = (int)(z % K);
-        const signed char* x_plane = x + (z / K * (K / FILTERS) + k / FILTERS) * ((index_t)H * W);
+    for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {
+        const signed char* x_plane = x + z * ((index_t)H * W);
         signed char* y_plane = y + z * ((index_t)P * Q);
-        const float* w_plane = w + (index_t)k * (R * S);
         if (!has_outputs) continue;
         if (interior)
-            sub_block<true>(x_plane, w_plane, y_plane, p_first, rows, q, H, W, Q);
+            sub_block<true>(x_plane, y_plane, p_first, rows, q, H, W, Q);
         else
-            sub_block<false>(x_plane, w_plane, y_plane, p_first, rows_out, q, H, W, Q);
+            sub_block<false>(x_plane, y_plane, p_first, rows_out, q, H, W, Q);
     }
 }

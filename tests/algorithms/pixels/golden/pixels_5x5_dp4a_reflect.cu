@@ -1,29 +1,31 @@
 // warpconv 0.1.0: pixels, uint8. Generated from templates/pixels/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode reflect --dtype uint8 --weight-dtype int8 --arch sm_90 --algorithm pixels \
+//   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode reflect --dtype uint8 \
+//     --weight-dtype int8 --arch sm_90 --algorithm pixels \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set sums=dp4a --set weights=registers \
 //     --set sub_block_rows=32 --set rows_ahead=2 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
 //     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (reflect), uint8 with int8 filters
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
-// plan   8 columns per lane, strips of 256 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 8 pixels a load, 2 steps ahead; sums by dp4a
-// cost   sub-block of 32 rows x 256 columns: 108 warp loads, 0 shuffles, 2880 FMA a lane, about 91 registers (direct: 6400 loads)
+// plan   8 columns per lane, strips of 256 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 8 pixels a
+//        load, 2 steps ahead; sums by dp4a
+// cost   sub-block of 32 rows x 256 columns: 108 warp loads, 0 shuffles, 2880 FMA a lane, about 91 registers (direct:
+//        6400 loads)
 //
 // A lane makes 8 neighbouring output columns and walks down the rows. It loads the words that hold its pixels and the
 // filter's reach beside them. Four neighbouring pixels meet four weights in one instruction (dp4a).
 // An input row is loaded once and added to the 5 output rows in work: acc_p0 is the oldest, and every chain of
 // products ends in the register of the next older row, so the accumulators move on without a move.
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns before the image
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int STEP_ROWS = 1, SLOTS = 5;         // input rows of a step; output rows in work at a time
-constexpr int CLASSES = 1;                      // output rows that share no input row with their neighbours
-constexpr int COLUMNS = 8, STRIP = 256;         // output columns of a lane, of a warp
+constexpr int STEP_ROWS = 1;                    // input rows of a step
+constexpr int SLOTS = 5;                        // output rows in work at a time
+constexpr int COLUMNS = 8;                      // output columns of a lane
+constexpr int STRIP = 256;                      // output columns of a warp
 constexpr int AHEAD = 2;                        // steps that are loaded ahead; a turn of the loop
-constexpr int WARP_COLUMNS = 4, WARP_ROWS = 1;  // warps of a block, side by side and stacked
-constexpr int K = 1, FILTERS = 1;               // output planes of an image, of one of its channels
+constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
@@ -36,15 +38,17 @@ __device__ __forceinline__ int at_border(int i, int size) {
 
 // Where in its row the pixel is that stands at `column`, outside of the row too; and its bits.
 __device__ __forceinline__ int place_of(int column, int W) { return at_border(column, W); }
-__device__ __forceinline__ unsigned pixel_at(const unsigned char* row, bool, int place) { return __ldg((const unsigned char*)row + place); }
+__device__ __forceinline__ unsigned pixel_at(const unsigned char* row, bool, int place) {
+    return __ldg((const unsigned char*)row + place);
+}
 
 // The words of an input row that hold what a lane needs; a word's number counts from the lane's own first column on.
 struct Words {
     unsigned word_m1, word_0, word_1, word_2;
 };
 
-// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly outside
-// of the image has the columns that it loads singly.
+// What is the same in all rows: a lane's first column, whether it stores something, and where a row that lies partly
+// outside of the image has the columns that it loads singly.
 struct Lane {
     int column, W;
     bool active;
@@ -89,7 +93,8 @@ template <> struct Row<false> {
         if (lane.column + 8 <= lane.W) {
             word_0 = __ldg((const uint2*)(at + lane.column));
         } else if (lane.active) {
-            word_0.x = pixel_at(at, row_inside, place_of(lane.column, lane.W)) | pixel_at(at, row_inside, place_of(lane.column + 1, lane.W)) << 8;
+            word_0.x = pixel_at(at, row_inside, place_of(lane.column, lane.W))
+                | pixel_at(at, row_inside, place_of(lane.column + 1, lane.W)) << 8;
             word_0.y = 0;
         }
         pixel_m2 = pixel_at(at, row_inside, lane.at_pixel_m2);
@@ -107,7 +112,8 @@ template <> struct Row<false> {
 // sum + the products of four unsigned and four signed bytes
 __device__ __forceinline__ int wc_dot_mixed(unsigned a, int b, int sum) { int result; asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(sum)); return result; }
 
-// Four weights of the filter: columns first .. first + 3 of row i / GROUPS, less those of other fours and beyond the row.
+// Four weights of the filter: columns first .. first + 3 of row i / GROUPS, less those of other fours and beyond the
+// row.
 constexpr int GROUPS = (S + 3) / 4;
 __device__ __forceinline__ int four_weights(const signed char* __restrict__ w, int i) {
     const int row = i / GROUPS * S, from = i % GROUPS * 4, first = min(from, max(S - 4, 0));
@@ -123,10 +129,10 @@ __device__ __forceinline__ unsigned wc_to_uint8s(int a, int b, int c, int d) { u
 
 // 32 lanes, 8 output columns each. INTERIOR: every load and store lies in the image.
 template <bool INTERIOR>
-__device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, const signed char* __restrict__ w, unsigned char* __restrict__ y,
-                                          int p_first, int rows_out, int q, int H, int W, int Q) {
+__device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, const signed char* __restrict__ w,
+        unsigned char* __restrict__ y, int p_first, int rows_out, int q, int H, int W, int Q) {
     Lane lane;
-    lane.column = q * STRIDE_W;
+    lane.column = q;
     lane.W = W;
     lane.active = q < Q;
     if (!INTERIOR) lane.find_columns();
@@ -139,15 +145,19 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
     const int w_r4_g0 = four_weights(w, 8), w_r4_g1 = four_weights(w, 9);
 
     // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
-    int h = p_first * STRIDE_H - PAD_TOP, s = 0;
+    int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + SLOTS - 1;
-    const index_t pitch = (index_t)ROW_STEP * W;
+    const index_t pitch = (index_t)W;
     const unsigned char* row = x + (index_t)h * W + lane.column;
-    unsigned char* out = y + ((index_t)p_first - (SLOTS - 1) * CLASSES) * Q + q;
-    int acc_p0_c0 = 0, acc_p0_c1 = 0, acc_p0_c2 = 0, acc_p0_c3 = 0, acc_p0_c4 = 0, acc_p0_c5 = 0, acc_p0_c6 = 0, acc_p0_c7 = 0,
-        acc_p1_c0 = 0, acc_p1_c1 = 0, acc_p1_c2 = 0, acc_p1_c3 = 0, acc_p1_c4 = 0, acc_p1_c5 = 0, acc_p1_c6 = 0, acc_p1_c7 = 0,
-        acc_p2_c0 = 0, acc_p2_c1 = 0, acc_p2_c2 = 0, acc_p2_c3 = 0, acc_p2_c4 = 0, acc_p2_c5 = 0, acc_p2_c6 = 0, acc_p2_c7 = 0,
-        acc_p3_c0 = 0, acc_p3_c1 = 0, acc_p3_c2 = 0, acc_p3_c3 = 0, acc_p3_c4 = 0, acc_p3_c5 = 0, acc_p3_c6 = 0, acc_p3_c7 = 0;
+    unsigned char* out = y + ((index_t)p_first - (SLOTS - 1)) * Q + q;
+    int acc_p0_c0 = 0, acc_p0_c1 = 0, acc_p0_c2 = 0, acc_p0_c3 = 0, acc_p0_c4 = 0, acc_p0_c5 = 0, acc_p0_c6 = 0,
+        acc_p0_c7 = 0,
+        acc_p1_c0 = 0, acc_p1_c1 = 0, acc_p1_c2 = 0, acc_p1_c3 = 0, acc_p1_c4 = 0, acc_p1_c5 = 0, acc_p1_c6 = 0,
+            acc_p1_c7 = 0,
+        acc_p2_c0 = 0, acc_p2_c1 = 0, acc_p2_c2 = 0, acc_p2_c3 = 0, acc_p2_c4 = 0, acc_p2_c5 = 0, acc_p2_c6 = 0,
+            acc_p2_c7 = 0,
+        acc_p3_c0 = 0, acc_p3_c1 = 0, acc_p3_c2 = 0, acc_p3_c3 = 0, acc_p3_c4 = 0, acc_p3_c5 = 0, acc_p3_c6 = 0,
+            acc_p3_c7 = 0;
     auto load = [&](Row<INTERIOR>& to) __attribute__((always_inline)) {
         to.load(lane, x, row, h, H);
         row += pitch;
@@ -215,49 +225,49 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
             const unsigned y_1 = wc_to_uint8s(out_c4, out_c5, out_c6, out_c7);
             if (INTERIOR || out_inside_0) *(uint2*)(out) = make_uint2(y_0, y_1);
         }
-        out += (index_t)CLASSES * Q;
+        out += (index_t)Q;
     };
 
-    Row<INTERIOR> rows[AHEAD * STEP_ROWS] = {};
+    Row<INTERIOR> rows[AHEAD] = {};
 #pragma unroll
-    for (int i = 0; i < AHEAD * STEP_ROWS; ++i) load(rows[i]);
+    for (int i = 0; i < AHEAD; ++i) load(rows[i]);
 #pragma unroll 1
     for (; s < steps; s += AHEAD) {
         const bool more = s + AHEAD < steps;
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
-            step(rows + i * STEP_ROWS, s + i);
+            step(rows + i, s + i);
             if (more) {
 #pragma unroll
-                for (int u = 0; u < STEP_ROWS; ++u) load(rows[i * STEP_ROWS + u]);
+                for (int u = 0; u < STEP_ROWS; ++u) load(rows[i + u]);
             }
         }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
-pixels_5x5(const unsigned char* __restrict__ x, const signed char* __restrict__ w, unsigned char* __restrict__ y, int N, int H, int W, int P, int Q) {
+pixels_5x5(const unsigned char* __restrict__ x, const signed char* __restrict__ w, unsigned char* __restrict__ y, int N,
+        int H, int W, int P, int Q) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int strip = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
 
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y / CLASSES * WARP_ROWS, turns = ((P + CLASSES * bands - 1) / (CLASSES * bands) + SLOTS - 1 + AHEAD - 1) / AHEAD;
+    const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + AHEAD - 1) / AHEAD;
     const int rows = turns * AHEAD - (SLOTS - 1);
-    const int first = (blockIdx.y / CLASSES * WARP_ROWS + warp / WARP_COLUMNS) * rows;      // output row of its class
-    const int p_first = blockIdx.y % CLASSES + first * CLASSES;
-    const int rows_out = min(rows, (P - p_first + CLASSES - 1) / CLASSES);
-    const int h_first = p_first * STRIDE_H - PAD_TOP, column_first = strip * (STRIP * STRIDE_W);
+    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row of its class
+    const int p_first = first;
+    const int rows_out = min(rows, P - p_first);
+    const int h_first = p_first - PAD_TOP, column_first = strip * STRIP;
     const bool has_outputs = p_first < P && strip * STRIP < Q;             // the same for all lanes of a warp
     // a sub-block whose every load lies in the image needs no guards
-    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * AHEAD * STEP_ROWS - 1) * ROW_STEP < H
-                          && column_first >= 4 && column_first + STRIP * STRIDE_W + 4 <= W && strip * STRIP + STRIP <= Q;
+    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * AHEAD - 1) < H
+                          && column_first >= 4 && column_first + STRIP + 4 <= W && strip * STRIP + STRIP <= Q;
     // z counts output planes
-    for (index_t z = blockIdx.z; z < (index_t)N * K; z += gridDim.z) {
-        const int k = (int)(z % K);
-        const unsigned char* x_plane = x + (z / K * (K / FILTERS) + k / FILTERS) * ((index_t)H * W);
+    for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {
+        const unsigned char* x_plane = x + z * ((index_t)H * W);
         unsigned char* y_plane = y + z * ((index_t)P * Q);
-        const signed char* w_plane = w + (index_t)k * (R * S);
+        const signed char* w_plane = w;
         if (!has_outputs) continue;
         if (interior)
             sub_block<true>(x_plane, w_plane, y_plane, p_first, rows, q, H, W, Q);

@@ -8,19 +8,22 @@
 // layer  x[N, 1, H, W] * w[1, 1, 2, 3] -> y[N, 1, P, Q], stride 1, padding 0,1,2,0, float32
 //        N, H, W (and so P, Q) are arguments; all else is in the text
 // plan   one warp per sub-block of 56 rows x 32 columns, 4 warps per block; filter columns 3 = [3]
-// cost   sub-block of 56 rows x 32 columns, 1 filter, all channels: 114 warp loads, 57 shuffles, 336 FMA a lane, about 31 registers (direct: 336 loads)
+// cost   sub-block of 56 rows x 32 columns, 1 filter, all channels: 114 warp loads, 57 shuffles, 336 FMA a lane, about
+//        31 registers (direct: 336 loads)
 //
 // Column reuse: lane l needs in[l .. l+2]. It loads in[l], in[l+2]; its neighbours hold the rest.
 //   in[l+1] is halfway between in[l] and in[l+2]: exchanged with lane l^1.
 // Row reuse: an input row is loaded once and added to the 2 output rows that need it.
 //   acc_p0 .. acc_p1 are a ring: the row that completes is stored, its accumulator starts the next.
 // Filter: a tile's weights are staged in shared memory once per block and image, then one register per weight.
-constexpr int C = 1, GROUPS = 1;                // channels of a group; groups
-constexpr int R = 2, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 0, PAD_LEFT = 2;        // rows and columns of zeros before the image
+constexpr int C = 1;                            // channels of a group
+constexpr int R = 2;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 0;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 2;                     // columns of zeros to the left of the image
 constexpr int ROWS = 56;                        // output rows of a sub-block
-constexpr int WARP_COLUMNS = 1, WARP_ROWS = 4;  // warps of a block, side by side and stacked
-constexpr int K_TILE = 1, K_TILES = 1;          // filters a warp works on at a time; such tiles in a group
+constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
+constexpr int K_TILE = 1;                       // filters a warp works on at a time
 constexpr int CHANNEL_STRIDE = 6;               // floats from one channel's weights to the next
 using index_t = long long;                      // element offsets: of tensors of 2^31 elements and more
 
@@ -33,16 +36,17 @@ __device__ __forceinline__ float between(float lo, float hi, int step) {
 }
 
 // Fast path. 32 lanes, one output column each: rows p0 .. p_end - 1 of a sub-block, no window touches padding.
-__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* tile, float* __restrict__ y,
-                                          int p0, int p_end, int q, int H, int W, int P, int Q) {
+__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* tile, float* __restrict__ y, int p0,
+        int p_end, int q, int W, int Q) {
     // filter, one register per weight
     const float w_r0_s0 = tile[0], w_r0_s1 = tile[1], w_r0_s2 = tile[2];
     const float w_r1_s0 = tile[3], w_r1_s1 = tile[4], w_r1_s2 = tile[5];
-    const float* row = x + (index_t)(p0 - PAD_TOP) * W + (q - PAD_LEFT);   // this lane's first column of the input row
+    const float* row = x + (index_t)p0 * W + (q - PAD_LEFT);               // this lane's first column of the input row
     float* out = y + (index_t)p0 * Q + q;                                  // this lane's column of the output row
     const index_t pitch = W;
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_p0 = 0.0f, acc_p1 = 0.0f;
+
     // One turn of the ring: input rows i .. i + 1, those before `end`. The text stands once and is compiled
     // twice: for whole turns, where every row is there, and for the last one.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {
@@ -82,14 +86,14 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
 
 // One output of each filter of the tile, tap by tap; taps in the padding are skipped.
 __device__ __forceinline__ void direct_output(const float* __restrict__ x, const float* tile, float* __restrict__ y,
-                                              int p, int q, int H, int W, int P, int Q) {
+        int p, int q, int H, int W, int P, int Q) {
     for (int k = 0; k < K_TILE; ++k) {
         float sum = 0.0f;
         for (int c = 0; c < C; ++c) {
             const float* w_c = tile + (k * (index_t)C + c) * CHANNEL_STRIDE;
 #pragma unroll 1
             for (int r = 0; r < R; ++r) {
-                const int h = p - PAD_TOP + r;
+                const int h = p + r;
                 if (h < 0 || h >= H) continue;
                 const float* row = x + (c * (index_t)H + h) * W;
 #pragma unroll
@@ -105,11 +109,12 @@ __device__ __forceinline__ void direct_output(const float* __restrict__ x, const
 }
 
 extern "C" __global__ void __launch_bounds__(128, 1)
-reuse_2x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+reuse_2x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
+        int Q) {
     __shared__ __align__(16) float tile[6];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int column_job = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
-    const int first_row_job = blockIdx.y * WARP_ROWS + warp / WARP_COLUMNS;
+    const int column_job = blockIdx.x;
+    const int first_row_job = blockIdx.y * WARP_ROWS + warp;
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
 
     // Inner outputs are those whose window touches no padding. A row of jobs has `whole` sub-blocks of them and one
@@ -118,38 +123,40 @@ reuse_2x3(const float* __restrict__ x, const float* __restrict__ w, float* __res
     const int row_jobs = (inner_rows + ROWS - 1) / ROWS + 1;
 
     // z counts images, groups and tiles of filters together
-    for (index_t z = blockIdx.z; z < (index_t)N * (GROUPS * K_TILES); z += gridDim.z) {
-        const int first_k = (int)(z % (GROUPS * K_TILES)) * K_TILE;    // first filter of this tile, among all K
-        const float* x_group = x + z / K_TILES * C * plane_x;
-        float* y_tile = y + z * K_TILE * plane_y;
+    for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {
+        const float* x_group = x + z * plane_x;
+        float* y_tile = y + z * plane_y;
 
         // stage the tile's weights; the first barrier keeps the last round's in place until all have used them
         __syncthreads();
-        const float* w_tile = w + first_k * ((index_t)C * R * S);
-        for (int i = threadIdx.x; i < K_TILE * C * R * S; i += 128) {
+        const float* w_tile = w;
+        for (int i = threadIdx.x; i < R * S; i += 128) {
             tile[i] = w_tile[i];
         }
         __syncthreads();
         for (int row_job = first_row_job; row_job < row_jobs && column_job <= whole; row_job += gridDim.y * WARP_ROWS) {
             if (row_job == row_jobs - 1) {
-                // the frame: output rows above and below the inner ones, 32 columns of them (the last job takes the rest)
+                // the frame: output rows above and below the inner ones, 32 columns of them (the last job takes the
+                // rest)
                 const int first_q = column_job * 32, columns = column_job == whole ? Q - first_q : 32;
                 for (int i = lane; i < (P - inner_rows) * columns; i += 32) {
                     const int row = i / columns;
-                    direct_output(x_group, tile, y_tile, row < PAD_TOP ? row : row + inner_rows, first_q + i % columns, H, W, P, Q);
+                    direct_output(x_group, tile, y_tile, row < PAD_TOP ? row : row + inner_rows, first_q + i % columns,
+                        H, W, P, Q);
                 }
                 continue;
             }
-            const int p0 = PAD_TOP + row_job * ROWS, p_end = min(p0 + ROWS, PAD_TOP + inner_rows);
+            const int p0 = row_job * ROWS, p_end = min(p0 + ROWS, inner_rows);
             if (column_job < whole) {          // 32 columns are left: the same for all lanes of a warp
-                sub_block(x_group, tile, y_tile, p0, p_end, PAD_LEFT + column_job * 32 + lane, H, W, P, Q);
+                sub_block(x_group, tile, y_tile, p0, p_end, PAD_LEFT + column_job * 32 + lane, W, Q);
                 continue;
             }
             // the last sub-block and the columns that touch padding, divided evenly among the lanes
             const int columns = Q - whole * 32;
             for (int i = lane; i < (p_end - p0) * columns; i += 32) {
                 const int column = i % columns;
-                direct_output(x_group, tile, y_tile, p0 + i / columns, column < PAD_LEFT ? column : column + whole * 32, H, W, P, Q);
+                direct_output(x_group, tile, y_tile, p0 + i / columns, column < PAD_LEFT ? column : column + whole * 32,
+                    H, W, P, Q);
             }
         }
     }

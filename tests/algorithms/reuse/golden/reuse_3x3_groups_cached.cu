@@ -8,19 +8,23 @@
 // layer  x[N, 4, H, W] * w[8, 1, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1, groups 4, float32
 //        N, H, W (and so P, Q) are arguments; all else is in the text
 // plan   one warp per sub-block of 56 rows x 32 columns, 4 warps per block; filter columns 3 = [3]
-// cost   sub-block of 56 rows x 32 columns, 2 filters, all channels: 116 warp loads, 58 shuffles, 1008 FMA a lane, about 47 registers (direct: 504 loads)
+// cost   sub-block of 56 rows x 32 columns, 2 filters, all channels: 116 warp loads, 58 shuffles, 1008 FMA a lane,
+//        about 47 registers (direct: 504 loads)
 //
 // Column reuse: lane l needs in[l .. l+2]. It loads in[l], in[l+2]; its neighbours hold the rest.
 //   in[l+1] is halfway between in[l] and in[l+2]: exchanged with lane l^1.
 // Row reuse: an input row is loaded once and added to the 3 output rows that need it.
 //   acc_p0 .. acc_p2 are a ring: the row that completes is stored, its accumulator starts the next.
 // Filter: read from global memory through the cache.
-constexpr int C = 1, GROUPS = 4;                // channels of a group; groups
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns of zeros before the image
+constexpr int C = 1;                            // channels of a group
+constexpr int GROUPS = 4;                       // groups
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
 constexpr int ROWS = 56;                        // output rows of a sub-block
-constexpr int WARP_COLUMNS = 1, WARP_ROWS = 4;  // warps of a block, side by side and stacked
-constexpr int K_TILE = 2, K_TILES = 1;          // filters a warp works on at a time; such tiles in a group
+constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
+constexpr int K_TILE = 2;                       // filters a warp works on at a time
 constexpr int CHANNEL_STRIDE = 9;               // floats from one channel's weights to the next
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -33,8 +37,8 @@ __device__ __forceinline__ float between(float lo, float hi, int step) {
 }
 
 // Fast path. 32 lanes, one output column each: rows p0 .. p_end - 1 of a sub-block, no window touches padding.
-__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* tile, float* __restrict__ y,
-                                          int p0, int p_end, int q, int H, int W, int P, int Q) {
+__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* tile, float* __restrict__ y, int p0,
+        int p_end, int q, int W, int P, int Q) {
     const index_t plane_y = (index_t)P * Q;                                // elements of one filter's plane
     const float* row = x + (index_t)(p0 - PAD_TOP) * W + (q - PAD_LEFT);   // this lane's first column of the input row
     float* out = y + (index_t)p0 * Q + q;                                  // this lane's column of the output row
@@ -42,6 +46,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_k0_p0 = 0.0f, acc_k0_p1 = 0.0f, acc_k0_p2 = 0.0f;
     float acc_k1_p0 = 0.0f, acc_k1_p1 = 0.0f, acc_k1_p2 = 0.0f;
+
     // One turn of the ring: input rows i .. i + 2, those before `end`. The text stands once and is compiled
     // twice: for whole turns, where every row is there, and for the last one.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {
@@ -104,7 +109,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 acc_k1_p1 = fmaf(in2_c2, w_k1[5], fmaf(in2_c1, w_k1[4], fmaf(in2_c0, w_k1[3], acc_k1_p1)));
                 acc_k1_p0 = fmaf(in2_c2, w_k1[8], fmaf(in2_c1, w_k1[7], fmaf(in2_c0, w_k1[6], acc_k1_p0)));
                 *out = acc_k0_p0;
-                out[0 + plane_y] = acc_k1_p0;
+                out[plane_y] = acc_k1_p0;
                 acc_k0_p0 = acc_k1_p0 = 0.0f;
             }
         }
@@ -119,7 +124,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
 
 // One output of each filter of the tile, tap by tap; taps in the padding are skipped.
 __device__ __forceinline__ void direct_output(const float* __restrict__ x, const float* tile, float* __restrict__ y,
-                                              int p, int q, int H, int W, int P, int Q) {
+        int p, int q, int H, int W, int P, int Q) {
     for (int k = 0; k < K_TILE; ++k) {
         float sum = 0.0f;
         for (int c = 0; c < C; ++c) {
@@ -142,10 +147,11 @@ __device__ __forceinline__ void direct_output(const float* __restrict__ x, const
 }
 
 extern "C" __global__ void __launch_bounds__(128, 1)
-reuse_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+reuse_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
+        int Q) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int column_job = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
-    const int first_row_job = blockIdx.y * WARP_ROWS + warp / WARP_COLUMNS;
+    const int column_job = blockIdx.x;
+    const int first_row_job = blockIdx.y * WARP_ROWS + warp;
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
 
     // Inner outputs are those whose window touches no padding. A row of jobs has `whole` sub-blocks of them and one
@@ -154,31 +160,34 @@ reuse_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __res
     const int row_jobs = (inner_rows + ROWS - 1) / ROWS + 1;
 
     // z counts images, groups and tiles of filters together
-    for (index_t z = blockIdx.z; z < (index_t)N * (GROUPS * K_TILES); z += gridDim.z) {
-        const int first_k = (int)(z % (GROUPS * K_TILES)) * K_TILE;    // first filter of this tile, among all K
-        const float* x_group = x + z / K_TILES * C * plane_x;
+    for (index_t z = blockIdx.z; z < (index_t)N * GROUPS; z += gridDim.z) {
+        const int first_k = (int)(z % GROUPS) * K_TILE;                // first filter of this tile, among all K
+        const float* x_group = x + z * plane_x;
         float* y_tile = y + z * K_TILE * plane_y;
-        const float* tile = w + first_k * ((index_t)C * R * S);
+        const float* tile = w + first_k * ((index_t)R * S);
         for (int row_job = first_row_job; row_job < row_jobs && column_job <= whole; row_job += gridDim.y * WARP_ROWS) {
             if (row_job == row_jobs - 1) {
-                // the frame: output rows above and below the inner ones, 32 columns of them (the last job takes the rest)
+                // the frame: output rows above and below the inner ones, 32 columns of them (the last job takes the
+                // rest)
                 const int first_q = column_job * 32, columns = column_job == whole ? Q - first_q : 32;
                 for (int i = lane; i < (P - inner_rows) * columns; i += 32) {
                     const int row = i / columns;
-                    direct_output(x_group, tile, y_tile, row < PAD_TOP ? row : row + inner_rows, first_q + i % columns, H, W, P, Q);
+                    direct_output(x_group, tile, y_tile, row < PAD_TOP ? row : row + inner_rows, first_q + i % columns,
+                        H, W, P, Q);
                 }
                 continue;
             }
             const int p0 = PAD_TOP + row_job * ROWS, p_end = min(p0 + ROWS, PAD_TOP + inner_rows);
             if (column_job < whole) {          // 32 columns are left: the same for all lanes of a warp
-                sub_block(x_group, tile, y_tile, p0, p_end, PAD_LEFT + column_job * 32 + lane, H, W, P, Q);
+                sub_block(x_group, tile, y_tile, p0, p_end, PAD_LEFT + column_job * 32 + lane, W, P, Q);
                 continue;
             }
             // the last sub-block and the columns that touch padding, divided evenly among the lanes
             const int columns = Q - whole * 32;
             for (int i = lane; i < (p_end - p0) * columns; i += 32) {
                 const int column = i % columns;
-                direct_output(x_group, tile, y_tile, p0 + i / columns, column < PAD_LEFT ? column : column + whole * 32, H, W, P, Q);
+                direct_output(x_group, tile, y_tile, p0 + i / columns, column < PAD_LEFT ? column : column + whole * 32,
+                    H, W, P, Q);
             }
         }
     }

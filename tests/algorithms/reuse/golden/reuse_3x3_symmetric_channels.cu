@@ -1,6 +1,7 @@
 // warpconv 0.1.0: reuse, float32. Generated from templates/reuse/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,3,H,W --filter 8,3,3 --padding 1 --padding-mode symmetric --epilogue bias --arch sm_90 --algorithm reuse \
+//   warpconv emit --input N,3,H,W --filter 8,3,3 --padding 1 --padding-mode symmetric --epilogue bias \
+//     --arch sm_90 --algorithm reuse \
 //     --set exchange=select --set rows=reuse --set decomposition=paper --set weights=shared --set edges=predicated \
 //     --set sub_block_rows=56 --set warp_columns=1 --set warp_rows=4 --set k_tile=2 --set ring=turning \
 //     --set rows_ahead=1 --set min_blocks=1
@@ -8,19 +9,23 @@
 // layer  x[N, 3, H, W] * w[8, 3, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1 (symmetric), float32, then bias
 //        N, H, W (and so P, Q) are arguments; all else is in the text
 // plan   one warp per sub-block of 56 rows x 32 columns, 4 warps per block; filter columns 3 = [3]
-// cost   sub-block of 56 rows x 32 columns, 2 filters, all channels: 348 warp loads, 174 shuffles, 3024 FMA a lane, about 53 registers (direct: 1512 loads)
+// cost   sub-block of 56 rows x 32 columns, 2 filters, all channels: 348 warp loads, 174 shuffles, 3024 FMA a lane,
+//        about 53 registers (direct: 1512 loads)
 //
 // Column reuse: lane l needs in[l .. l+2]. It loads in[l], in[l+2]; its neighbours hold the rest.
 //   in[l+1] is halfway between in[l] and in[l+2]: exchanged with lane l^1.
 // Row reuse: an input row is loaded once and added to the 3 output rows that need it.
 //   acc_p0 .. acc_p2 are a ring: the row that completes is stored, its accumulator starts the next.
 // Filter: a tile's weights are staged in shared memory once per block and image.
-constexpr int C = 3, GROUPS = 1;                // channels of a group; groups
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns before the image
+constexpr int C = 3;                            // channels of a group
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows above the image
+constexpr int PAD_LEFT = 1;                     // columns to the left of the image
 constexpr int ROWS = 56;                        // output rows of a sub-block
-constexpr int WARP_COLUMNS = 1, WARP_ROWS = 4;  // warps of a block, side by side and stacked
-constexpr int K_TILE = 2, K_TILES = 4;          // filters a warp works on at a time; such tiles in a group
+constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
+constexpr int K_TILE = 2;                       // filters a warp works on at a time
+constexpr int K_TILES = 4;                      // tiles of filters in a group
 constexpr int CHANNEL_STRIDE = 12;              // floats from one channel's weights to the next
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -45,9 +50,10 @@ __device__ __forceinline__ float between(float lo, float hi, int step) {
     return __shfl_xor_sync(ALL_LANES, upper ? lo : hi, step);
 }
 
-// 32 lanes, one output column each: rows p0 .. p_end - 1 of a sub-block; loads outside the image give the border's pixels.
-__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* tile, float* __restrict__ y, const float* __restrict__ bias,
-                                          int p0, int p_end, int q, int H, int W, int P, int Q) {
+// 32 lanes, one output column each: rows p0 .. p_end - 1 of a sub-block; loads outside the image give the border's
+// pixels.
+__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* tile, float* __restrict__ y,
+        const float* __restrict__ bias, int p0, int p_end, int q, int H, int W, int P, int Q) {
     // this lane's columns, outside of the image where the border has them: its first one, and the others from there
     const int column_c0 = at_border(q - PAD_LEFT, W);
     const int from_c2 = at_border(q - PAD_LEFT + 2, W) - column_c0;
@@ -61,6 +67,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_k0_p0 = 0.0f, acc_k0_p1 = 0.0f, acc_k0_p2 = 0.0f;
     float acc_k1_p0 = 0.0f, acc_k1_p1 = 0.0f, acc_k1_p2 = 0.0f;
+
     // One turn of the ring: input rows i .. i + 2, those before `end`. The text stands once and is compiled
     // twice: for whole turns, where every row is there, and for the last one.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {
@@ -136,7 +143,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
             // all 3 filter rows have been added to the output row that began 2 rows ago
             if (q < Q) {
                 *out = finish(acc_k0_p0, bias_k0);
-                out[0 + plane_y] = finish(acc_k1_p0, bias_k1);
+                out[plane_y] = finish(acc_k1_p0, bias_k1);
             }
             acc_k0_p0 = acc_k1_p0 = 0.0f;
         }
@@ -150,18 +157,19 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
 }
 
 extern "C" __global__ void __launch_bounds__(128, 1)
-reuse_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+reuse_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias,
+        float* __restrict__ y, int N, int H, int W, int P, int Q) {
     __shared__ __align__(16) float tile[72];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int column_job = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
-    const int first_row_job = blockIdx.y * WARP_ROWS + warp / WARP_COLUMNS;
+    const int column_job = blockIdx.x;
+    const int first_row_job = blockIdx.y * WARP_ROWS + warp;
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
     const int q = column_job * 32 + lane;      // output column of this lane; lanes past Q still take part in exchanges
     const int row_jobs = (P + ROWS - 1) / ROWS;
 
     // z counts images, groups and tiles of filters together
-    for (index_t z = blockIdx.z; z < (index_t)N * (GROUPS * K_TILES); z += gridDim.z) {
-        const int first_k = (int)(z % (GROUPS * K_TILES)) * K_TILE;    // first filter of this tile, among all K
+    for (index_t z = blockIdx.z; z < (index_t)N * K_TILES; z += gridDim.z) {
+        const int first_k = (int)(z % K_TILES) * K_TILE;               // first filter of this tile, among all K
         const float* x_group = x + z / K_TILES * C * plane_x;
         float* y_tile = y + z * K_TILE * plane_y;
 

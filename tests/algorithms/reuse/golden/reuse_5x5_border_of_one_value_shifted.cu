@@ -1,6 +1,7 @@
 // warpconv 0.1.0: reuse, float32. Generated from templates/reuse/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode constant --padding-value 0.5 --arch sm_90 --algorithm reuse \
+//   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode constant --padding-value 0.5 \
+//     --arch sm_90 --algorithm reuse \
 //     --set exchange=select --set rows=reuse --set decomposition=paper --set weights=shared --set edges=predicated \
 //     --set sub_block_rows=56 --set warp_columns=1 --set warp_rows=4 --set k_tile=1 --set ring=shifted \
 //     --set rows_ahead=1 --set min_blocks=1
@@ -8,7 +9,8 @@
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (constant 0.5), float32
 //        N, H, W (and so P, Q) are arguments; all else is in the text
 // plan   one warp per sub-block of 56 rows x 32 columns, 4 warps per block; filter columns 5 = [5]
-// cost   sub-block of 56 rows x 32 columns, 1 filter, all channels: 120 warp loads, 180 shuffles, 1400 FMA a lane, about 57 registers (direct: 1400 loads)
+// cost   sub-block of 56 rows x 32 columns, 1 filter, all channels: 120 warp loads, 180 shuffles, 1400 FMA a lane,
+//        about 57 registers (direct: 1400 loads)
 //
 // Column reuse: lane l needs in[l .. l+4]. It loads in[l], in[l+4]; its neighbours hold the rest.
 //   in[l+2] is halfway between in[l] and in[l+4]: exchanged with lane l^2.
@@ -18,12 +20,12 @@
 //   acc_p0 .. acc_p4 are the output rows in work, the oldest first; after each input row the oldest is
 //   stored and the others move up by one register.
 // Filter: a tile's weights are staged in shared memory once per block and image, then one register per weight.
-constexpr int C = 1, GROUPS = 1;                // channels of a group; groups
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns before the image
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows above the image
+constexpr int PAD_LEFT = 2;                     // columns to the left of the image
 constexpr int ROWS = 56;                        // output rows of a sub-block
-constexpr int WARP_COLUMNS = 1, WARP_ROWS = 4;  // warps of a block, side by side and stacked
-constexpr int K_TILE = 1, K_TILES = 1;          // filters a warp works on at a time; such tiles in a group
+constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 constexpr float BORDER = 0.5f;                  // what stands outside of the image
 
@@ -36,8 +38,8 @@ __device__ __forceinline__ float between(float lo, float hi, int step) {
 }
 
 // 32 lanes, one output column each: rows p0 .. p_end - 1 of a sub-block; loads outside the image give BORDER.
-__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* tile, float* __restrict__ y,
-                                          int p0, int p_end, int q, int H, int W, int P, int Q) {
+__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* tile, float* __restrict__ y, int p0,
+        int p_end, int q, int H, int W, int Q) {
     // filter, one register per weight
     const float w_r0_s0 = tile[0], w_r0_s1 = tile[1], w_r0_s2 = tile[2], w_r0_s3 = tile[3], w_r0_s4 = tile[4];
     const float w_r1_s0 = tile[5], w_r1_s1 = tile[6], w_r1_s2 = tile[7], w_r1_s3 = tile[8], w_r1_s4 = tile[9];
@@ -47,9 +49,11 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const bool inside_c0 = (unsigned)(q - PAD_LEFT) < (unsigned)W;
     const bool inside_c4 = (unsigned)(q - PAD_LEFT + 4) < (unsigned)W;
     const float* row = x + (index_t)(p0 - PAD_TOP) * W + (q - PAD_LEFT);   // this lane's first column of the input row
-    float* out = y + (index_t)(p0 - (R - 1)) * Q + q;                      // this lane's column of the oldest output row
+    // this lane's column of the oldest output row
+    float* out = y + (index_t)(p0 - (R - 1)) * Q + q;
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_p0 = 0.0f, acc_p1 = 0.0f, acc_p2 = 0.0f, acc_p3 = 0.0f, acc_p4 = 0.0f;
+
     // `next` is the input row that was loaded ahead
     float next_c0 = (unsigned)(p0 - PAD_TOP) < (unsigned)H && inside_c0 ? __ldg(row) : BORDER;
     float next_c4 = (unsigned)(p0 - PAD_TOP) < (unsigned)H && inside_c4 ? __ldg(row + 4) : BORDER;
@@ -64,11 +68,21 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         const float in_c2 = between(in_c0, in_c4, 2);
         const float in_c1 = between(in_c0, in_c2, 1);
         const float in_c3 = between(in_c2, in_c4, 1);
-        acc_p0 = fmaf(in_c4, w_r4_s4, fmaf(in_c3, w_r4_s3, fmaf(in_c2, w_r4_s2, fmaf(in_c1, w_r4_s1, fmaf(in_c0, w_r4_s0, acc_p0)))));
-        acc_p1 = fmaf(in_c4, w_r3_s4, fmaf(in_c3, w_r3_s3, fmaf(in_c2, w_r3_s2, fmaf(in_c1, w_r3_s1, fmaf(in_c0, w_r3_s0, acc_p1)))));
-        acc_p2 = fmaf(in_c4, w_r2_s4, fmaf(in_c3, w_r2_s3, fmaf(in_c2, w_r2_s2, fmaf(in_c1, w_r2_s1, fmaf(in_c0, w_r2_s0, acc_p2)))));
-        acc_p3 = fmaf(in_c4, w_r1_s4, fmaf(in_c3, w_r1_s3, fmaf(in_c2, w_r1_s2, fmaf(in_c1, w_r1_s1, fmaf(in_c0, w_r1_s0, acc_p3)))));
-        acc_p4 = fmaf(in_c4, w_r0_s4, fmaf(in_c3, w_r0_s3, fmaf(in_c2, w_r0_s2, fmaf(in_c1, w_r0_s1, fmaf(in_c0, w_r0_s0, acc_p4)))));
+        acc_p0 =
+            fmaf(in_c4, w_r4_s4,
+            fmaf(in_c3, w_r4_s3, fmaf(in_c2, w_r4_s2, fmaf(in_c1, w_r4_s1, fmaf(in_c0, w_r4_s0, acc_p0)))));
+        acc_p1 =
+            fmaf(in_c4, w_r3_s4,
+            fmaf(in_c3, w_r3_s3, fmaf(in_c2, w_r3_s2, fmaf(in_c1, w_r3_s1, fmaf(in_c0, w_r3_s0, acc_p1)))));
+        acc_p2 =
+            fmaf(in_c4, w_r2_s4,
+            fmaf(in_c3, w_r2_s3, fmaf(in_c2, w_r2_s2, fmaf(in_c1, w_r2_s1, fmaf(in_c0, w_r2_s0, acc_p2)))));
+        acc_p3 =
+            fmaf(in_c4, w_r1_s4,
+            fmaf(in_c3, w_r1_s3, fmaf(in_c2, w_r1_s2, fmaf(in_c1, w_r1_s1, fmaf(in_c0, w_r1_s0, acc_p3)))));
+        acc_p4 =
+            fmaf(in_c4, w_r0_s4,
+            fmaf(in_c3, w_r0_s3, fmaf(in_c2, w_r0_s2, fmaf(in_c1, w_r0_s1, fmaf(in_c0, w_r0_s0, acc_p4)))));
         // all 5 filter rows have been added to the oldest output row
         if (i >= R - 1 && q < Q) {
             out[0] = acc_p0;
@@ -79,32 +93,32 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
 }
 
 extern "C" __global__ void __launch_bounds__(128, 1)
-reuse_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+reuse_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
+        int Q) {
     __shared__ __align__(16) float tile[25];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int column_job = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
-    const int first_row_job = blockIdx.y * WARP_ROWS + warp / WARP_COLUMNS;
+    const int column_job = blockIdx.x;
+    const int first_row_job = blockIdx.y * WARP_ROWS + warp;
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
     const int q = column_job * 32 + lane;      // output column of this lane; lanes past Q still take part in exchanges
     const int row_jobs = (P + ROWS - 1) / ROWS;
 
     // z counts images, groups and tiles of filters together
-    for (index_t z = blockIdx.z; z < (index_t)N * (GROUPS * K_TILES); z += gridDim.z) {
-        const int first_k = (int)(z % (GROUPS * K_TILES)) * K_TILE;    // first filter of this tile, among all K
-        const float* x_group = x + z / K_TILES * C * plane_x;
-        float* y_tile = y + z * K_TILE * plane_y;
+    for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {
+        const float* x_group = x + z * plane_x;
+        float* y_tile = y + z * plane_y;
 
         // stage the tile's weights; the first barrier keeps the last round's in place until all have used them
         __syncthreads();
-        const float* w_tile = w + first_k * ((index_t)C * R * S);
-        for (int i = threadIdx.x; i < K_TILE * C * R * S; i += 128) {
+        const float* w_tile = w;
+        for (int i = threadIdx.x; i < R * S; i += 128) {
             tile[i] = w_tile[i];
         }
         __syncthreads();
         if (column_job * 32 < Q) {             // the same for all lanes of a warp
             for (int row_job = first_row_job; row_job < row_jobs; row_job += gridDim.y * WARP_ROWS) {
                 const int p0 = row_job * ROWS;
-                sub_block(x_group, tile, y_tile, p0, min(p0 + ROWS, P), q, H, W, P, Q);
+                sub_block(x_group, tile, y_tile, p0, min(p0 + ROWS, P), q, H, W, Q);
             }
         }
     }

@@ -1,6 +1,7 @@
 // warpconv 0.1.0: reuse, float32. Generated from templates/reuse/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode circular --arch sm_90 --algorithm reuse \
+//   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode circular --arch sm_90 \
+//     --algorithm reuse \
 //     --set exchange=select --set rows=reuse --set decomposition=paper --set weights=shared --set edges=direct \
 //     --set sub_block_rows=56 --set warp_columns=1 --set warp_rows=4 --set k_tile=1 --set ring=turning \
 //     --set rows_ahead=1 --set min_blocks=1
@@ -8,7 +9,8 @@
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (circular), float32
 //        N, H, W (and so P, Q) are arguments; all else is in the text
 // plan   one warp per sub-block of 56 rows x 32 columns, 4 warps per block; filter columns 5 = [5]
-// cost   sub-block of 56 rows x 32 columns, 1 filter, all channels: 120 warp loads, 180 shuffles, 1400 FMA a lane, about 55 registers (direct: 1400 loads)
+// cost   sub-block of 56 rows x 32 columns, 1 filter, all channels: 120 warp loads, 180 shuffles, 1400 FMA a lane,
+//        about 55 registers (direct: 1400 loads)
 //
 // Column reuse: lane l needs in[l .. l+4]. It loads in[l], in[l+4]; its neighbours hold the rest.
 //   in[l+2] is halfway between in[l] and in[l+4]: exchanged with lane l^2.
@@ -17,12 +19,14 @@
 // Row reuse: an input row is loaded once and added to the 5 output rows that need it.
 //   acc_p0 .. acc_p4 are a ring: the row that completes is stored, its accumulator starts the next.
 // Filter: a tile's weights are staged in shared memory once per block and image, then one register per weight.
-constexpr int C = 1, GROUPS = 1;                // channels of a group; groups
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns before the image
+constexpr int C = 1;                            // channels of a group
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows above the image
+constexpr int PAD_LEFT = 2;                     // columns to the left of the image
 constexpr int ROWS = 56;                        // output rows of a sub-block
-constexpr int WARP_COLUMNS = 1, WARP_ROWS = 4;  // warps of a block, side by side and stacked
-constexpr int K_TILE = 1, K_TILES = 1;          // filters a warp works on at a time; such tiles in a group
+constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
+constexpr int K_TILE = 1;                       // filters a warp works on at a time
 constexpr int CHANNEL_STRIDE = 25;              // floats from one channel's weights to the next
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -44,8 +48,8 @@ __device__ __forceinline__ float between(float lo, float hi, int step) {
 }
 
 // Fast path. 32 lanes, one output column each: rows p0 .. p_end - 1 of a sub-block, no window touches padding.
-__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* tile, float* __restrict__ y,
-                                          int p0, int p_end, int q, int H, int W, int P, int Q) {
+__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* tile, float* __restrict__ y, int p0,
+        int p_end, int q, int W, int Q) {
     // filter, one register per weight
     const float w_r0_s0 = tile[0], w_r0_s1 = tile[1], w_r0_s2 = tile[2], w_r0_s3 = tile[3], w_r0_s4 = tile[4];
     const float w_r1_s0 = tile[5], w_r1_s1 = tile[6], w_r1_s2 = tile[7], w_r1_s3 = tile[8], w_r1_s4 = tile[9];
@@ -57,6 +61,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const index_t pitch = W;
     const int rows_in = p_end - p0 + R - 1;                                // input rows of this sub-block
     float acc_p0 = 0.0f, acc_p1 = 0.0f, acc_p2 = 0.0f, acc_p3 = 0.0f, acc_p4 = 0.0f;
+
     // One turn of the ring: input rows i .. i + 4, those before `end`. The text stands once and is compiled
     // twice: for whole turns, where every row is there, and for the last one.
     auto turn = [&](int i, int end) __attribute__((always_inline)) {
@@ -68,11 +73,26 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 const float in0_c2 = between(in0_c0, in0_c4, 2);
                 const float in0_c1 = between(in0_c0, in0_c2, 1);
                 const float in0_c3 = between(in0_c2, in0_c4, 1);
-                acc_p0 = fmaf(in0_c4, w_r0_s4, fmaf(in0_c3, w_r0_s3, fmaf(in0_c2, w_r0_s2, fmaf(in0_c1, w_r0_s1, fmaf(in0_c0, w_r0_s0, acc_p0)))));
-                acc_p4 = fmaf(in0_c4, w_r1_s4, fmaf(in0_c3, w_r1_s3, fmaf(in0_c2, w_r1_s2, fmaf(in0_c1, w_r1_s1, fmaf(in0_c0, w_r1_s0, acc_p4)))));
-                acc_p3 = fmaf(in0_c4, w_r2_s4, fmaf(in0_c3, w_r2_s3, fmaf(in0_c2, w_r2_s2, fmaf(in0_c1, w_r2_s1, fmaf(in0_c0, w_r2_s0, acc_p3)))));
-                acc_p2 = fmaf(in0_c4, w_r3_s4, fmaf(in0_c3, w_r3_s3, fmaf(in0_c2, w_r3_s2, fmaf(in0_c1, w_r3_s1, fmaf(in0_c0, w_r3_s0, acc_p2)))));
-                acc_p1 = fmaf(in0_c4, w_r4_s4, fmaf(in0_c3, w_r4_s3, fmaf(in0_c2, w_r4_s2, fmaf(in0_c1, w_r4_s1, fmaf(in0_c0, w_r4_s0, acc_p1)))));
+                acc_p0 =
+                    fmaf(in0_c4, w_r0_s4,
+                    fmaf(in0_c3, w_r0_s3,
+                    fmaf(in0_c2, w_r0_s2, fmaf(in0_c1, w_r0_s1, fmaf(in0_c0, w_r0_s0, acc_p0)))));
+                acc_p4 =
+                    fmaf(in0_c4, w_r1_s4,
+                    fmaf(in0_c3, w_r1_s3,
+                    fmaf(in0_c2, w_r1_s2, fmaf(in0_c1, w_r1_s1, fmaf(in0_c0, w_r1_s0, acc_p4)))));
+                acc_p3 =
+                    fmaf(in0_c4, w_r2_s4,
+                    fmaf(in0_c3, w_r2_s3,
+                    fmaf(in0_c2, w_r2_s2, fmaf(in0_c1, w_r2_s1, fmaf(in0_c0, w_r2_s0, acc_p3)))));
+                acc_p2 =
+                    fmaf(in0_c4, w_r3_s4,
+                    fmaf(in0_c3, w_r3_s3,
+                    fmaf(in0_c2, w_r3_s2, fmaf(in0_c1, w_r3_s1, fmaf(in0_c0, w_r3_s0, acc_p2)))));
+                acc_p1 =
+                    fmaf(in0_c4, w_r4_s4,
+                    fmaf(in0_c3, w_r4_s3,
+                    fmaf(in0_c2, w_r4_s2, fmaf(in0_c1, w_r4_s1, fmaf(in0_c0, w_r4_s0, acc_p1)))));
                 if (i > 0) out[-4 * (index_t)Q] = acc_p1;
                 acc_p1 = 0.0f;
             }
@@ -86,11 +106,26 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 const float in1_c2 = between(in1_c0, in1_c4, 2);
                 const float in1_c1 = between(in1_c0, in1_c2, 1);
                 const float in1_c3 = between(in1_c2, in1_c4, 1);
-                acc_p1 = fmaf(in1_c4, w_r0_s4, fmaf(in1_c3, w_r0_s3, fmaf(in1_c2, w_r0_s2, fmaf(in1_c1, w_r0_s1, fmaf(in1_c0, w_r0_s0, acc_p1)))));
-                acc_p0 = fmaf(in1_c4, w_r1_s4, fmaf(in1_c3, w_r1_s3, fmaf(in1_c2, w_r1_s2, fmaf(in1_c1, w_r1_s1, fmaf(in1_c0, w_r1_s0, acc_p0)))));
-                acc_p4 = fmaf(in1_c4, w_r2_s4, fmaf(in1_c3, w_r2_s3, fmaf(in1_c2, w_r2_s2, fmaf(in1_c1, w_r2_s1, fmaf(in1_c0, w_r2_s0, acc_p4)))));
-                acc_p3 = fmaf(in1_c4, w_r3_s4, fmaf(in1_c3, w_r3_s3, fmaf(in1_c2, w_r3_s2, fmaf(in1_c1, w_r3_s1, fmaf(in1_c0, w_r3_s0, acc_p3)))));
-                acc_p2 = fmaf(in1_c4, w_r4_s4, fmaf(in1_c3, w_r4_s3, fmaf(in1_c2, w_r4_s2, fmaf(in1_c1, w_r4_s1, fmaf(in1_c0, w_r4_s0, acc_p2)))));
+                acc_p1 =
+                    fmaf(in1_c4, w_r0_s4,
+                    fmaf(in1_c3, w_r0_s3,
+                    fmaf(in1_c2, w_r0_s2, fmaf(in1_c1, w_r0_s1, fmaf(in1_c0, w_r0_s0, acc_p1)))));
+                acc_p0 =
+                    fmaf(in1_c4, w_r1_s4,
+                    fmaf(in1_c3, w_r1_s3,
+                    fmaf(in1_c2, w_r1_s2, fmaf(in1_c1, w_r1_s1, fmaf(in1_c0, w_r1_s0, acc_p0)))));
+                acc_p4 =
+                    fmaf(in1_c4, w_r2_s4,
+                    fmaf(in1_c3, w_r2_s3,
+                    fmaf(in1_c2, w_r2_s2, fmaf(in1_c1, w_r2_s1, fmaf(in1_c0, w_r2_s0, acc_p4)))));
+                acc_p3 =
+                    fmaf(in1_c4, w_r3_s4,
+                    fmaf(in1_c3, w_r3_s3,
+                    fmaf(in1_c2, w_r3_s2, fmaf(in1_c1, w_r3_s1, fmaf(in1_c0, w_r3_s0, acc_p3)))));
+                acc_p2 =
+                    fmaf(in1_c4, w_r4_s4,
+                    fmaf(in1_c3, w_r4_s3,
+                    fmaf(in1_c2, w_r4_s2, fmaf(in1_c1, w_r4_s1, fmaf(in1_c0, w_r4_s0, acc_p2)))));
                 if (i > 0) out[-3 * (index_t)Q] = acc_p2;
                 acc_p2 = 0.0f;
             }
@@ -104,11 +139,26 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 const float in2_c2 = between(in2_c0, in2_c4, 2);
                 const float in2_c1 = between(in2_c0, in2_c2, 1);
                 const float in2_c3 = between(in2_c2, in2_c4, 1);
-                acc_p2 = fmaf(in2_c4, w_r0_s4, fmaf(in2_c3, w_r0_s3, fmaf(in2_c2, w_r0_s2, fmaf(in2_c1, w_r0_s1, fmaf(in2_c0, w_r0_s0, acc_p2)))));
-                acc_p1 = fmaf(in2_c4, w_r1_s4, fmaf(in2_c3, w_r1_s3, fmaf(in2_c2, w_r1_s2, fmaf(in2_c1, w_r1_s1, fmaf(in2_c0, w_r1_s0, acc_p1)))));
-                acc_p0 = fmaf(in2_c4, w_r2_s4, fmaf(in2_c3, w_r2_s3, fmaf(in2_c2, w_r2_s2, fmaf(in2_c1, w_r2_s1, fmaf(in2_c0, w_r2_s0, acc_p0)))));
-                acc_p4 = fmaf(in2_c4, w_r3_s4, fmaf(in2_c3, w_r3_s3, fmaf(in2_c2, w_r3_s2, fmaf(in2_c1, w_r3_s1, fmaf(in2_c0, w_r3_s0, acc_p4)))));
-                acc_p3 = fmaf(in2_c4, w_r4_s4, fmaf(in2_c3, w_r4_s3, fmaf(in2_c2, w_r4_s2, fmaf(in2_c1, w_r4_s1, fmaf(in2_c0, w_r4_s0, acc_p3)))));
+                acc_p2 =
+                    fmaf(in2_c4, w_r0_s4,
+                    fmaf(in2_c3, w_r0_s3,
+                    fmaf(in2_c2, w_r0_s2, fmaf(in2_c1, w_r0_s1, fmaf(in2_c0, w_r0_s0, acc_p2)))));
+                acc_p1 =
+                    fmaf(in2_c4, w_r1_s4,
+                    fmaf(in2_c3, w_r1_s3,
+                    fmaf(in2_c2, w_r1_s2, fmaf(in2_c1, w_r1_s1, fmaf(in2_c0, w_r1_s0, acc_p1)))));
+                acc_p0 =
+                    fmaf(in2_c4, w_r2_s4,
+                    fmaf(in2_c3, w_r2_s3,
+                    fmaf(in2_c2, w_r2_s2, fmaf(in2_c1, w_r2_s1, fmaf(in2_c0, w_r2_s0, acc_p0)))));
+                acc_p4 =
+                    fmaf(in2_c4, w_r3_s4,
+                    fmaf(in2_c3, w_r3_s3,
+                    fmaf(in2_c2, w_r3_s2, fmaf(in2_c1, w_r3_s1, fmaf(in2_c0, w_r3_s0, acc_p4)))));
+                acc_p3 =
+                    fmaf(in2_c4, w_r4_s4,
+                    fmaf(in2_c3, w_r4_s3,
+                    fmaf(in2_c2, w_r4_s2, fmaf(in2_c1, w_r4_s1, fmaf(in2_c0, w_r4_s0, acc_p3)))));
                 if (i > 0) out[-2 * (index_t)Q] = acc_p3;
                 acc_p3 = 0.0f;
             }
@@ -122,11 +172,26 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 const float in3_c2 = between(in3_c0, in3_c4, 2);
                 const float in3_c1 = between(in3_c0, in3_c2, 1);
                 const float in3_c3 = between(in3_c2, in3_c4, 1);
-                acc_p3 = fmaf(in3_c4, w_r0_s4, fmaf(in3_c3, w_r0_s3, fmaf(in3_c2, w_r0_s2, fmaf(in3_c1, w_r0_s1, fmaf(in3_c0, w_r0_s0, acc_p3)))));
-                acc_p2 = fmaf(in3_c4, w_r1_s4, fmaf(in3_c3, w_r1_s3, fmaf(in3_c2, w_r1_s2, fmaf(in3_c1, w_r1_s1, fmaf(in3_c0, w_r1_s0, acc_p2)))));
-                acc_p1 = fmaf(in3_c4, w_r2_s4, fmaf(in3_c3, w_r2_s3, fmaf(in3_c2, w_r2_s2, fmaf(in3_c1, w_r2_s1, fmaf(in3_c0, w_r2_s0, acc_p1)))));
-                acc_p0 = fmaf(in3_c4, w_r3_s4, fmaf(in3_c3, w_r3_s3, fmaf(in3_c2, w_r3_s2, fmaf(in3_c1, w_r3_s1, fmaf(in3_c0, w_r3_s0, acc_p0)))));
-                acc_p4 = fmaf(in3_c4, w_r4_s4, fmaf(in3_c3, w_r4_s3, fmaf(in3_c2, w_r4_s2, fmaf(in3_c1, w_r4_s1, fmaf(in3_c0, w_r4_s0, acc_p4)))));
+                acc_p3 =
+                    fmaf(in3_c4, w_r0_s4,
+                    fmaf(in3_c3, w_r0_s3,
+                    fmaf(in3_c2, w_r0_s2, fmaf(in3_c1, w_r0_s1, fmaf(in3_c0, w_r0_s0, acc_p3)))));
+                acc_p2 =
+                    fmaf(in3_c4, w_r1_s4,
+                    fmaf(in3_c3, w_r1_s3,
+                    fmaf(in3_c2, w_r1_s2, fmaf(in3_c1, w_r1_s1, fmaf(in3_c0, w_r1_s0, acc_p2)))));
+                acc_p1 =
+                    fmaf(in3_c4, w_r2_s4,
+                    fmaf(in3_c3, w_r2_s3,
+                    fmaf(in3_c2, w_r2_s2, fmaf(in3_c1, w_r2_s1, fmaf(in3_c0, w_r2_s0, acc_p1)))));
+                acc_p0 =
+                    fmaf(in3_c4, w_r3_s4,
+                    fmaf(in3_c3, w_r3_s3,
+                    fmaf(in3_c2, w_r3_s2, fmaf(in3_c1, w_r3_s1, fmaf(in3_c0, w_r3_s0, acc_p0)))));
+                acc_p4 =
+                    fmaf(in3_c4, w_r4_s4,
+                    fmaf(in3_c3, w_r4_s3,
+                    fmaf(in3_c2, w_r4_s2, fmaf(in3_c1, w_r4_s1, fmaf(in3_c0, w_r4_s0, acc_p4)))));
                 if (i > 0) out[-(index_t)Q] = acc_p4;
                 acc_p4 = 0.0f;
             }
@@ -140,11 +205,26 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
                 const float in4_c2 = between(in4_c0, in4_c4, 2);
                 const float in4_c1 = between(in4_c0, in4_c2, 1);
                 const float in4_c3 = between(in4_c2, in4_c4, 1);
-                acc_p4 = fmaf(in4_c4, w_r0_s4, fmaf(in4_c3, w_r0_s3, fmaf(in4_c2, w_r0_s2, fmaf(in4_c1, w_r0_s1, fmaf(in4_c0, w_r0_s0, acc_p4)))));
-                acc_p3 = fmaf(in4_c4, w_r1_s4, fmaf(in4_c3, w_r1_s3, fmaf(in4_c2, w_r1_s2, fmaf(in4_c1, w_r1_s1, fmaf(in4_c0, w_r1_s0, acc_p3)))));
-                acc_p2 = fmaf(in4_c4, w_r2_s4, fmaf(in4_c3, w_r2_s3, fmaf(in4_c2, w_r2_s2, fmaf(in4_c1, w_r2_s1, fmaf(in4_c0, w_r2_s0, acc_p2)))));
-                acc_p1 = fmaf(in4_c4, w_r3_s4, fmaf(in4_c3, w_r3_s3, fmaf(in4_c2, w_r3_s2, fmaf(in4_c1, w_r3_s1, fmaf(in4_c0, w_r3_s0, acc_p1)))));
-                acc_p0 = fmaf(in4_c4, w_r4_s4, fmaf(in4_c3, w_r4_s3, fmaf(in4_c2, w_r4_s2, fmaf(in4_c1, w_r4_s1, fmaf(in4_c0, w_r4_s0, acc_p0)))));
+                acc_p4 =
+                    fmaf(in4_c4, w_r0_s4,
+                    fmaf(in4_c3, w_r0_s3,
+                    fmaf(in4_c2, w_r0_s2, fmaf(in4_c1, w_r0_s1, fmaf(in4_c0, w_r0_s0, acc_p4)))));
+                acc_p3 =
+                    fmaf(in4_c4, w_r1_s4,
+                    fmaf(in4_c3, w_r1_s3,
+                    fmaf(in4_c2, w_r1_s2, fmaf(in4_c1, w_r1_s1, fmaf(in4_c0, w_r1_s0, acc_p3)))));
+                acc_p2 =
+                    fmaf(in4_c4, w_r2_s4,
+                    fmaf(in4_c3, w_r2_s3,
+                    fmaf(in4_c2, w_r2_s2, fmaf(in4_c1, w_r2_s1, fmaf(in4_c0, w_r2_s0, acc_p2)))));
+                acc_p1 =
+                    fmaf(in4_c4, w_r3_s4,
+                    fmaf(in4_c3, w_r3_s3,
+                    fmaf(in4_c2, w_r3_s2, fmaf(in4_c1, w_r3_s1, fmaf(in4_c0, w_r3_s0, acc_p1)))));
+                acc_p0 =
+                    fmaf(in4_c4, w_r4_s4,
+                    fmaf(in4_c3, w_r4_s3,
+                    fmaf(in4_c2, w_r4_s2, fmaf(in4_c1, w_r4_s1, fmaf(in4_c0, w_r4_s0, acc_p0)))));
                 *out = acc_p0;
                 acc_p0 = 0.0f;
             }
@@ -160,7 +240,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
 
 // One output of each filter of the tile, tap by tap; taps in the padding are of the pixels that stand there.
 __device__ __forceinline__ void direct_output(const float* __restrict__ x, const float* tile, float* __restrict__ y,
-                                              int p, int q, int H, int W, int P, int Q) {
+        int p, int q, int H, int W, int P, int Q) {
     int columns[S];                            // of the image, for all rows and channels
 #pragma unroll
     for (int s = 0; s < S; ++s) columns[s] = at_border(q - PAD_LEFT + s, W);
@@ -187,11 +267,12 @@ __device__ __forceinline__ void direct_output(const float* __restrict__ x, const
 }
 
 extern "C" __global__ void __launch_bounds__(128, 1)
-reuse_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+reuse_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
+        int Q) {
     __shared__ __align__(16) float tile[25];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int column_job = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
-    const int first_row_job = blockIdx.y * WARP_ROWS + warp / WARP_COLUMNS;
+    const int column_job = blockIdx.x;
+    const int first_row_job = blockIdx.y * WARP_ROWS + warp;
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
 
     // Inner outputs are those whose window touches no padding. A row of jobs has `whole` sub-blocks of them and one
@@ -200,38 +281,40 @@ reuse_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __res
     const int row_jobs = (inner_rows + ROWS - 1) / ROWS + 1;
 
     // z counts images, groups and tiles of filters together
-    for (index_t z = blockIdx.z; z < (index_t)N * (GROUPS * K_TILES); z += gridDim.z) {
-        const int first_k = (int)(z % (GROUPS * K_TILES)) * K_TILE;    // first filter of this tile, among all K
-        const float* x_group = x + z / K_TILES * C * plane_x;
-        float* y_tile = y + z * K_TILE * plane_y;
+    for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {
+        const float* x_group = x + z * plane_x;
+        float* y_tile = y + z * plane_y;
 
         // stage the tile's weights; the first barrier keeps the last round's in place until all have used them
         __syncthreads();
-        const float* w_tile = w + first_k * ((index_t)C * R * S);
-        for (int i = threadIdx.x; i < K_TILE * C * R * S; i += 128) {
+        const float* w_tile = w;
+        for (int i = threadIdx.x; i < R * S; i += 128) {
             tile[i] = w_tile[i];
         }
         __syncthreads();
         for (int row_job = first_row_job; row_job < row_jobs && column_job <= whole; row_job += gridDim.y * WARP_ROWS) {
             if (row_job == row_jobs - 1) {
-                // the frame: output rows above and below the inner ones, 32 columns of them (the last job takes the rest)
+                // the frame: output rows above and below the inner ones, 32 columns of them (the last job takes the
+                // rest)
                 const int first_q = column_job * 32, columns = column_job == whole ? Q - first_q : 32;
                 for (int i = lane; i < (P - inner_rows) * columns; i += 32) {
                     const int row = i / columns;
-                    direct_output(x_group, tile, y_tile, row < PAD_TOP ? row : row + inner_rows, first_q + i % columns, H, W, P, Q);
+                    direct_output(x_group, tile, y_tile, row < PAD_TOP ? row : row + inner_rows, first_q + i % columns,
+                        H, W, P, Q);
                 }
                 continue;
             }
             const int p0 = PAD_TOP + row_job * ROWS, p_end = min(p0 + ROWS, PAD_TOP + inner_rows);
             if (column_job < whole) {          // 32 columns are left: the same for all lanes of a warp
-                sub_block(x_group, tile, y_tile, p0, p_end, PAD_LEFT + column_job * 32 + lane, H, W, P, Q);
+                sub_block(x_group, tile, y_tile, p0, p_end, PAD_LEFT + column_job * 32 + lane, W, Q);
                 continue;
             }
             // the last sub-block and the columns that touch padding, divided evenly among the lanes
             const int columns = Q - whole * 32;
             for (int i = lane; i < (p_end - p0) * columns; i += 32) {
                 const int column = i % columns;
-                direct_output(x_group, tile, y_tile, p0 + i / columns, column < PAD_LEFT ? column : column + whole * 32, H, W, P, Q);
+                direct_output(x_group, tile, y_tile, p0 + i / columns, column < PAD_LEFT ? column : column + whole * 32,
+                    H, W, P, Q);
             }
         }
     }

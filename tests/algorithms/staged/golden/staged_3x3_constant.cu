@@ -1,12 +1,14 @@
 // warpconv 0.1.0: staged, float32. Generated from templates/staged/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,32,7,7 --filter 32,3,3 --padding 1 --padding-mode constant --padding-value 0.5 --groups 32 --arch sm_90 --algorithm staged \
+//   warpconv emit --input N,32,7,7 --filter 32,3,3 --padding 1 --padding-mode constant --padding-value 0.5 \
+//     --groups 32 --arch sm_90 --algorithm staged \
 //     --set height=7 --set width=7 --set rows=2 --set planes=32 --set buffers=1 --set stage=async \
 //     --set weights=registers --set vector=8 --set min_blocks=8 --set parts=strips
 //
 // layer  x[N, 32, H, W] * w[32, 1, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1 (constant 0.5), groups 32, float32
 //        N, H, W (and so P, Q) are arguments (H = 7; W = 7; P = 7; Q = 7); all else is in the text
-// plan   groups of 32 planes of 7 x 7 in shared memory (one buffer), a thread makes 2 output rows of one plane, 128 threads a block
+// plan   groups of 32 planes of 7 x 7 in shared memory (one buffer), a thread makes 2 output rows of one plane, 128
+//        threads a block
 // cost   group of 32 planes: 13 warp loads, 0 shuffles, 126 FMA a lane, about 72 registers (direct: 441 loads)
 // note   a group moves 12544 bytes; about 21.2 instructions an output
 // note   7424 bytes of shared memory a block, 7 blocks a multiprocessor
@@ -14,9 +16,10 @@
 // Planes lie one after another in memory: a group of them is one stretch, copied in wide accesses.
 // A thread makes a strip of rows of one plane; what stands outside of the image is a value in the text.
 // One buffer: while a block waits for its group, others of the multiprocessor compute.
-constexpr int K = 32, FILTERS = 1;              // output planes of an image; of one input plane
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PLANES = 32, STRIPS = 4;          // output planes of a group, strips of a plane
+constexpr int K = 32;                           // output planes of an image
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PLANES = 32;                      // output planes of a group
 constexpr int THREADS = 128;                    // one for each strip of a group
 constexpr int WEIGHT_STRIDE = 9;                // floats between planes' weights: odd, for the banks
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -51,7 +54,8 @@ __device__ __forceinline__ void load_weights(float* to, const float* w, index_t 
 }
 
 extern "C" __global__ void __launch_bounds__(128, 8)
-staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
+        int Q) {
     extern __shared__ __align__(16) unsigned char staged[];
     const int plane = threadIdx.x % PLANES, row = threadIdx.x / PLANES * 2;    // of the group; first output row
     const int top = threadIdx.x / PLANES * 2;                          // the input row that stands there
@@ -62,7 +66,7 @@ staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
 
     for (index_t group = blockIdx.x; group < groups; group += gridDim.x) {
         const index_t first = group * PLANES;                      // output plane, counted over all images
-        load_planes(buffer, x + first / FILTERS * 49);
+        load_planes(buffer, x + first * 49);
         load_weights(weights, w, first);
         wc_copy_async_wait();
         __syncthreads();
@@ -72,10 +76,12 @@ staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
         const float w_r1_s0 = w_plane[3], w_r1_s1 = w_plane[4], w_r1_s2 = w_plane[5];
         const float w_r2_s0 = w_plane[6], w_r2_s1 = w_plane[7], w_r2_s2 = w_plane[8];
 
-        const float* const x_strip = buffer + plane / FILTERS * 49 + top * 7;
+        const float* const x_strip = buffer + plane * 49 + top * 7;
         float* const y_strip = buffer + plane * 49 + row * 7;
-        float acc_p0_q0 = 0.0f, acc_p0_q1 = 0.0f, acc_p0_q2 = 0.0f, acc_p0_q3 = 0.0f, acc_p0_q4 = 0.0f, acc_p0_q5 = 0.0f, acc_p0_q6 = 0.0f;
-        float acc_p1_q0 = 0.0f, acc_p1_q1 = 0.0f, acc_p1_q2 = 0.0f, acc_p1_q3 = 0.0f, acc_p1_q4 = 0.0f, acc_p1_q5 = 0.0f, acc_p1_q6 = 0.0f;
+        float acc_p0_q0 = 0.0f, acc_p0_q1 = 0.0f, acc_p0_q2 = 0.0f, acc_p0_q3 = 0.0f, acc_p0_q4 = 0.0f,
+            acc_p0_q5 = 0.0f, acc_p0_q6 = 0.0f;
+        float acc_p1_q0 = 0.0f, acc_p1_q1 = 0.0f, acc_p1_q2 = 0.0f, acc_p1_q3 = 0.0f, acc_p1_q4 = 0.0f,
+            acc_p1_q5 = 0.0f, acc_p1_q6 = 0.0f;
         // input row -1: output row 0 by filter row 0
         if (top >= 1) {
             const float in_c0 = x_strip[-7];
@@ -94,7 +100,8 @@ staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
             acc_p0_q6 = fmaf(BORDER, w_r0_s2, fmaf(in_c6, w_r0_s1, fmaf(in_c5, w_r0_s0, acc_p0_q6)));
         } else {
             const float outside_r0 = BORDER * (w_r0_s0 + w_r0_s1 + w_r0_s2);
-            acc_p0_q0 += outside_r0; acc_p0_q1 += outside_r0; acc_p0_q2 += outside_r0; acc_p0_q3 += outside_r0; acc_p0_q4 += outside_r0; acc_p0_q5 += outside_r0;
+            acc_p0_q0 += outside_r0; acc_p0_q1 += outside_r0; acc_p0_q2 += outside_r0; acc_p0_q3 += outside_r0;
+            acc_p0_q4 += outside_r0; acc_p0_q5 += outside_r0;
             acc_p0_q6 += outside_r0;
         }
         // input row 0: output rows 0, 1 by filter rows 1, 0
@@ -146,10 +153,12 @@ staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
             acc_p1_q6 = fmaf(BORDER, w_r1_s2, fmaf(in_c6, w_r1_s1, fmaf(in_c5, w_r1_s0, acc_p1_q6)));
         } else {
             const float outside_r2 = BORDER * (w_r2_s0 + w_r2_s1 + w_r2_s2);
-            acc_p0_q0 += outside_r2; acc_p0_q1 += outside_r2; acc_p0_q2 += outside_r2; acc_p0_q3 += outside_r2; acc_p0_q4 += outside_r2; acc_p0_q5 += outside_r2;
+            acc_p0_q0 += outside_r2; acc_p0_q1 += outside_r2; acc_p0_q2 += outside_r2; acc_p0_q3 += outside_r2;
+            acc_p0_q4 += outside_r2; acc_p0_q5 += outside_r2;
             acc_p0_q6 += outside_r2;
             const float outside_r1 = BORDER * (w_r1_s0 + w_r1_s1 + w_r1_s2);
-            acc_p1_q0 += outside_r1; acc_p1_q1 += outside_r1; acc_p1_q2 += outside_r1; acc_p1_q3 += outside_r1; acc_p1_q4 += outside_r1; acc_p1_q5 += outside_r1;
+            acc_p1_q0 += outside_r1; acc_p1_q1 += outside_r1; acc_p1_q2 += outside_r1; acc_p1_q3 += outside_r1;
+            acc_p1_q4 += outside_r1; acc_p1_q5 += outside_r1;
             acc_p1_q6 += outside_r1;
         }
         // input row 2: output row 1 by filter row 2
@@ -170,7 +179,8 @@ staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
             acc_p1_q6 = fmaf(BORDER, w_r2_s2, fmaf(in_c6, w_r2_s1, fmaf(in_c5, w_r2_s0, acc_p1_q6)));
         } else {
             const float outside_r2 = BORDER * (w_r2_s0 + w_r2_s1 + w_r2_s2);
-            acc_p1_q0 += outside_r2; acc_p1_q1 += outside_r2; acc_p1_q2 += outside_r2; acc_p1_q3 += outside_r2; acc_p1_q4 += outside_r2; acc_p1_q5 += outside_r2;
+            acc_p1_q0 += outside_r2; acc_p1_q1 += outside_r2; acc_p1_q2 += outside_r2; acc_p1_q3 += outside_r2;
+            acc_p1_q4 += outside_r2; acc_p1_q5 += outside_r2;
             acc_p1_q6 += outside_r2;
         }
 

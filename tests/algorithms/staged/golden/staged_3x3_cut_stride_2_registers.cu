@@ -1,12 +1,14 @@
 // warpconv 0.1.0: staged, float32. Generated from templates/staged/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,5,7,7 --filter 10,3,3 --stride 2,2 --padding 1 --groups 5 --arch sm_90 --algorithm staged \
+//   warpconv emit --input N,5,7,7 --filter 10,3,3 --stride 2,2 --padding 1 --groups 5 --arch sm_90 \
+//     --algorithm staged \
 //     --set height=7 --set width=7 --set rows=3 --set planes=16 --set buffers=1 --set stage=registers \
 //     --set weights=shared --set vector=8 --set min_blocks=8 --set parts=strips
 //
 // layer  x[N, 5, H, W] * w[10, 1, 3, 3] -> y[N, 10, P, Q], stride 2, padding 1, groups 5, float32
 //        N, H, W (and so P, Q) are arguments (H = 7; W = 7; P = 4; Q = 4); all else is in the text
-// plan   groups of 16 planes of 7 x 7 in shared memory (one buffer), a thread makes 3 output rows of one plane, 32 threads a block
+// plan   groups of 16 planes of 7 x 7 in shared memory (one buffer), a thread makes 3 output rows of one plane, 32
+//        threads a block
 // cost   group of 16 planes: 4 warp loads, 0 shuffles, 90 FMA a lane, about 72 registers (direct: 72 loads)
 // note   a group moves 2592 bytes; about 26.3 instructions an output
 // note   2144 bytes of shared memory a block, 16 blocks a multiprocessor
@@ -16,9 +18,11 @@
 // A thread makes a strip of rows of one plane; columns outside the image are left out of the text, rows outside it are
 // skipped.
 // One buffer: while a block waits for its group, others of the multiprocessor compute.
-constexpr int K = 10, FILTERS = 2;              // output planes of an image; of one input plane
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PLANES = 16, STRIPS = 2;          // output planes of a group, strips of a plane
+constexpr int K = 10;                           // output planes of an image
+constexpr int FILTERS = 2;                      // output planes of one input plane
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PLANES = 16;                      // output planes of a group
 constexpr int THREADS = 32;                     // one for each strip of a group
 constexpr int WEIGHT_STRIDE = 9;                // floats between planes' weights: odd, for the banks
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -47,7 +51,8 @@ __device__ __forceinline__ void store_planes(float* to, const float* from, int l
         *(uint4*)(to + i * 4) = *(const uint4*)(from + i * 4 + i / 4 * 4);
 }
 
-// Copy the filters of the output planes from `first_plane` on to shared memory, as floats. The next image's follow the last.
+// Copy the filters of the output planes from `first_plane` on to shared memory, as floats. The next image's follow the
+// last.
 __device__ __forceinline__ void load_weights(float* to, const float* w, index_t first_plane) {
     const int first = threadIdx.x;
 #pragma unroll 5
@@ -56,7 +61,8 @@ __device__ __forceinline__ void load_weights(float* to, const float* w, index_t 
 }
 
 extern "C" __global__ void __launch_bounds__(32, 8)
-staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
+        int Q) {
     extern __shared__ __align__(16) unsigned char staged[];
     const int plane = threadIdx.x % PLANES, row = threadIdx.x / PLANES * 3;    // of the group; first output row
     const int top = threadIdx.x / PLANES * 6;                          // the input row that stands there

@@ -1,23 +1,26 @@
 // warpconv 0.1.0: staged, float32. Generated from templates/staged/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,32,6,6 --filter 32,3,3 --padding 1 --padding-mode circular --groups 32 --arch sm_90 --algorithm staged \
+//   warpconv emit --input N,32,6,6 --filter 32,3,3 --padding 1 --padding-mode circular --groups 32 --arch sm_90 \
+//     --algorithm staged \
 //     --set height=6 --set width=6 --set rows=3 --set planes=8 --set buffers=2 --set stage=async \
 //     --set weights=registers --set vector=8 --set min_blocks=8 --set parts=quarters
 //
 // layer  x[N, 32, H, W] * w[32, 1, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1 (circular), groups 32, float32
 //        N, H, W (and so P, Q) are arguments (H = 6; W = 6; P = 6; Q = 6); all else is in the text
-// plan   planes of 6 x 6 in shared memory (two buffers in turn), eight to a warp, a lane makes a quarter of one plane, 32 threads a block
+// plan   planes of 6 x 6 in shared memory (two buffers in turn), eight to a warp, a lane makes a quarter of one plane,
+//        32 threads a block
 // cost   group of 8 planes: 3 warp loads, 0 shuffles, 81 FMA a lane, about 71 registers (direct: 81 loads)
 // note   a group moves 2304 bytes; about 24.6 instructions an output
 // note   2592 bytes of shared memory a block, 16 blocks a multiprocessor
 //
-// Planes lie one after another in memory: a group of them is one stretch, copied in wide accesses.
-// A lane makes a quarter of one plane, seen from its corner of the image: filter and plane are turned so that it is the
-// upper left one for all lanes; taps outside of the image meet the elements that the border has there.
-// A warp has 8 planes and two buffers of its own, its next planes are on their way while these are computed; the grid is
-// a multiple of the planes of an image, so a warp's planes all have the same filters.
-constexpr int K = 32, FILTERS = 1;              // output planes of an image; of one input plane
-constexpr int R = 3, S = 3;                     // filter rows and columns
+// Planes lie one after another in memory: a group of them is one stretch, copied in wide accesses. A lane makes a
+// quarter of one plane, seen from its corner of the image: filter and plane are turned so that it is the upper left one
+// for all lanes; taps outside of the image meet the elements that the border has there. A warp has 8 planes and two
+// buffers of its own, its next planes are on their way while these are computed; the grid is a multiple of the planes
+// of an image, so a warp's planes all have the same filters.
+constexpr int K = 32;                           // output planes of an image
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
 constexpr int PLANES = 8;                       // output planes of a warp's group
 constexpr int THREADS = 32;                     // that copy it: one for each quarter
 constexpr int WEIGHT_STRIDE = 9;                // floats between planes' weights: odd, for the banks
@@ -52,15 +55,16 @@ __device__ __forceinline__ void load_weights(float* to, const float* w, index_t 
 }
 
 extern "C" __global__ void __launch_bounds__(32, 8)
-staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
+        int Q) {
     extern __shared__ __align__(16) unsigned char staged[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, plane = lane % PLANES;
     const bool right = lane >= 16, lower = lane / PLANES % 2 == 1;    // which quarter
     float* buffer = (float*)staged + warp * 576;
     float* other = buffer + 288;
     float* const weights = (float*)(staged + 2304) + warp * (PLANES * WEIGHT_STRIDE);
-    const index_t groups = (index_t)N * (K / PLANES), step = gridDim.x * 1;
-    const index_t own = blockIdx.x * 1 + warp;    // the warp's first group of planes
+    const index_t groups = (index_t)N * (K / PLANES), step = gridDim.x;
+    const index_t own = blockIdx.x + warp;        // the warp's first group of planes
 
     load_planes(buffer, x + own * PLANES * 36);
     load_weights(weights, w, own * PLANES);
@@ -68,9 +72,11 @@ staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
     // the filter of this lane's plane from its corner on, one register per weight
     const float* const w_corner = weights + plane * WEIGHT_STRIDE + (lower ? (R - 1) * S : 0) + (right ? S - 1 : 0);
     const int w_down = lower ? -S : S, w_along = right ? -1 : 1;
-    const float w_r0_s0 = w_corner[0 * w_down + 0 * w_along], w_r0_s1 = w_corner[0 * w_down + 1 * w_along], w_r0_s2 = w_corner[0 * w_down + 2 * w_along];
-    const float w_r1_s0 = w_corner[1 * w_down + 0 * w_along], w_r1_s1 = w_corner[1 * w_down + 1 * w_along], w_r1_s2 = w_corner[1 * w_down + 2 * w_along];
-    const float w_r2_s0 = w_corner[2 * w_down + 0 * w_along], w_r2_s1 = w_corner[2 * w_down + 1 * w_along], w_r2_s2 = w_corner[2 * w_down + 2 * w_along];
+    const float w_r0_s0 = w_corner[0], w_r0_s1 = w_corner[w_along], w_r0_s2 = w_corner[2 * w_along];
+    const float w_r1_s0 = w_corner[w_down], w_r1_s1 = w_corner[w_down + w_along],
+        w_r1_s2 = w_corner[w_down + 2 * w_along];
+    const float w_r2_s0 = w_corner[2 * w_down], w_r2_s1 = w_corner[2 * w_down + w_along],
+        w_r2_s2 = w_corner[2 * w_down + 2 * w_along];
 
     const int x_down = lower ? -6 : 6, y_down = lower ? -6 : 6;
     const int x_corner = plane * 36 + (lower ? 30 : 0) + (right ? 0 : 0);
@@ -86,7 +92,7 @@ staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
         float acc_p2_q0 = 0.0f, acc_p2_q1 = 0.0f, acc_p2_q2 = 0.0f;
         // input row 0: output rows 0, 1 by filter rows 1, 0
         {
-            const float* const x_row = buffer + x_corner + 0 * x_down;
+            const float* const x_row = buffer + x_corner;
             const float2 in_v0 = *(const float2*)(x_row);
             const float2 in_v2 = *(const float2*)(x_row + 2);
             const float2 in_v4 = *(const float2*)(x_row + 4);
@@ -94,7 +100,6 @@ staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
             const float in_c1 = right ? in_v4.x : in_v0.y;
             const float in_c2 = right ? in_v2.y : in_v2.x;
             const float in_c3 = right ? in_v2.x : in_v2.y;
-            const float in_c4 = right ? in_v0.y : in_v4.x;
             const float in_c5 = right ? in_v0.x : in_v4.y;
             acc_p0_q0 = fmaf(in_c1, w_r1_s2, fmaf(in_c0, w_r1_s1, fmaf(in_c5, w_r1_s0, acc_p0_q0)));
             acc_p0_q1 = fmaf(in_c2, w_r1_s2, fmaf(in_c1, w_r1_s1, fmaf(in_c0, w_r1_s0, acc_p0_q1)));
@@ -105,7 +110,7 @@ staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
         }
         // input row 1: output rows 0, 1, 2 by filter rows 2, 1, 0
         {
-            const float* const x_row = buffer + x_corner + 1 * x_down;
+            const float* const x_row = buffer + x_corner + x_down;
             const float2 in_v0 = *(const float2*)(x_row);
             const float2 in_v2 = *(const float2*)(x_row + 2);
             const float2 in_v4 = *(const float2*)(x_row + 4);
@@ -113,7 +118,6 @@ staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
             const float in_c1 = right ? in_v4.x : in_v0.y;
             const float in_c2 = right ? in_v2.y : in_v2.x;
             const float in_c3 = right ? in_v2.x : in_v2.y;
-            const float in_c4 = right ? in_v0.y : in_v4.x;
             const float in_c5 = right ? in_v0.x : in_v4.y;
             acc_p0_q0 = fmaf(in_c1, w_r2_s2, fmaf(in_c0, w_r2_s1, fmaf(in_c5, w_r2_s0, acc_p0_q0)));
             acc_p0_q1 = fmaf(in_c2, w_r2_s2, fmaf(in_c1, w_r2_s1, fmaf(in_c0, w_r2_s0, acc_p0_q1)));
@@ -135,7 +139,6 @@ staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
             const float in_c1 = right ? in_v4.x : in_v0.y;
             const float in_c2 = right ? in_v2.y : in_v2.x;
             const float in_c3 = right ? in_v2.x : in_v2.y;
-            const float in_c4 = right ? in_v0.y : in_v4.x;
             const float in_c5 = right ? in_v0.x : in_v4.y;
             acc_p1_q0 = fmaf(in_c1, w_r2_s2, fmaf(in_c0, w_r2_s1, fmaf(in_c5, w_r2_s0, acc_p1_q0)));
             acc_p1_q1 = fmaf(in_c2, w_r2_s2, fmaf(in_c1, w_r2_s1, fmaf(in_c0, w_r2_s0, acc_p1_q1)));
@@ -154,7 +157,6 @@ staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
             const float in_c1 = right ? in_v4.x : in_v0.y;
             const float in_c2 = right ? in_v2.y : in_v2.x;
             const float in_c3 = right ? in_v2.x : in_v2.y;
-            const float in_c4 = right ? in_v0.y : in_v4.x;
             const float in_c5 = right ? in_v0.x : in_v4.y;
             acc_p2_q0 = fmaf(in_c1, w_r2_s2, fmaf(in_c0, w_r2_s1, fmaf(in_c5, w_r2_s0, acc_p2_q0)));
             acc_p2_q1 = fmaf(in_c2, w_r2_s2, fmaf(in_c1, w_r2_s1, fmaf(in_c0, w_r2_s0, acc_p2_q1)));
@@ -170,7 +172,6 @@ staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
             const float in_c1 = right ? in_v4.x : in_v0.y;
             const float in_c2 = right ? in_v2.y : in_v2.x;
             const float in_c3 = right ? in_v2.x : in_v2.y;
-            const float in_c4 = right ? in_v0.y : in_v4.x;
             const float in_c5 = right ? in_v0.x : in_v4.y;
             acc_p0_q0 = fmaf(in_c1, w_r0_s2, fmaf(in_c0, w_r0_s1, fmaf(in_c5, w_r0_s0, acc_p0_q0)));
             acc_p0_q1 = fmaf(in_c2, w_r0_s2, fmaf(in_c1, w_r0_s1, fmaf(in_c0, w_r0_s0, acc_p0_q1)));
@@ -180,13 +181,13 @@ staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __re
         // outputs, in place of the inputs
         __syncwarp();
         {
-            float* const y_row = buffer + y_corner + 0 * y_down;
+            float* const y_row = buffer + y_corner;
             y_row[0] = right ? acc_p0_q2 : acc_p0_q0;
             y_row[1] = right ? acc_p0_q1 : acc_p0_q1;
             y_row[2] = right ? acc_p0_q0 : acc_p0_q2;
         }
         {
-            float* const y_row = buffer + y_corner + 1 * y_down;
+            float* const y_row = buffer + y_corner + y_down;
             y_row[0] = right ? acc_p1_q2 : acc_p1_q0;
             y_row[1] = right ? acc_p1_q1 : acc_p1_q1;
             y_row[2] = right ? acc_p1_q0 : acc_p1_q2;

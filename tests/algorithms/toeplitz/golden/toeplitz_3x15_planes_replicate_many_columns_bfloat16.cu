@@ -1,35 +1,56 @@
 // warpconv 0.1.0: toeplitz, bfloat16. Generated from templates/toeplitz/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,16,28,28 --filter 16,3,15 --padding 1,7 --padding-mode replicate --groups 16 --dtype bfloat16 --arch sm_90 --algorithm toeplitz \
+//   warpconv emit --input N,16,28,28 --filter 16,3,15 --padding 1,7 --padding-mode replicate --groups 16 \
+//     --dtype bfloat16 --arch sm_90 --algorithm toeplitz \
 //     --set walk=planes --set tiles=4 --set warp_columns=1 --set warp_rows=1 --set warp_planes=2 \
-//     --set warp_strips=1 --set vector=4 --set way=ca --set bands_ahead=1 --set store_vector=2 --set stores=staged \
-//     --set weights=registers --set begin=shifted --set sub_block_rows=128 --set height=28 --set width=28 \
-//     --set images=8 --set buffers=2 --set min_blocks=4
+//     --set warp_strips=1 --set vector=4 --set store_vector=2 --set stores=staged --set weights=registers \
+//     --set begin=shifted --set height=28 --set width=28 --set images=8 --set buffers=2 --set min_blocks=4
 //
 // layer  x[N, 16, H, W] * w[16, 1, 3, 15] -> y[N, 16, P, Q], stride 1, padding 1,7 (replicate), groups 16, bfloat16
-//        N, H, W (and so P, Q) are arguments (H at most 28; W a multiple of 4 and at most 28; Q a multiple of 2); all else is in the text
-// plan   4 tiles of 16 x 8 outputs a warp, 1 warps a team (1 side by side, 1 stacked), 2 teams a block; planes of up to 28 x 28 whole, 8 images in turn; filter in registers, 4 elements a copy
-// cost   16 rows x 32 columns, 24 matrix instructions: 4 warp loads, 0 shuffles, 0 FMA a lane, about 81 registers (direct: 720 loads)
+//        N, H, W (and so P, Q) are arguments (H at most 28; W a multiple of 4 and at most 28; Q a multiple of 2); all
+//        else is in the text
+// plan   4 tiles of 16 x 8 outputs a warp, 1 warps a team (1 side by side, 1 stacked), 2 teams a block; planes of up to
+//        28 x 28 whole, 8 images in turn; filter in registers, 4 elements a copy
+// cost   16 rows x 32 columns, 24 matrix instructions: 4 warp loads, 0 shuffles, 0 FMA a lane, about 81 registers
+//        (direct: 720 loads)
 // note   6 matrix instructions for 128 outputs; 47 % of their products are the filter's, the others are with zeros
-// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 24 output columns of the rows that its window touches
+// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 24 output columns of the rows
+//        that its window touches
 // note   19136 bytes of shared memory a block
 //
-// A warp makes tiles of 16 output rows by 8 columns with matrix instructions: the input as it lies in shared memory times a
-// banded matrix of the filter row, T[k][n] = w[r][k - n - 1], in blocks of eight input columns,
-// of two filter rows to an instruction. The input rows of filter row r are those of row 0, r rows further down (in_r<r>_b<block>).
-constexpr int R = 3, S = 15;                    // filter rows and columns
-constexpr int PAD_TOP = 1, MARGIN = 8;          // rows and columns of a patch before the image's own of its first output
-constexpr int SPAN = 32, BAND = 16;             // output columns and rows of a team at a time
-constexpr int WARP_COLUMNS = 1, WARP_ROWS = 1;  // warps of a team, which share a patch
-constexpr int WARP_PLANES = 2, THREADS = 64;    // teams of a block, each on a plane; threads
+// A warp makes tiles of 16 output rows by 8 columns with matrix instructions: the input as it lies in shared memory
+// times a banded matrix of the filter row, T[k][n] = w[r][k - n - 1], in blocks of eight input columns, of two filter
+// rows to an instruction. The input rows of filter row r are those of row 0, r rows further down (in_r<r>_b<block>).
+constexpr int R = 3;                            // filter rows
+constexpr int S = 15;                           // filter columns
+constexpr int PAD_TOP = 1;                      // rows of a patch before the image's own of its first output
+constexpr int MARGIN = 8;                       // columns of a patch before those of its first output
+constexpr int BAND = 16;                        // output rows of a team at a time
+constexpr int WARP_PLANES = 2;                  // teams of a block, each on a plane
+constexpr int THREADS = 64;                     // threads of a block
 constexpr int TEAM = 32;                        // threads of a team
-constexpr int ROWS = 34, PITCH = 56;            // rows of a buffer, elements from one to the next
-constexpr int IMAGES = 8, BUFFERS = 2;          // images of a job, planes in shared memory
-constexpr int CHUNKS = 7, VECTOR = 4;           // copies of a row, elements of each
-constexpr int COPY_WORDS = 16, ROW_WORDS = 32;  // words of a padded filter row, of its two copies
-constexpr int K = 16, FILTERS = 1;              // output planes of an image; of one input plane
+constexpr int ROWS = 34;                        // rows of a buffer
+constexpr int PITCH = 56;                       // elements from one row of a buffer to the next
+constexpr int IMAGES = 8;                       // images of a job
+constexpr int BUFFERS = 2;                      // planes in shared memory
+constexpr int CHUNKS = 7;                       // copies of a row
+constexpr int VECTOR = 4;                       // elements of a copy
+constexpr int COPY_WORDS = 16;                  // words of a padded filter row
+constexpr int ROW_WORDS = 32;                   // words of its two copies
+constexpr int BLOCK_WORDS = 4;                  // words of a lane's block of eight input columns, from one to the next
+constexpr int FILTER_WORDS = 192;               // words of the filters of all teams
+constexpr int TILE_ROWS = 16;                   // output rows of a tile
+constexpr int HALF_TILE = TILE_ROWS / 2;        // rows of a tile to the second row of a lane
+constexpr int TILE_COLUMNS = 8;                 // output columns of a tile, and of a block of the banded matrix
+constexpr int TEAM_PATCH = 3808;                // elements of a team's patch
+constexpr int PATCHES = 7616;                   // elements of all of them
+constexpr int PLANE_GROUPS = 8;                 // groups of output planes of an image
+constexpr int TEAM_OUTPUTS = 784;               // elements of a team's plane on its way out
+constexpr int STORED = 2;                       // elements of a store
+constexpr int K = 16;                           // output planes of an image
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-constexpr int LEFT = 7, OUTSIDE = 14;           // columns outside the image that windows reach: left of it, in all
+constexpr int LEFT = 7;                         // columns left of the image that windows reach
+constexpr int OUTSIDE = 14;                     // columns outside of it that windows reach, in all
 constexpr int PAD_BOTTOM = 1;                   // rows below the image that windows reach
 constexpr unsigned NOWHERE = 0xffffu;           // no place outside, in place of one and of where it is copied from
 
@@ -39,8 +60,6 @@ __device__ __forceinline__ int at_border(int i, int size) {
 }
 
 // bfloat16 elements: bits in memory, float in registers
-__device__ __forceinline__ float wc_bfloat16_to_float(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
-__device__ __forceinline__ unsigned short wc_float_to_bfloat16(float value) { unsigned short bits; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 __device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // copies from global to shared memory, past the registers
@@ -53,50 +72,53 @@ __device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsi
 __device__ __forceinline__ void wc_mma_bfloat16s_8(float4& c, unsigned a0, unsigned a1, unsigned b0) { asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5}, { %6}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b0)); }
 
 extern "C" __global__ void __launch_bounds__(64, 4)
-toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
-    __shared__ __align__(16) unsigned short patches[7616];
+toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
+        unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
+    __shared__ __align__(16) unsigned short patches[PATCHES];
     __shared__ __align__(16) unsigned short outputs[1568];
-    __shared__ unsigned filters[192];
+    __shared__ unsigned filters[FILTER_WORDS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int warp_column = warp % WARP_COLUMNS, warp_row = warp / WARP_COLUMNS % WARP_ROWS;
-    const int team = warp / (WARP_COLUMNS * WARP_ROWS), member = threadIdx.x % TEAM;
-    const int pair = lane % 4;                                             // of a tile's columns, in this lane's two rows
+    const int team = warp, member = threadIdx.x % TEAM;
+    // of a tile's columns, in this lane's two rows
+    const int pair = lane % 4;
     // whose address it gives: of 16 rows of two filter rows; of one, and of the second of two blocks
-    const int two_rows = lane % 16 + lane / 16;
-    const int one_row = lane % 16, one_column = lane / 16 * 8;
-    const int lane_column = warp_column * 32;
-    unsigned short* patch = patches + team * 3808;
+    const int two_rows = lane % TILE_ROWS + lane / TILE_ROWS;
+    const int one_row = lane % TILE_ROWS, one_column = lane / TILE_ROWS * TILE_COLUMNS;
+    unsigned short* patch = patches + team * TEAM_PATCH;
     // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
-    const unsigned* filter_words = filters + team * (R * ROW_WORDS) + (7 - lane / 4) % 2 * COPY_WORDS + (2 * pair + 7 - lane / 4) / 2;
-    const int q = warp_column * 32 + pair * 2;      // this lane's first output column
+    const unsigned* filter_words = filters + team * (R * ROW_WORDS) + (7 - lane / 4) % 2 * COPY_WORDS
+        + (2 * pair + 7 - lane / 4) / 2;
+    const int q = pair * 2;                                // this lane's first output column
     // zeros around the planes, never written again
     for (int i = threadIdx.x; i < 952; i += THREADS) ((uint4*)patches)[i] = make_uint4(0, 0, 0, 0);
-    // this thread's copies of rows outside the image, in all planes the same: where they lie (or NOWHERE), and from where they are
+    // this thread's copies of rows outside the image, in all planes the same: where they lie (or NOWHERE), and from
+    // where they are
     auto row_outside = [&](int i) __attribute__((always_inline)) {
         const int row = i / CHUNKS, column = i % CHUNKS * VECTOR, h = row < PAD_TOP ? row - PAD_TOP : H + row - PAD_TOP;
-        if (row >= PAD_TOP + PAD_BOTTOM || column >= W) return NOWHERE;
+        if (row >= 2 || column >= W) return NOWHERE;
         return (unsigned)((PAD_TOP + h) * PITCH + MARGIN + column) | (unsigned)(at_border(h, H) * W + column) << 16;
     };
     const unsigned row_outside_0 = row_outside(member);
 
     // a job is a group of neighbouring output planes, of several images in turn
-    const index_t jobs = (index_t)((N + IMAGES - 1) / IMAGES) * 8;
+    const index_t jobs = (index_t)((N + IMAGES - 1) / IMAGES) * PLANE_GROUPS;
     for (index_t job = blockIdx.x; job < jobs; job += gridDim.x) {
-        const int k_first = (int)(job % 8) * WARP_PLANES;
-        const int n_first = (int)(job / 8) * IMAGES, n_end = min(N, n_first + IMAGES);
-        const bool active = true;
-        const int k = active ? k_first + team : 0;
+        const int k_first = (int)(job % PLANE_GROUPS) * WARP_PLANES;
+        const int n_first = (int)(job / PLANE_GROUPS) * IMAGES, n_end = min(N, n_first + IMAGES);
+        const int k = k_first + team;
         auto copy = [&](int n, unsigned short* to) __attribute__((always_inline)) {
-            const unsigned short* x_plane = x + ((index_t)n * (K / FILTERS) + k / FILTERS) * ((index_t)H * W);
+            const unsigned short* x_plane = x + ((index_t)n * K + k) * ((index_t)H * W);
 #pragma unroll 1
             for (int i = member; i < H * CHUNKS; i += TEAM) {
                 const int row = i / CHUNKS, column = i % CHUNKS * VECTOR;
-                if (active && column < W) {
-                    wc_copy_async_or_zero_8(true, to + (PAD_TOP + row) * PITCH + MARGIN + column, x_plane + (row * W + column), true);
+                if (column < W) {
+                    wc_copy_async_or_zero_8(true, to + (PAD_TOP + row) * PITCH + MARGIN + column,
+                        x_plane + (row * W + column), true);
                 }
             }
             // rows outside the image are those that the border has there
-            wc_copy_async_or_zero_8(active && row_outside_0 != NOWHERE, to + (row_outside_0 & 0xffffu), x_plane + (row_outside_0 >> 16), true);
+            wc_copy_async_or_zero_8(row_outside_0 != NOWHERE, to + (row_outside_0 & 0xffffu),
+                x_plane + (row_outside_0 >> 16), true);
         };
         __syncthreads();                                                   // all have used what was there before
 #pragma unroll 1
@@ -107,18 +129,21 @@ toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __rest
         // the filters of this block's planes between zeros, once from each even and once from each odd element on
         for (int i = threadIdx.x; i < WARP_PLANES * R * ROW_WORDS; i += THREADS) {
             const int s = (i % ROW_WORDS % COPY_WORDS) * 2 + i % ROW_WORDS / COPY_WORDS - 8;
-            const unsigned short* from = w + (index_t)(k_first + i / (R * ROW_WORDS)) * (R * S) + i / ROW_WORDS % R * S + s;
-            const unsigned low = (unsigned)s < (unsigned)S ? __ldg(from) : 0, high = (unsigned)(s + 1) < (unsigned)S ? __ldg(from + 1) : 0;
+            const unsigned short* from = w + (index_t)(k_first + i / (R * ROW_WORDS)) * (R * S) + i / ROW_WORDS % R * S
+                + s;
+            const unsigned low = (unsigned)s < (unsigned)S ? __ldg(from) : 0,
+                high = (unsigned)(s + 1) < (unsigned)S ? __ldg(from + 1) : 0;
             filters[i] = low | high << 16;
         }
         __syncthreads();
         // this lane's words of the banded matrix
-        const unsigned filter_r0_b0 = filter_words[0], filter_r1_b0 = filter_words[32];
-        const unsigned filter_r0_b1 = filter_words[4], filter_r1_b1 = filter_words[36];
-        const unsigned filter_r0_b2 = filter_words[8], filter_r1_b2 = filter_words[40];
-        const unsigned filter_r2_b0 = filter_words[64];
-        const unsigned filter_r2_b1 = filter_words[68];
-        const unsigned filter_r2_b2 = filter_words[72];
+        const unsigned filter_r0_b0 = filter_words[0], filter_r1_b0 = filter_words[ROW_WORDS];
+        const unsigned filter_r0_b1 = filter_words[BLOCK_WORDS], filter_r1_b1 = filter_words[ROW_WORDS + BLOCK_WORDS];
+        const unsigned filter_r0_b2 = filter_words[2 * BLOCK_WORDS],
+            filter_r1_b2 = filter_words[ROW_WORDS + 2 * BLOCK_WORDS];
+        const unsigned filter_r2_b0 = filter_words[2 * ROW_WORDS];
+        const unsigned filter_r2_b1 = filter_words[2 * ROW_WORDS + BLOCK_WORDS];
+        const unsigned filter_r2_b2 = filter_words[2 * ROW_WORDS + 2 * BLOCK_WORDS];
         unsigned short* buffer = patch;                                     // of the plane that is computed
         unsigned short* free = patch + (BUFFERS - 1) * (ROWS * PITCH);      // of the plane before it
 #pragma unroll 1
@@ -140,37 +165,50 @@ toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __rest
             }
             __syncwarp();
             unsigned short* y_plane = y + ((index_t)n * K + k) * ((index_t)P * Q);
-            const int p_end = active ? P : 0;
+            const int p_end = P;
 #pragma unroll 1
-            for (int p_tile = warp_row * 16; p_tile < P; p_tile += BAND) {
-                const unsigned short* in = buffer + p_tile * PITCH + lane_column;
-                float4 acc_t0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t2 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t3 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            for (int p_tile = 0; p_tile < P; p_tile += BAND) {
+                const unsigned short* in = buffer + p_tile * PITCH;
+                float4 acc_t0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f),
+                    acc_t2 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t3 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 // filter rows 0 and 1
-                const unsigned short* in_r0 = in + (two_rows) * PITCH;
+                const unsigned short* in_r0 = in + two_rows * PITCH;
                 unsigned in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low;
                 wc_load_matrices_4(in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low, in_r0);
-                wc_mma_bfloat16s_16(acc_t0, in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low, filter_r0_b0, filter_r1_b0);
+                wc_mma_bfloat16s_16(acc_t0, in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low, filter_r0_b0,
+                    filter_r1_b0);
                 unsigned in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low;
-                wc_load_matrices_4(in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, in_r0 + 8);
-                wc_mma_bfloat16s_16(acc_t1, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_r0_b0, filter_r1_b0);
-                wc_mma_bfloat16s_16(acc_t0, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_r0_b1, filter_r1_b1);
+                wc_load_matrices_4(in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, in_r0 + TILE_COLUMNS);
+                wc_mma_bfloat16s_16(acc_t1, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_r0_b0,
+                    filter_r1_b0);
+                wc_mma_bfloat16s_16(acc_t0, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_r0_b1,
+                    filter_r1_b1);
                 unsigned in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low;
-                wc_load_matrices_4(in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, in_r0 + 16);
-                wc_mma_bfloat16s_16(acc_t2, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b0, filter_r1_b0);
-                wc_mma_bfloat16s_16(acc_t1, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b1, filter_r1_b1);
-                wc_mma_bfloat16s_16(acc_t0, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b2, filter_r1_b2);
+                wc_load_matrices_4(in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, in_r0 + 2 * TILE_COLUMNS);
+                wc_mma_bfloat16s_16(acc_t2, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b0,
+                    filter_r1_b0);
+                wc_mma_bfloat16s_16(acc_t1, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b1,
+                    filter_r1_b1);
+                wc_mma_bfloat16s_16(acc_t0, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b2,
+                    filter_r1_b2);
                 unsigned in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low;
-                wc_load_matrices_4(in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, in_r0 + 24);
-                wc_mma_bfloat16s_16(acc_t3, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b0, filter_r1_b0);
-                wc_mma_bfloat16s_16(acc_t2, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b1, filter_r1_b1);
-                wc_mma_bfloat16s_16(acc_t1, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b2, filter_r1_b2);
+                wc_load_matrices_4(in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, in_r0 + 3 * TILE_COLUMNS);
+                wc_mma_bfloat16s_16(acc_t3, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b0,
+                    filter_r1_b0);
+                wc_mma_bfloat16s_16(acc_t2, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b1,
+                    filter_r1_b1);
+                wc_mma_bfloat16s_16(acc_t1, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b2,
+                    filter_r1_b2);
                 unsigned in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low;
-                wc_load_matrices_4(in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, in_r0 + 32);
-                wc_mma_bfloat16s_16(acc_t3, in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, filter_r0_b1, filter_r1_b1);
-                wc_mma_bfloat16s_16(acc_t2, in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, filter_r0_b2, filter_r1_b2);
+                wc_load_matrices_4(in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, in_r0 + 4 * TILE_COLUMNS);
+                wc_mma_bfloat16s_16(acc_t3, in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, filter_r0_b1,
+                    filter_r1_b1);
+                wc_mma_bfloat16s_16(acc_t2, in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, filter_r0_b2,
+                    filter_r1_b2);
                 unsigned in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low;
-                wc_load_matrices_4(in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low, in_r0 + 40);
-                wc_mma_bfloat16s_16(acc_t3, in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low, filter_r0_b2, filter_r1_b2);
+                wc_load_matrices_4(in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low, in_r0 + 5 * TILE_COLUMNS);
+                wc_mma_bfloat16s_16(acc_t3, in_r0_b5_top, in_r0_b5_low, in_r1_b5_top, in_r1_b5_low, filter_r0_b2,
+                    filter_r1_b2);
                 // filter row 2
                 const unsigned short* in_r2 = in + (one_row + 2) * PITCH + one_column;
                 unsigned in_r2_b0_top, in_r2_b0_low, in_r2_b1_top, in_r2_b1_low;
@@ -179,7 +217,7 @@ toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __rest
                 wc_mma_bfloat16s_8(acc_t1, in_r2_b1_top, in_r2_b1_low, filter_r2_b0);
                 wc_mma_bfloat16s_8(acc_t0, in_r2_b1_top, in_r2_b1_low, filter_r2_b1);
                 unsigned in_r2_b2_top, in_r2_b2_low, in_r2_b3_top, in_r2_b3_low;
-                wc_load_matrices_4(in_r2_b2_top, in_r2_b2_low, in_r2_b3_top, in_r2_b3_low, in_r2 + 16);
+                wc_load_matrices_4(in_r2_b2_top, in_r2_b2_low, in_r2_b3_top, in_r2_b3_low, in_r2 + 2 * TILE_COLUMNS);
                 wc_mma_bfloat16s_8(acc_t2, in_r2_b2_top, in_r2_b2_low, filter_r2_b0);
                 wc_mma_bfloat16s_8(acc_t1, in_r2_b2_top, in_r2_b2_low, filter_r2_b1);
                 wc_mma_bfloat16s_8(acc_t0, in_r2_b2_top, in_r2_b2_low, filter_r2_b2);
@@ -187,33 +225,37 @@ toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __rest
                 wc_mma_bfloat16s_8(acc_t2, in_r2_b3_top, in_r2_b3_low, filter_r2_b1);
                 wc_mma_bfloat16s_8(acc_t1, in_r2_b3_top, in_r2_b3_low, filter_r2_b2);
                 unsigned in_r2_b4_top, in_r2_b4_low, in_r2_b5_top, in_r2_b5_low;
-                wc_load_matrices_4(in_r2_b4_top, in_r2_b4_low, in_r2_b5_top, in_r2_b5_low, in_r2 + 32);
+                wc_load_matrices_4(in_r2_b4_top, in_r2_b4_low, in_r2_b5_top, in_r2_b5_low, in_r2 + 4 * TILE_COLUMNS);
                 wc_mma_bfloat16s_8(acc_t3, in_r2_b4_top, in_r2_b4_low, filter_r2_b1);
                 wc_mma_bfloat16s_8(acc_t2, in_r2_b4_top, in_r2_b4_low, filter_r2_b2);
                 wc_mma_bfloat16s_8(acc_t3, in_r2_b5_top, in_r2_b5_low, filter_r2_b2);
                 const int p = p_tile + lane / 4;
-                unsigned short* out = outputs + team * 784 + (p * Q + q);
-                if (q + 0 < Q) {
-                    if (p < p_end) *(unsigned*)(out + 0) = wc_floats_to_bfloat16s(acc_t0.x, acc_t0.y);
-                    if (p + 8 < p_end) *(unsigned*)(out + 0 + 8 * (index_t)Q) = wc_floats_to_bfloat16s(acc_t0.z, acc_t0.w);
+                unsigned short* out = outputs + team * TEAM_OUTPUTS + (p * Q + q);
+                if (q < Q) {
+                    if (p < p_end) *(unsigned*)out = wc_floats_to_bfloat16s(acc_t0.x, acc_t0.y);
+                    if (p + HALF_TILE < p_end) *(unsigned*)(out + HALF_TILE * (index_t)Q) =
+                        wc_floats_to_bfloat16s(acc_t0.z, acc_t0.w);
                 }
-                if (q + 8 < Q) {
-                    if (p < p_end) *(unsigned*)(out + 8) = wc_floats_to_bfloat16s(acc_t1.x, acc_t1.y);
-                    if (p + 8 < p_end) *(unsigned*)(out + 8 + 8 * (index_t)Q) = wc_floats_to_bfloat16s(acc_t1.z, acc_t1.w);
+                if (q + TILE_COLUMNS < Q) {
+                    if (p < p_end) *(unsigned*)(out + TILE_COLUMNS) = wc_floats_to_bfloat16s(acc_t1.x, acc_t1.y);
+                    if (p + HALF_TILE < p_end) *(unsigned*)(out + TILE_COLUMNS + HALF_TILE * (index_t)Q) =
+                        wc_floats_to_bfloat16s(acc_t1.z, acc_t1.w);
                 }
-                if (q + 16 < Q) {
-                    if (p < p_end) *(unsigned*)(out + 16) = wc_floats_to_bfloat16s(acc_t2.x, acc_t2.y);
-                    if (p + 8 < p_end) *(unsigned*)(out + 16 + 8 * (index_t)Q) = wc_floats_to_bfloat16s(acc_t2.z, acc_t2.w);
+                if (q + 2 * TILE_COLUMNS < Q) {
+                    if (p < p_end) *(unsigned*)(out + 2 * TILE_COLUMNS) = wc_floats_to_bfloat16s(acc_t2.x, acc_t2.y);
+                    if (p + HALF_TILE < p_end) *(unsigned*)(out + 2 * TILE_COLUMNS + HALF_TILE * (index_t)Q) =
+                        wc_floats_to_bfloat16s(acc_t2.z, acc_t2.w);
                 }
-                if (q + 24 < Q) {
-                    if (p < p_end) *(unsigned*)(out + 24) = wc_floats_to_bfloat16s(acc_t3.x, acc_t3.y);
-                    if (p + 8 < p_end) *(unsigned*)(out + 24 + 8 * (index_t)Q) = wc_floats_to_bfloat16s(acc_t3.z, acc_t3.w);
+                if (q + 3 * TILE_COLUMNS < Q) {
+                    if (p < p_end) *(unsigned*)(out + 3 * TILE_COLUMNS) = wc_floats_to_bfloat16s(acc_t3.x, acc_t3.y);
+                    if (p + HALF_TILE < p_end) *(unsigned*)(out + 3 * TILE_COLUMNS + HALF_TILE * (index_t)Q) =
+                        wc_floats_to_bfloat16s(acc_t3.z, acc_t3.w);
                 }
             }
             // the plane leaves as one stretch
             __syncwarp();
-            for (int i = member; i < p_end * Q / 2; i += TEAM)
-                ((unsigned*)y_plane)[i] = ((const unsigned*)(outputs + team * 784))[i];
+            for (int i = member; i < p_end * Q / STORED; i += TEAM)
+                ((unsigned*)y_plane)[i] = ((const unsigned*)(outputs + team * TEAM_OUTPUTS))[i];
             free = buffer;
             buffer = buffer + ROWS * PITCH < patch + BUFFERS * (ROWS * PITCH) ? buffer + ROWS * PITCH : patch;
         }

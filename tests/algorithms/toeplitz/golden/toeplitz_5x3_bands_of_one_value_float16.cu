@@ -1,42 +1,54 @@
 // warpconv 0.1.0: toeplitz, float16. Generated from templates/toeplitz/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,1,H,W --filter 1,5,3 --padding 2,1 --padding-mode constant --padding-value 0.5 --dtype float16 --epilogue relu --arch sm_90 --algorithm toeplitz \
+//   warpconv emit --input N,1,H,W --filter 1,5,3 --padding 2,1 --padding-mode constant --padding-value 0.5 \
+//     --dtype float16 --epilogue relu --arch sm_90 --algorithm toeplitz \
 //     --set walk=bands --set tiles=3 --set warp_columns=1 --set warp_rows=1 --set warp_planes=1 \
 //     --set warp_strips=1 --set vector=8 --set way=ca --set bands_ahead=2 --set store_vector=8 --set stores=direct \
-//     --set weights=registers --set begin=place --set sub_block_rows=128 --set height=1 --set width=1 \
-//     --set images=8 --set buffers=2 --set min_blocks=4
+//     --set weights=registers --set begin=place --set sub_block_rows=128 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 3] -> y[N, 1, P, Q], stride 1, padding 2,1 (constant 0.5), float16, then relu
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
-// plan   3 tiles of 16 x 8 outputs a warp, 1 warps a team (1 side by side, 1 stacked), 1 teams a block; sub-blocks of 128 rows, 16 at a time; filter in registers, 8 elements a copy
-// cost   16 rows x 24 columns, 27 matrix instructions: 3 warp loads, 8 shuffles, 0 FMA a lane, about 79 registers (direct: 180 loads)
+// plan   3 tiles of 16 x 8 outputs a warp, 1 warps a team (1 side by side, 1 stacked), 1 teams a block; sub-blocks of
+//        128 rows, 16 at a time; filter in registers, 8 elements a copy
+// cost   16 rows x 24 columns, 27 matrix instructions: 3 warp loads, 8 shuffles, 0 FMA a lane, about 79 registers
+//        (direct: 180 loads)
 // note   9 matrix instructions for 128 outputs; 10 % of their products are the filter's, the others are with zeros
-// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 24 output columns of the rows that its window touches
+// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 24 output columns of the rows
+//        that its window touches
 // note   4800 bytes of shared memory a block
 //
-// A warp makes tiles of 16 output rows by 8 columns with matrix instructions: the input as it lies in shared memory times a
-// banded matrix of the filter row, T[k][n] = w[r][k - n - 7], in blocks of eight input columns,
-// of two filter rows to an instruction. The input rows of filter row r are those of row 0, r rows further down (in_r<r>_b<block>).
-constexpr int R = 5, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 2, MARGIN = 8;          // rows and columns of a patch before the image's own of its first output
-constexpr int SPAN = 24, BAND = 16;             // output columns and rows of a team at a time
-constexpr int WARP_COLUMNS = 1, WARP_ROWS = 1;  // warps of a team, which share a patch
-constexpr int WARP_PLANES = 1, THREADS = 32;    // teams of a block, each on a plane; threads
+// A warp makes tiles of 16 output rows by 8 columns with matrix instructions: the input as it lies in shared memory
+// times a banded matrix of the filter row, T[k][n] = w[r][k - n - 7], in blocks of eight input columns, of two filter
+// rows to an instruction. The input rows of filter row r are those of row 0, r rows further down (in_r<r>_b<block>).
+constexpr int R = 5;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows of a patch before the image's own of its first output
+constexpr int MARGIN = 8;                       // columns of a patch before those of its first output
+constexpr int SPAN = 24;                        // output columns of a team at a time
+constexpr int BAND = 16;                        // output rows of a team at a time
+constexpr int THREADS = 32;                     // threads of a block
 constexpr int TEAM = 32;                        // threads of a team
-constexpr int RING = 52, PITCH = 40;            // rows of a patch, elements from one to the next
+constexpr int RING = 52;                        // rows of a patch
+constexpr int PITCH = 40;                       // elements from one row of a patch to the next
 constexpr int ROWS_AT_ONCE = 6;                 // rows that a team copies at once
 constexpr int FIRST_ROWS = 20;                  // rows that the first band needs; a further one needs BAND more
-constexpr int CHUNKS = 5, VECTOR = 8;           // copies of a row, elements of each
-constexpr int COPY_WORDS = 16, ROW_WORDS = 32;  // words of a padded filter row, of its two copies
-constexpr int K = 1, FILTERS = 1;               // output planes of an image; of one input plane
+constexpr int CHUNKS = 5;                       // copies of a row
+constexpr int VECTOR = 8;                       // elements of a copy
+constexpr int COPY_WORDS = 16;                  // words of a padded filter row
+constexpr int ROW_WORDS = 32;                   // words of its two copies
+constexpr int BLOCK_WORDS = 4;                  // words of a lane's block of eight input columns, from one to the next
+constexpr int FILTER_WORDS = 160;               // words of the filters of all teams
+constexpr int TILE_ROWS = 16;                   // output rows of a tile
+constexpr int HALF_TILE = TILE_ROWS / 2;        // rows of a tile to the second row of a lane
+constexpr int TILE_COLUMNS = 8;                 // output columns of a tile, and of a block of the banded matrix
+constexpr int TEAM_PATCH = 2080;                // elements of a team's patch
+constexpr int PATCHES = 2080;                   // elements of all of them
+constexpr int SUB_ROWS = 128;                   // output rows of a sub-block
+constexpr int AHEAD = 2;                        // bands that copies are ahead
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 constexpr unsigned BORDER = 0x38003800u;        // what stands outside of the image: two elements
 
 // float16 elements: bits in memory, float in registers
-__device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
-__device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
-__device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
-__device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // What happens to an output value before it is stored: relu.
@@ -56,67 +68,77 @@ __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigne
 __device__ __forceinline__ void wc_mma_halves_8(float4& c, unsigned a0, unsigned a1, unsigned b0) { asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5}, { %6}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b0)); }
 
 // The four lanes of a row hold two columns of four tiles each; after it lane i holds the eight columns of tile i.
-__device__ __forceinline__ uint4 regroup(unsigned tile_0, unsigned tile_1, unsigned tile_2, unsigned tile_3, int lane_of_row) {
+__device__ __forceinline__ uint4 regroup(unsigned tile_0, unsigned tile_1, unsigned tile_2, unsigned tile_3,
+        int lane_of_row) {
     const bool odd = lane_of_row & 1, upper = lane_of_row & 2;
-    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? tile_0 : tile_1, 1), got_2 = __shfl_xor_sync(0xffffffffu, odd ? tile_2 : tile_3, 1);
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? tile_0 : tile_1, 1),
+        got_2 = __shfl_xor_sync(0xffffffffu, odd ? tile_2 : tile_3, 1);
     // columns of lanes 0, 1 or 2, 3: of tile 0 or 1, and of tile 2 or 3
     const unsigned first_0 = odd ? got_0 : tile_0, second_0 = odd ? tile_1 : got_0;
     const unsigned first_2 = odd ? got_2 : tile_2, second_2 = odd ? tile_3 : got_2;
-    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2), second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 2);
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2),
+        second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 2);
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
 extern "C" __global__ void __launch_bounds__(32, 4)
-toeplitz_5x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
-    __shared__ __align__(16) unsigned short patches[2080];
-    __shared__ unsigned filters[160];
+toeplitz_5x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y,
+        int N, int H, int W, int P, int Q) {
+    __shared__ __align__(16) unsigned short patches[PATCHES];
+    __shared__ unsigned filters[FILTER_WORDS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int warp_column = warp % WARP_COLUMNS, warp_row = warp / WARP_COLUMNS % WARP_ROWS;
-    const int team = warp / (WARP_COLUMNS * WARP_ROWS), member = threadIdx.x % TEAM;
-    const int pair = lane % 4;                                             // of a tile's columns, in this lane's two rows
-    const int tile_row = warp_row * 16 + lane / 4;                         // the first of its output rows, of a band
+    const int team = warp, member = threadIdx.x % TEAM;
+    // of a tile's columns, in this lane's two rows
+    const int pair = lane % 4;
+    // the first of its output rows, of a band
+    const int tile_row = lane / 4;
     // whose address it gives: of 16 rows of two filter rows; of one, and of the second of two blocks
-    const int two_rows = warp_row * 16 + lane % 16 + lane / 16;
-    const int one_row = warp_row * 16 + lane % 16, one_column = lane / 16 * 8;
-    const int lane_column = warp_column * 24;
-    unsigned short* patch = patches + team * 2080;
+    const int two_rows = lane % TILE_ROWS + lane / TILE_ROWS;
+    const int one_row = lane % TILE_ROWS, one_column = lane / TILE_ROWS * TILE_COLUMNS;
+    unsigned short* patch = patches + team * TEAM_PATCH;
     // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
-    const unsigned* filter_words = filters + team * (R * ROW_WORDS) + (7 - lane / 4) % 2 * COPY_WORDS + (2 * pair + 7 - lane / 4) / 2;
-    const int q_first = blockIdx.x * SPAN;                                 // of the team; its patch begins MARGIN columns before
-    const int q = q_first + warp_column * 24 + pair * 8;      // this lane's first output column
-    const index_t planes = (index_t)N * K;
+    const unsigned* filter_words = filters + team * (R * ROW_WORDS) + (7 - lane / 4) % 2 * COPY_WORDS
+        + (2 * pair + 7 - lane / 4) / 2;
+    // of the team; its patch begins MARGIN columns before
+    const int q_first = blockIdx.x * SPAN;
+    const int q = q_first + pair * 8;                                // this lane's first output column
+    const index_t planes = (index_t)N;
     // a thread copies one column, of every ROWS_AT_ONCE-th row
-    const int first_copy = member / CHUNKS, copy_column = member % CHUNKS * VECTOR, column = q_first - MARGIN + copy_column;
+    const int first_copy = member / CHUNKS, copy_column = member % CHUNKS * VECTOR,
+        column = q_first - MARGIN + copy_column;
     const bool copier = first_copy < ROWS_AT_ONCE;
     unsigned short* copy_to = patch + copy_column;
     // columns outside the image have the border's value, and no copy reaches them
     const bool at_edge = q_first < MARGIN || q_first - MARGIN + 40 > W;
     for (int row = member; at_edge && row < RING; row += TEAM) {
-        for (int i = 0; i < min(MARGIN - q_first, 40); i += VECTOR) *(uint4*)(patch + row * PITCH + i) = make_uint4(BORDER, BORDER, BORDER, BORDER);
-        for (int i = max(0, W - q_first + MARGIN); i < 40; i += VECTOR) *(uint4*)(patch + row * PITCH + i) = make_uint4(BORDER, BORDER, BORDER, BORDER);
+        for (int i = 0; i < min(MARGIN - q_first, 40); i += VECTOR) *(uint4*)(patch + row * PITCH + i) =
+            make_uint4(BORDER, BORDER, BORDER, BORDER);
+        for (int i = max(0, W - q_first + MARGIN); i < 40; i += VECTOR) *(uint4*)(patch + row * PITCH + i) =
+            make_uint4(BORDER, BORDER, BORDER, BORDER);
     }
 
     // z counts the groups of planes that a block works on at a time
-    for (index_t z = blockIdx.z; z * WARP_PLANES < planes; z += gridDim.z) {
-        const index_t plane = z * WARP_PLANES + team;                      // output plane of this team
+    for (index_t z = blockIdx.z; z < planes; z += gridDim.z) {
+        const index_t plane = z + team;                                    // output plane of this team
         const bool active = true;
-        const index_t made = active ? plane : 0;
-        const int k = (int)(made % K);
-        const unsigned short* x_plane = x + (made / K * (K / FILTERS) + k / FILTERS) * ((index_t)H * W);
+        const index_t made = plane;
+        const unsigned short* x_plane = x + made * ((index_t)H * W);
         unsigned short* y_plane = y + made * ((index_t)P * Q);
-        for (int job = blockIdx.y; job < (P + 127) / 128; job += gridDim.y) {
-            const int p_first = job * 128, p_end = active ? min(P, p_first + 128) : 0;
-            const int bands = (min(P - p_first, 128) + BAND - 1) / BAND;
+        for (int job = blockIdx.y; job < (P + SUB_ROWS - 1) / SUB_ROWS; job += gridDim.y) {
+            const int p_first = job * SUB_ROWS, p_end = min(P, p_first + SUB_ROWS);
+            const int bands = (min(P - p_first, SUB_ROWS) + BAND - 1) / BAND;
             int h = p_first - PAD_TOP;                                     // the next input row to be copied
             int slot = 0;                                                  // and its place in the ring
-            const bool column_inside_0 = (unsigned)(column) < (unsigned)W;
+            const bool column_inside_0 = (unsigned)column < (unsigned)W;
             const unsigned short* from = x_plane + ((index_t)(h + first_copy) * W + column);
             auto copy = [&](int rows) __attribute__((always_inline)) {
 #pragma unroll
                 for (int i = 0; i < rows; i += ROWS_AT_ONCE) {
                     const int row = first_copy + i, place = slot + row < RING ? slot + row : slot + row - RING;
-                    const bool copies = copier && (i + ROWS_AT_ONCE <= rows || row < rows) && (unsigned)(h + row) < (unsigned)H;
-                    wc_copy_async_or_zero_16(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W, active);
+                    const bool copies = copier && (i + ROWS_AT_ONCE <= rows || row < rows)
+                        && (unsigned)(h + row) < (unsigned)H;
+                    wc_copy_async_or_zero_16(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W,
+                        active);
                 }
                 // rows outside the image
                 const int outside_begin = h < 0 ? 0 : max(0, H - h), outside_end = h + rows <= H ? min(rows, -h) : rows;
@@ -124,7 +146,8 @@ toeplitz_5x3(const unsigned short* __restrict__ x, const unsigned short* __restr
                 for (int row = outside_begin + first_copy; copier && row < outside_end; row += ROWS_AT_ONCE) {
                     if ((unsigned)(h + row) < (unsigned)H) continue;
                     const int place = slot + row < RING ? slot + row : slot + row - RING;
-                    if (column_inside_0) *(uint4*)(copy_to + place * PITCH) = make_uint4(BORDER, BORDER, BORDER, BORDER);
+                    if (column_inside_0) *(uint4*)(copy_to + place * PITCH) =
+                        make_uint4(BORDER, BORDER, BORDER, BORDER);
                 }
                 from += rows * (index_t)W;
                 h += rows;
@@ -136,77 +159,102 @@ toeplitz_5x3(const unsigned short* __restrict__ x, const unsigned short* __restr
             if (1 < bands) copy(BAND);
             wc_copy_async_commit();
             // the filters of this block's planes between zeros, once from each even and once from each odd element on
-            for (int i = threadIdx.x; i < WARP_PLANES * R * ROW_WORDS; i += THREADS) {
+            for (int i = threadIdx.x; i < R * ROW_WORDS; i += THREADS) {
                 const int s = (i % ROW_WORDS % COPY_WORDS) * 2 + i % ROW_WORDS / COPY_WORDS - 14;
-                const unsigned short* from = w + (index_t)((z * WARP_PLANES + i / (R * ROW_WORDS)) % K) * (R * S) + i / ROW_WORDS % R * S + s;
-                const unsigned low = (unsigned)s < (unsigned)S ? __ldg(from) : 0, high = (unsigned)(s + 1) < (unsigned)S ? __ldg(from + 1) : 0;
+                const unsigned short* from = w + (index_t)i / ROW_WORDS % R * S + s;
+                const unsigned low = (unsigned)s < (unsigned)S ? __ldg(from) : 0,
+                    high = (unsigned)(s + 1) < (unsigned)S ? __ldg(from + 1) : 0;
                 filters[i] = low | high << 16;
             }
             __syncthreads();
             // this lane's words of the banded matrix
-            const unsigned filter_r0_b0 = filter_words[0], filter_r1_b0 = filter_words[32];
-            const unsigned filter_r0_b1 = filter_words[4], filter_r1_b1 = filter_words[36];
-            const unsigned filter_r0_b2 = filter_words[8], filter_r1_b2 = filter_words[40];
-            const unsigned filter_r2_b0 = filter_words[64], filter_r3_b0 = filter_words[96];
-            const unsigned filter_r2_b1 = filter_words[68], filter_r3_b1 = filter_words[100];
-            const unsigned filter_r2_b2 = filter_words[72], filter_r3_b2 = filter_words[104];
-            const unsigned filter_r4_b0 = filter_words[128];
-            const unsigned filter_r4_b1 = filter_words[132];
-            const unsigned filter_r4_b2 = filter_words[136];
+            const unsigned filter_r0_b0 = filter_words[0], filter_r1_b0 = filter_words[ROW_WORDS];
+            const unsigned filter_r0_b1 = filter_words[BLOCK_WORDS],
+                filter_r1_b1 = filter_words[ROW_WORDS + BLOCK_WORDS];
+            const unsigned filter_r0_b2 = filter_words[2 * BLOCK_WORDS],
+                filter_r1_b2 = filter_words[ROW_WORDS + 2 * BLOCK_WORDS];
+            const unsigned filter_r2_b0 = filter_words[2 * ROW_WORDS], filter_r3_b0 = filter_words[3 * ROW_WORDS];
+            const unsigned filter_r2_b1 = filter_words[2 * ROW_WORDS + BLOCK_WORDS],
+                filter_r3_b1 = filter_words[3 * ROW_WORDS + BLOCK_WORDS];
+            const unsigned filter_r2_b2 = filter_words[2 * ROW_WORDS + 2 * BLOCK_WORDS],
+                filter_r3_b2 = filter_words[3 * ROW_WORDS + 2 * BLOCK_WORDS];
+            const unsigned filter_r4_b0 = filter_words[4 * ROW_WORDS];
+            const unsigned filter_r4_b1 = filter_words[4 * ROW_WORDS + BLOCK_WORDS];
+            const unsigned filter_r4_b2 = filter_words[4 * ROW_WORDS + 2 * BLOCK_WORDS];
             int first = 0;                                                 // place of the band's first input row
 #pragma unroll 1
             for (int band = 0; band < bands; ++band) {
-                // this band's rows are there, and all have used the last one's; the next band's are on their way while it is computed
+                // this band's rows are there, and all have used the last one's; the next band's are on their way while
+                // it is computed
                 wc_copy_async_wait_but();
                 __syncwarp();
-                if (band + 2 < bands) copy(BAND);
+                if (band + AHEAD < bands) copy(BAND);
                 wc_copy_async_commit();
-                const unsigned short* in = patch + lane_column;
-                float4 acc_t0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t2 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                const unsigned short* in = patch;
+                float4 acc_t0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f),
+                    acc_t2 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 // filter rows 0 and 1
                 const int place_r0 = first + two_rows;
                 const unsigned short* in_r0 = in + (place_r0 < RING ? place_r0 : place_r0 - RING) * PITCH;
                 unsigned in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low;
                 wc_load_matrices_4(in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low, in_r0);
-                wc_mma_halves_16(acc_t0, in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low, filter_r0_b0, filter_r1_b0);
+                wc_mma_halves_16(acc_t0, in_r0_b0_top, in_r0_b0_low, in_r1_b0_top, in_r1_b0_low, filter_r0_b0,
+                    filter_r1_b0);
                 unsigned in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low;
-                wc_load_matrices_4(in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, in_r0 + 8);
-                wc_mma_halves_16(acc_t1, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_r0_b0, filter_r1_b0);
-                wc_mma_halves_16(acc_t0, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_r0_b1, filter_r1_b1);
+                wc_load_matrices_4(in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, in_r0 + TILE_COLUMNS);
+                wc_mma_halves_16(acc_t1, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_r0_b0,
+                    filter_r1_b0);
+                wc_mma_halves_16(acc_t0, in_r0_b1_top, in_r0_b1_low, in_r1_b1_top, in_r1_b1_low, filter_r0_b1,
+                    filter_r1_b1);
                 unsigned in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low;
-                wc_load_matrices_4(in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, in_r0 + 16);
-                wc_mma_halves_16(acc_t2, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b0, filter_r1_b0);
-                wc_mma_halves_16(acc_t1, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b1, filter_r1_b1);
-                wc_mma_halves_16(acc_t0, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b2, filter_r1_b2);
+                wc_load_matrices_4(in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, in_r0 + 2 * TILE_COLUMNS);
+                wc_mma_halves_16(acc_t2, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b0,
+                    filter_r1_b0);
+                wc_mma_halves_16(acc_t1, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b1,
+                    filter_r1_b1);
+                wc_mma_halves_16(acc_t0, in_r0_b2_top, in_r0_b2_low, in_r1_b2_top, in_r1_b2_low, filter_r0_b2,
+                    filter_r1_b2);
                 unsigned in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low;
-                wc_load_matrices_4(in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, in_r0 + 24);
-                wc_mma_halves_16(acc_t2, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b1, filter_r1_b1);
-                wc_mma_halves_16(acc_t1, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b2, filter_r1_b2);
+                wc_load_matrices_4(in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, in_r0 + 3 * TILE_COLUMNS);
+                wc_mma_halves_16(acc_t2, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b1,
+                    filter_r1_b1);
+                wc_mma_halves_16(acc_t1, in_r0_b3_top, in_r0_b3_low, in_r1_b3_top, in_r1_b3_low, filter_r0_b2,
+                    filter_r1_b2);
                 unsigned in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low;
-                wc_load_matrices_4(in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, in_r0 + 32);
-                wc_mma_halves_16(acc_t2, in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, filter_r0_b2, filter_r1_b2);
+                wc_load_matrices_4(in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, in_r0 + 4 * TILE_COLUMNS);
+                wc_mma_halves_16(acc_t2, in_r0_b4_top, in_r0_b4_low, in_r1_b4_top, in_r1_b4_low, filter_r0_b2,
+                    filter_r1_b2);
                 // filter rows 2 and 3
                 const int place_r2 = first + two_rows + 2;
                 const unsigned short* in_r2 = in + (place_r2 < RING ? place_r2 : place_r2 - RING) * PITCH;
                 unsigned in_r2_b0_top, in_r2_b0_low, in_r3_b0_top, in_r3_b0_low;
                 wc_load_matrices_4(in_r2_b0_top, in_r2_b0_low, in_r3_b0_top, in_r3_b0_low, in_r2);
-                wc_mma_halves_16(acc_t0, in_r2_b0_top, in_r2_b0_low, in_r3_b0_top, in_r3_b0_low, filter_r2_b0, filter_r3_b0);
+                wc_mma_halves_16(acc_t0, in_r2_b0_top, in_r2_b0_low, in_r3_b0_top, in_r3_b0_low, filter_r2_b0,
+                    filter_r3_b0);
                 unsigned in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low;
-                wc_load_matrices_4(in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low, in_r2 + 8);
-                wc_mma_halves_16(acc_t1, in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low, filter_r2_b0, filter_r3_b0);
-                wc_mma_halves_16(acc_t0, in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low, filter_r2_b1, filter_r3_b1);
+                wc_load_matrices_4(in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low, in_r2 + TILE_COLUMNS);
+                wc_mma_halves_16(acc_t1, in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low, filter_r2_b0,
+                    filter_r3_b0);
+                wc_mma_halves_16(acc_t0, in_r2_b1_top, in_r2_b1_low, in_r3_b1_top, in_r3_b1_low, filter_r2_b1,
+                    filter_r3_b1);
                 unsigned in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low;
-                wc_load_matrices_4(in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, in_r2 + 16);
-                wc_mma_halves_16(acc_t2, in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, filter_r2_b0, filter_r3_b0);
-                wc_mma_halves_16(acc_t1, in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, filter_r2_b1, filter_r3_b1);
-                wc_mma_halves_16(acc_t0, in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, filter_r2_b2, filter_r3_b2);
+                wc_load_matrices_4(in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, in_r2 + 2 * TILE_COLUMNS);
+                wc_mma_halves_16(acc_t2, in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, filter_r2_b0,
+                    filter_r3_b0);
+                wc_mma_halves_16(acc_t1, in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, filter_r2_b1,
+                    filter_r3_b1);
+                wc_mma_halves_16(acc_t0, in_r2_b2_top, in_r2_b2_low, in_r3_b2_top, in_r3_b2_low, filter_r2_b2,
+                    filter_r3_b2);
                 unsigned in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low;
-                wc_load_matrices_4(in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low, in_r2 + 24);
-                wc_mma_halves_16(acc_t2, in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low, filter_r2_b1, filter_r3_b1);
-                wc_mma_halves_16(acc_t1, in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low, filter_r2_b2, filter_r3_b2);
+                wc_load_matrices_4(in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low, in_r2 + 3 * TILE_COLUMNS);
+                wc_mma_halves_16(acc_t2, in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low, filter_r2_b1,
+                    filter_r3_b1);
+                wc_mma_halves_16(acc_t1, in_r2_b3_top, in_r2_b3_low, in_r3_b3_top, in_r3_b3_low, filter_r2_b2,
+                    filter_r3_b2);
                 unsigned in_r2_b4_top, in_r2_b4_low, in_r3_b4_top, in_r3_b4_low;
-                wc_load_matrices_4(in_r2_b4_top, in_r2_b4_low, in_r3_b4_top, in_r3_b4_low, in_r2 + 32);
-                wc_mma_halves_16(acc_t2, in_r2_b4_top, in_r2_b4_low, in_r3_b4_top, in_r3_b4_low, filter_r2_b2, filter_r3_b2);
+                wc_load_matrices_4(in_r2_b4_top, in_r2_b4_low, in_r3_b4_top, in_r3_b4_low, in_r2 + 4 * TILE_COLUMNS);
+                wc_mma_halves_16(acc_t2, in_r2_b4_top, in_r2_b4_low, in_r3_b4_top, in_r3_b4_low, filter_r2_b2,
+                    filter_r3_b2);
                 // filter row 4
                 const int place_r4 = first + one_row + 4;
                 const unsigned short* in_r4 = in + (place_r4 < RING ? place_r4 : place_r4 - RING) * PITCH + one_column;
@@ -216,26 +264,29 @@ toeplitz_5x3(const unsigned short* __restrict__ x, const unsigned short* __restr
                 wc_mma_halves_8(acc_t1, in_r4_b1_top, in_r4_b1_low, filter_r4_b0);
                 wc_mma_halves_8(acc_t0, in_r4_b1_top, in_r4_b1_low, filter_r4_b1);
                 unsigned in_r4_b2_top, in_r4_b2_low, in_r4_b3_top, in_r4_b3_low;
-                wc_load_matrices_4(in_r4_b2_top, in_r4_b2_low, in_r4_b3_top, in_r4_b3_low, in_r4 + 16);
+                wc_load_matrices_4(in_r4_b2_top, in_r4_b2_low, in_r4_b3_top, in_r4_b3_low, in_r4 + 2 * TILE_COLUMNS);
                 wc_mma_halves_8(acc_t2, in_r4_b2_top, in_r4_b2_low, filter_r4_b0);
                 wc_mma_halves_8(acc_t1, in_r4_b2_top, in_r4_b2_low, filter_r4_b1);
                 wc_mma_halves_8(acc_t0, in_r4_b2_top, in_r4_b2_low, filter_r4_b2);
                 wc_mma_halves_8(acc_t2, in_r4_b3_top, in_r4_b3_low, filter_r4_b1);
                 wc_mma_halves_8(acc_t1, in_r4_b3_top, in_r4_b3_low, filter_r4_b2);
                 unsigned in_r4_b4_top, in_r4_b4_low;
-                wc_load_matrices_2(in_r4_b4_top, in_r4_b4_low, in_r4 + 32);
+                wc_load_matrices_2(in_r4_b4_top, in_r4_b4_low, in_r4 + 4 * TILE_COLUMNS);
                 wc_mma_halves_8(acc_t2, in_r4_b4_top, in_r4_b4_low, filter_r4_b2);
                 const int p = p_first + band * BAND + tile_row;
                 unsigned short* out = y_plane + ((index_t)p * Q + q);
-                const unsigned top_t0 = wc_floats_to_halves(finish(acc_t0.x), finish(acc_t0.y)), low_t0 = wc_floats_to_halves(finish(acc_t0.z), finish(acc_t0.w));
-                const unsigned top_t1 = wc_floats_to_halves(finish(acc_t1.x), finish(acc_t1.y)), low_t1 = wc_floats_to_halves(finish(acc_t1.z), finish(acc_t1.w));
-                const unsigned top_t2 = wc_floats_to_halves(finish(acc_t2.x), finish(acc_t2.y)), low_t2 = wc_floats_to_halves(finish(acc_t2.z), finish(acc_t2.w));
+                const unsigned top_t0 = wc_floats_to_halves(finish(acc_t0.x), finish(acc_t0.y)),
+                    low_t0 = wc_floats_to_halves(finish(acc_t0.z), finish(acc_t0.w));
+                const unsigned top_t1 = wc_floats_to_halves(finish(acc_t1.x), finish(acc_t1.y)),
+                    low_t1 = wc_floats_to_halves(finish(acc_t1.z), finish(acc_t1.w));
+                const unsigned top_t2 = wc_floats_to_halves(finish(acc_t2.x), finish(acc_t2.y)),
+                    low_t2 = wc_floats_to_halves(finish(acc_t2.z), finish(acc_t2.w));
                 {
                     const uint4 top = regroup(top_t0, top_t1, top_t2, 0u, pair);
                     const uint4 low = regroup(low_t0, low_t1, low_t2, 0u, pair);
                     if (pair < 3 && q < Q) {
-                        if (p < p_end) *(uint4*)(out) = top;
-                        if (p + 8 < p_end) *(uint4*)(out + 8 * (index_t)Q) = low;
+                        if (p < p_end) *(uint4*)out = top;
+                        if (p + HALF_TILE < p_end) *(uint4*)(out + HALF_TILE * (index_t)Q) = low;
                     }
                 }
                 first = first + BAND < RING ? first + BAND : first + BAND - RING;

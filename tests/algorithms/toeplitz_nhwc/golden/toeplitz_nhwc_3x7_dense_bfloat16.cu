@@ -1,42 +1,56 @@
 // warpconv 0.1.0: toeplitz_nhwc, bfloat16. Generated from templates/toeplitz_nhwc/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,H,16,24 --filter 24,3,7 --padding 1,3 --groups 24 --dtype bfloat16 --layout NHWC --epilogue relu --arch sm_90 --algorithm toeplitz_nhwc \
+//   warpconv emit --input N,H,16,24 --filter 24,3,7 --padding 1,3 --groups 24 --dtype bfloat16 --layout NHWC \
+//     --epilogue relu --arch sm_90 --algorithm toeplitz_nhwc \
 //     --set pairs=1 --set chunks=2 --set warps=1 --set columns=16 --set across=2 --set turn=2 --set buffers=3 \
 //     --set sub_block_rows=28 --set images=2 --set weights=shared --set matrix=dense --set min_blocks=4
 //
 // layer  x[N, H, W, 24] * w[24, 1, 3, 7] -> y[N, P, Q, 24], stride 1, padding 1,3, groups 24, bfloat16 NHWC, then relu
 //        N, H, W (and so P, Q) are arguments (Q at most 16); all else is in the text
-// plan   2 channels a warp, 16 a block; 2 images x 16 columns, sub-blocks of 28 rows, 4 at a time, 3 buffers; 4 images in turn; filters in shared, dense
-// cost   2 rows x 32 columns x 2 channels, 6 matrix instructions: 1 warp loads, 0 shuffles, 0 FMA a lane, about 49 registers (direct: 84 loads)
+// plan   2 channels a warp, 16 a block; 2 images x 16 columns, sub-blocks of 28 rows, 4 at a time, 3 buffers; 4 images
+//        in turn; filters in shared, dense
+// cost   2 rows x 32 columns x 2 channels, 6 matrix instructions: 1 warp loads, 0 shuffles, 0 FMA a lane, about 49
+//        registers (direct: 84 loads)
 // note   6 matrix instructions for 128 outputs; 22 % of their products are the filters', the others are with zeros
-// note   a zero beside the filter meets real input: an infinity or NaN spreads up to one row and three columns beyond the outputs whose window touches it, and to the other channel of its pair
+// note   a zero beside the filter meets real input: an infinity or NaN spreads up to one row and three columns beyond
+//        the outputs whose window touches it, and to the other channel of its pair
 // note   29668 bytes of shared memory a block
 //
-// Tiles are of 2 rows by 4 columns. A matrix instruction multiplies the filters of a pair of channels, as a matrix of 16 output
-// values (eight pixels of a tile, of both channels) by 16 input values (likewise), by eight input tiles side by side: word 0 or 1
-// of a pixel's pair is the lane's operand as it lies in memory (in_r<row>_c<tile>, lane = 4 * tile + column). The sums of the
-// 2 rows of output tiles that an input tile belongs to stay in registers (sum_b<rows of input tiles it has>_p<pair>).
-constexpr int R = 3, S = 7;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 3;        // rows and columns before the image's own
-constexpr int CHANNELS = 24, TOTAL_CHUNKS = 3;  // of a pixel; chunks of eight channels
-constexpr int CHUNKS = 2, PARTS = 4;            // chunks of a block, warps that share one's channels
-constexpr int PAIRS = 1;                        // pairs of channels of a warp
-constexpr int THREADS = 256, COLUMNS = 16;      // of a block; its output columns of an image
-constexpr int ACROSS = 2, PATCH_COLUMNS = 24;   // images side by side, input columns of each
-constexpr int ROWS = 4, LAG = 2;                // rows of a turn; its output rows lie so many before its input rows
-constexpr int BUFFERS = 3, SUB_ROWS = 28;       // turns in shared memory, output rows of a sub-block
-constexpr int PITCH = 48, CHUNK_STRIDE = 196;   // input pixels to the next row, to the next chunk
-constexpr int OUT_PITCH = 32, OUT_STRIDE = 132; // the same for outputs
-constexpr int BUFFER = 392, OUT_BUFFER = 264;   // to the next turn's
+// Tiles are of 2 rows by 4 columns. A matrix instruction multiplies the filters of a pair of channels, as a matrix of
+// 16 output values (eight pixels of a tile, of both channels) by 16 input values (likewise), by eight input tiles side
+// by side: word 0 or 1 of a pixel's pair is the lane's operand as it lies in memory (in_r<row>_c<tile>, lane = 4 * tile
+// + column). The sums of the 2 rows of output tiles that an input tile belongs to stay in registers (sum_b<rows of
+// input tiles it has>_p<pair>).
+constexpr int R = 3;                            // filter rows
+constexpr int S = 7;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows before the image's own
+constexpr int PAD_LEFT = 3;                     // columns before the image's own
+constexpr int CHANNELS = 24;                    // channels of a pixel
+constexpr int TOTAL_CHUNKS = 3;                 // chunks of eight of them
+constexpr int CHUNKS = 2;                       // chunks of a block
+constexpr int PARTS = 4;                        // warps that share a chunk's channels
+constexpr int THREADS = 256;                    // threads of a block
+constexpr int COLUMNS = 16;                     // output columns of a block, of an image
+constexpr int ACROSS = 2;                       // images side by side
+constexpr int PATCH_COLUMNS = 24;               // input columns of each
+constexpr int ROWS = 4;                         // rows of a turn
+constexpr int LAG = 2;                          // a turn's output rows lie so many before its input rows
+constexpr int BUFFERS = 3;                      // turns in shared memory
+constexpr int SUB_ROWS = 28;                    // output rows of a sub-block
+constexpr int PITCH = 48;                       // input pixels to the next row
+constexpr int CHUNK_STRIDE = 196;               // input pixels to the next chunk
+constexpr int OUT_PITCH = 32;                   // output pixels to the next row
+constexpr int OUT_STRIDE = 132;                 // output pixels to the next chunk
+constexpr int BUFFER = 392;                     // input pixels to the next turn's
+constexpr int OUT_BUFFER = 264;                 // output pixels to the next turn's
 constexpr int OUT_ROW = 32;                     // output pixels of a row, of all images
-constexpr int COPIES = 384, STORES = 256;       // of 16 bytes, of a turn
-constexpr int FILTER_PITCH = 15, FILTER_WORDS = 75;// words of a padded filter row, of a pair's filters
+constexpr int COPIES = 384;                     // copies of 16 bytes, of a turn
+constexpr int FILTER_PITCH = 15;                // words of a padded filter row
+constexpr int FILTER_WORDS = 75;                // words of a pair's filters
 constexpr int OUTSIDE = -(1 << 30);             // a row outside any image
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // bfloat16 elements: bits in memory, float in registers
-__device__ __forceinline__ float wc_bfloat16_to_float(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
-__device__ __forceinline__ unsigned short wc_float_to_bfloat16(float value) { unsigned short bits; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 __device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // What happens to an output value before it is stored: relu.
@@ -52,14 +66,16 @@ __device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.asyn
 __device__ __forceinline__ void wc_mma_bfloat16s_pair(float4& sum, const float4& before, unsigned a0, unsigned a1, unsigned low_half, unsigned b0, unsigned b1) { asm("{ .reg .b32 low_0, high_0, low_1, high_1; and.b32 low_0, %4, %6; lop3.b32 high_0, %4, %6, 0, 0x30; and.b32 low_1, %5, %6; lop3.b32 high_1, %5, %6, 0, 0x30; mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, {low_0, high_0, low_1, high_1}, { %7, %8}, { %9, %10, %11, %12}; }" : "=f"(sum.x), "=f"(sum.y), "=f"(sum.z), "=f"(sum.w) : "r"(a0), "r"(a1), "r"(low_half), "r"(b0), "r"(b1), "f"(before.x), "f"(before.y), "f"(before.z), "f"(before.w)); }
 
 extern "C" __global__ void __launch_bounds__(256, 4)
-toeplitz_nhwc_3x7(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
+toeplitz_nhwc_3x7(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
+        unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     __shared__ __align__(16) unsigned short shared[14832];
     __shared__ unsigned shared_low_half;
     // pixels of eight channels each, [turn][chunk][row][column]; the filters, after them
     uint4 *const pixels = (uint4*)shared, *const outputs = pixels + 1176;
     unsigned* const filters = (unsigned*)(outputs + 2 * OUT_BUFFER);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int column = lane % 4, place = lane / 4;                         // of an input tile; tile of the warp, and pixel of an output tile
+    // of an input tile; tile of the warp, and pixel of an output tile
+    const int column = lane % 4, place = lane / 4;
     const int part = warp % PARTS, chunk = warp / PARTS % CHUNKS, side = warp / (PARTS * CHUNKS);
     const int chunk_first = (int)(blockIdx.x % 2) * CHUNKS;
     const int q_first = (int)(blockIdx.x / 2) * COLUMNS;
@@ -73,9 +89,12 @@ toeplitz_nhwc_3x7(const unsigned short* __restrict__ x, const unsigned short* __
     }
     if (threadIdx.x == 0) shared_low_half = 0xffffu;
     __syncthreads();
-    // of the matrix's rows for output pixel `place`: the words of input pixels `column` (word 0) and the one below it (word 1)
-    const unsigned* filter_words = filters + (chunk * 4 + part * PAIRS) * FILTER_WORDS + (1 - place / 4) * FILTER_PITCH + 3 - place % 4 + column;
-    // where this lane's input column lies in a turn's pixels, and its output pixels in a turn's outputs: tiles 2 * column and the next
+    // of the matrix's rows for output pixel `place`: the words of input pixels `column` (word 0) and the one below it
+    // (word 1)
+    const unsigned* filter_words = filters + (chunk * 4 + part) * FILTER_WORDS + (1 - place / 4) * FILTER_PITCH + 3
+        - place % 4 + column;
+    // where this lane's input column lies in a turn's pixels, and its output pixels in a turn's outputs: tiles 2 *
+    // column and the next
     const int tile = side * 8 + place;
     const int tile_image = tile < ACROSS * (COLUMNS / 4) ? tile / (COLUMNS / 4) : 0;
     const int in_first = chunk * CHUNK_STRIDE + tile_image * PATCH_COLUMNS + tile % (COLUMNS / 4) * 4 + column;
@@ -91,7 +110,7 @@ toeplitz_nhwc_3x7(const unsigned short* __restrict__ x, const unsigned short* __
     const int copy_0_row = copy_0_inside ? copy_0_line : OUTSIDE;
     const index_t copy_0_from = (((index_t)copy_0_image * H + copy_0_line) * W + copy_0_column) * CHANNELS
         + (chunk_first + copy_0_chunk) * 8;
-    const int copy_1 = threadIdx.x + 1 * THREADS, copy_1_chunk = copy_1 % CHUNKS;
+    const int copy_1 = threadIdx.x + THREADS, copy_1_chunk = copy_1 % CHUNKS;
     const int copy_1_place = copy_1 / CHUNKS % PITCH, copy_1_line = copy_1 / (CHUNKS * PITCH);
     const int copy_1_column = q_first - PAD_LEFT + copy_1_place % PATCH_COLUMNS;
     const int copy_1_image = copy_1_place / PATCH_COLUMNS;
@@ -100,12 +119,14 @@ toeplitz_nhwc_3x7(const unsigned short* __restrict__ x, const unsigned short* __
     const int copy_1_row = copy_1_inside ? copy_1_line : OUTSIDE;
     const index_t copy_1_from = (((index_t)copy_1_image * H + copy_1_line) * W + copy_1_column) * CHANNELS
         + (chunk_first + copy_1_chunk) * 8;
-    // what this thread stores of every turn; the pixels of eight columns lie where the warps' 16 bytes meet in few banks
+    // what this thread stores of every turn; the pixels of eight columns lie where the warps' 16 bytes meet in few
+    // banks
     const int store_0 = threadIdx.x, store_0_chunk = store_0 % CHUNKS;
     const int store_0_place = store_0 / CHUNKS % OUT_ROW, store_0_line = store_0 / (CHUNKS * OUT_ROW);
     const int store_0_column = q_first + store_0_place % COLUMNS;
     const int store_0_image = store_0_place / COLUMNS;
-    const int store_0_from = store_0_chunk * OUT_STRIDE + store_0_line * OUT_PITCH + (store_0_place ^ store_0_place / 8 % 4 * 2);
+    const int store_0_from = store_0_chunk * OUT_STRIDE + store_0_line * OUT_PITCH
+        + (store_0_place ^ store_0_place / 8 % 4 * 2);
     const bool store_0_inside = store_0_column < Q && chunk_first + store_0_chunk < TOTAL_CHUNKS;
     const int store_0_row = store_0_inside ? store_0_line : OUTSIDE;
     const index_t store_0_to = (((index_t)store_0_image * P + store_0_line) * Q + store_0_column) * CHANNELS
@@ -152,7 +173,8 @@ toeplitz_nhwc_3x7(const unsigned short* __restrict__ x, const unsigned short* __
         for (int i = 0; i < BUFFERS - 1; ++i) copy(pixels + i * BUFFER);
         uint4* buffer = pixels;                                            // of the turn that is computed
         uint4* free = pixels + (BUFFERS - 1) * BUFFER;                     // of the turn before it
-        uint4* out = outputs;                                              // of this turn, the other half of the one before it
+        // of this turn, the other half of the one before it
+        uint4* out = outputs;
         float4 sum_b1_p0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         bool first = true;
 #pragma unroll 1
@@ -165,23 +187,33 @@ toeplitz_nhwc_3x7(const unsigned short* __restrict__ x, const unsigned short* __
                 copy(free);
                 if (!first) store(outputs + (out == outputs ? OUT_BUFFER : 0));
                 first = false;
-                const unsigned low_half = shared_low_half;                     // read in every turn, so that the filters stay in words of two
+                // read in every turn, so that the filters stay in words of two
+                const unsigned low_half = shared_low_half;
 #pragma unroll
                 for (int step = 0; step < 2; ++step) {
                     const uint4* in = buffer + in_first + step * 2 * PITCH;
                     // a row of input tiles, two rows of pixels
-                    const unsigned in_r0_c0 = ((const unsigned*)(in + 0))[part], in_r1_c0 = ((const unsigned*)(in + 0 + PITCH))[part];
-                    const unsigned in_r0_c1 = ((const unsigned*)(in + 4))[part], in_r1_c1 = ((const unsigned*)(in + 4 + PITCH))[part];
-                    const unsigned in_r0_c2 = ((const unsigned*)(in + 8))[part], in_r1_c2 = ((const unsigned*)(in + 8 + PITCH))[part];
+                    const unsigned in_r0_c0 = ((const unsigned*)in)[part],
+                        in_r1_c0 = ((const unsigned*)(in + PITCH))[part];
+                    const unsigned in_r0_c1 = ((const unsigned*)(in + 4))[part],
+                        in_r1_c1 = ((const unsigned*)(in + 4 + PITCH))[part];
+                    const unsigned in_r0_c2 = ((const unsigned*)(in + 8))[part],
+                        in_r1_c2 = ((const unsigned*)(in + 8 + PITCH))[part];
                     // the rows of output tiles that it belongs to, the oldest first
                     float4 next_b2_p0;
                     float4 next_b1_p0;
-                    wc_mma_bfloat16s_pair(next_b2_p0, sum_b1_p0, filter_words[30], filter_words[45], low_half, in_r0_c0, in_r1_c0);
-                    wc_mma_bfloat16s_pair(next_b1_p0, make_float4(0.0f, 0.0f, 0.0f, 0.0f), filter_words[0], filter_words[15], low_half, in_r0_c0, in_r1_c0);
-                    wc_mma_bfloat16s_pair(next_b2_p0, next_b2_p0, filter_words[34], filter_words[49], low_half, in_r0_c1, in_r1_c1);
-                    wc_mma_bfloat16s_pair(next_b1_p0, next_b1_p0, filter_words[4], filter_words[19], low_half, in_r0_c1, in_r1_c1);
-                    wc_mma_bfloat16s_pair(next_b2_p0, next_b2_p0, filter_words[38], filter_words[53], low_half, in_r0_c2, in_r1_c2);
-                    wc_mma_bfloat16s_pair(next_b1_p0, next_b1_p0, filter_words[8], filter_words[23], low_half, in_r0_c2, in_r1_c2);
+                    wc_mma_bfloat16s_pair(next_b2_p0, sum_b1_p0, filter_words[30], filter_words[45], low_half, in_r0_c0,
+                        in_r1_c0);
+                    wc_mma_bfloat16s_pair(next_b1_p0, make_float4(0.0f, 0.0f, 0.0f, 0.0f), filter_words[0],
+                        filter_words[15], low_half, in_r0_c0, in_r1_c0);
+                    wc_mma_bfloat16s_pair(next_b2_p0, next_b2_p0, filter_words[34], filter_words[49], low_half,
+                        in_r0_c1, in_r1_c1);
+                    wc_mma_bfloat16s_pair(next_b1_p0, next_b1_p0, filter_words[4], filter_words[19], low_half, in_r0_c1,
+                        in_r1_c1);
+                    wc_mma_bfloat16s_pair(next_b2_p0, next_b2_p0, filter_words[38], filter_words[53], low_half,
+                        in_r0_c2, in_r1_c2);
+                    wc_mma_bfloat16s_pair(next_b1_p0, next_b1_p0, filter_words[8], filter_words[23], low_half, in_r0_c2,
+                        in_r1_c2);
                     sum_b1_p0 = next_b1_p0;
                     const unsigned out_t0_p0 = wc_floats_to_bfloat16s(finish(next_b2_p0.x), finish(next_b2_p0.z));
                     (((unsigned*)(out + out_0 + step * 2 * OUT_PITCH)))[part] = (out_t0_p0);

@@ -1,44 +1,55 @@
 // warpconv 0.1.0: toeplitz_nhwc, float16. Generated from templates/toeplitz_nhwc/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,H,W,16 --filter 16,5,5 --padding 2 --groups 16 --dtype float16 --layout NHWC --epilogue bias --arch sm_90 --algorithm toeplitz_nhwc \
+//   warpconv emit --input N,H,W,16 --filter 16,5,5 --padding 2 --groups 16 --dtype float16 --layout NHWC \
+//     --epilogue bias --arch sm_90 --algorithm toeplitz_nhwc \
 //     --set pairs=2 --set chunks=2 --set warps=1 --set columns=28 --set across=1 --set turn=1 --set buffers=3 \
 //     --set sub_block_rows=28 --set images=2 --set weights=registers --set matrix=sparse --set min_blocks=5
 //
 // layer  x[N, H, W, 16] * w[16, 1, 5, 5] -> y[N, P, Q, 16], stride 1, padding 2, groups 16, float16 NHWC, then bias
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   4 channels a warp, 16 a block; 28 columns, sub-blocks of 28 rows, 2 at a time, 3 buffers; 2 images in turn; filters in registers, sparse
-// cost   2 rows x 32 columns x 4 channels, 6 matrix instructions: 1 warp loads, 0 shuffles, 0 FMA a lane, about 84 registers (direct: 200 loads)
+// plan   4 channels a warp, 16 a block; 28 columns, sub-blocks of 28 rows, 2 at a time, 3 buffers; 2 images in turn;
+//        filters in registers, sparse
+// cost   2 rows x 32 columns x 4 channels, 6 matrix instructions: 1 warp loads, 0 shuffles, 0 FMA a lane, about 84
+//        registers (direct: 200 loads)
 // note   3 matrix instructions for 128 outputs; 52 % of their products are the filters', the others are with zeros
-// note   a zero beside the filter meets real input: an infinity or NaN spreads up to one row and three columns beyond the outputs whose window touches it, and to the other channel of its pair
+// note   a zero beside the filter meets real input: an infinity or NaN spreads up to one row and three columns beyond
+//        the outputs whose window touches it, and to the other channel of its pair
 // note   10880 bytes of shared memory a block
 //
-// Tiles are of 2 rows by 4 columns. A matrix instruction multiplies the filters of a pair of channels, as a matrix of 16 output
-// values (eight pixels of a tile, of both channels) by 16 input values (likewise), by eight input tiles side by side: word 0 or 1
-// of a pixel's pair is the lane's operand as it lies in memory (in_r<row>_c<tile>, lane = 4 * tile + column). The sums of the
-// 3 rows of output tiles that an input tile belongs to stay in registers (sum_b<rows of input tiles it has>_p<pair>).
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns before the image's own
-constexpr int CHANNELS = 16, TOTAL_CHUNKS = 2;  // of a pixel; chunks of eight channels
-constexpr int CHUNKS = 2, PARTS = 2;            // chunks of a block, warps that share one's channels
+// Tiles are of 2 rows by 4 columns. A matrix instruction multiplies the filters of a pair of channels, as a matrix of
+// 16 output values (eight pixels of a tile, of both channels) by 16 input values (likewise), by eight input tiles side
+// by side: word 0 or 1 of a pixel's pair is the lane's operand as it lies in memory (in_r<row>_c<tile>, lane = 4 * tile
+// + column). The sums of the 3 rows of output tiles that an input tile belongs to stay in registers (sum_b<rows of
+// input tiles it has>_p<pair>).
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows before the image's own
+constexpr int PAD_LEFT = 2;                     // columns before the image's own
+constexpr int CHANNELS = 16;                    // channels of a pixel
+constexpr int CHUNKS = 2;                       // chunks of a block
+constexpr int PARTS = 2;                        // warps that share a chunk's channels
 constexpr int PAIRS = 2;                        // pairs of channels of a warp
-constexpr int THREADS = 128, COLUMNS = 28;      // of a block; its output columns of an image
-constexpr int ACROSS = 1, PATCH_COLUMNS = 32;   // images side by side, input columns of each
-constexpr int ROWS = 2, LAG = 4;                // rows of a turn; its output rows lie so many before its input rows
-constexpr int BUFFERS = 3, SUB_ROWS = 28;       // turns in shared memory, output rows of a sub-block
-constexpr int PITCH = 32, CHUNK_STRIDE = 68;    // input pixels to the next row, to the next chunk
-constexpr int OUT_PITCH = 32, OUT_STRIDE = 68;  // the same for outputs
-constexpr int BUFFER = 136, OUT_BUFFER = 136;   // to the next turn's
+constexpr int THREADS = 128;                    // threads of a block
+constexpr int COLUMNS = 28;                     // output columns of a block, of an image
+constexpr int ROWS = 2;                         // rows of a turn
+constexpr int LAG = 4;                          // a turn's output rows lie so many before its input rows
+constexpr int BUFFERS = 3;                      // turns in shared memory
+constexpr int SUB_ROWS = 28;                    // output rows of a sub-block
+constexpr int PITCH = 32;                       // input pixels to the next row
+constexpr int CHUNK_STRIDE = 68;                // input pixels to the next chunk
+constexpr int OUT_PITCH = 32;                   // output pixels to the next row
+constexpr int OUT_STRIDE = 68;                  // output pixels to the next chunk
+constexpr int BUFFER = 136;                     // input pixels to the next turn's
+constexpr int OUT_BUFFER = 136;                 // output pixels to the next turn's
 constexpr int OUT_ROW = 28;                     // output pixels of a row, of all images
-constexpr int COPIES = 128, STORES = 112;       // of 16 bytes, of a turn
-constexpr int FILTER_PITCH = 11, FILTER_WORDS = 77;// words of a padded filter row, of a channel's filter
+constexpr int STORES = 112;                     // stores of 16 bytes, of a turn
+constexpr int FILTER_PITCH = 11;                // words of a padded filter row
+constexpr int FILTER_WORDS = 77;                // words of a channel's filter
 constexpr int OUTSIDE = -(1 << 30);             // a row outside any image
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // float16 elements: bits in memory, float in registers
 __device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
-__device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
-__device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
-__device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // What happens to an output value before it is stored: bias.
@@ -54,27 +65,33 @@ __device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.asyn
 __device__ __forceinline__ void wc_mma_halves_sparse_32(float4& sum, const float4& before, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1, unsigned b2, unsigned b3) { asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9, %10, %11}, { %12, %13, %14, %15}, %16, 0x0;" : "=f"(sum.x), "=f"(sum.y), "=f"(sum.z), "=f"(sum.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(b2), "r"(b3), "f"(before.x), "f"(before.y), "f"(before.z), "f"(before.w), "r"(0xdddd8888u)); }
 
 extern "C" __global__ void __launch_bounds__(128, 5)
-toeplitz_nhwc_5x5(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
+toeplitz_nhwc_5x5(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
+        const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     __shared__ __align__(16) unsigned short shared[5440];
-    // pixels of eight channels each, [turn][chunk][row][column]; the filters, whose words come to the registers before the first pixels
+    // pixels of eight channels each, [turn][chunk][row][column]; the filters, whose words come to the registers before
+    // the first pixels
     uint4 *const pixels = (uint4*)shared, *const outputs = pixels + 408;
     unsigned* const filters = (unsigned*)shared;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int column = lane % 4, place = lane / 4;                         // of an input tile; tile of the warp, and pixel of an output tile
+    // of an input tile; tile of the warp, and pixel of an output tile
+    const int column = lane % 4, place = lane / 4;
     const int part = warp % PARTS, chunk = warp / PARTS % CHUNKS, side = warp / (PARTS * CHUNKS);
-    const int chunk_first = (int)(blockIdx.x % 1) * CHUNKS;
-    const int q_first = (int)(blockIdx.x / 1) * COLUMNS;
-    // the filters of this block's channels between zeros, a weight in the low half of a word and the next one in the high half
+    const int q_first = (int)blockIdx.x * COLUMNS;
+    // the filters of this block's channels between zeros, a weight in the low half of a word and the next one in the
+    // high half
     for (int i = threadIdx.x; i < 1232; i += THREADS) {
         const int r = i % FILTER_WORDS / FILTER_PITCH - 1, s = i % FILTER_WORDS % FILTER_PITCH - 3;
-        const int c = chunk_first * 8 + i / FILTER_WORDS;
-        const bool inside = (unsigned)r < (unsigned)R, low = inside && (unsigned)s < (unsigned)S, high = inside && (unsigned)(s + 1) < (unsigned)S;
+        const int c = i / FILTER_WORDS;
+        const bool inside = (unsigned)r < (unsigned)R, low = inside && (unsigned)s < (unsigned)S,
+            high = inside && (unsigned)(s + 1) < (unsigned)S;
         const unsigned short* from = w + c * (R * S) + r * S + s;
         filters[i] = (low ? __ldg(from) : 0u) | (high ? __ldg(from + 1) : 0u) << 16;
     }
     __syncthreads();
-    // of the matrix's rows for output pixel `place`, one of either channel: the words of the input pixels 2 * column and the next
-    const unsigned* filter_words = filters + (chunk * 8 + part * (2 * PAIRS)) * FILTER_WORDS + (1 - place / 4 + column / 2) * FILTER_PITCH + 3 - place % 4 + column % 2 * 2;
+    // of the matrix's rows for output pixel `place`, one of either channel: the words of the input pixels 2 * column
+    // and the next
+    const unsigned* filter_words = filters + (chunk * 8 + part * (2 * PAIRS)) * FILTER_WORDS
+        + (1 - place / 4 + column / 2) * FILTER_PITCH + 3 - place % 4 + column % 2 * 2;
     // this lane's words of the filters: input tile rows b, columns c, pair p
     const unsigned filter_b0_c0_p0_0 = filter_words[0], filter_b0_c0_p0_1 = filter_words[77];
     const unsigned filter_b0_c0_p1_0 = filter_words[154], filter_b0_c0_p1_1 = filter_words[231];
@@ -89,10 +106,11 @@ toeplitz_nhwc_5x5(const unsigned short* __restrict__ x, const unsigned short* __
     const unsigned filter_b2_c1_p0_0 = filter_words[48], filter_b2_c1_p0_1 = filter_words[125];
     const unsigned filter_b2_c1_p1_0 = filter_words[202], filter_b2_c1_p1_1 = filter_words[279];
     // bias of this warp's channels
-    const unsigned short* biases = bias + (chunk_first + chunk) * 8 + part * (2 * PAIRS);
+    const unsigned short* biases = bias + chunk * 8 + part * (2 * PAIRS);
     const float bias_0 = wc_half_to_float(biases[0]), bias_1 = wc_half_to_float(biases[1]);
     const float bias_2 = wc_half_to_float(biases[2]), bias_3 = wc_half_to_float(biases[3]);
-    // where this lane's input column lies in a turn's pixels, and its output pixels in a turn's outputs: tiles 2 * column and the next
+    // where this lane's input column lies in a turn's pixels, and its output pixels in a turn's outputs: tiles 2 *
+    // column and the next
     const int tile = side * 8 + place;
     const int in_first = chunk * CHUNK_STRIDE + (tile < COLUMNS / 4 ? tile : 0) * 4 + column;
     const int out_row = chunk * OUT_STRIDE + place / 4 * OUT_PITCH + side * 32 + column * 8;
@@ -105,21 +123,23 @@ toeplitz_nhwc_5x5(const unsigned short* __restrict__ x, const unsigned short* __
     const bool copy_0_inside = (unsigned)copy_0_column < (unsigned)W;
     const int copy_0_row = copy_0_inside ? copy_0_line : OUTSIDE;
     const index_t copy_0_from = (((index_t)copy_0_line) * W + copy_0_column) * CHANNELS
-        + (chunk_first + copy_0_chunk) * 8;
-    // what this thread stores of every turn; the pixels of eight columns lie where the warps' 16 bytes meet in few banks
+        + copy_0_chunk * 8;
+    // what this thread stores of every turn; the pixels of eight columns lie where the warps' 16 bytes meet in few
+    // banks
     const int store_0 = threadIdx.x, store_0_chunk = store_0 % CHUNKS;
     const int store_0_place = store_0 / CHUNKS % OUT_ROW, store_0_line = store_0 / (CHUNKS * OUT_ROW);
     const int store_0_column = q_first + store_0_place;
-    const int store_0_from = store_0_chunk * OUT_STRIDE + store_0_line * OUT_PITCH + (store_0_place ^ store_0_place / 8 % 4 * 2);
+    const int store_0_from = store_0_chunk * OUT_STRIDE + store_0_line * OUT_PITCH
+        + (store_0_place ^ store_0_place / 8 % 4 * 2);
     const bool store_0_inside = store_0_column < Q && store_0 < STORES;
     const int store_0_row = store_0_inside ? store_0_line : OUTSIDE;
     const index_t store_0_to = (((index_t)store_0_line) * Q + store_0_column) * CHANNELS
-        + (chunk_first + store_0_chunk) * 8;
-    const int images = gridDim.z * ACROSS;                                // from one image of this block to the next
+        + store_0_chunk * 8;
+    const int images = gridDim.z;                                         // from one image of this block to the next
     for (int p_first = blockIdx.y * SUB_ROWS; p_first < P; p_first += gridDim.y * SUB_ROWS) {
         const int out_rows = min(P - p_first, SUB_ROWS), turns = (out_rows + LAG + ROWS - 1) / ROWS;
         // the next turn that is copied, and the next whose outputs are stored: image, row, and where they begin
-        int copy_n = blockIdx.z * ACROSS, copy_h = p_first - PAD_TOP, copies_left = turns;
+        int copy_n = blockIdx.z, copy_h = p_first - PAD_TOP, copies_left = turns;
         int store_n = copy_n, store_row = -LAG, stores_left = turns;
         index_t copy_from = ((index_t)copy_n * H + copy_h) * W * CHANNELS;
         index_t store_to = ((index_t)store_n * P + p_first + store_row) * Q * CHANNELS;
@@ -155,7 +175,8 @@ toeplitz_nhwc_5x5(const unsigned short* __restrict__ x, const unsigned short* __
         for (int i = 0; i < BUFFERS - 1; ++i) copy(pixels + i * BUFFER);
         uint4* buffer = pixels;                                            // of the turn that is computed
         uint4* free = pixels + (BUFFERS - 1) * BUFFER;                     // of the turn before it
-        uint4* out = outputs;                                              // of this turn, the other half of the one before it
+        // of this turn, the other half of the one before it
+        uint4* out = outputs;
         float4 sum_b1_p0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), sum_b1_p1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         float4 sum_b2_p0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), sum_b2_p1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         bool first = true;
@@ -173,25 +194,38 @@ toeplitz_nhwc_5x5(const unsigned short* __restrict__ x, const unsigned short* __
                 for (int step = 0; step < 1; ++step) {
                     const uint4* in = buffer + in_first + step * 2 * PITCH;
                     // a row of input tiles, two rows of pixels
-                    const uint2 in_r0_c0 = ((const uint2*)(in + 0))[part], in_r1_c0 = ((const uint2*)(in + 0 + PITCH))[part];
-                    const uint2 in_r0_c1 = ((const uint2*)(in + 4))[part], in_r1_c1 = ((const uint2*)(in + 4 + PITCH))[part];
+                    const uint2 in_r0_c0 = ((const uint2*)in)[part], in_r1_c0 = ((const uint2*)(in + PITCH))[part];
+                    const uint2 in_r0_c1 = ((const uint2*)(in + 4))[part],
+                        in_r1_c1 = ((const uint2*)(in + 4 + PITCH))[part];
                     // the rows of output tiles that it belongs to, the oldest first
                     float4 next_b3_p0, next_b3_p1;
                     float4 next_b2_p0, next_b2_p1;
                     float4 next_b1_p0, next_b1_p1;
-                    wc_mma_halves_sparse_32(next_b3_p0, sum_b2_p0, filter_b2_c0_p0_0, filter_b2_c0_p0_1, filter_b2_c1_p0_0, filter_b2_c1_p0_1, in_r0_c0.x, in_r1_c0.x, in_r0_c1.x, in_r1_c1.x);
-                    wc_mma_halves_sparse_32(next_b3_p1, sum_b2_p1, filter_b2_c0_p1_0, filter_b2_c0_p1_1, filter_b2_c1_p1_0, filter_b2_c1_p1_1, in_r0_c0.y, in_r1_c0.y, in_r0_c1.y, in_r1_c1.y);
-                    wc_mma_halves_sparse_32(next_b2_p0, sum_b1_p0, filter_b1_c0_p0_0, filter_b1_c0_p0_1, filter_b1_c1_p0_0, filter_b1_c1_p0_1, in_r0_c0.x, in_r1_c0.x, in_r0_c1.x, in_r1_c1.x);
-                    wc_mma_halves_sparse_32(next_b2_p1, sum_b1_p1, filter_b1_c0_p1_0, filter_b1_c0_p1_1, filter_b1_c1_p1_0, filter_b1_c1_p1_1, in_r0_c0.y, in_r1_c0.y, in_r0_c1.y, in_r1_c1.y);
-                    wc_mma_halves_sparse_32(next_b1_p0, make_float4(0.0f, 0.0f, 0.0f, 0.0f), filter_b0_c0_p0_0, filter_b0_c0_p0_1, filter_b0_c1_p0_0, filter_b0_c1_p0_1, in_r0_c0.x, in_r1_c0.x, in_r0_c1.x, in_r1_c1.x);
-                    wc_mma_halves_sparse_32(next_b1_p1, make_float4(0.0f, 0.0f, 0.0f, 0.0f), filter_b0_c0_p1_0, filter_b0_c0_p1_1, filter_b0_c1_p1_0, filter_b0_c1_p1_1, in_r0_c0.y, in_r1_c0.y, in_r0_c1.y, in_r1_c1.y);
+                    wc_mma_halves_sparse_32(next_b3_p0, sum_b2_p0, filter_b2_c0_p0_0, filter_b2_c0_p0_1,
+                        filter_b2_c1_p0_0, filter_b2_c1_p0_1, in_r0_c0.x, in_r1_c0.x, in_r0_c1.x, in_r1_c1.x);
+                    wc_mma_halves_sparse_32(next_b3_p1, sum_b2_p1, filter_b2_c0_p1_0, filter_b2_c0_p1_1,
+                        filter_b2_c1_p1_0, filter_b2_c1_p1_1, in_r0_c0.y, in_r1_c0.y, in_r0_c1.y, in_r1_c1.y);
+                    wc_mma_halves_sparse_32(next_b2_p0, sum_b1_p0, filter_b1_c0_p0_0, filter_b1_c0_p0_1,
+                        filter_b1_c1_p0_0, filter_b1_c1_p0_1, in_r0_c0.x, in_r1_c0.x, in_r0_c1.x, in_r1_c1.x);
+                    wc_mma_halves_sparse_32(next_b2_p1, sum_b1_p1, filter_b1_c0_p1_0, filter_b1_c0_p1_1,
+                        filter_b1_c1_p1_0, filter_b1_c1_p1_1, in_r0_c0.y, in_r1_c0.y, in_r0_c1.y, in_r1_c1.y);
+                    wc_mma_halves_sparse_32(next_b1_p0, make_float4(0.0f, 0.0f, 0.0f, 0.0f), filter_b0_c0_p0_0,
+                        filter_b0_c0_p0_1, filter_b0_c1_p0_0, filter_b0_c1_p0_1, in_r0_c0.x, in_r1_c0.x, in_r0_c1.x,
+                        in_r1_c1.x);
+                    wc_mma_halves_sparse_32(next_b1_p1, make_float4(0.0f, 0.0f, 0.0f, 0.0f), filter_b0_c0_p1_0,
+                        filter_b0_c0_p1_1, filter_b0_c1_p1_0, filter_b0_c1_p1_1, in_r0_c0.y, in_r1_c0.y, in_r0_c1.y,
+                        in_r1_c1.y);
                     sum_b1_p0 = next_b1_p0; sum_b1_p1 = next_b1_p1;
                     sum_b2_p0 = next_b2_p0; sum_b2_p1 = next_b2_p1;
-                    const unsigned out_t0_p0 = wc_floats_to_halves(finish(next_b3_p0.x, bias_0), finish(next_b3_p0.z, bias_1));
-                    const unsigned out_t0_p1 = wc_floats_to_halves(finish(next_b3_p1.x, bias_2), finish(next_b3_p1.z, bias_3));
+                    const unsigned out_t0_p0 =
+                        wc_floats_to_halves(finish(next_b3_p0.x, bias_0), finish(next_b3_p0.z, bias_1));
+                    const unsigned out_t0_p1 =
+                        wc_floats_to_halves(finish(next_b3_p1.x, bias_2), finish(next_b3_p1.z, bias_3));
                     (((uint2*)(out + out_0 + step * 2 * OUT_PITCH)))[part] = make_uint2(out_t0_p0, out_t0_p1);
-                    const unsigned out_t1_p0 = wc_floats_to_halves(finish(next_b3_p0.y, bias_0), finish(next_b3_p0.w, bias_1));
-                    const unsigned out_t1_p1 = wc_floats_to_halves(finish(next_b3_p1.y, bias_2), finish(next_b3_p1.w, bias_3));
+                    const unsigned out_t1_p0 =
+                        wc_floats_to_halves(finish(next_b3_p0.y, bias_0), finish(next_b3_p0.w, bias_1));
+                    const unsigned out_t1_p1 =
+                        wc_floats_to_halves(finish(next_b3_p1.y, bias_2), finish(next_b3_p1.w, bias_3));
                     (((uint2*)(out + out_1 + step * 2 * OUT_PITCH)))[part] = make_uint2(out_t1_p0, out_t1_p1);
                 }
                 out = out == outputs ? outputs + OUT_BUFFER : outputs;

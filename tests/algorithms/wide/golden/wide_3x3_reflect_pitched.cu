@@ -1,32 +1,34 @@
 // warpconv 0.1.0: wide, float32. Generated from templates/wide/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,2,H,W --filter 2,3,3 --padding 1 --padding-mode reflect --groups 2 --epilogue bias --pitched --arch sm_90 --algorithm wide \
-//     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set row_lanes=32 \
-//     --set gaps=zero_lanes --set edges=guarded --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers \
-//     --set loads=cached --set turn_steps=2 --set pipeline=paired --set tap_rows=all --set warp_columns=4 \
-//     --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
+//   warpconv emit --input N,2,H,W --filter 2,3,3 --padding 1 --padding-mode reflect --groups 2 --epilogue bias \
+//     --pitched --arch sm_90 --algorithm wide \
+//     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set edges=guarded \
+//     --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers --set loads=cached --set turn_steps=2 \
+//     --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
-// layer  x[N, 2, H, W] * w[2, 1, 3, 3] -> y[N, 2, P, Q], stride 1, padding 1 (reflect), groups 2, float32, rows any distance apart, then bias
-//        N, H, W (and so P, Q) and how far rows, planes and images lie apart are arguments (W a multiple of 4; Q a multiple of 4; X_ROW, X_PLANE, X_IMAGE, Y_ROW, Y_PLANE, Y_IMAGE multiples of 4); all
-//        else is in the text
-// plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 4 steps ahead
-// cost   sub-block of 14 rows x 128 columns: 32 warp loads, 0 shuffles, 576 FMA a lane, about 43 registers (direct: 504 loads)
+// layer  x[N, 2, H, W] * w[2, 1, 3, 3] -> y[N, 2, P, Q], stride 1, padding 1 (reflect), groups 2, float32, rows any
+//        distance apart, then bias
+//        N, H, W (and so P, Q) and how far rows, planes and images lie apart are arguments (W a multiple of 4; Q a
+//        multiple of 4; X_ROW, X_PLANE, X_IMAGE, Y_ROW, Y_PLANE, Y_IMAGE multiples of 4); all else is in the text
+// plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 4
+//        steps ahead
+// cost   sub-block of 14 rows x 128 columns: 32 warp loads, 0 shuffles, 576 FMA a lane, about 43 registers (direct: 504
+//        loads)
 //
-// A lane makes 4 neighbouring output columns and walks down the rows. It loads 4 input columns of each row by asynchronous copies to shared memory, where all lanes find the others.
-// An input row is loaded once and added to the 3 output rows in work: acc_p0 is the oldest, and every chain of
-// products ends in the register of the next older row, so the accumulators move on without a move.
-constexpr int R = 3, S = 3;                     // filter rows and columns
-constexpr int PAD_TOP = 1, PAD_LEFT = 1;        // rows and columns before the image
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
+// A lane makes 4 neighbouring output columns and walks down the rows. It loads 4 input columns of each row by
+// asynchronous copies to shared memory, where all lanes find the others. An input row is loaded once and added to the 3
+// output rows in work: acc_p0 is the oldest, and every chain of products ends in the register of the next older row, so
+// the accumulators move on without a move.
+constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int STEP_ROWS = 1, SLOTS = 3;         // input rows of a step; output rows in work at a time
-constexpr int CLASSES = 1;                      // output rows that share no input row with their neighbours
-constexpr int COLUMNS = 4, CHUNK = 4;           // output and input columns of a lane
-constexpr int AHEAD = 4, TURN = 2;              // steps that are loaded ahead; those that come into use together
+constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int COLUMNS = 4;                      // output columns of a lane
+constexpr int CHUNK = 4;                        // input columns of a lane
+constexpr int AHEAD = 4;                        // steps that are loaded ahead
+constexpr int TURN = 2;                         // steps that come into use together
 constexpr int STRIP = 128;                      // output columns of a warp
-constexpr int WARP_COLUMNS = 4, WARP_ROWS = 1;  // warps of a block, side by side and stacked
-constexpr int WARP_PLANES = 1;                  // and on different planes
-constexpr int C = 1, K = 2, FILTERS = 1;        // channels of a group; output channels; those of a group
+constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
+constexpr int K = 2;                            // output channels
 constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -54,30 +56,31 @@ constexpr int LINE = 136, MARGIN = 4;       // elements of a row in shared memor
 constexpr int STEP = 136, RING = 816;       // of a step's rows; of all rows that a warp holds
 
 // 32 lanes, 4 output columns each. INTERIOR: every load and store lies in the image.
-template <bool INTERIOR>
-__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, float bias_k,
-                                          int p_first, int rows_out, int q, int position, bool active, int H, int W, int Q, int X_ROW, int Y_ROW, float* ring) {
+__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* __restrict__ w,
+        float* __restrict__ y, float bias_k, int p_first, int rows_out, int q, int position, bool active, int H, int W,
+        int Q, int X_ROW, int Y_ROW, float* ring) {
     const int lane = threadIdx.x % 32;
-    const int column = q * STRIDE_W;                                       // this lane's first input column
+    const int column = q;                                                  // this lane's first input column
     const bool own_inside_0 = column < W;
     const int own = MARGIN + position * CHUNK;                             // where this lane's columns lie in a row
     const int first_column = column - position * CHUNK;                    // of the strip
     const bool ends = first_column + 128 > W;      // some lie in the strip itself
-    // the first lanes copy single columns: 1 to the left of the strip and 1 to the right of it or of the image; those outside the image from where the border has them
+    // the first lanes copy single columns: 1 to the left of the strip and 1 to the right of it or of the image; those
+    // outside the image from where the border has them
     const int outside_0 = position < 1 ? first_column + position - 1 : min(W, first_column + 128) + position - 1;
     const int outside_at_0 = at_border(outside_0, W), outside_to_0 = own + outside_0 - column;
     const bool outside_here_0 = position < 2 && outside_0 - first_column < LINE - MARGIN;
-    const bool out_inside_0 = INTERIOR || (active && q < Q);
+    const bool out_inside_0 = active && q < Q;
     // filter, one register per weight
-    const float w_r0_s0 = __ldg(w + 0), w_r0_s1 = __ldg(w + 1), w_r0_s2 = __ldg(w + 2);
+    const float w_r0_s0 = __ldg(w), w_r0_s1 = __ldg(w + 1), w_r0_s2 = __ldg(w + 2);
     const float w_r1_s0 = __ldg(w + 3), w_r1_s1 = __ldg(w + 4), w_r1_s2 = __ldg(w + 5);
     const float w_r2_s0 = __ldg(w + 6), w_r2_s1 = __ldg(w + 7), w_r2_s2 = __ldg(w + 8);
 
     // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
-    const int h_first = p_first * STRIDE_H - PAD_TOP;
+    const int h_first = p_first - PAD_TOP;
     int s = 0;
-    const index_t pitch = (index_t)ROW_STEP * X_ROW;
-    float* out = y + ((index_t)p_first + (s - (SLOTS - 1)) * CLASSES) * Y_ROW + q;
+    const index_t pitch = (index_t)X_ROW;
+    float* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Y_ROW + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f;
     const int steps = rows_out + SLOTS - 1;
@@ -108,32 +111,41 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         const float in_3 = line_0.w;
         const float in_4 = line_4;
         // filter row 2
-        out_c0 = fmaf(in_m1, w_r2_s0, acc_p0_c0); out_c1 = fmaf(in_0, w_r2_s0, acc_p0_c1); out_c2 = fmaf(in_1, w_r2_s0, acc_p0_c2); out_c3 = fmaf(in_2, w_r2_s0, acc_p0_c3);
-        out_c0 = fmaf(in_0, w_r2_s1, out_c0); out_c1 = fmaf(in_1, w_r2_s1, out_c1); out_c2 = fmaf(in_2, w_r2_s1, out_c2); out_c3 = fmaf(in_3, w_r2_s1, out_c3);
-        out_c0 = fmaf(in_1, w_r2_s2, out_c0); out_c1 = fmaf(in_2, w_r2_s2, out_c1); out_c2 = fmaf(in_3, w_r2_s2, out_c2); out_c3 = fmaf(in_4, w_r2_s2, out_c3);
+        out_c0 = fmaf(in_m1, w_r2_s0, acc_p0_c0); out_c1 = fmaf(in_0, w_r2_s0, acc_p0_c1);
+        out_c2 = fmaf(in_1, w_r2_s0, acc_p0_c2); out_c3 = fmaf(in_2, w_r2_s0, acc_p0_c3);
+        out_c0 = fmaf(in_0, w_r2_s1, out_c0); out_c1 = fmaf(in_1, w_r2_s1, out_c1);
+        out_c2 = fmaf(in_2, w_r2_s1, out_c2); out_c3 = fmaf(in_3, w_r2_s1, out_c3);
+        out_c0 = fmaf(in_1, w_r2_s2, out_c0); out_c1 = fmaf(in_2, w_r2_s2, out_c1);
+        out_c2 = fmaf(in_3, w_r2_s2, out_c2); out_c3 = fmaf(in_4, w_r2_s2, out_c3);
         // filter row 1
-        acc_p0_c0 = fmaf(in_m1, w_r1_s0, acc_p1_c0); acc_p0_c1 = fmaf(in_0, w_r1_s0, acc_p1_c1); acc_p0_c2 = fmaf(in_1, w_r1_s0, acc_p1_c2); acc_p0_c3 = fmaf(in_2, w_r1_s0, acc_p1_c3);
-        acc_p0_c0 = fmaf(in_0, w_r1_s1, acc_p0_c0); acc_p0_c1 = fmaf(in_1, w_r1_s1, acc_p0_c1); acc_p0_c2 = fmaf(in_2, w_r1_s1, acc_p0_c2); acc_p0_c3 = fmaf(in_3, w_r1_s1, acc_p0_c3);
-        acc_p0_c0 = fmaf(in_1, w_r1_s2, acc_p0_c0); acc_p0_c1 = fmaf(in_2, w_r1_s2, acc_p0_c1); acc_p0_c2 = fmaf(in_3, w_r1_s2, acc_p0_c2); acc_p0_c3 = fmaf(in_4, w_r1_s2, acc_p0_c3);
+        acc_p0_c0 = fmaf(in_m1, w_r1_s0, acc_p1_c0); acc_p0_c1 = fmaf(in_0, w_r1_s0, acc_p1_c1);
+        acc_p0_c2 = fmaf(in_1, w_r1_s0, acc_p1_c2); acc_p0_c3 = fmaf(in_2, w_r1_s0, acc_p1_c3);
+        acc_p0_c0 = fmaf(in_0, w_r1_s1, acc_p0_c0); acc_p0_c1 = fmaf(in_1, w_r1_s1, acc_p0_c1);
+        acc_p0_c2 = fmaf(in_2, w_r1_s1, acc_p0_c2); acc_p0_c3 = fmaf(in_3, w_r1_s1, acc_p0_c3);
+        acc_p0_c0 = fmaf(in_1, w_r1_s2, acc_p0_c0); acc_p0_c1 = fmaf(in_2, w_r1_s2, acc_p0_c1);
+        acc_p0_c2 = fmaf(in_3, w_r1_s2, acc_p0_c2); acc_p0_c3 = fmaf(in_4, w_r1_s2, acc_p0_c3);
         // filter row 0
         acc_p1_c0 = in_m1 * w_r0_s0; acc_p1_c1 = in_0 * w_r0_s0; acc_p1_c2 = in_1 * w_r0_s0; acc_p1_c3 = in_2 * w_r0_s0;
-        acc_p1_c0 = fmaf(in_0, w_r0_s1, acc_p1_c0); acc_p1_c1 = fmaf(in_1, w_r0_s1, acc_p1_c1); acc_p1_c2 = fmaf(in_2, w_r0_s1, acc_p1_c2); acc_p1_c3 = fmaf(in_3, w_r0_s1, acc_p1_c3);
-        acc_p1_c0 = fmaf(in_1, w_r0_s2, acc_p1_c0); acc_p1_c1 = fmaf(in_2, w_r0_s2, acc_p1_c1); acc_p1_c2 = fmaf(in_3, w_r0_s2, acc_p1_c2); acc_p1_c3 = fmaf(in_4, w_r0_s2, acc_p1_c3);
+        acc_p1_c0 = fmaf(in_0, w_r0_s1, acc_p1_c0); acc_p1_c1 = fmaf(in_1, w_r0_s1, acc_p1_c1);
+        acc_p1_c2 = fmaf(in_2, w_r0_s1, acc_p1_c2); acc_p1_c3 = fmaf(in_3, w_r0_s1, acc_p1_c3);
+        acc_p1_c0 = fmaf(in_1, w_r0_s2, acc_p1_c0); acc_p1_c1 = fmaf(in_2, w_r0_s2, acc_p1_c1);
+        acc_p1_c2 = fmaf(in_3, w_r0_s2, acc_p1_c2); acc_p1_c3 = fmaf(in_4, w_r0_s2, acc_p1_c3);
         if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
             out_c0 = finish(out_c0, bias_k);
             out_c1 = finish(out_c1, bias_k);
             out_c2 = finish(out_c2, bias_k);
             out_c3 = finish(out_c3, bias_k);
-            if (INTERIOR || out_inside_0) *(float4*)(out) = make_float4(out_c0, out_c1, out_c2, out_c3);
+            if (out_inside_0) *(float4*)(out) = make_float4(out_c0, out_c1, out_c2, out_c3);
         }
-        out += (index_t)CLASSES * Y_ROW;
+        out += (index_t)Y_ROW;
     };
-    int slot = 0;                                                          // where the rows of this turn lie in the ring
+    // where the rows of this turn lie in the ring
+    int slot = 0;
     auto turn = [&](bool inside) __attribute__((always_inline)) {
         wc_copy_async_wait_but();
         __syncwarp();                                                      // every lane's copies of this turn are there
         // the rows of 2 turns on take the place of those of the turn before
-        const int next = slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h = h_first + (s + AHEAD) * (STEP_ROWS * ROW_STEP);
+        const int next = slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h = h_first + (s + AHEAD);
         const bool copies = inside || s < steps - AHEAD;
         if (copies) copy(next, h, inside);
         wc_copy_async_commit();
@@ -145,28 +157,29 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         slot = slot == 2 * TURN * STEP ? 0 : slot + TURN * STEP;
     };
 
-    __syncwarp();                                                          // all lanes have used what the ring held before
+    // all lanes have used what the ring held before
+    __syncwarp();
     if (ends) {
         // columns outside the image that no copy reaches
 #pragma unroll 1
         for (int i = 4 * lane; i < RING; i += 32 * 4) *(float4*)(ring + i) = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         __syncwarp();
     }
-    if (h_first >= 0 && h_first + (AHEAD * STEP_ROWS - 1) * ROW_STEP < H) {
+    if (h_first >= 0 && h_first + (AHEAD - 1) < H) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), true);
+            copy(i * TURN * STEP, h_first + i * TURN, true);
             wc_copy_async_commit();
         }
     } else {
 #pragma unroll 1
         for (int i = 0; i < 2; ++i) {
-            copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
+            copy(i * TURN * STEP, h_first + i * TURN, false);
             wc_copy_async_commit();
         }
     }
     // turns that copy rows of the image alone end where one below it is next
-    const int inside_end = min(steps, (H - h_first - (TURN * STEP_ROWS - 1) * ROW_STEP + STEP_ROWS * ROW_STEP - 1) / (STEP_ROWS * ROW_STEP)) - AHEAD;
+    const int inside_end = min(steps, H - h_first - (TURN - 1)) - AHEAD;
     // the second loop stands in the first: one after the other takes the compiler 7 instructions a turn more
 #pragma unroll 1
     while (s < steps) {
@@ -177,35 +190,36 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
-wide_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias, float* __restrict__ y, int N, int H, int W, int P, int Q,
-        int X_ROW, int X_PLANE, int X_IMAGE, int Y_ROW, int Y_PLANE, int Y_IMAGE) {
+wide_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias,
+        float* __restrict__ y, int N, int H, int W, int P, int Q, int X_ROW, int X_PLANE, int X_IMAGE, int Y_ROW,
+        int Y_PLANE, int Y_IMAGE) {
     __shared__ __align__(16) float lines[3264];
     float* ring = lines + threadIdx.x / 32 * RING;                  // this warp's rows
     // the warp's number comes from lane 0, so the compiler knows that its lanes share it
     const int lane = threadIdx.x % 32, warp = __shfl_sync(ALL_LANES, (int)threadIdx.x / 32, 0);
-    const int warp_column = warp % WARP_COLUMNS, warp_row = warp / WARP_COLUMNS % WARP_ROWS;
-    const int warp_plane = warp / (WARP_COLUMNS * WARP_ROWS);
+    const int warp_column = warp % WARP_COLUMNS;
+    const int warp_plane = warp / WARP_COLUMNS;
     const index_t planes = (index_t)N * K;
     const int strip = blockIdx.x * WARP_COLUMNS + warp_column;
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
     const bool has_columns = strip * STRIP < Q;
 
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y / CLASSES * WARP_ROWS, turns = ((P + CLASSES * bands - 1) / (CLASSES * bands) + SLOTS - 1 + TURN - 1) / TURN;
+    const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + TURN - 1) / TURN;
     const int rows = turns * TURN - (SLOTS - 1);
-    const int first = (blockIdx.y / CLASSES * WARP_ROWS + warp_row) * rows;      // output row of its class
-    const int p_first = blockIdx.y % CLASSES + first * CLASSES;
-    const int rows_out = min(rows, (P - p_first + CLASSES - 1) / CLASSES);
+    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int p_first = first;
+    const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time
-    for (index_t z = blockIdx.z; z * 1 < planes; z += gridDim.z) {
-        const index_t made = z * WARP_PLANES + warp_plane;                 // output plane of this warp
+    for (index_t z = blockIdx.z; z < planes; z += gridDim.z) {
+        const index_t made = z + warp_plane;                               // output plane of this warp
         const int k = (int)(made % K);
-        const float* x_plane = x + made / K * X_IMAGE + (index_t)(k / FILTERS * C) * X_PLANE;
+        const float* x_plane = x + made / K * X_IMAGE + (index_t)k * X_PLANE;
         float* y_plane = y + made / K * Y_IMAGE + (index_t)k * Y_PLANE;
         const float bias_k = bias[k];
         const float* w_plane = w + k * (index_t)9;
 
         if (p_first < P && has_columns && made < planes)
-            sub_block<false>(x_plane, w_plane, y_plane, bias_k, p_first, rows_out, q, lane, true, H, W, Q, X_ROW, Y_ROW, ring);
+            sub_block(x_plane, w_plane, y_plane, bias_k, p_first, rows_out, q, lane, true, H, W, Q, X_ROW, Y_ROW, ring);
     }
 }

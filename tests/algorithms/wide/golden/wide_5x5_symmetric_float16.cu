@@ -1,32 +1,31 @@
 // warpconv 0.1.0: wide, float16. Generated from templates/wide/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode symmetric --dtype float16 --arch sm_90 --algorithm wide \
-//     --set columns=8 --set vector=8 --set store_vector=8 --set span=strips --set row_lanes=32 \
-//     --set gaps=zero_lanes --set edges=guarded --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers \
-//     --set loads=async --set turn_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=4 \
-//     --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
+//   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode symmetric --dtype float16 \
+//     --arch sm_90 --algorithm wide \
+//     --set columns=8 --set vector=8 --set store_vector=8 --set span=strips --set edges=guarded \
+//     --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=async --set turn_steps=1 \
+//     --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (symmetric), float16
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
-// plan   8 columns per lane, strips of 256 columns, sub-blocks of 14 rows, 4 warps per block; 8 elements a load, 2 steps ahead
-// cost   sub-block of 14 rows x 256 columns: 36 warp loads, 0 shuffles, 3600 FMA a lane, about 107 registers (direct: 2800 loads)
+// plan   8 columns per lane, strips of 256 columns, sub-blocks of 14 rows, 4 warps per block; 8 elements a load, 2
+//        steps ahead
+// cost   sub-block of 14 rows x 256 columns: 36 warp loads, 0 shuffles, 3600 FMA a lane, about 107 registers (direct:
+//        2800 loads)
 //
-// A lane makes 8 neighbouring output columns and walks down the rows. It loads 8 input columns of each row by asynchronous copies to shared memory, where all lanes find the others.
-// An input row is loaded once and added to the 5 output rows in work: acc_p0 is the oldest, and every chain of
-// products ends in the register of the next older row, so the accumulators move on without a move.
-constexpr int R = 5, S = 5;                     // filter rows and columns
-constexpr int PAD_TOP = 2, PAD_LEFT = 2;        // rows and columns before the image
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
+// A lane makes 8 neighbouring output columns and walks down the rows. It loads 8 input columns of each row by
+// asynchronous copies to shared memory, where all lanes find the others. An input row is loaded once and added to the 5
+// output rows in work: acc_p0 is the oldest, and every chain of products ends in the register of the next older row, so
+// the accumulators move on without a move.
+constexpr int PAD_TOP = 2;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int STEP_ROWS = 1, SLOTS = 5;         // input rows of a step; output rows in work at a time
-constexpr int CLASSES = 1;                      // output rows that share no input row with their neighbours
-constexpr int COLUMNS = 8, CHUNK = 8;           // output and input columns of a lane
-constexpr int AHEAD = 2, TURN = 1;              // steps that are loaded ahead; those that come into use together
+constexpr int SLOTS = 5;                        // output rows in work at a time
+constexpr int COLUMNS = 8;                      // output columns of a lane
+constexpr int CHUNK = 8;                        // input columns of a lane
+constexpr int AHEAD = 2;                        // steps that are loaded ahead
+constexpr int TURN = 1;                         // steps that come into use together
 constexpr int STRIP = 256;                      // output columns of a warp
-constexpr int WARP_COLUMNS = 4, WARP_ROWS = 1;  // warps of a block, side by side and stacked
-constexpr int WARP_PLANES = 1;                  // and on different planes
-constexpr int C = 1, K = 1, FILTERS = 1;        // channels of a group; output channels; those of a group
-constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
+constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored behind the edge, which is repeated.
@@ -38,7 +37,6 @@ __device__ __forceinline__ int at_border(int i, int size) {
 
 // float16 elements: bits in memory, float in registers
 __device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
-__device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 __device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
 __device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
@@ -49,16 +47,16 @@ __device__ __forceinline__ void wc_copy_async_if_4(bool takes_part, void* shared
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
-constexpr int LINE = 280, MARGIN = 8;       // elements of a row in shared memory; those before its first own column
+constexpr int MARGIN = 8;                   // elements of a row in shared memory; those before its first own column
 constexpr int STEP = 280, RING = 840;       // of a step's rows; of all rows that a warp holds
 constexpr int PAIRS = 272;      // behind a row: pairs of elements, of which one belongs outside of the image
 
 // 32 lanes, 8 output columns each. INTERIOR: every load and store lies in the image.
-template <bool INTERIOR>
-__device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y,
-                                          int p_first, int rows_out, int q, int position, bool active, int H, int W, int Q, unsigned short* ring) {
+__device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
+        unsigned short* __restrict__ y, int p_first, int rows_out, int q, int position, bool active, int H, int W,
+        int Q, unsigned short* ring) {
     const int lane = threadIdx.x % 32;
-    const int column = q * STRIDE_W;                                       // this lane's first input column
+    const int column = q;                                                  // this lane's first input column
     const bool own_inside_0 = column < W;
     const int own = MARGIN + position * CHUNK;                             // where this lane's columns lie in a row
     // the first lanes copy what lies beside the strip: 8 columns to its left, 8 to its right
@@ -66,35 +64,48 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     const int beside = MARGIN + beside_column, from_own = beside_column - position * CHUNK;
     const bool beside_inside = lane < 2 && (unsigned)(column + from_own) < (unsigned)W;
     const int first_column = column - position * CHUNK;                    // of the strip
-    const bool at_edge = first_column < 2 || first_column + 258 > W;      // some windows reach columns outside of the image
+    // some windows reach columns outside of the image
+    const bool at_edge = first_column < 2 || first_column + 258 > W;
     const bool ends = first_column + 256 > W;      // some lie in the strip itself
-    // the first lanes copy single columns outside of the image: 2 to the left of the strip and 2 to the right of it or of the image; those outside the image from where the border has them
+    // the first lanes copy single columns outside of the image: 2 to the left of the strip and 2 to the right of it or
+    // of the image; those outside the image from where the border has them
     const int outside_0 = position < 2 ? first_column + position - 2 : min(W, first_column + 256) + position - 2;
     const int outside_at_0 = at_border(outside_0, W), outside_to_0 = own + outside_0 - column;
-    const int outside_from_0 = (outside_at_0 & ~1) - column, pair_0 = PAIRS + 2 * position, one_of_pair_0 = pair_0 + (outside_at_0 & 1);
-    const bool outside_here_0 = position < 4 && (unsigned)outside_0 >= (unsigned)W && outside_0 - first_column < PAIRS - MARGIN;
-    const bool out_inside_0 = INTERIOR || (active && q < Q);
+    const int outside_from_0 = (outside_at_0 & ~1) - column, pair_0 = PAIRS + 2 * position,
+        one_of_pair_0 = pair_0 + (outside_at_0 & 1);
+    const bool outside_here_0 = position < 4 && (unsigned)outside_0 >= (unsigned)W
+        && outside_0 - first_column < PAIRS - MARGIN;
+    const bool out_inside_0 = active && q < Q;
     // filter, one register per weight
-    const float w_r0_s0 = wc_half_to_float(__ldg(w + 0)), w_r0_s1 = wc_half_to_float(__ldg(w + 1)), w_r0_s2 = wc_half_to_float(__ldg(w + 2)), w_r0_s3 = wc_half_to_float(__ldg(w + 3)),
+    const float w_r0_s0 = wc_half_to_float(__ldg(w)), w_r0_s1 = wc_half_to_float(__ldg(w + 1)),
+        w_r0_s2 = wc_half_to_float(__ldg(w + 2)), w_r0_s3 = wc_half_to_float(__ldg(w + 3)),
                 w_r0_s4 = wc_half_to_float(__ldg(w + 4));
-    const float w_r1_s0 = wc_half_to_float(__ldg(w + 5)), w_r1_s1 = wc_half_to_float(__ldg(w + 6)), w_r1_s2 = wc_half_to_float(__ldg(w + 7)), w_r1_s3 = wc_half_to_float(__ldg(w + 8)),
+    const float w_r1_s0 = wc_half_to_float(__ldg(w + 5)), w_r1_s1 = wc_half_to_float(__ldg(w + 6)),
+        w_r1_s2 = wc_half_to_float(__ldg(w + 7)), w_r1_s3 = wc_half_to_float(__ldg(w + 8)),
                 w_r1_s4 = wc_half_to_float(__ldg(w + 9));
-    const float w_r2_s0 = wc_half_to_float(__ldg(w + 10)), w_r2_s1 = wc_half_to_float(__ldg(w + 11)), w_r2_s2 = wc_half_to_float(__ldg(w + 12)), w_r2_s3 = wc_half_to_float(__ldg(w + 13)),
+    const float w_r2_s0 = wc_half_to_float(__ldg(w + 10)), w_r2_s1 = wc_half_to_float(__ldg(w + 11)),
+        w_r2_s2 = wc_half_to_float(__ldg(w + 12)), w_r2_s3 = wc_half_to_float(__ldg(w + 13)),
                 w_r2_s4 = wc_half_to_float(__ldg(w + 14));
-    const float w_r3_s0 = wc_half_to_float(__ldg(w + 15)), w_r3_s1 = wc_half_to_float(__ldg(w + 16)), w_r3_s2 = wc_half_to_float(__ldg(w + 17)), w_r3_s3 = wc_half_to_float(__ldg(w + 18)),
+    const float w_r3_s0 = wc_half_to_float(__ldg(w + 15)), w_r3_s1 = wc_half_to_float(__ldg(w + 16)),
+        w_r3_s2 = wc_half_to_float(__ldg(w + 17)), w_r3_s3 = wc_half_to_float(__ldg(w + 18)),
                 w_r3_s4 = wc_half_to_float(__ldg(w + 19));
-    const float w_r4_s0 = wc_half_to_float(__ldg(w + 20)), w_r4_s1 = wc_half_to_float(__ldg(w + 21)), w_r4_s2 = wc_half_to_float(__ldg(w + 22)), w_r4_s3 = wc_half_to_float(__ldg(w + 23)),
+    const float w_r4_s0 = wc_half_to_float(__ldg(w + 20)), w_r4_s1 = wc_half_to_float(__ldg(w + 21)),
+        w_r4_s2 = wc_half_to_float(__ldg(w + 22)), w_r4_s3 = wc_half_to_float(__ldg(w + 23)),
                 w_r4_s4 = wc_half_to_float(__ldg(w + 24));
 
     // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
-    const int h_first = p_first * STRIDE_H - PAD_TOP;
+    const int h_first = p_first - PAD_TOP;
     int s = 0;
-    const index_t pitch = (index_t)ROW_STEP * W;
-    unsigned short* out = y + ((index_t)p_first + (s - (SLOTS - 1)) * CLASSES) * Q + q;
-    float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f, acc_p0_c4 = 0.0f, acc_p0_c5 = 0.0f, acc_p0_c6 = 0.0f, acc_p0_c7 = 0.0f,
-          acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f, acc_p1_c4 = 0.0f, acc_p1_c5 = 0.0f, acc_p1_c6 = 0.0f, acc_p1_c7 = 0.0f,
-          acc_p2_c0 = 0.0f, acc_p2_c1 = 0.0f, acc_p2_c2 = 0.0f, acc_p2_c3 = 0.0f, acc_p2_c4 = 0.0f, acc_p2_c5 = 0.0f, acc_p2_c6 = 0.0f, acc_p2_c7 = 0.0f,
-          acc_p3_c0 = 0.0f, acc_p3_c1 = 0.0f, acc_p3_c2 = 0.0f, acc_p3_c3 = 0.0f, acc_p3_c4 = 0.0f, acc_p3_c5 = 0.0f, acc_p3_c6 = 0.0f, acc_p3_c7 = 0.0f;
+    const index_t pitch = (index_t)W;
+    unsigned short* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f, acc_p0_c4 = 0.0f, acc_p0_c5 = 0.0f,
+        acc_p0_c6 = 0.0f, acc_p0_c7 = 0.0f,
+          acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f, acc_p1_c4 = 0.0f, acc_p1_c5 = 0.0f,
+              acc_p1_c6 = 0.0f, acc_p1_c7 = 0.0f,
+          acc_p2_c0 = 0.0f, acc_p2_c1 = 0.0f, acc_p2_c2 = 0.0f, acc_p2_c3 = 0.0f, acc_p2_c4 = 0.0f, acc_p2_c5 = 0.0f,
+              acc_p2_c6 = 0.0f, acc_p2_c7 = 0.0f,
+          acc_p3_c0 = 0.0f, acc_p3_c1 = 0.0f, acc_p3_c2 = 0.0f, acc_p3_c3 = 0.0f, acc_p3_c4 = 0.0f, acc_p3_c5 = 0.0f,
+              acc_p3_c6 = 0.0f, acc_p3_c7 = 0.0f;
     const int steps = rows_out + SLOTS - 1;
     const unsigned short* row = x + (index_t)h_first * W + column;
     // the rows of a turn, from row h of the image on; inside: all of them lie in the image
@@ -148,71 +159,123 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         const float in_8 = wc_half_low_to_float(line_8);
         const float in_9 = wc_half_high_to_float(line_8);
         // filter row 4
-        out_c0 = fmaf(in_m2, w_r4_s0, acc_p0_c0); out_c1 = fmaf(in_m1, w_r4_s0, acc_p0_c1); out_c2 = fmaf(in_0, w_r4_s0, acc_p0_c2); out_c3 = fmaf(in_1, w_r4_s0, acc_p0_c3);
-        out_c4 = fmaf(in_2, w_r4_s0, acc_p0_c4); out_c5 = fmaf(in_3, w_r4_s0, acc_p0_c5); out_c6 = fmaf(in_4, w_r4_s0, acc_p0_c6); out_c7 = fmaf(in_5, w_r4_s0, acc_p0_c7);
-        out_c0 = fmaf(in_m1, w_r4_s1, out_c0); out_c1 = fmaf(in_0, w_r4_s1, out_c1); out_c2 = fmaf(in_1, w_r4_s1, out_c2); out_c3 = fmaf(in_2, w_r4_s1, out_c3);
-        out_c4 = fmaf(in_3, w_r4_s1, out_c4); out_c5 = fmaf(in_4, w_r4_s1, out_c5); out_c6 = fmaf(in_5, w_r4_s1, out_c6); out_c7 = fmaf(in_6, w_r4_s1, out_c7);
-        out_c0 = fmaf(in_0, w_r4_s2, out_c0); out_c1 = fmaf(in_1, w_r4_s2, out_c1); out_c2 = fmaf(in_2, w_r4_s2, out_c2); out_c3 = fmaf(in_3, w_r4_s2, out_c3);
-        out_c4 = fmaf(in_4, w_r4_s2, out_c4); out_c5 = fmaf(in_5, w_r4_s2, out_c5); out_c6 = fmaf(in_6, w_r4_s2, out_c6); out_c7 = fmaf(in_7, w_r4_s2, out_c7);
-        out_c0 = fmaf(in_1, w_r4_s3, out_c0); out_c1 = fmaf(in_2, w_r4_s3, out_c1); out_c2 = fmaf(in_3, w_r4_s3, out_c2); out_c3 = fmaf(in_4, w_r4_s3, out_c3);
-        out_c4 = fmaf(in_5, w_r4_s3, out_c4); out_c5 = fmaf(in_6, w_r4_s3, out_c5); out_c6 = fmaf(in_7, w_r4_s3, out_c6); out_c7 = fmaf(in_8, w_r4_s3, out_c7);
-        out_c0 = fmaf(in_2, w_r4_s4, out_c0); out_c1 = fmaf(in_3, w_r4_s4, out_c1); out_c2 = fmaf(in_4, w_r4_s4, out_c2); out_c3 = fmaf(in_5, w_r4_s4, out_c3);
-        out_c4 = fmaf(in_6, w_r4_s4, out_c4); out_c5 = fmaf(in_7, w_r4_s4, out_c5); out_c6 = fmaf(in_8, w_r4_s4, out_c6); out_c7 = fmaf(in_9, w_r4_s4, out_c7);
+        out_c0 = fmaf(in_m2, w_r4_s0, acc_p0_c0); out_c1 = fmaf(in_m1, w_r4_s0, acc_p0_c1);
+        out_c2 = fmaf(in_0, w_r4_s0, acc_p0_c2); out_c3 = fmaf(in_1, w_r4_s0, acc_p0_c3);
+        out_c4 = fmaf(in_2, w_r4_s0, acc_p0_c4); out_c5 = fmaf(in_3, w_r4_s0, acc_p0_c5);
+        out_c6 = fmaf(in_4, w_r4_s0, acc_p0_c6); out_c7 = fmaf(in_5, w_r4_s0, acc_p0_c7);
+        out_c0 = fmaf(in_m1, w_r4_s1, out_c0); out_c1 = fmaf(in_0, w_r4_s1, out_c1);
+        out_c2 = fmaf(in_1, w_r4_s1, out_c2); out_c3 = fmaf(in_2, w_r4_s1, out_c3);
+        out_c4 = fmaf(in_3, w_r4_s1, out_c4); out_c5 = fmaf(in_4, w_r4_s1, out_c5);
+        out_c6 = fmaf(in_5, w_r4_s1, out_c6); out_c7 = fmaf(in_6, w_r4_s1, out_c7);
+        out_c0 = fmaf(in_0, w_r4_s2, out_c0); out_c1 = fmaf(in_1, w_r4_s2, out_c1);
+        out_c2 = fmaf(in_2, w_r4_s2, out_c2); out_c3 = fmaf(in_3, w_r4_s2, out_c3);
+        out_c4 = fmaf(in_4, w_r4_s2, out_c4); out_c5 = fmaf(in_5, w_r4_s2, out_c5);
+        out_c6 = fmaf(in_6, w_r4_s2, out_c6); out_c7 = fmaf(in_7, w_r4_s2, out_c7);
+        out_c0 = fmaf(in_1, w_r4_s3, out_c0); out_c1 = fmaf(in_2, w_r4_s3, out_c1);
+        out_c2 = fmaf(in_3, w_r4_s3, out_c2); out_c3 = fmaf(in_4, w_r4_s3, out_c3);
+        out_c4 = fmaf(in_5, w_r4_s3, out_c4); out_c5 = fmaf(in_6, w_r4_s3, out_c5);
+        out_c6 = fmaf(in_7, w_r4_s3, out_c6); out_c7 = fmaf(in_8, w_r4_s3, out_c7);
+        out_c0 = fmaf(in_2, w_r4_s4, out_c0); out_c1 = fmaf(in_3, w_r4_s4, out_c1);
+        out_c2 = fmaf(in_4, w_r4_s4, out_c2); out_c3 = fmaf(in_5, w_r4_s4, out_c3);
+        out_c4 = fmaf(in_6, w_r4_s4, out_c4); out_c5 = fmaf(in_7, w_r4_s4, out_c5);
+        out_c6 = fmaf(in_8, w_r4_s4, out_c6); out_c7 = fmaf(in_9, w_r4_s4, out_c7);
         // filter row 3
-        acc_p0_c0 = fmaf(in_m2, w_r3_s0, acc_p1_c0); acc_p0_c1 = fmaf(in_m1, w_r3_s0, acc_p1_c1); acc_p0_c2 = fmaf(in_0, w_r3_s0, acc_p1_c2); acc_p0_c3 = fmaf(in_1, w_r3_s0, acc_p1_c3);
-        acc_p0_c4 = fmaf(in_2, w_r3_s0, acc_p1_c4); acc_p0_c5 = fmaf(in_3, w_r3_s0, acc_p1_c5); acc_p0_c6 = fmaf(in_4, w_r3_s0, acc_p1_c6); acc_p0_c7 = fmaf(in_5, w_r3_s0, acc_p1_c7);
-        acc_p0_c0 = fmaf(in_m1, w_r3_s1, acc_p0_c0); acc_p0_c1 = fmaf(in_0, w_r3_s1, acc_p0_c1); acc_p0_c2 = fmaf(in_1, w_r3_s1, acc_p0_c2); acc_p0_c3 = fmaf(in_2, w_r3_s1, acc_p0_c3);
-        acc_p0_c4 = fmaf(in_3, w_r3_s1, acc_p0_c4); acc_p0_c5 = fmaf(in_4, w_r3_s1, acc_p0_c5); acc_p0_c6 = fmaf(in_5, w_r3_s1, acc_p0_c6); acc_p0_c7 = fmaf(in_6, w_r3_s1, acc_p0_c7);
-        acc_p0_c0 = fmaf(in_0, w_r3_s2, acc_p0_c0); acc_p0_c1 = fmaf(in_1, w_r3_s2, acc_p0_c1); acc_p0_c2 = fmaf(in_2, w_r3_s2, acc_p0_c2); acc_p0_c3 = fmaf(in_3, w_r3_s2, acc_p0_c3);
-        acc_p0_c4 = fmaf(in_4, w_r3_s2, acc_p0_c4); acc_p0_c5 = fmaf(in_5, w_r3_s2, acc_p0_c5); acc_p0_c6 = fmaf(in_6, w_r3_s2, acc_p0_c6); acc_p0_c7 = fmaf(in_7, w_r3_s2, acc_p0_c7);
-        acc_p0_c0 = fmaf(in_1, w_r3_s3, acc_p0_c0); acc_p0_c1 = fmaf(in_2, w_r3_s3, acc_p0_c1); acc_p0_c2 = fmaf(in_3, w_r3_s3, acc_p0_c2); acc_p0_c3 = fmaf(in_4, w_r3_s3, acc_p0_c3);
-        acc_p0_c4 = fmaf(in_5, w_r3_s3, acc_p0_c4); acc_p0_c5 = fmaf(in_6, w_r3_s3, acc_p0_c5); acc_p0_c6 = fmaf(in_7, w_r3_s3, acc_p0_c6); acc_p0_c7 = fmaf(in_8, w_r3_s3, acc_p0_c7);
-        acc_p0_c0 = fmaf(in_2, w_r3_s4, acc_p0_c0); acc_p0_c1 = fmaf(in_3, w_r3_s4, acc_p0_c1); acc_p0_c2 = fmaf(in_4, w_r3_s4, acc_p0_c2); acc_p0_c3 = fmaf(in_5, w_r3_s4, acc_p0_c3);
-        acc_p0_c4 = fmaf(in_6, w_r3_s4, acc_p0_c4); acc_p0_c5 = fmaf(in_7, w_r3_s4, acc_p0_c5); acc_p0_c6 = fmaf(in_8, w_r3_s4, acc_p0_c6); acc_p0_c7 = fmaf(in_9, w_r3_s4, acc_p0_c7);
+        acc_p0_c0 = fmaf(in_m2, w_r3_s0, acc_p1_c0); acc_p0_c1 = fmaf(in_m1, w_r3_s0, acc_p1_c1);
+        acc_p0_c2 = fmaf(in_0, w_r3_s0, acc_p1_c2); acc_p0_c3 = fmaf(in_1, w_r3_s0, acc_p1_c3);
+        acc_p0_c4 = fmaf(in_2, w_r3_s0, acc_p1_c4); acc_p0_c5 = fmaf(in_3, w_r3_s0, acc_p1_c5);
+        acc_p0_c6 = fmaf(in_4, w_r3_s0, acc_p1_c6); acc_p0_c7 = fmaf(in_5, w_r3_s0, acc_p1_c7);
+        acc_p0_c0 = fmaf(in_m1, w_r3_s1, acc_p0_c0); acc_p0_c1 = fmaf(in_0, w_r3_s1, acc_p0_c1);
+        acc_p0_c2 = fmaf(in_1, w_r3_s1, acc_p0_c2); acc_p0_c3 = fmaf(in_2, w_r3_s1, acc_p0_c3);
+        acc_p0_c4 = fmaf(in_3, w_r3_s1, acc_p0_c4); acc_p0_c5 = fmaf(in_4, w_r3_s1, acc_p0_c5);
+        acc_p0_c6 = fmaf(in_5, w_r3_s1, acc_p0_c6); acc_p0_c7 = fmaf(in_6, w_r3_s1, acc_p0_c7);
+        acc_p0_c0 = fmaf(in_0, w_r3_s2, acc_p0_c0); acc_p0_c1 = fmaf(in_1, w_r3_s2, acc_p0_c1);
+        acc_p0_c2 = fmaf(in_2, w_r3_s2, acc_p0_c2); acc_p0_c3 = fmaf(in_3, w_r3_s2, acc_p0_c3);
+        acc_p0_c4 = fmaf(in_4, w_r3_s2, acc_p0_c4); acc_p0_c5 = fmaf(in_5, w_r3_s2, acc_p0_c5);
+        acc_p0_c6 = fmaf(in_6, w_r3_s2, acc_p0_c6); acc_p0_c7 = fmaf(in_7, w_r3_s2, acc_p0_c7);
+        acc_p0_c0 = fmaf(in_1, w_r3_s3, acc_p0_c0); acc_p0_c1 = fmaf(in_2, w_r3_s3, acc_p0_c1);
+        acc_p0_c2 = fmaf(in_3, w_r3_s3, acc_p0_c2); acc_p0_c3 = fmaf(in_4, w_r3_s3, acc_p0_c3);
+        acc_p0_c4 = fmaf(in_5, w_r3_s3, acc_p0_c4); acc_p0_c5 = fmaf(in_6, w_r3_s3, acc_p0_c5);
+        acc_p0_c6 = fmaf(in_7, w_r3_s3, acc_p0_c6); acc_p0_c7 = fmaf(in_8, w_r3_s3, acc_p0_c7);
+        acc_p0_c0 = fmaf(in_2, w_r3_s4, acc_p0_c0); acc_p0_c1 = fmaf(in_3, w_r3_s4, acc_p0_c1);
+        acc_p0_c2 = fmaf(in_4, w_r3_s4, acc_p0_c2); acc_p0_c3 = fmaf(in_5, w_r3_s4, acc_p0_c3);
+        acc_p0_c4 = fmaf(in_6, w_r3_s4, acc_p0_c4); acc_p0_c5 = fmaf(in_7, w_r3_s4, acc_p0_c5);
+        acc_p0_c6 = fmaf(in_8, w_r3_s4, acc_p0_c6); acc_p0_c7 = fmaf(in_9, w_r3_s4, acc_p0_c7);
         // filter row 2
-        acc_p1_c0 = fmaf(in_m2, w_r2_s0, acc_p2_c0); acc_p1_c1 = fmaf(in_m1, w_r2_s0, acc_p2_c1); acc_p1_c2 = fmaf(in_0, w_r2_s0, acc_p2_c2); acc_p1_c3 = fmaf(in_1, w_r2_s0, acc_p2_c3);
-        acc_p1_c4 = fmaf(in_2, w_r2_s0, acc_p2_c4); acc_p1_c5 = fmaf(in_3, w_r2_s0, acc_p2_c5); acc_p1_c6 = fmaf(in_4, w_r2_s0, acc_p2_c6); acc_p1_c7 = fmaf(in_5, w_r2_s0, acc_p2_c7);
-        acc_p1_c0 = fmaf(in_m1, w_r2_s1, acc_p1_c0); acc_p1_c1 = fmaf(in_0, w_r2_s1, acc_p1_c1); acc_p1_c2 = fmaf(in_1, w_r2_s1, acc_p1_c2); acc_p1_c3 = fmaf(in_2, w_r2_s1, acc_p1_c3);
-        acc_p1_c4 = fmaf(in_3, w_r2_s1, acc_p1_c4); acc_p1_c5 = fmaf(in_4, w_r2_s1, acc_p1_c5); acc_p1_c6 = fmaf(in_5, w_r2_s1, acc_p1_c6); acc_p1_c7 = fmaf(in_6, w_r2_s1, acc_p1_c7);
-        acc_p1_c0 = fmaf(in_0, w_r2_s2, acc_p1_c0); acc_p1_c1 = fmaf(in_1, w_r2_s2, acc_p1_c1); acc_p1_c2 = fmaf(in_2, w_r2_s2, acc_p1_c2); acc_p1_c3 = fmaf(in_3, w_r2_s2, acc_p1_c3);
-        acc_p1_c4 = fmaf(in_4, w_r2_s2, acc_p1_c4); acc_p1_c5 = fmaf(in_5, w_r2_s2, acc_p1_c5); acc_p1_c6 = fmaf(in_6, w_r2_s2, acc_p1_c6); acc_p1_c7 = fmaf(in_7, w_r2_s2, acc_p1_c7);
-        acc_p1_c0 = fmaf(in_1, w_r2_s3, acc_p1_c0); acc_p1_c1 = fmaf(in_2, w_r2_s3, acc_p1_c1); acc_p1_c2 = fmaf(in_3, w_r2_s3, acc_p1_c2); acc_p1_c3 = fmaf(in_4, w_r2_s3, acc_p1_c3);
-        acc_p1_c4 = fmaf(in_5, w_r2_s3, acc_p1_c4); acc_p1_c5 = fmaf(in_6, w_r2_s3, acc_p1_c5); acc_p1_c6 = fmaf(in_7, w_r2_s3, acc_p1_c6); acc_p1_c7 = fmaf(in_8, w_r2_s3, acc_p1_c7);
-        acc_p1_c0 = fmaf(in_2, w_r2_s4, acc_p1_c0); acc_p1_c1 = fmaf(in_3, w_r2_s4, acc_p1_c1); acc_p1_c2 = fmaf(in_4, w_r2_s4, acc_p1_c2); acc_p1_c3 = fmaf(in_5, w_r2_s4, acc_p1_c3);
-        acc_p1_c4 = fmaf(in_6, w_r2_s4, acc_p1_c4); acc_p1_c5 = fmaf(in_7, w_r2_s4, acc_p1_c5); acc_p1_c6 = fmaf(in_8, w_r2_s4, acc_p1_c6); acc_p1_c7 = fmaf(in_9, w_r2_s4, acc_p1_c7);
+        acc_p1_c0 = fmaf(in_m2, w_r2_s0, acc_p2_c0); acc_p1_c1 = fmaf(in_m1, w_r2_s0, acc_p2_c1);
+        acc_p1_c2 = fmaf(in_0, w_r2_s0, acc_p2_c2); acc_p1_c3 = fmaf(in_1, w_r2_s0, acc_p2_c3);
+        acc_p1_c4 = fmaf(in_2, w_r2_s0, acc_p2_c4); acc_p1_c5 = fmaf(in_3, w_r2_s0, acc_p2_c5);
+        acc_p1_c6 = fmaf(in_4, w_r2_s0, acc_p2_c6); acc_p1_c7 = fmaf(in_5, w_r2_s0, acc_p2_c7);
+        acc_p1_c0 = fmaf(in_m1, w_r2_s1, acc_p1_c0); acc_p1_c1 = fmaf(in_0, w_r2_s1, acc_p1_c1);
+        acc_p1_c2 = fmaf(in_1, w_r2_s1, acc_p1_c2); acc_p1_c3 = fmaf(in_2, w_r2_s1, acc_p1_c3);
+        acc_p1_c4 = fmaf(in_3, w_r2_s1, acc_p1_c4); acc_p1_c5 = fmaf(in_4, w_r2_s1, acc_p1_c5);
+        acc_p1_c6 = fmaf(in_5, w_r2_s1, acc_p1_c6); acc_p1_c7 = fmaf(in_6, w_r2_s1, acc_p1_c7);
+        acc_p1_c0 = fmaf(in_0, w_r2_s2, acc_p1_c0); acc_p1_c1 = fmaf(in_1, w_r2_s2, acc_p1_c1);
+        acc_p1_c2 = fmaf(in_2, w_r2_s2, acc_p1_c2); acc_p1_c3 = fmaf(in_3, w_r2_s2, acc_p1_c3);
+        acc_p1_c4 = fmaf(in_4, w_r2_s2, acc_p1_c4); acc_p1_c5 = fmaf(in_5, w_r2_s2, acc_p1_c5);
+        acc_p1_c6 = fmaf(in_6, w_r2_s2, acc_p1_c6); acc_p1_c7 = fmaf(in_7, w_r2_s2, acc_p1_c7);
+        acc_p1_c0 = fmaf(in_1, w_r2_s3, acc_p1_c0); acc_p1_c1 = fmaf(in_2, w_r2_s3, acc_p1_c1);
+        acc_p1_c2 = fmaf(in_3, w_r2_s3, acc_p1_c2); acc_p1_c3 = fmaf(in_4, w_r2_s3, acc_p1_c3);
+        acc_p1_c4 = fmaf(in_5, w_r2_s3, acc_p1_c4); acc_p1_c5 = fmaf(in_6, w_r2_s3, acc_p1_c5);
+        acc_p1_c6 = fmaf(in_7, w_r2_s3, acc_p1_c6); acc_p1_c7 = fmaf(in_8, w_r2_s3, acc_p1_c7);
+        acc_p1_c0 = fmaf(in_2, w_r2_s4, acc_p1_c0); acc_p1_c1 = fmaf(in_3, w_r2_s4, acc_p1_c1);
+        acc_p1_c2 = fmaf(in_4, w_r2_s4, acc_p1_c2); acc_p1_c3 = fmaf(in_5, w_r2_s4, acc_p1_c3);
+        acc_p1_c4 = fmaf(in_6, w_r2_s4, acc_p1_c4); acc_p1_c5 = fmaf(in_7, w_r2_s4, acc_p1_c5);
+        acc_p1_c6 = fmaf(in_8, w_r2_s4, acc_p1_c6); acc_p1_c7 = fmaf(in_9, w_r2_s4, acc_p1_c7);
         // filter row 1
-        acc_p2_c0 = fmaf(in_m2, w_r1_s0, acc_p3_c0); acc_p2_c1 = fmaf(in_m1, w_r1_s0, acc_p3_c1); acc_p2_c2 = fmaf(in_0, w_r1_s0, acc_p3_c2); acc_p2_c3 = fmaf(in_1, w_r1_s0, acc_p3_c3);
-        acc_p2_c4 = fmaf(in_2, w_r1_s0, acc_p3_c4); acc_p2_c5 = fmaf(in_3, w_r1_s0, acc_p3_c5); acc_p2_c6 = fmaf(in_4, w_r1_s0, acc_p3_c6); acc_p2_c7 = fmaf(in_5, w_r1_s0, acc_p3_c7);
-        acc_p2_c0 = fmaf(in_m1, w_r1_s1, acc_p2_c0); acc_p2_c1 = fmaf(in_0, w_r1_s1, acc_p2_c1); acc_p2_c2 = fmaf(in_1, w_r1_s1, acc_p2_c2); acc_p2_c3 = fmaf(in_2, w_r1_s1, acc_p2_c3);
-        acc_p2_c4 = fmaf(in_3, w_r1_s1, acc_p2_c4); acc_p2_c5 = fmaf(in_4, w_r1_s1, acc_p2_c5); acc_p2_c6 = fmaf(in_5, w_r1_s1, acc_p2_c6); acc_p2_c7 = fmaf(in_6, w_r1_s1, acc_p2_c7);
-        acc_p2_c0 = fmaf(in_0, w_r1_s2, acc_p2_c0); acc_p2_c1 = fmaf(in_1, w_r1_s2, acc_p2_c1); acc_p2_c2 = fmaf(in_2, w_r1_s2, acc_p2_c2); acc_p2_c3 = fmaf(in_3, w_r1_s2, acc_p2_c3);
-        acc_p2_c4 = fmaf(in_4, w_r1_s2, acc_p2_c4); acc_p2_c5 = fmaf(in_5, w_r1_s2, acc_p2_c5); acc_p2_c6 = fmaf(in_6, w_r1_s2, acc_p2_c6); acc_p2_c7 = fmaf(in_7, w_r1_s2, acc_p2_c7);
-        acc_p2_c0 = fmaf(in_1, w_r1_s3, acc_p2_c0); acc_p2_c1 = fmaf(in_2, w_r1_s3, acc_p2_c1); acc_p2_c2 = fmaf(in_3, w_r1_s3, acc_p2_c2); acc_p2_c3 = fmaf(in_4, w_r1_s3, acc_p2_c3);
-        acc_p2_c4 = fmaf(in_5, w_r1_s3, acc_p2_c4); acc_p2_c5 = fmaf(in_6, w_r1_s3, acc_p2_c5); acc_p2_c6 = fmaf(in_7, w_r1_s3, acc_p2_c6); acc_p2_c7 = fmaf(in_8, w_r1_s3, acc_p2_c7);
-        acc_p2_c0 = fmaf(in_2, w_r1_s4, acc_p2_c0); acc_p2_c1 = fmaf(in_3, w_r1_s4, acc_p2_c1); acc_p2_c2 = fmaf(in_4, w_r1_s4, acc_p2_c2); acc_p2_c3 = fmaf(in_5, w_r1_s4, acc_p2_c3);
-        acc_p2_c4 = fmaf(in_6, w_r1_s4, acc_p2_c4); acc_p2_c5 = fmaf(in_7, w_r1_s4, acc_p2_c5); acc_p2_c6 = fmaf(in_8, w_r1_s4, acc_p2_c6); acc_p2_c7 = fmaf(in_9, w_r1_s4, acc_p2_c7);
+        acc_p2_c0 = fmaf(in_m2, w_r1_s0, acc_p3_c0); acc_p2_c1 = fmaf(in_m1, w_r1_s0, acc_p3_c1);
+        acc_p2_c2 = fmaf(in_0, w_r1_s0, acc_p3_c2); acc_p2_c3 = fmaf(in_1, w_r1_s0, acc_p3_c3);
+        acc_p2_c4 = fmaf(in_2, w_r1_s0, acc_p3_c4); acc_p2_c5 = fmaf(in_3, w_r1_s0, acc_p3_c5);
+        acc_p2_c6 = fmaf(in_4, w_r1_s0, acc_p3_c6); acc_p2_c7 = fmaf(in_5, w_r1_s0, acc_p3_c7);
+        acc_p2_c0 = fmaf(in_m1, w_r1_s1, acc_p2_c0); acc_p2_c1 = fmaf(in_0, w_r1_s1, acc_p2_c1);
+        acc_p2_c2 = fmaf(in_1, w_r1_s1, acc_p2_c2); acc_p2_c3 = fmaf(in_2, w_r1_s1, acc_p2_c3);
+        acc_p2_c4 = fmaf(in_3, w_r1_s1, acc_p2_c4); acc_p2_c5 = fmaf(in_4, w_r1_s1, acc_p2_c5);
+        acc_p2_c6 = fmaf(in_5, w_r1_s1, acc_p2_c6); acc_p2_c7 = fmaf(in_6, w_r1_s1, acc_p2_c7);
+        acc_p2_c0 = fmaf(in_0, w_r1_s2, acc_p2_c0); acc_p2_c1 = fmaf(in_1, w_r1_s2, acc_p2_c1);
+        acc_p2_c2 = fmaf(in_2, w_r1_s2, acc_p2_c2); acc_p2_c3 = fmaf(in_3, w_r1_s2, acc_p2_c3);
+        acc_p2_c4 = fmaf(in_4, w_r1_s2, acc_p2_c4); acc_p2_c5 = fmaf(in_5, w_r1_s2, acc_p2_c5);
+        acc_p2_c6 = fmaf(in_6, w_r1_s2, acc_p2_c6); acc_p2_c7 = fmaf(in_7, w_r1_s2, acc_p2_c7);
+        acc_p2_c0 = fmaf(in_1, w_r1_s3, acc_p2_c0); acc_p2_c1 = fmaf(in_2, w_r1_s3, acc_p2_c1);
+        acc_p2_c2 = fmaf(in_3, w_r1_s3, acc_p2_c2); acc_p2_c3 = fmaf(in_4, w_r1_s3, acc_p2_c3);
+        acc_p2_c4 = fmaf(in_5, w_r1_s3, acc_p2_c4); acc_p2_c5 = fmaf(in_6, w_r1_s3, acc_p2_c5);
+        acc_p2_c6 = fmaf(in_7, w_r1_s3, acc_p2_c6); acc_p2_c7 = fmaf(in_8, w_r1_s3, acc_p2_c7);
+        acc_p2_c0 = fmaf(in_2, w_r1_s4, acc_p2_c0); acc_p2_c1 = fmaf(in_3, w_r1_s4, acc_p2_c1);
+        acc_p2_c2 = fmaf(in_4, w_r1_s4, acc_p2_c2); acc_p2_c3 = fmaf(in_5, w_r1_s4, acc_p2_c3);
+        acc_p2_c4 = fmaf(in_6, w_r1_s4, acc_p2_c4); acc_p2_c5 = fmaf(in_7, w_r1_s4, acc_p2_c5);
+        acc_p2_c6 = fmaf(in_8, w_r1_s4, acc_p2_c6); acc_p2_c7 = fmaf(in_9, w_r1_s4, acc_p2_c7);
         // filter row 0
-        acc_p3_c0 = in_m2 * w_r0_s0; acc_p3_c1 = in_m1 * w_r0_s0; acc_p3_c2 = in_0 * w_r0_s0; acc_p3_c3 = in_1 * w_r0_s0;
+        acc_p3_c0 = in_m2 * w_r0_s0; acc_p3_c1 = in_m1 * w_r0_s0; acc_p3_c2 = in_0 * w_r0_s0;
+        acc_p3_c3 = in_1 * w_r0_s0;
         acc_p3_c4 = in_2 * w_r0_s0; acc_p3_c5 = in_3 * w_r0_s0; acc_p3_c6 = in_4 * w_r0_s0; acc_p3_c7 = in_5 * w_r0_s0;
-        acc_p3_c0 = fmaf(in_m1, w_r0_s1, acc_p3_c0); acc_p3_c1 = fmaf(in_0, w_r0_s1, acc_p3_c1); acc_p3_c2 = fmaf(in_1, w_r0_s1, acc_p3_c2); acc_p3_c3 = fmaf(in_2, w_r0_s1, acc_p3_c3);
-        acc_p3_c4 = fmaf(in_3, w_r0_s1, acc_p3_c4); acc_p3_c5 = fmaf(in_4, w_r0_s1, acc_p3_c5); acc_p3_c6 = fmaf(in_5, w_r0_s1, acc_p3_c6); acc_p3_c7 = fmaf(in_6, w_r0_s1, acc_p3_c7);
-        acc_p3_c0 = fmaf(in_0, w_r0_s2, acc_p3_c0); acc_p3_c1 = fmaf(in_1, w_r0_s2, acc_p3_c1); acc_p3_c2 = fmaf(in_2, w_r0_s2, acc_p3_c2); acc_p3_c3 = fmaf(in_3, w_r0_s2, acc_p3_c3);
-        acc_p3_c4 = fmaf(in_4, w_r0_s2, acc_p3_c4); acc_p3_c5 = fmaf(in_5, w_r0_s2, acc_p3_c5); acc_p3_c6 = fmaf(in_6, w_r0_s2, acc_p3_c6); acc_p3_c7 = fmaf(in_7, w_r0_s2, acc_p3_c7);
-        acc_p3_c0 = fmaf(in_1, w_r0_s3, acc_p3_c0); acc_p3_c1 = fmaf(in_2, w_r0_s3, acc_p3_c1); acc_p3_c2 = fmaf(in_3, w_r0_s3, acc_p3_c2); acc_p3_c3 = fmaf(in_4, w_r0_s3, acc_p3_c3);
-        acc_p3_c4 = fmaf(in_5, w_r0_s3, acc_p3_c4); acc_p3_c5 = fmaf(in_6, w_r0_s3, acc_p3_c5); acc_p3_c6 = fmaf(in_7, w_r0_s3, acc_p3_c6); acc_p3_c7 = fmaf(in_8, w_r0_s3, acc_p3_c7);
-        acc_p3_c0 = fmaf(in_2, w_r0_s4, acc_p3_c0); acc_p3_c1 = fmaf(in_3, w_r0_s4, acc_p3_c1); acc_p3_c2 = fmaf(in_4, w_r0_s4, acc_p3_c2); acc_p3_c3 = fmaf(in_5, w_r0_s4, acc_p3_c3);
-        acc_p3_c4 = fmaf(in_6, w_r0_s4, acc_p3_c4); acc_p3_c5 = fmaf(in_7, w_r0_s4, acc_p3_c5); acc_p3_c6 = fmaf(in_8, w_r0_s4, acc_p3_c6); acc_p3_c7 = fmaf(in_9, w_r0_s4, acc_p3_c7);
+        acc_p3_c0 = fmaf(in_m1, w_r0_s1, acc_p3_c0); acc_p3_c1 = fmaf(in_0, w_r0_s1, acc_p3_c1);
+        acc_p3_c2 = fmaf(in_1, w_r0_s1, acc_p3_c2); acc_p3_c3 = fmaf(in_2, w_r0_s1, acc_p3_c3);
+        acc_p3_c4 = fmaf(in_3, w_r0_s1, acc_p3_c4); acc_p3_c5 = fmaf(in_4, w_r0_s1, acc_p3_c5);
+        acc_p3_c6 = fmaf(in_5, w_r0_s1, acc_p3_c6); acc_p3_c7 = fmaf(in_6, w_r0_s1, acc_p3_c7);
+        acc_p3_c0 = fmaf(in_0, w_r0_s2, acc_p3_c0); acc_p3_c1 = fmaf(in_1, w_r0_s2, acc_p3_c1);
+        acc_p3_c2 = fmaf(in_2, w_r0_s2, acc_p3_c2); acc_p3_c3 = fmaf(in_3, w_r0_s2, acc_p3_c3);
+        acc_p3_c4 = fmaf(in_4, w_r0_s2, acc_p3_c4); acc_p3_c5 = fmaf(in_5, w_r0_s2, acc_p3_c5);
+        acc_p3_c6 = fmaf(in_6, w_r0_s2, acc_p3_c6); acc_p3_c7 = fmaf(in_7, w_r0_s2, acc_p3_c7);
+        acc_p3_c0 = fmaf(in_1, w_r0_s3, acc_p3_c0); acc_p3_c1 = fmaf(in_2, w_r0_s3, acc_p3_c1);
+        acc_p3_c2 = fmaf(in_3, w_r0_s3, acc_p3_c2); acc_p3_c3 = fmaf(in_4, w_r0_s3, acc_p3_c3);
+        acc_p3_c4 = fmaf(in_5, w_r0_s3, acc_p3_c4); acc_p3_c5 = fmaf(in_6, w_r0_s3, acc_p3_c5);
+        acc_p3_c6 = fmaf(in_7, w_r0_s3, acc_p3_c6); acc_p3_c7 = fmaf(in_8, w_r0_s3, acc_p3_c7);
+        acc_p3_c0 = fmaf(in_2, w_r0_s4, acc_p3_c0); acc_p3_c1 = fmaf(in_3, w_r0_s4, acc_p3_c1);
+        acc_p3_c2 = fmaf(in_4, w_r0_s4, acc_p3_c2); acc_p3_c3 = fmaf(in_5, w_r0_s4, acc_p3_c3);
+        acc_p3_c4 = fmaf(in_6, w_r0_s4, acc_p3_c4); acc_p3_c5 = fmaf(in_7, w_r0_s4, acc_p3_c5);
+        acc_p3_c6 = fmaf(in_8, w_r0_s4, acc_p3_c6); acc_p3_c7 = fmaf(in_9, w_r0_s4, acc_p3_c7);
         if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
-            if (INTERIOR || out_inside_0) *(uint4*)(out) = make_uint4(wc_floats_to_halves(out_c0, out_c1), wc_floats_to_halves(out_c2, out_c3), wc_floats_to_halves(out_c4, out_c5), wc_floats_to_halves(out_c6, out_c7));
+            if (out_inside_0) *(uint4*)(out) =
+                make_uint4(wc_floats_to_halves(out_c0, out_c1), wc_floats_to_halves(out_c2, out_c3),
+                wc_floats_to_halves(out_c4, out_c5), wc_floats_to_halves(out_c6, out_c7));
         }
-        out += (index_t)CLASSES * Q;
+        out += (index_t)Q;
     };
-    int slot = 0;                                                          // where the rows of this turn lie in the ring
+    // where the rows of this turn lie in the ring
+    int slot = 0;
     auto turn = [&](bool inside) __attribute__((always_inline)) {
         wc_copy_async_wait_but();
         __syncwarp();                                                      // every lane's copies of this turn are there
         // the rows of 2 turns on take the place of those of the turn before
-        const int next = slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h = h_first + (s + AHEAD) * (STEP_ROWS * ROW_STEP);
+        const int next = slot == 0 ? 2 * STEP : slot - STEP, h = h_first + (s + AHEAD);
         const bool copies = inside || s < steps - AHEAD;
         if (at_edge) {
             take_of_pairs(slot);
@@ -225,33 +288,34 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
             step(slot + i * STEP);
             ++s;
         }
-        slot = slot == 2 * TURN * STEP ? 0 : slot + TURN * STEP;
+        slot = slot == 2 * STEP ? 0 : slot + STEP;
     };
 
-    __syncwarp();                                                          // all lanes have used what the ring held before
+    // all lanes have used what the ring held before
+    __syncwarp();
     if (ends) {
         // columns outside the image that no copy reaches
 #pragma unroll 1
         for (int i = 8 * lane; i < RING; i += 32 * 8) *(uint4*)(ring + i) = make_uint4(0u, 0u, 0u, 0u);
         __syncwarp();
     }
-    if (h_first >= 0 && h_first + (AHEAD * STEP_ROWS - 1) * ROW_STEP < H) {
+    if (h_first >= 0 && h_first + (AHEAD - 1) < H) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            if (at_edge) copy_pairs(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), true);
-            copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), true);
+            if (at_edge) copy_pairs(i * STEP, h_first + i, true);
+            copy(i * STEP, h_first + i, true);
             wc_copy_async_commit();
         }
     } else {
 #pragma unroll 1
         for (int i = 0; i < 2; ++i) {
-            if (at_edge) copy_pairs(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
-            copy(i * TURN * STEP, h_first + i * TURN * (STEP_ROWS * ROW_STEP), false);
+            if (at_edge) copy_pairs(i * STEP, h_first + i, false);
+            copy(i * STEP, h_first + i, false);
             wc_copy_async_commit();
         }
     }
     // turns that copy rows of the image alone end where one below it is next
-    const int inside_end = min(steps, (H - h_first - (TURN * STEP_ROWS - 1) * ROW_STEP + STEP_ROWS * ROW_STEP - 1) / (STEP_ROWS * ROW_STEP)) - AHEAD;
+    const int inside_end = min(steps, H - h_first) - AHEAD;
     // the second loop stands in the first: one after the other takes the compiler 7 instructions a turn more
 #pragma unroll 1
     while (s < steps) {
@@ -262,32 +326,32 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
-wide_5x5(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
+wide_5x5(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y,
+        int N, int H, int W, int P, int Q) {
     __shared__ __align__(16) unsigned short lines[3360];
     unsigned short* ring = lines + threadIdx.x / 32 * RING;                  // this warp's rows
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int warp_column = warp % WARP_COLUMNS, warp_row = warp / WARP_COLUMNS % WARP_ROWS;
-    const int warp_plane = warp / (WARP_COLUMNS * WARP_ROWS);
-    const index_t planes = (index_t)N * K;
+    const int warp_column = warp % WARP_COLUMNS;
+    const int warp_plane = warp / WARP_COLUMNS;
+    const index_t planes = (index_t)N;
     const int strip = blockIdx.x * WARP_COLUMNS + warp_column;
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
     const bool has_columns = strip * STRIP < Q;
 
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y / CLASSES * WARP_ROWS, turns = ((P + CLASSES * bands - 1) / (CLASSES * bands) + SLOTS - 1 + TURN - 1) / TURN;
-    const int rows = turns * TURN - (SLOTS - 1);
-    const int first = (blockIdx.y / CLASSES * WARP_ROWS + warp_row) * rows;      // output row of its class
-    const int p_first = blockIdx.y % CLASSES + first * CLASSES;
-    const int rows_out = min(rows, (P - p_first + CLASSES - 1) / CLASSES);
+    const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
+    const int rows = turns - (SLOTS - 1);
+    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int p_first = first;
+    const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time
-    for (index_t z = blockIdx.z; z * 1 < planes; z += gridDim.z) {
-        const index_t made = z * WARP_PLANES + warp_plane;                 // output plane of this warp
-        const int k = (int)(made % K);
-        const unsigned short* x_plane = x + (made / K * (K / FILTERS) + k / FILTERS) * C * ((index_t)H * W);
+    for (index_t z = blockIdx.z; z < planes; z += gridDim.z) {
+        const index_t made = z + warp_plane;                               // output plane of this warp
+        const unsigned short* x_plane = x + made * ((index_t)H * W);
         unsigned short* y_plane = y + made * ((index_t)P * Q);
-        const unsigned short* w_plane = w + k * (index_t)25;
+        const unsigned short* w_plane = w;
 
         if (p_first < P && has_columns && made < planes)
-            sub_block<false>(x_plane, w_plane, y_plane, p_first, rows_out, q, lane, true, H, W, Q, ring);
+            sub_block(x_plane, w_plane, y_plane, p_first, rows_out, q, lane, true, H, W, Q, ring);
     }
 }

@@ -1,32 +1,29 @@
 // warpconv 0.1.0: wide, float32. Generated from templates/wide/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,9,9 --padding 4 --arch sm_90 --algorithm wide \
-//     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set row_lanes=32 \
-//     --set gaps=zero_lanes --set edges=interior --set sub_block_rows=14 --set rows_ahead=2 --set weights=constant \
-//     --set loads=cached --set turn_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=4 \
-//     --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
+//     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set edges=interior \
+//     --set sub_block_rows=14 --set rows_ahead=2 --set weights=constant --set loads=cached --set turn_steps=1 \
+//     --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 9, 9] -> y[N, 1, P, Q], stride 1, padding 4, float32
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
-// plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 2 steps ahead
-// cost   sub-block of 14 rows x 128 columns: 44 warp loads, 0 shuffles, 7128 FMA a lane, about 72 registers (direct: 4536 loads)
+// plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 2
+//        steps ahead
+// cost   sub-block of 14 rows x 128 columns: 44 warp loads, 0 shuffles, 7128 FMA a lane, about 72 registers (direct:
+//        4536 loads)
 //
-// A lane makes 4 neighbouring output columns and walks down the rows. It loads 4 input columns of each row by asynchronous copies to shared memory, where all lanes find the others.
-// An input row is loaded once and added to the 9 output rows in work: acc_p0 is the oldest, and every chain of
-// products ends in the register of the next older row, so the accumulators move on without a move.
-constexpr int R = 9, S = 9;                     // filter rows and columns
-constexpr int PAD_TOP = 4, PAD_LEFT = 4;        // rows and columns of zeros before the image
-constexpr int STRIDE_H = 1, STRIDE_W = 1;       // input rows and columns from one output to the next
+// A lane makes 4 neighbouring output columns and walks down the rows. It loads 4 input columns of each row by
+// asynchronous copies to shared memory, where all lanes find the others. An input row is loaded once and added to the 9
+// output rows in work: acc_p0 is the oldest, and every chain of products ends in the register of the next older row, so
+// the accumulators move on without a move.
+constexpr int PAD_TOP = 4;                      // rows of zeros above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int STEP_ROWS = 1, SLOTS = 9;         // input rows of a step; output rows in work at a time
-constexpr int CLASSES = 1;                      // output rows that share no input row with their neighbours
-constexpr int COLUMNS = 4, CHUNK = 4;           // output and input columns of a lane
-constexpr int AHEAD = 2, TURN = 1;              // steps that are loaded ahead; those that come into use together
+constexpr int SLOTS = 9;                        // output rows in work at a time
+constexpr int COLUMNS = 4;                      // output columns of a lane
+constexpr int CHUNK = 4;                        // input columns of a lane
+constexpr int TURN = 1;                         // steps that come into use together
 constexpr int STRIP = 128;                      // output columns of a warp
-constexpr int WARP_COLUMNS = 4, WARP_ROWS = 1;  // warps of a block, side by side and stacked
-constexpr int WARP_PLANES = 1;                  // and on different planes
-constexpr int C = 1, K = 1, FILTERS = 1;        // channels of a group; output channels; those of a group
-constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
+constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 __constant__ float filter_bank[81];
 
@@ -36,15 +33,15 @@ __device__ __forceinline__ void wc_copy_async_if_16(bool takes_part, void* share
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
-constexpr int LINE = 136, MARGIN = 4;       // elements of a row in shared memory; those before its first own column
+constexpr int MARGIN = 4;                   // elements of a row in shared memory; those before its first own column
 constexpr int STEP = 136, RING = 408;       // of a step's rows; of all rows that a warp holds
 
 // 32 lanes, 4 output columns each. INTERIOR: every load and store lies in the image.
 template <bool INTERIOR>
-__device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y,
-                                          int p_first, int rows_out, int q, int position, bool active, int H, int W, int Q, float* ring) {
+__device__ __forceinline__ void sub_block(const float* __restrict__ x, float* __restrict__ y, int p_first, int rows_out,
+        int q, int position, bool active, int H, int W, int Q, float* ring) {
     const int lane = threadIdx.x % 32;
-    const int column = q * STRIDE_W;                                       // this lane's first input column
+    const int column = q;                                                  // this lane's first input column
     const bool own_inside_0 = INTERIOR || (active && column < W);
     const int own = MARGIN + position * CHUNK;                             // where this lane's columns lie in a row
     // the first lanes copy what lies beside the strip: 4 columns to its left, 4 to its right
@@ -55,12 +52,13 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const bool out_inside_0 = INTERIOR || (active && q < Q);
 
     // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
-    const int h_first = p_first * STRIDE_H - PAD_TOP;
-    int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first / (ROW_STEP * STEP_ROWS), SLOTS - 1);        // steps above the image add nothing
-    int h = h_first + s * (STEP_ROWS * ROW_STEP);
-    const int h_end = min(H, max(0, h_first + (rows_out + SLOTS - 1) * (STEP_ROWS * ROW_STEP)));
-    const index_t pitch = (index_t)ROW_STEP * W;
-    float* out = y + ((index_t)p_first + (s - (SLOTS - 1)) * CLASSES) * Q + q;
+    const int h_first = p_first - PAD_TOP;
+    // steps above the image add nothing
+    int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first, SLOTS - 1);
+    int h = h_first + s;
+    const int h_end = min(H, max(0, h_first + (rows_out + SLOTS - 1)));
+    const index_t pitch = (index_t)W;
+    float* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f,
           acc_p2_c0 = 0.0f, acc_p2_c1 = 0.0f, acc_p2_c2 = 0.0f, acc_p2_c3 = 0.0f,
@@ -70,7 +68,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
           acc_p6_c0 = 0.0f, acc_p6_c1 = 0.0f, acc_p6_c2 = 0.0f, acc_p6_c3 = 0.0f,
           acc_p7_c0 = 0.0f, acc_p7_c1 = 0.0f, acc_p7_c2 = 0.0f, acc_p7_c3 = 0.0f;
     const int steps = rows_out + SLOTS - 1;
-    const int steps_inside = INTERIOR ? steps : min(steps, max(s, (H - h_first + STEP_ROWS * ROW_STEP - 1) / (STEP_ROWS * ROW_STEP)));
+    const int steps_inside = INTERIOR ? steps : min(steps, max(s, H - h_first));
     const float* row = x + (index_t)h * W + column;
     auto copy = [&](int slot) __attribute__((always_inline)) {
 #pragma unroll
@@ -103,119 +101,202 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         const float in_6 = line_4.z;
         const float in_7 = line_4.w;
         // filter row 8
-        out_c0 = fmaf(in_m4, filter_bank[72], acc_p0_c0); out_c1 = fmaf(in_m3, filter_bank[72], acc_p0_c1); out_c2 = fmaf(in_m2, filter_bank[72], acc_p0_c2); out_c3 = fmaf(in_m1, filter_bank[72], acc_p0_c3);
-        out_c0 = fmaf(in_m3, filter_bank[73], out_c0); out_c1 = fmaf(in_m2, filter_bank[73], out_c1); out_c2 = fmaf(in_m1, filter_bank[73], out_c2); out_c3 = fmaf(in_0, filter_bank[73], out_c3);
-        out_c0 = fmaf(in_m2, filter_bank[74], out_c0); out_c1 = fmaf(in_m1, filter_bank[74], out_c1); out_c2 = fmaf(in_0, filter_bank[74], out_c2); out_c3 = fmaf(in_1, filter_bank[74], out_c3);
-        out_c0 = fmaf(in_m1, filter_bank[75], out_c0); out_c1 = fmaf(in_0, filter_bank[75], out_c1); out_c2 = fmaf(in_1, filter_bank[75], out_c2); out_c3 = fmaf(in_2, filter_bank[75], out_c3);
-        out_c0 = fmaf(in_0, filter_bank[76], out_c0); out_c1 = fmaf(in_1, filter_bank[76], out_c1); out_c2 = fmaf(in_2, filter_bank[76], out_c2); out_c3 = fmaf(in_3, filter_bank[76], out_c3);
-        out_c0 = fmaf(in_1, filter_bank[77], out_c0); out_c1 = fmaf(in_2, filter_bank[77], out_c1); out_c2 = fmaf(in_3, filter_bank[77], out_c2); out_c3 = fmaf(in_4, filter_bank[77], out_c3);
-        out_c0 = fmaf(in_2, filter_bank[78], out_c0); out_c1 = fmaf(in_3, filter_bank[78], out_c1); out_c2 = fmaf(in_4, filter_bank[78], out_c2); out_c3 = fmaf(in_5, filter_bank[78], out_c3);
-        out_c0 = fmaf(in_3, filter_bank[79], out_c0); out_c1 = fmaf(in_4, filter_bank[79], out_c1); out_c2 = fmaf(in_5, filter_bank[79], out_c2); out_c3 = fmaf(in_6, filter_bank[79], out_c3);
-        out_c0 = fmaf(in_4, filter_bank[80], out_c0); out_c1 = fmaf(in_5, filter_bank[80], out_c1); out_c2 = fmaf(in_6, filter_bank[80], out_c2); out_c3 = fmaf(in_7, filter_bank[80], out_c3);
+        out_c0 = fmaf(in_m4, filter_bank[72], acc_p0_c0); out_c1 = fmaf(in_m3, filter_bank[72], acc_p0_c1);
+        out_c2 = fmaf(in_m2, filter_bank[72], acc_p0_c2); out_c3 = fmaf(in_m1, filter_bank[72], acc_p0_c3);
+        out_c0 = fmaf(in_m3, filter_bank[73], out_c0); out_c1 = fmaf(in_m2, filter_bank[73], out_c1);
+        out_c2 = fmaf(in_m1, filter_bank[73], out_c2); out_c3 = fmaf(in_0, filter_bank[73], out_c3);
+        out_c0 = fmaf(in_m2, filter_bank[74], out_c0); out_c1 = fmaf(in_m1, filter_bank[74], out_c1);
+        out_c2 = fmaf(in_0, filter_bank[74], out_c2); out_c3 = fmaf(in_1, filter_bank[74], out_c3);
+        out_c0 = fmaf(in_m1, filter_bank[75], out_c0); out_c1 = fmaf(in_0, filter_bank[75], out_c1);
+        out_c2 = fmaf(in_1, filter_bank[75], out_c2); out_c3 = fmaf(in_2, filter_bank[75], out_c3);
+        out_c0 = fmaf(in_0, filter_bank[76], out_c0); out_c1 = fmaf(in_1, filter_bank[76], out_c1);
+        out_c2 = fmaf(in_2, filter_bank[76], out_c2); out_c3 = fmaf(in_3, filter_bank[76], out_c3);
+        out_c0 = fmaf(in_1, filter_bank[77], out_c0); out_c1 = fmaf(in_2, filter_bank[77], out_c1);
+        out_c2 = fmaf(in_3, filter_bank[77], out_c2); out_c3 = fmaf(in_4, filter_bank[77], out_c3);
+        out_c0 = fmaf(in_2, filter_bank[78], out_c0); out_c1 = fmaf(in_3, filter_bank[78], out_c1);
+        out_c2 = fmaf(in_4, filter_bank[78], out_c2); out_c3 = fmaf(in_5, filter_bank[78], out_c3);
+        out_c0 = fmaf(in_3, filter_bank[79], out_c0); out_c1 = fmaf(in_4, filter_bank[79], out_c1);
+        out_c2 = fmaf(in_5, filter_bank[79], out_c2); out_c3 = fmaf(in_6, filter_bank[79], out_c3);
+        out_c0 = fmaf(in_4, filter_bank[80], out_c0); out_c1 = fmaf(in_5, filter_bank[80], out_c1);
+        out_c2 = fmaf(in_6, filter_bank[80], out_c2); out_c3 = fmaf(in_7, filter_bank[80], out_c3);
         // filter row 7
-        acc_p0_c0 = fmaf(in_m4, filter_bank[63], acc_p1_c0); acc_p0_c1 = fmaf(in_m3, filter_bank[63], acc_p1_c1); acc_p0_c2 = fmaf(in_m2, filter_bank[63], acc_p1_c2); acc_p0_c3 = fmaf(in_m1, filter_bank[63], acc_p1_c3);
-        acc_p0_c0 = fmaf(in_m3, filter_bank[64], acc_p0_c0); acc_p0_c1 = fmaf(in_m2, filter_bank[64], acc_p0_c1); acc_p0_c2 = fmaf(in_m1, filter_bank[64], acc_p0_c2); acc_p0_c3 = fmaf(in_0, filter_bank[64], acc_p0_c3);
-        acc_p0_c0 = fmaf(in_m2, filter_bank[65], acc_p0_c0); acc_p0_c1 = fmaf(in_m1, filter_bank[65], acc_p0_c1); acc_p0_c2 = fmaf(in_0, filter_bank[65], acc_p0_c2); acc_p0_c3 = fmaf(in_1, filter_bank[65], acc_p0_c3);
-        acc_p0_c0 = fmaf(in_m1, filter_bank[66], acc_p0_c0); acc_p0_c1 = fmaf(in_0, filter_bank[66], acc_p0_c1); acc_p0_c2 = fmaf(in_1, filter_bank[66], acc_p0_c2); acc_p0_c3 = fmaf(in_2, filter_bank[66], acc_p0_c3);
-        acc_p0_c0 = fmaf(in_0, filter_bank[67], acc_p0_c0); acc_p0_c1 = fmaf(in_1, filter_bank[67], acc_p0_c1); acc_p0_c2 = fmaf(in_2, filter_bank[67], acc_p0_c2); acc_p0_c3 = fmaf(in_3, filter_bank[67], acc_p0_c3);
-        acc_p0_c0 = fmaf(in_1, filter_bank[68], acc_p0_c0); acc_p0_c1 = fmaf(in_2, filter_bank[68], acc_p0_c1); acc_p0_c2 = fmaf(in_3, filter_bank[68], acc_p0_c2); acc_p0_c3 = fmaf(in_4, filter_bank[68], acc_p0_c3);
-        acc_p0_c0 = fmaf(in_2, filter_bank[69], acc_p0_c0); acc_p0_c1 = fmaf(in_3, filter_bank[69], acc_p0_c1); acc_p0_c2 = fmaf(in_4, filter_bank[69], acc_p0_c2); acc_p0_c3 = fmaf(in_5, filter_bank[69], acc_p0_c3);
-        acc_p0_c0 = fmaf(in_3, filter_bank[70], acc_p0_c0); acc_p0_c1 = fmaf(in_4, filter_bank[70], acc_p0_c1); acc_p0_c2 = fmaf(in_5, filter_bank[70], acc_p0_c2); acc_p0_c3 = fmaf(in_6, filter_bank[70], acc_p0_c3);
-        acc_p0_c0 = fmaf(in_4, filter_bank[71], acc_p0_c0); acc_p0_c1 = fmaf(in_5, filter_bank[71], acc_p0_c1); acc_p0_c2 = fmaf(in_6, filter_bank[71], acc_p0_c2); acc_p0_c3 = fmaf(in_7, filter_bank[71], acc_p0_c3);
+        acc_p0_c0 = fmaf(in_m4, filter_bank[63], acc_p1_c0); acc_p0_c1 = fmaf(in_m3, filter_bank[63], acc_p1_c1);
+        acc_p0_c2 = fmaf(in_m2, filter_bank[63], acc_p1_c2); acc_p0_c3 = fmaf(in_m1, filter_bank[63], acc_p1_c3);
+        acc_p0_c0 = fmaf(in_m3, filter_bank[64], acc_p0_c0); acc_p0_c1 = fmaf(in_m2, filter_bank[64], acc_p0_c1);
+        acc_p0_c2 = fmaf(in_m1, filter_bank[64], acc_p0_c2); acc_p0_c3 = fmaf(in_0, filter_bank[64], acc_p0_c3);
+        acc_p0_c0 = fmaf(in_m2, filter_bank[65], acc_p0_c0); acc_p0_c1 = fmaf(in_m1, filter_bank[65], acc_p0_c1);
+        acc_p0_c2 = fmaf(in_0, filter_bank[65], acc_p0_c2); acc_p0_c3 = fmaf(in_1, filter_bank[65], acc_p0_c3);
+        acc_p0_c0 = fmaf(in_m1, filter_bank[66], acc_p0_c0); acc_p0_c1 = fmaf(in_0, filter_bank[66], acc_p0_c1);
+        acc_p0_c2 = fmaf(in_1, filter_bank[66], acc_p0_c2); acc_p0_c3 = fmaf(in_2, filter_bank[66], acc_p0_c3);
+        acc_p0_c0 = fmaf(in_0, filter_bank[67], acc_p0_c0); acc_p0_c1 = fmaf(in_1, filter_bank[67], acc_p0_c1);
+        acc_p0_c2 = fmaf(in_2, filter_bank[67], acc_p0_c2); acc_p0_c3 = fmaf(in_3, filter_bank[67], acc_p0_c3);
+        acc_p0_c0 = fmaf(in_1, filter_bank[68], acc_p0_c0); acc_p0_c1 = fmaf(in_2, filter_bank[68], acc_p0_c1);
+        acc_p0_c2 = fmaf(in_3, filter_bank[68], acc_p0_c2); acc_p0_c3 = fmaf(in_4, filter_bank[68], acc_p0_c3);
+        acc_p0_c0 = fmaf(in_2, filter_bank[69], acc_p0_c0); acc_p0_c1 = fmaf(in_3, filter_bank[69], acc_p0_c1);
+        acc_p0_c2 = fmaf(in_4, filter_bank[69], acc_p0_c2); acc_p0_c3 = fmaf(in_5, filter_bank[69], acc_p0_c3);
+        acc_p0_c0 = fmaf(in_3, filter_bank[70], acc_p0_c0); acc_p0_c1 = fmaf(in_4, filter_bank[70], acc_p0_c1);
+        acc_p0_c2 = fmaf(in_5, filter_bank[70], acc_p0_c2); acc_p0_c3 = fmaf(in_6, filter_bank[70], acc_p0_c3);
+        acc_p0_c0 = fmaf(in_4, filter_bank[71], acc_p0_c0); acc_p0_c1 = fmaf(in_5, filter_bank[71], acc_p0_c1);
+        acc_p0_c2 = fmaf(in_6, filter_bank[71], acc_p0_c2); acc_p0_c3 = fmaf(in_7, filter_bank[71], acc_p0_c3);
         // filter row 6
-        acc_p1_c0 = fmaf(in_m4, filter_bank[54], acc_p2_c0); acc_p1_c1 = fmaf(in_m3, filter_bank[54], acc_p2_c1); acc_p1_c2 = fmaf(in_m2, filter_bank[54], acc_p2_c2); acc_p1_c3 = fmaf(in_m1, filter_bank[54], acc_p2_c3);
-        acc_p1_c0 = fmaf(in_m3, filter_bank[55], acc_p1_c0); acc_p1_c1 = fmaf(in_m2, filter_bank[55], acc_p1_c1); acc_p1_c2 = fmaf(in_m1, filter_bank[55], acc_p1_c2); acc_p1_c3 = fmaf(in_0, filter_bank[55], acc_p1_c3);
-        acc_p1_c0 = fmaf(in_m2, filter_bank[56], acc_p1_c0); acc_p1_c1 = fmaf(in_m1, filter_bank[56], acc_p1_c1); acc_p1_c2 = fmaf(in_0, filter_bank[56], acc_p1_c2); acc_p1_c3 = fmaf(in_1, filter_bank[56], acc_p1_c3);
-        acc_p1_c0 = fmaf(in_m1, filter_bank[57], acc_p1_c0); acc_p1_c1 = fmaf(in_0, filter_bank[57], acc_p1_c1); acc_p1_c2 = fmaf(in_1, filter_bank[57], acc_p1_c2); acc_p1_c3 = fmaf(in_2, filter_bank[57], acc_p1_c3);
-        acc_p1_c0 = fmaf(in_0, filter_bank[58], acc_p1_c0); acc_p1_c1 = fmaf(in_1, filter_bank[58], acc_p1_c1); acc_p1_c2 = fmaf(in_2, filter_bank[58], acc_p1_c2); acc_p1_c3 = fmaf(in_3, filter_bank[58], acc_p1_c3);
-        acc_p1_c0 = fmaf(in_1, filter_bank[59], acc_p1_c0); acc_p1_c1 = fmaf(in_2, filter_bank[59], acc_p1_c1); acc_p1_c2 = fmaf(in_3, filter_bank[59], acc_p1_c2); acc_p1_c3 = fmaf(in_4, filter_bank[59], acc_p1_c3);
-        acc_p1_c0 = fmaf(in_2, filter_bank[60], acc_p1_c0); acc_p1_c1 = fmaf(in_3, filter_bank[60], acc_p1_c1); acc_p1_c2 = fmaf(in_4, filter_bank[60], acc_p1_c2); acc_p1_c3 = fmaf(in_5, filter_bank[60], acc_p1_c3);
-        acc_p1_c0 = fmaf(in_3, filter_bank[61], acc_p1_c0); acc_p1_c1 = fmaf(in_4, filter_bank[61], acc_p1_c1); acc_p1_c2 = fmaf(in_5, filter_bank[61], acc_p1_c2); acc_p1_c3 = fmaf(in_6, filter_bank[61], acc_p1_c3);
-        acc_p1_c0 = fmaf(in_4, filter_bank[62], acc_p1_c0); acc_p1_c1 = fmaf(in_5, filter_bank[62], acc_p1_c1); acc_p1_c2 = fmaf(in_6, filter_bank[62], acc_p1_c2); acc_p1_c3 = fmaf(in_7, filter_bank[62], acc_p1_c3);
+        acc_p1_c0 = fmaf(in_m4, filter_bank[54], acc_p2_c0); acc_p1_c1 = fmaf(in_m3, filter_bank[54], acc_p2_c1);
+        acc_p1_c2 = fmaf(in_m2, filter_bank[54], acc_p2_c2); acc_p1_c3 = fmaf(in_m1, filter_bank[54], acc_p2_c3);
+        acc_p1_c0 = fmaf(in_m3, filter_bank[55], acc_p1_c0); acc_p1_c1 = fmaf(in_m2, filter_bank[55], acc_p1_c1);
+        acc_p1_c2 = fmaf(in_m1, filter_bank[55], acc_p1_c2); acc_p1_c3 = fmaf(in_0, filter_bank[55], acc_p1_c3);
+        acc_p1_c0 = fmaf(in_m2, filter_bank[56], acc_p1_c0); acc_p1_c1 = fmaf(in_m1, filter_bank[56], acc_p1_c1);
+        acc_p1_c2 = fmaf(in_0, filter_bank[56], acc_p1_c2); acc_p1_c3 = fmaf(in_1, filter_bank[56], acc_p1_c3);
+        acc_p1_c0 = fmaf(in_m1, filter_bank[57], acc_p1_c0); acc_p1_c1 = fmaf(in_0, filter_bank[57], acc_p1_c1);
+        acc_p1_c2 = fmaf(in_1, filter_bank[57], acc_p1_c2); acc_p1_c3 = fmaf(in_2, filter_bank[57], acc_p1_c3);
+        acc_p1_c0 = fmaf(in_0, filter_bank[58], acc_p1_c0); acc_p1_c1 = fmaf(in_1, filter_bank[58], acc_p1_c1);
+        acc_p1_c2 = fmaf(in_2, filter_bank[58], acc_p1_c2); acc_p1_c3 = fmaf(in_3, filter_bank[58], acc_p1_c3);
+        acc_p1_c0 = fmaf(in_1, filter_bank[59], acc_p1_c0); acc_p1_c1 = fmaf(in_2, filter_bank[59], acc_p1_c1);
+        acc_p1_c2 = fmaf(in_3, filter_bank[59], acc_p1_c2); acc_p1_c3 = fmaf(in_4, filter_bank[59], acc_p1_c3);
+        acc_p1_c0 = fmaf(in_2, filter_bank[60], acc_p1_c0); acc_p1_c1 = fmaf(in_3, filter_bank[60], acc_p1_c1);
+        acc_p1_c2 = fmaf(in_4, filter_bank[60], acc_p1_c2); acc_p1_c3 = fmaf(in_5, filter_bank[60], acc_p1_c3);
+        acc_p1_c0 = fmaf(in_3, filter_bank[61], acc_p1_c0); acc_p1_c1 = fmaf(in_4, filter_bank[61], acc_p1_c1);
+        acc_p1_c2 = fmaf(in_5, filter_bank[61], acc_p1_c2); acc_p1_c3 = fmaf(in_6, filter_bank[61], acc_p1_c3);
+        acc_p1_c0 = fmaf(in_4, filter_bank[62], acc_p1_c0); acc_p1_c1 = fmaf(in_5, filter_bank[62], acc_p1_c1);
+        acc_p1_c2 = fmaf(in_6, filter_bank[62], acc_p1_c2); acc_p1_c3 = fmaf(in_7, filter_bank[62], acc_p1_c3);
         // filter row 5
-        acc_p2_c0 = fmaf(in_m4, filter_bank[45], acc_p3_c0); acc_p2_c1 = fmaf(in_m3, filter_bank[45], acc_p3_c1); acc_p2_c2 = fmaf(in_m2, filter_bank[45], acc_p3_c2); acc_p2_c3 = fmaf(in_m1, filter_bank[45], acc_p3_c3);
-        acc_p2_c0 = fmaf(in_m3, filter_bank[46], acc_p2_c0); acc_p2_c1 = fmaf(in_m2, filter_bank[46], acc_p2_c1); acc_p2_c2 = fmaf(in_m1, filter_bank[46], acc_p2_c2); acc_p2_c3 = fmaf(in_0, filter_bank[46], acc_p2_c3);
-        acc_p2_c0 = fmaf(in_m2, filter_bank[47], acc_p2_c0); acc_p2_c1 = fmaf(in_m1, filter_bank[47], acc_p2_c1); acc_p2_c2 = fmaf(in_0, filter_bank[47], acc_p2_c2); acc_p2_c3 = fmaf(in_1, filter_bank[47], acc_p2_c3);
-        acc_p2_c0 = fmaf(in_m1, filter_bank[48], acc_p2_c0); acc_p2_c1 = fmaf(in_0, filter_bank[48], acc_p2_c1); acc_p2_c2 = fmaf(in_1, filter_bank[48], acc_p2_c2); acc_p2_c3 = fmaf(in_2, filter_bank[48], acc_p2_c3);
-        acc_p2_c0 = fmaf(in_0, filter_bank[49], acc_p2_c0); acc_p2_c1 = fmaf(in_1, filter_bank[49], acc_p2_c1); acc_p2_c2 = fmaf(in_2, filter_bank[49], acc_p2_c2); acc_p2_c3 = fmaf(in_3, filter_bank[49], acc_p2_c3);
-        acc_p2_c0 = fmaf(in_1, filter_bank[50], acc_p2_c0); acc_p2_c1 = fmaf(in_2, filter_bank[50], acc_p2_c1); acc_p2_c2 = fmaf(in_3, filter_bank[50], acc_p2_c2); acc_p2_c3 = fmaf(in_4, filter_bank[50], acc_p2_c3);
-        acc_p2_c0 = fmaf(in_2, filter_bank[51], acc_p2_c0); acc_p2_c1 = fmaf(in_3, filter_bank[51], acc_p2_c1); acc_p2_c2 = fmaf(in_4, filter_bank[51], acc_p2_c2); acc_p2_c3 = fmaf(in_5, filter_bank[51], acc_p2_c3);
-        acc_p2_c0 = fmaf(in_3, filter_bank[52], acc_p2_c0); acc_p2_c1 = fmaf(in_4, filter_bank[52], acc_p2_c1); acc_p2_c2 = fmaf(in_5, filter_bank[52], acc_p2_c2); acc_p2_c3 = fmaf(in_6, filter_bank[52], acc_p2_c3);
-        acc_p2_c0 = fmaf(in_4, filter_bank[53], acc_p2_c0); acc_p2_c1 = fmaf(in_5, filter_bank[53], acc_p2_c1); acc_p2_c2 = fmaf(in_6, filter_bank[53], acc_p2_c2); acc_p2_c3 = fmaf(in_7, filter_bank[53], acc_p2_c3);
+        acc_p2_c0 = fmaf(in_m4, filter_bank[45], acc_p3_c0); acc_p2_c1 = fmaf(in_m3, filter_bank[45], acc_p3_c1);
+        acc_p2_c2 = fmaf(in_m2, filter_bank[45], acc_p3_c2); acc_p2_c3 = fmaf(in_m1, filter_bank[45], acc_p3_c3);
+        acc_p2_c0 = fmaf(in_m3, filter_bank[46], acc_p2_c0); acc_p2_c1 = fmaf(in_m2, filter_bank[46], acc_p2_c1);
+        acc_p2_c2 = fmaf(in_m1, filter_bank[46], acc_p2_c2); acc_p2_c3 = fmaf(in_0, filter_bank[46], acc_p2_c3);
+        acc_p2_c0 = fmaf(in_m2, filter_bank[47], acc_p2_c0); acc_p2_c1 = fmaf(in_m1, filter_bank[47], acc_p2_c1);
+        acc_p2_c2 = fmaf(in_0, filter_bank[47], acc_p2_c2); acc_p2_c3 = fmaf(in_1, filter_bank[47], acc_p2_c3);
+        acc_p2_c0 = fmaf(in_m1, filter_bank[48], acc_p2_c0); acc_p2_c1 = fmaf(in_0, filter_bank[48], acc_p2_c1);
+        acc_p2_c2 = fmaf(in_1, filter_bank[48], acc_p2_c2); acc_p2_c3 = fmaf(in_2, filter_bank[48], acc_p2_c3);
+        acc_p2_c0 = fmaf(in_0, filter_bank[49], acc_p2_c0); acc_p2_c1 = fmaf(in_1, filter_bank[49], acc_p2_c1);
+        acc_p2_c2 = fmaf(in_2, filter_bank[49], acc_p2_c2); acc_p2_c3 = fmaf(in_3, filter_bank[49], acc_p2_c3);
+        acc_p2_c0 = fmaf(in_1, filter_bank[50], acc_p2_c0); acc_p2_c1 = fmaf(in_2, filter_bank[50], acc_p2_c1);
+        acc_p2_c2 = fmaf(in_3, filter_bank[50], acc_p2_c2); acc_p2_c3 = fmaf(in_4, filter_bank[50], acc_p2_c3);
+        acc_p2_c0 = fmaf(in_2, filter_bank[51], acc_p2_c0); acc_p2_c1 = fmaf(in_3, filter_bank[51], acc_p2_c1);
+        acc_p2_c2 = fmaf(in_4, filter_bank[51], acc_p2_c2); acc_p2_c3 = fmaf(in_5, filter_bank[51], acc_p2_c3);
+        acc_p2_c0 = fmaf(in_3, filter_bank[52], acc_p2_c0); acc_p2_c1 = fmaf(in_4, filter_bank[52], acc_p2_c1);
+        acc_p2_c2 = fmaf(in_5, filter_bank[52], acc_p2_c2); acc_p2_c3 = fmaf(in_6, filter_bank[52], acc_p2_c3);
+        acc_p2_c0 = fmaf(in_4, filter_bank[53], acc_p2_c0); acc_p2_c1 = fmaf(in_5, filter_bank[53], acc_p2_c1);
+        acc_p2_c2 = fmaf(in_6, filter_bank[53], acc_p2_c2); acc_p2_c3 = fmaf(in_7, filter_bank[53], acc_p2_c3);
         // filter row 4
-        acc_p3_c0 = fmaf(in_m4, filter_bank[36], acc_p4_c0); acc_p3_c1 = fmaf(in_m3, filter_bank[36], acc_p4_c1); acc_p3_c2 = fmaf(in_m2, filter_bank[36], acc_p4_c2); acc_p3_c3 = fmaf(in_m1, filter_bank[36], acc_p4_c3);
-        acc_p3_c0 = fmaf(in_m3, filter_bank[37], acc_p3_c0); acc_p3_c1 = fmaf(in_m2, filter_bank[37], acc_p3_c1); acc_p3_c2 = fmaf(in_m1, filter_bank[37], acc_p3_c2); acc_p3_c3 = fmaf(in_0, filter_bank[37], acc_p3_c3);
-        acc_p3_c0 = fmaf(in_m2, filter_bank[38], acc_p3_c0); acc_p3_c1 = fmaf(in_m1, filter_bank[38], acc_p3_c1); acc_p3_c2 = fmaf(in_0, filter_bank[38], acc_p3_c2); acc_p3_c3 = fmaf(in_1, filter_bank[38], acc_p3_c3);
-        acc_p3_c0 = fmaf(in_m1, filter_bank[39], acc_p3_c0); acc_p3_c1 = fmaf(in_0, filter_bank[39], acc_p3_c1); acc_p3_c2 = fmaf(in_1, filter_bank[39], acc_p3_c2); acc_p3_c3 = fmaf(in_2, filter_bank[39], acc_p3_c3);
-        acc_p3_c0 = fmaf(in_0, filter_bank[40], acc_p3_c0); acc_p3_c1 = fmaf(in_1, filter_bank[40], acc_p3_c1); acc_p3_c2 = fmaf(in_2, filter_bank[40], acc_p3_c2); acc_p3_c3 = fmaf(in_3, filter_bank[40], acc_p3_c3);
-        acc_p3_c0 = fmaf(in_1, filter_bank[41], acc_p3_c0); acc_p3_c1 = fmaf(in_2, filter_bank[41], acc_p3_c1); acc_p3_c2 = fmaf(in_3, filter_bank[41], acc_p3_c2); acc_p3_c3 = fmaf(in_4, filter_bank[41], acc_p3_c3);
-        acc_p3_c0 = fmaf(in_2, filter_bank[42], acc_p3_c0); acc_p3_c1 = fmaf(in_3, filter_bank[42], acc_p3_c1); acc_p3_c2 = fmaf(in_4, filter_bank[42], acc_p3_c2); acc_p3_c3 = fmaf(in_5, filter_bank[42], acc_p3_c3);
-        acc_p3_c0 = fmaf(in_3, filter_bank[43], acc_p3_c0); acc_p3_c1 = fmaf(in_4, filter_bank[43], acc_p3_c1); acc_p3_c2 = fmaf(in_5, filter_bank[43], acc_p3_c2); acc_p3_c3 = fmaf(in_6, filter_bank[43], acc_p3_c3);
-        acc_p3_c0 = fmaf(in_4, filter_bank[44], acc_p3_c0); acc_p3_c1 = fmaf(in_5, filter_bank[44], acc_p3_c1); acc_p3_c2 = fmaf(in_6, filter_bank[44], acc_p3_c2); acc_p3_c3 = fmaf(in_7, filter_bank[44], acc_p3_c3);
+        acc_p3_c0 = fmaf(in_m4, filter_bank[36], acc_p4_c0); acc_p3_c1 = fmaf(in_m3, filter_bank[36], acc_p4_c1);
+        acc_p3_c2 = fmaf(in_m2, filter_bank[36], acc_p4_c2); acc_p3_c3 = fmaf(in_m1, filter_bank[36], acc_p4_c3);
+        acc_p3_c0 = fmaf(in_m3, filter_bank[37], acc_p3_c0); acc_p3_c1 = fmaf(in_m2, filter_bank[37], acc_p3_c1);
+        acc_p3_c2 = fmaf(in_m1, filter_bank[37], acc_p3_c2); acc_p3_c3 = fmaf(in_0, filter_bank[37], acc_p3_c3);
+        acc_p3_c0 = fmaf(in_m2, filter_bank[38], acc_p3_c0); acc_p3_c1 = fmaf(in_m1, filter_bank[38], acc_p3_c1);
+        acc_p3_c2 = fmaf(in_0, filter_bank[38], acc_p3_c2); acc_p3_c3 = fmaf(in_1, filter_bank[38], acc_p3_c3);
+        acc_p3_c0 = fmaf(in_m1, filter_bank[39], acc_p3_c0); acc_p3_c1 = fmaf(in_0, filter_bank[39], acc_p3_c1);
+        acc_p3_c2 = fmaf(in_1, filter_bank[39], acc_p3_c2); acc_p3_c3 = fmaf(in_2, filter_bank[39], acc_p3_c3);
+        acc_p3_c0 = fmaf(in_0, filter_bank[40], acc_p3_c0); acc_p3_c1 = fmaf(in_1, filter_bank[40], acc_p3_c1);
+        acc_p3_c2 = fmaf(in_2, filter_bank[40], acc_p3_c2); acc_p3_c3 = fmaf(in_3, filter_bank[40], acc_p3_c3);
+        acc_p3_c0 = fmaf(in_1, filter_bank[41], acc_p3_c0); acc_p3_c1 = fmaf(in_2, filter_bank[41], acc_p3_c1);
+        acc_p3_c2 = fmaf(in_3, filter_bank[41], acc_p3_c2); acc_p3_c3 = fmaf(in_4, filter_bank[41], acc_p3_c3);
+        acc_p3_c0 = fmaf(in_2, filter_bank[42], acc_p3_c0); acc_p3_c1 = fmaf(in_3, filter_bank[42], acc_p3_c1);
+        acc_p3_c2 = fmaf(in_4, filter_bank[42], acc_p3_c2); acc_p3_c3 = fmaf(in_5, filter_bank[42], acc_p3_c3);
+        acc_p3_c0 = fmaf(in_3, filter_bank[43], acc_p3_c0); acc_p3_c1 = fmaf(in_4, filter_bank[43], acc_p3_c1);
+        acc_p3_c2 = fmaf(in_5, filter_bank[43], acc_p3_c2); acc_p3_c3 = fmaf(in_6, filter_bank[43], acc_p3_c3);
+        acc_p3_c0 = fmaf(in_4, filter_bank[44], acc_p3_c0); acc_p3_c1 = fmaf(in_5, filter_bank[44], acc_p3_c1);
+        acc_p3_c2 = fmaf(in_6, filter_bank[44], acc_p3_c2); acc_p3_c3 = fmaf(in_7, filter_bank[44], acc_p3_c3);
         // filter row 3
-        acc_p4_c0 = fmaf(in_m4, filter_bank[27], acc_p5_c0); acc_p4_c1 = fmaf(in_m3, filter_bank[27], acc_p5_c1); acc_p4_c2 = fmaf(in_m2, filter_bank[27], acc_p5_c2); acc_p4_c3 = fmaf(in_m1, filter_bank[27], acc_p5_c3);
-        acc_p4_c0 = fmaf(in_m3, filter_bank[28], acc_p4_c0); acc_p4_c1 = fmaf(in_m2, filter_bank[28], acc_p4_c1); acc_p4_c2 = fmaf(in_m1, filter_bank[28], acc_p4_c2); acc_p4_c3 = fmaf(in_0, filter_bank[28], acc_p4_c3);
-        acc_p4_c0 = fmaf(in_m2, filter_bank[29], acc_p4_c0); acc_p4_c1 = fmaf(in_m1, filter_bank[29], acc_p4_c1); acc_p4_c2 = fmaf(in_0, filter_bank[29], acc_p4_c2); acc_p4_c3 = fmaf(in_1, filter_bank[29], acc_p4_c3);
-        acc_p4_c0 = fmaf(in_m1, filter_bank[30], acc_p4_c0); acc_p4_c1 = fmaf(in_0, filter_bank[30], acc_p4_c1); acc_p4_c2 = fmaf(in_1, filter_bank[30], acc_p4_c2); acc_p4_c3 = fmaf(in_2, filter_bank[30], acc_p4_c3);
-        acc_p4_c0 = fmaf(in_0, filter_bank[31], acc_p4_c0); acc_p4_c1 = fmaf(in_1, filter_bank[31], acc_p4_c1); acc_p4_c2 = fmaf(in_2, filter_bank[31], acc_p4_c2); acc_p4_c3 = fmaf(in_3, filter_bank[31], acc_p4_c3);
-        acc_p4_c0 = fmaf(in_1, filter_bank[32], acc_p4_c0); acc_p4_c1 = fmaf(in_2, filter_bank[32], acc_p4_c1); acc_p4_c2 = fmaf(in_3, filter_bank[32], acc_p4_c2); acc_p4_c3 = fmaf(in_4, filter_bank[32], acc_p4_c3);
-        acc_p4_c0 = fmaf(in_2, filter_bank[33], acc_p4_c0); acc_p4_c1 = fmaf(in_3, filter_bank[33], acc_p4_c1); acc_p4_c2 = fmaf(in_4, filter_bank[33], acc_p4_c2); acc_p4_c3 = fmaf(in_5, filter_bank[33], acc_p4_c3);
-        acc_p4_c0 = fmaf(in_3, filter_bank[34], acc_p4_c0); acc_p4_c1 = fmaf(in_4, filter_bank[34], acc_p4_c1); acc_p4_c2 = fmaf(in_5, filter_bank[34], acc_p4_c2); acc_p4_c3 = fmaf(in_6, filter_bank[34], acc_p4_c3);
-        acc_p4_c0 = fmaf(in_4, filter_bank[35], acc_p4_c0); acc_p4_c1 = fmaf(in_5, filter_bank[35], acc_p4_c1); acc_p4_c2 = fmaf(in_6, filter_bank[35], acc_p4_c2); acc_p4_c3 = fmaf(in_7, filter_bank[35], acc_p4_c3);
+        acc_p4_c0 = fmaf(in_m4, filter_bank[27], acc_p5_c0); acc_p4_c1 = fmaf(in_m3, filter_bank[27], acc_p5_c1);
+        acc_p4_c2 = fmaf(in_m2, filter_bank[27], acc_p5_c2); acc_p4_c3 = fmaf(in_m1, filter_bank[27], acc_p5_c3);
+        acc_p4_c0 = fmaf(in_m3, filter_bank[28], acc_p4_c0); acc_p4_c1 = fmaf(in_m2, filter_bank[28], acc_p4_c1);
+        acc_p4_c2 = fmaf(in_m1, filter_bank[28], acc_p4_c2); acc_p4_c3 = fmaf(in_0, filter_bank[28], acc_p4_c3);
+        acc_p4_c0 = fmaf(in_m2, filter_bank[29], acc_p4_c0); acc_p4_c1 = fmaf(in_m1, filter_bank[29], acc_p4_c1);
+        acc_p4_c2 = fmaf(in_0, filter_bank[29], acc_p4_c2); acc_p4_c3 = fmaf(in_1, filter_bank[29], acc_p4_c3);
+        acc_p4_c0 = fmaf(in_m1, filter_bank[30], acc_p4_c0); acc_p4_c1 = fmaf(in_0, filter_bank[30], acc_p4_c1);
+        acc_p4_c2 = fmaf(in_1, filter_bank[30], acc_p4_c2); acc_p4_c3 = fmaf(in_2, filter_bank[30], acc_p4_c3);
+        acc_p4_c0 = fmaf(in_0, filter_bank[31], acc_p4_c0); acc_p4_c1 = fmaf(in_1, filter_bank[31], acc_p4_c1);
+        acc_p4_c2 = fmaf(in_2, filter_bank[31], acc_p4_c2); acc_p4_c3 = fmaf(in_3, filter_bank[31], acc_p4_c3);
+        acc_p4_c0 = fmaf(in_1, filter_bank[32], acc_p4_c0); acc_p4_c1 = fmaf(in_2, filter_bank[32], acc_p4_c1);
+        acc_p4_c2 = fmaf(in_3, filter_bank[32], acc_p4_c2); acc_p4_c3 = fmaf(in_4, filter_bank[32], acc_p4_c3);
+        acc_p4_c0 = fmaf(in_2, filter_bank[33], acc_p4_c0); acc_p4_c1 = fmaf(in_3, filter_bank[33], acc_p4_c1);
+        acc_p4_c2 = fmaf(in_4, filter_bank[33], acc_p4_c2); acc_p4_c3 = fmaf(in_5, filter_bank[33], acc_p4_c3);
+        acc_p4_c0 = fmaf(in_3, filter_bank[34], acc_p4_c0); acc_p4_c1 = fmaf(in_4, filter_bank[34], acc_p4_c1);
+        acc_p4_c2 = fmaf(in_5, filter_bank[34], acc_p4_c2); acc_p4_c3 = fmaf(in_6, filter_bank[34], acc_p4_c3);
+        acc_p4_c0 = fmaf(in_4, filter_bank[35], acc_p4_c0); acc_p4_c1 = fmaf(in_5, filter_bank[35], acc_p4_c1);
+        acc_p4_c2 = fmaf(in_6, filter_bank[35], acc_p4_c2); acc_p4_c3 = fmaf(in_7, filter_bank[35], acc_p4_c3);
         // filter row 2
-        acc_p5_c0 = fmaf(in_m4, filter_bank[18], acc_p6_c0); acc_p5_c1 = fmaf(in_m3, filter_bank[18], acc_p6_c1); acc_p5_c2 = fmaf(in_m2, filter_bank[18], acc_p6_c2); acc_p5_c3 = fmaf(in_m1, filter_bank[18], acc_p6_c3);
-        acc_p5_c0 = fmaf(in_m3, filter_bank[19], acc_p5_c0); acc_p5_c1 = fmaf(in_m2, filter_bank[19], acc_p5_c1); acc_p5_c2 = fmaf(in_m1, filter_bank[19], acc_p5_c2); acc_p5_c3 = fmaf(in_0, filter_bank[19], acc_p5_c3);
-        acc_p5_c0 = fmaf(in_m2, filter_bank[20], acc_p5_c0); acc_p5_c1 = fmaf(in_m1, filter_bank[20], acc_p5_c1); acc_p5_c2 = fmaf(in_0, filter_bank[20], acc_p5_c2); acc_p5_c3 = fmaf(in_1, filter_bank[20], acc_p5_c3);
-        acc_p5_c0 = fmaf(in_m1, filter_bank[21], acc_p5_c0); acc_p5_c1 = fmaf(in_0, filter_bank[21], acc_p5_c1); acc_p5_c2 = fmaf(in_1, filter_bank[21], acc_p5_c2); acc_p5_c3 = fmaf(in_2, filter_bank[21], acc_p5_c3);
-        acc_p5_c0 = fmaf(in_0, filter_bank[22], acc_p5_c0); acc_p5_c1 = fmaf(in_1, filter_bank[22], acc_p5_c1); acc_p5_c2 = fmaf(in_2, filter_bank[22], acc_p5_c2); acc_p5_c3 = fmaf(in_3, filter_bank[22], acc_p5_c3);
-        acc_p5_c0 = fmaf(in_1, filter_bank[23], acc_p5_c0); acc_p5_c1 = fmaf(in_2, filter_bank[23], acc_p5_c1); acc_p5_c2 = fmaf(in_3, filter_bank[23], acc_p5_c2); acc_p5_c3 = fmaf(in_4, filter_bank[23], acc_p5_c3);
-        acc_p5_c0 = fmaf(in_2, filter_bank[24], acc_p5_c0); acc_p5_c1 = fmaf(in_3, filter_bank[24], acc_p5_c1); acc_p5_c2 = fmaf(in_4, filter_bank[24], acc_p5_c2); acc_p5_c3 = fmaf(in_5, filter_bank[24], acc_p5_c3);
-        acc_p5_c0 = fmaf(in_3, filter_bank[25], acc_p5_c0); acc_p5_c1 = fmaf(in_4, filter_bank[25], acc_p5_c1); acc_p5_c2 = fmaf(in_5, filter_bank[25], acc_p5_c2); acc_p5_c3 = fmaf(in_6, filter_bank[25], acc_p5_c3);
-        acc_p5_c0 = fmaf(in_4, filter_bank[26], acc_p5_c0); acc_p5_c1 = fmaf(in_5, filter_bank[26], acc_p5_c1); acc_p5_c2 = fmaf(in_6, filter_bank[26], acc_p5_c2); acc_p5_c3 = fmaf(in_7, filter_bank[26], acc_p5_c3);
+        acc_p5_c0 = fmaf(in_m4, filter_bank[18], acc_p6_c0); acc_p5_c1 = fmaf(in_m3, filter_bank[18], acc_p6_c1);
+        acc_p5_c2 = fmaf(in_m2, filter_bank[18], acc_p6_c2); acc_p5_c3 = fmaf(in_m1, filter_bank[18], acc_p6_c3);
+        acc_p5_c0 = fmaf(in_m3, filter_bank[19], acc_p5_c0); acc_p5_c1 = fmaf(in_m2, filter_bank[19], acc_p5_c1);
+        acc_p5_c2 = fmaf(in_m1, filter_bank[19], acc_p5_c2); acc_p5_c3 = fmaf(in_0, filter_bank[19], acc_p5_c3);
+        acc_p5_c0 = fmaf(in_m2, filter_bank[20], acc_p5_c0); acc_p5_c1 = fmaf(in_m1, filter_bank[20], acc_p5_c1);
+        acc_p5_c2 = fmaf(in_0, filter_bank[20], acc_p5_c2); acc_p5_c3 = fmaf(in_1, filter_bank[20], acc_p5_c3);
+        acc_p5_c0 = fmaf(in_m1, filter_bank[21], acc_p5_c0); acc_p5_c1 = fmaf(in_0, filter_bank[21], acc_p5_c1);
+        acc_p5_c2 = fmaf(in_1, filter_bank[21], acc_p5_c2); acc_p5_c3 = fmaf(in_2, filter_bank[21], acc_p5_c3);
+        acc_p5_c0 = fmaf(in_0, filter_bank[22], acc_p5_c0); acc_p5_c1 = fmaf(in_1, filter_bank[22], acc_p5_c1);
+        acc_p5_c2 = fmaf(in_2, filter_bank[22], acc_p5_c2); acc_p5_c3 = fmaf(in_3, filter_bank[22], acc_p5_c3);
+        acc_p5_c0 = fmaf(in_1, filter_bank[23], acc_p5_c0); acc_p5_c1 = fmaf(in_2, filter_bank[23], acc_p5_c1);
+        acc_p5_c2 = fmaf(in_3, filter_bank[23], acc_p5_c2); acc_p5_c3 = fmaf(in_4, filter_bank[23], acc_p5_c3);
+        acc_p5_c0 = fmaf(in_2, filter_bank[24], acc_p5_c0); acc_p5_c1 = fmaf(in_3, filter_bank[24], acc_p5_c1);
+        acc_p5_c2 = fmaf(in_4, filter_bank[24], acc_p5_c2); acc_p5_c3 = fmaf(in_5, filter_bank[24], acc_p5_c3);
+        acc_p5_c0 = fmaf(in_3, filter_bank[25], acc_p5_c0); acc_p5_c1 = fmaf(in_4, filter_bank[25], acc_p5_c1);
+        acc_p5_c2 = fmaf(in_5, filter_bank[25], acc_p5_c2); acc_p5_c3 = fmaf(in_6, filter_bank[25], acc_p5_c3);
+        acc_p5_c0 = fmaf(in_4, filter_bank[26], acc_p5_c0); acc_p5_c1 = fmaf(in_5, filter_bank[26], acc_p5_c1);
+        acc_p5_c2 = fmaf(in_6, filter_bank[26], acc_p5_c2); acc_p5_c3 = fmaf(in_7, filter_bank[26], acc_p5_c3);
         // filter row 1
-        acc_p6_c0 = fmaf(in_m4, filter_bank[9], acc_p7_c0); acc_p6_c1 = fmaf(in_m3, filter_bank[9], acc_p7_c1); acc_p6_c2 = fmaf(in_m2, filter_bank[9], acc_p7_c2); acc_p6_c3 = fmaf(in_m1, filter_bank[9], acc_p7_c3);
-        acc_p6_c0 = fmaf(in_m3, filter_bank[10], acc_p6_c0); acc_p6_c1 = fmaf(in_m2, filter_bank[10], acc_p6_c1); acc_p6_c2 = fmaf(in_m1, filter_bank[10], acc_p6_c2); acc_p6_c3 = fmaf(in_0, filter_bank[10], acc_p6_c3);
-        acc_p6_c0 = fmaf(in_m2, filter_bank[11], acc_p6_c0); acc_p6_c1 = fmaf(in_m1, filter_bank[11], acc_p6_c1); acc_p6_c2 = fmaf(in_0, filter_bank[11], acc_p6_c2); acc_p6_c3 = fmaf(in_1, filter_bank[11], acc_p6_c3);
-        acc_p6_c0 = fmaf(in_m1, filter_bank[12], acc_p6_c0); acc_p6_c1 = fmaf(in_0, filter_bank[12], acc_p6_c1); acc_p6_c2 = fmaf(in_1, filter_bank[12], acc_p6_c2); acc_p6_c3 = fmaf(in_2, filter_bank[12], acc_p6_c3);
-        acc_p6_c0 = fmaf(in_0, filter_bank[13], acc_p6_c0); acc_p6_c1 = fmaf(in_1, filter_bank[13], acc_p6_c1); acc_p6_c2 = fmaf(in_2, filter_bank[13], acc_p6_c2); acc_p6_c3 = fmaf(in_3, filter_bank[13], acc_p6_c3);
-        acc_p6_c0 = fmaf(in_1, filter_bank[14], acc_p6_c0); acc_p6_c1 = fmaf(in_2, filter_bank[14], acc_p6_c1); acc_p6_c2 = fmaf(in_3, filter_bank[14], acc_p6_c2); acc_p6_c3 = fmaf(in_4, filter_bank[14], acc_p6_c3);
-        acc_p6_c0 = fmaf(in_2, filter_bank[15], acc_p6_c0); acc_p6_c1 = fmaf(in_3, filter_bank[15], acc_p6_c1); acc_p6_c2 = fmaf(in_4, filter_bank[15], acc_p6_c2); acc_p6_c3 = fmaf(in_5, filter_bank[15], acc_p6_c3);
-        acc_p6_c0 = fmaf(in_3, filter_bank[16], acc_p6_c0); acc_p6_c1 = fmaf(in_4, filter_bank[16], acc_p6_c1); acc_p6_c2 = fmaf(in_5, filter_bank[16], acc_p6_c2); acc_p6_c3 = fmaf(in_6, filter_bank[16], acc_p6_c3);
-        acc_p6_c0 = fmaf(in_4, filter_bank[17], acc_p6_c0); acc_p6_c1 = fmaf(in_5, filter_bank[17], acc_p6_c1); acc_p6_c2 = fmaf(in_6, filter_bank[17], acc_p6_c2); acc_p6_c3 = fmaf(in_7, filter_bank[17], acc_p6_c3);
+        acc_p6_c0 = fmaf(in_m4, filter_bank[9], acc_p7_c0); acc_p6_c1 = fmaf(in_m3, filter_bank[9], acc_p7_c1);
+        acc_p6_c2 = fmaf(in_m2, filter_bank[9], acc_p7_c2); acc_p6_c3 = fmaf(in_m1, filter_bank[9], acc_p7_c3);
+        acc_p6_c0 = fmaf(in_m3, filter_bank[10], acc_p6_c0); acc_p6_c1 = fmaf(in_m2, filter_bank[10], acc_p6_c1);
+        acc_p6_c2 = fmaf(in_m1, filter_bank[10], acc_p6_c2); acc_p6_c3 = fmaf(in_0, filter_bank[10], acc_p6_c3);
+        acc_p6_c0 = fmaf(in_m2, filter_bank[11], acc_p6_c0); acc_p6_c1 = fmaf(in_m1, filter_bank[11], acc_p6_c1);
+        acc_p6_c2 = fmaf(in_0, filter_bank[11], acc_p6_c2); acc_p6_c3 = fmaf(in_1, filter_bank[11], acc_p6_c3);
+        acc_p6_c0 = fmaf(in_m1, filter_bank[12], acc_p6_c0); acc_p6_c1 = fmaf(in_0, filter_bank[12], acc_p6_c1);
+        acc_p6_c2 = fmaf(in_1, filter_bank[12], acc_p6_c2); acc_p6_c3 = fmaf(in_2, filter_bank[12], acc_p6_c3);
+        acc_p6_c0 = fmaf(in_0, filter_bank[13], acc_p6_c0); acc_p6_c1 = fmaf(in_1, filter_bank[13], acc_p6_c1);
+        acc_p6_c2 = fmaf(in_2, filter_bank[13], acc_p6_c2); acc_p6_c3 = fmaf(in_3, filter_bank[13], acc_p6_c3);
+        acc_p6_c0 = fmaf(in_1, filter_bank[14], acc_p6_c0); acc_p6_c1 = fmaf(in_2, filter_bank[14], acc_p6_c1);
+        acc_p6_c2 = fmaf(in_3, filter_bank[14], acc_p6_c2); acc_p6_c3 = fmaf(in_4, filter_bank[14], acc_p6_c3);
+        acc_p6_c0 = fmaf(in_2, filter_bank[15], acc_p6_c0); acc_p6_c1 = fmaf(in_3, filter_bank[15], acc_p6_c1);
+        acc_p6_c2 = fmaf(in_4, filter_bank[15], acc_p6_c2); acc_p6_c3 = fmaf(in_5, filter_bank[15], acc_p6_c3);
+        acc_p6_c0 = fmaf(in_3, filter_bank[16], acc_p6_c0); acc_p6_c1 = fmaf(in_4, filter_bank[16], acc_p6_c1);
+        acc_p6_c2 = fmaf(in_5, filter_bank[16], acc_p6_c2); acc_p6_c3 = fmaf(in_6, filter_bank[16], acc_p6_c3);
+        acc_p6_c0 = fmaf(in_4, filter_bank[17], acc_p6_c0); acc_p6_c1 = fmaf(in_5, filter_bank[17], acc_p6_c1);
+        acc_p6_c2 = fmaf(in_6, filter_bank[17], acc_p6_c2); acc_p6_c3 = fmaf(in_7, filter_bank[17], acc_p6_c3);
         // filter row 0
-        acc_p7_c0 = in_m4 * filter_bank[0]; acc_p7_c1 = in_m3 * filter_bank[0]; acc_p7_c2 = in_m2 * filter_bank[0]; acc_p7_c3 = in_m1 * filter_bank[0];
-        acc_p7_c0 = fmaf(in_m3, filter_bank[1], acc_p7_c0); acc_p7_c1 = fmaf(in_m2, filter_bank[1], acc_p7_c1); acc_p7_c2 = fmaf(in_m1, filter_bank[1], acc_p7_c2); acc_p7_c3 = fmaf(in_0, filter_bank[1], acc_p7_c3);
-        acc_p7_c0 = fmaf(in_m2, filter_bank[2], acc_p7_c0); acc_p7_c1 = fmaf(in_m1, filter_bank[2], acc_p7_c1); acc_p7_c2 = fmaf(in_0, filter_bank[2], acc_p7_c2); acc_p7_c3 = fmaf(in_1, filter_bank[2], acc_p7_c3);
-        acc_p7_c0 = fmaf(in_m1, filter_bank[3], acc_p7_c0); acc_p7_c1 = fmaf(in_0, filter_bank[3], acc_p7_c1); acc_p7_c2 = fmaf(in_1, filter_bank[3], acc_p7_c2); acc_p7_c3 = fmaf(in_2, filter_bank[3], acc_p7_c3);
-        acc_p7_c0 = fmaf(in_0, filter_bank[4], acc_p7_c0); acc_p7_c1 = fmaf(in_1, filter_bank[4], acc_p7_c1); acc_p7_c2 = fmaf(in_2, filter_bank[4], acc_p7_c2); acc_p7_c3 = fmaf(in_3, filter_bank[4], acc_p7_c3);
-        acc_p7_c0 = fmaf(in_1, filter_bank[5], acc_p7_c0); acc_p7_c1 = fmaf(in_2, filter_bank[5], acc_p7_c1); acc_p7_c2 = fmaf(in_3, filter_bank[5], acc_p7_c2); acc_p7_c3 = fmaf(in_4, filter_bank[5], acc_p7_c3);
-        acc_p7_c0 = fmaf(in_2, filter_bank[6], acc_p7_c0); acc_p7_c1 = fmaf(in_3, filter_bank[6], acc_p7_c1); acc_p7_c2 = fmaf(in_4, filter_bank[6], acc_p7_c2); acc_p7_c3 = fmaf(in_5, filter_bank[6], acc_p7_c3);
-        acc_p7_c0 = fmaf(in_3, filter_bank[7], acc_p7_c0); acc_p7_c1 = fmaf(in_4, filter_bank[7], acc_p7_c1); acc_p7_c2 = fmaf(in_5, filter_bank[7], acc_p7_c2); acc_p7_c3 = fmaf(in_6, filter_bank[7], acc_p7_c3);
-        acc_p7_c0 = fmaf(in_4, filter_bank[8], acc_p7_c0); acc_p7_c1 = fmaf(in_5, filter_bank[8], acc_p7_c1); acc_p7_c2 = fmaf(in_6, filter_bank[8], acc_p7_c2); acc_p7_c3 = fmaf(in_7, filter_bank[8], acc_p7_c3);
+        acc_p7_c0 = in_m4 * filter_bank[0]; acc_p7_c1 = in_m3 * filter_bank[0]; acc_p7_c2 = in_m2 * filter_bank[0];
+        acc_p7_c3 = in_m1 * filter_bank[0];
+        acc_p7_c0 = fmaf(in_m3, filter_bank[1], acc_p7_c0); acc_p7_c1 = fmaf(in_m2, filter_bank[1], acc_p7_c1);
+        acc_p7_c2 = fmaf(in_m1, filter_bank[1], acc_p7_c2); acc_p7_c3 = fmaf(in_0, filter_bank[1], acc_p7_c3);
+        acc_p7_c0 = fmaf(in_m2, filter_bank[2], acc_p7_c0); acc_p7_c1 = fmaf(in_m1, filter_bank[2], acc_p7_c1);
+        acc_p7_c2 = fmaf(in_0, filter_bank[2], acc_p7_c2); acc_p7_c3 = fmaf(in_1, filter_bank[2], acc_p7_c3);
+        acc_p7_c0 = fmaf(in_m1, filter_bank[3], acc_p7_c0); acc_p7_c1 = fmaf(in_0, filter_bank[3], acc_p7_c1);
+        acc_p7_c2 = fmaf(in_1, filter_bank[3], acc_p7_c2); acc_p7_c3 = fmaf(in_2, filter_bank[3], acc_p7_c3);
+        acc_p7_c0 = fmaf(in_0, filter_bank[4], acc_p7_c0); acc_p7_c1 = fmaf(in_1, filter_bank[4], acc_p7_c1);
+        acc_p7_c2 = fmaf(in_2, filter_bank[4], acc_p7_c2); acc_p7_c3 = fmaf(in_3, filter_bank[4], acc_p7_c3);
+        acc_p7_c0 = fmaf(in_1, filter_bank[5], acc_p7_c0); acc_p7_c1 = fmaf(in_2, filter_bank[5], acc_p7_c1);
+        acc_p7_c2 = fmaf(in_3, filter_bank[5], acc_p7_c2); acc_p7_c3 = fmaf(in_4, filter_bank[5], acc_p7_c3);
+        acc_p7_c0 = fmaf(in_2, filter_bank[6], acc_p7_c0); acc_p7_c1 = fmaf(in_3, filter_bank[6], acc_p7_c1);
+        acc_p7_c2 = fmaf(in_4, filter_bank[6], acc_p7_c2); acc_p7_c3 = fmaf(in_5, filter_bank[6], acc_p7_c3);
+        acc_p7_c0 = fmaf(in_3, filter_bank[7], acc_p7_c0); acc_p7_c1 = fmaf(in_4, filter_bank[7], acc_p7_c1);
+        acc_p7_c2 = fmaf(in_5, filter_bank[7], acc_p7_c2); acc_p7_c3 = fmaf(in_6, filter_bank[7], acc_p7_c3);
+        acc_p7_c0 = fmaf(in_4, filter_bank[8], acc_p7_c0); acc_p7_c1 = fmaf(in_5, filter_bank[8], acc_p7_c1);
+        acc_p7_c2 = fmaf(in_6, filter_bank[8], acc_p7_c2); acc_p7_c3 = fmaf(in_7, filter_bank[8], acc_p7_c3);
         if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
             if (INTERIOR || out_inside_0) *(float4*)(out) = make_float4(out_c0, out_c1, out_c2, out_c3);
         }
-        out += (index_t)CLASSES * Q;
+        out += (index_t)Q;
     };
-    int slot = 0;                                                          // where the rows of this turn lie in the ring
+    // where the rows of this turn lie in the ring
+    int slot = 0;
     auto turn = [&](bool copies) __attribute__((always_inline)) {
         wc_copy_async_wait_but();
         __syncwarp();                                                      // every lane's copies of this turn are there
         // the rows of 2 turns on take the place of those of the turn before
-        if (copies) copy(slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP);
+        if (copies) copy(slot == 0 ? 2 * STEP : slot - STEP);
         wc_copy_async_commit();
 #pragma unroll
         for (int i = 0; i < TURN; ++i) {
             step(slot + i * STEP);
             ++s;
         }
-        slot = slot == 2 * TURN * STEP ? 0 : slot + TURN * STEP;
+        slot = slot == 2 * STEP ? 0 : slot + STEP;
     };
 
-    __syncwarp();                                                          // all lanes have used what the ring held before
+    // all lanes have used what the ring held before
+    __syncwarp();
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        if (s + i * TURN < steps_inside) copy(i * TURN * STEP);
+        if (s + i < steps_inside) copy(i * STEP);
         wc_copy_async_commit();
     }
 #pragma unroll 1
@@ -239,44 +320,43 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
             if (INTERIOR || out_inside_0) *(float4*)(out) = make_float4(out_c0, out_c1, out_c2, out_c3);
         }
-        out += (index_t)CLASSES * Q;
+        out += (index_t)Q;
     }
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
-wide_9x9(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+wide_9x9(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
+        int Q) {
     __shared__ __align__(16) float lines[1632];
     float* ring = lines + threadIdx.x / 32 * RING;                  // this warp's rows
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int warp_column = warp % WARP_COLUMNS, warp_row = warp / WARP_COLUMNS % WARP_ROWS;
-    const int warp_plane = warp / (WARP_COLUMNS * WARP_ROWS);
-    const index_t planes = (index_t)N * K;
+    const int warp_column = warp % WARP_COLUMNS;
+    const int warp_plane = warp / WARP_COLUMNS;
+    const index_t planes = (index_t)N;
     const int strip = blockIdx.x * WARP_COLUMNS + warp_column;
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
     const bool has_columns = strip * STRIP < Q;
 
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y / CLASSES * WARP_ROWS, turns = ((P + CLASSES * bands - 1) / (CLASSES * bands) + SLOTS - 1 + TURN - 1) / TURN;
-    const int rows = turns * TURN - (SLOTS - 1);
-    const int first = (blockIdx.y / CLASSES * WARP_ROWS + warp_row) * rows;      // output row of its class
-    const int p_first = blockIdx.y % CLASSES + first * CLASSES;
-    const int rows_out = min(rows, (P - p_first + CLASSES - 1) / CLASSES);
+    const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
+    const int rows = turns - (SLOTS - 1);
+    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int p_first = first;
+    const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time
-    for (index_t z = blockIdx.z; z * 1 < planes; z += gridDim.z) {
-        const index_t made = z * WARP_PLANES + warp_plane;                 // output plane of this warp
-        const int k = (int)(made % K);
-        const float* x_plane = x + (made / K * (K / FILTERS) + k / FILTERS) * C * ((index_t)H * W);
+    for (index_t z = blockIdx.z; z < planes; z += gridDim.z) {
+        const index_t made = z + warp_plane;                               // output plane of this warp
+        const float* x_plane = x + made * ((index_t)H * W);
         float* y_plane = y + made * ((index_t)P * Q);
-        const float* w_plane = w + k * (index_t)81;
 
         if (p_first >= P || !has_columns || made >= planes) continue;      // the same for all lanes of a warp
-        const int h_first = p_first * STRIDE_H - PAD_TOP, columns_first = strip * (STRIP * STRIDE_W);
+        const int h_first = p_first - PAD_TOP, columns_first = strip * STRIP;
         // a sub-block whose every load lies in the image needs no guards
-        const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * TURN * STEP_ROWS - 1) * ROW_STEP < H
+        const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns - 1) < H
                               && columns_first >= 4 && columns_first + 132 <= W && strip * STRIP + STRIP <= Q;
         if (interior)
-            sub_block<true>(x_plane, w_plane, y_plane, p_first, rows, q, lane, true, H, W, Q, ring);
+            sub_block<true>(x_plane, y_plane, p_first, rows, q, lane, true, H, W, Q, ring);
         else
-            sub_block<false>(x_plane, w_plane, y_plane, p_first, rows_out, q, lane, true, H, W, Q, ring);
+            sub_block<false>(x_plane, y_plane, p_first, rows_out, q, lane, true, H, W, Q, ring);
     }
 }
