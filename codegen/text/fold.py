@@ -209,7 +209,7 @@ def _about(token: Token) -> list[Token]:
             break
         closing = opening.matching()
         single = end.after is closing and opening.after is start and start.text not in ("-", "!", "*", "&", "~") \
-            and not (start.text == "(" and _cast(start.matching()))
+            and not (closing.after.text in ("[", ".", "->") and start.text == "(" and _cast(start.matching()))
         needless = opening.before.text in ("=", "(", ",", "return", "[") \
             and closing.after.text in (";", ")", ",", "]") \
             and not any(inner.text == "," for inner in tokens_from(opening.after, closing.before))

@@ -183,8 +183,7 @@ class Names:
             self._parameters(token.after, name)
             name.last = end.after.matching() if end.after.text == "{" else end
             return end.after
-        wide = "" if pointer else next((t.text for t in tokens_from(start, token.before)
-                                        if t.text in ("index_t", "long")), "")
+        wide = "" if pointer else _wide(start, token.before)
         if wide:
             self.wide[token.text] = wide
         statement = Statement(start, constant=fixed and not pointer and not wide and not self._members[-1])
@@ -250,6 +249,8 @@ class Names:
             if token.text == "," or token is close:
                 if last is not None:
                     parameter = Name("parameter", last, first, token.before, owner=owner)
+                    if wide := _wide(first, token.before):
+                        self.wide[last.text] = wide
                     self.all.append(parameter)
                     self._coming.append(parameter)
                     if owner is not None:
@@ -260,6 +261,12 @@ class Names:
             elif token.kind == "name" and token.text not in QUALIFIERS:
                 last = token
             token = token.after
+
+
+def _wide(first: Token, last: Token) -> str:
+    """The type of offsets that a declaration names; empty for others, and for pointers."""
+    texts = [token.text for token in tokens_from(first, last)]
+    return "" if "*" in texts else next((text for text in texts if text in ("index_t", "long")), "")
 
 
 def _until(token: Token, text: str) -> Token:

@@ -26,6 +26,7 @@ from .compilers import Compiled, CompilerKind
 _log = logging.getLogger("warpconv.build")
 
 SOURCE, CUBIN, PTX = "kernel.cu", "kernel.cubin", "kernel.ptx"
+FORM = "2"      # of what an entry notes: one of another form, which this version cannot read, is another entry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +171,7 @@ def cache_key(plan: KernelPlan | Text, target: Target, settings: env.Settings) -
 
 
 def _key(text: Text, target: Target, settings: env.Settings) -> CacheKey:
-    fields = {**text.identity, **target.fields(text.spec, settings)}
+    fields = {**text.identity, **target.fields(text.spec, settings), "form": FORM}
     return CacheKey(name=f"{text.spec.name}-{target.label(text.spec)}", fields=tuple(sorted(fields.items())))
 
 

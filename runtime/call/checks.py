@@ -163,7 +163,7 @@ def check_out(out: Any, shape: ConvShape, order: Layout, inputs: dict[str, Array
 
 
 def written_in_place(view: ArrayView, shape: ConvShape) -> bool:
-    """Whether a kernel of the layer writes to an output where it is, axes in memory order; else the result is copied."""
+    """Whether a kernel of the layer writes to an output where it is, axes in memory order; else it is copied into."""
     return view.contiguous or shape.y_pitch is not None
 
 

@@ -49,9 +49,10 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     """2D cross-correlation as torch.nn.functional.conv2d, by a kernel specialised to the layer.
 
     ``input`` (N, C, H, W), or one image (C, H, W), and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16,
-    both of one type, or an input of uint8, int8, uint16 or int16 and a weight of float32 (or of int8, int16, int32: then products and sums are
-    exact in int32): NumPy arrays (bfloat16 by ml_dtypes), PyTorch tensors, CuPy arrays, GPUArrays, or anything with
-    ``__cuda_array_interface__`` or DLPack; ``bias`` (K,), of the input's type, float32 for integers. ``stride``,
+    both of one type, or an input of uint8, int8, uint16 or int16 and a weight of float32 (or of int8, int16, int32:
+    then products and sums are exact in int32): NumPy arrays (bfloat16 by ml_dtypes), PyTorch tensors, CuPy arrays,
+    GPUArrays, or anything with ``__cuda_array_interface__`` or DLPack; ``bias`` (K,), of the input's type, float32 for
+    integers. ``stride``,
     ``padding``, ``dilation``: int or pair; padding also ((top, bottom), (left, right)), 'same' or 'valid'.
     ``padding_mode`` says what stands in the padding: 'zeros', 'constant' (then ``padding_value``), 'replicate',
     'reflect' (edge not repeated), 'symmetric' (edge repeated) or 'circular', by torch's names; in each of them the
@@ -75,16 +76,16 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     Arrays with gaps between rows, planes and images (crops, padded rows) are read and written where they are, wherever
     that is quicker than a copy (docs/pitch.md).
 
-    Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', or for one image (K, P, Q) or (P, Q, K), of the input's library and
-    type (or ``out_dtype``), in ``out`` if given. ``out`` may have any strides; where the kernel cannot write there, or
-    it has another order in memory than the input, its library copies the result into it. Raises ShapeError,
+    Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', or for one image (K, P, Q) or (P, Q, K), of the input's library
+    and type (or ``out_dtype``), in ``out`` if given. ``out`` may have any strides; where the kernel cannot write there,
+    or it has another order in memory than the input, its library copies the result into it. Raises ShapeError,
     ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError before anything is launched or written.
     """
     given, alone = out, getattr(input, "ndim", 4) == 3
     if alone:
         input, residual, out = _batched(input, residual, out)
     key, known = None, ()
-    signed = None if recording.graph is not None else signatures.sign(input, weight, bias, residual, out)
+    signed = None if recording.graph is not None else signatures.sign_call(input, weight, bias, residual, out)
     if signed is not None:
         if type(stride) is type(padding) is type(dilation) is type(groups) is int:
             sizes = stride, padding, dilation, groups

@@ -106,7 +106,7 @@ class Kernel:
                  stream: Any = None) -> Any:
         """Raises ShapeError, ArgumentError or ArgumentTypeError before anything is launched or written."""
         if type(weight) is not Filter:
-            entry = self._entries.get(signatures.sign(input, weight, bias, residual, out))
+            entry = self._entries.get(signatures.sign_call(input, weight, bias, residual, out))
             if entry is not None and recording.graph is None:
                 done = entry.repeat(input, weight, bias, residual, out, stream)
                 if done is not None:
@@ -120,7 +120,7 @@ class Kernel:
                                                                   out=out, stream=stream)
             except (Misaligned, ShapeError):    # sizes or addresses that its plan does not take: the whole filter
                 pass
-        entry = self._entries.get(signatures.sign(input, None, bias, residual, out))
+        entry = self._entries.get(signatures.sign_call(input, None, bias, residual, out))
         if entry is not None and recording.graph is None:
             done = entry.repeat(input, None, bias, residual, out, stream, weight._prepared)
             if done is not None:

@@ -92,7 +92,7 @@ class QuickCalls:
                 value is not None and (signatures.library(value) is not library or operands[name].owner is not value)
                 for name, value in zip(self._names, values)):
             return      # another library's arrays among them, or copies
-        key = signatures.sign(x, w, bias, residual, out)
+        key = signatures.sign_call(x, w, bias, residual, out)
         made = library.sign_output(result)
         if key is None or key in self.entries or made is None:
             return

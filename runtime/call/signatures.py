@@ -122,7 +122,14 @@ def library(value: Any) -> Library | None:
     return found
 
 
-def sign(x: Any, w: Any, bias: Any, residual: Any, out: Any) -> tuple[Library | Signature | None, ...] | None:
+def sign(value: Any) -> Signature | None:
+    """An array's library and signature, or None where it has none."""
+    found = library(value)
+    signed = None if found is None else found.sign(value)
+    return None if signed is None else (found, *signed)
+
+
+def sign_call(x: Any, w: Any, bias: Any, residual: Any, out: Any) -> tuple[Library | Signature | None, ...] | None:
     """The library and the signatures of a call's arrays, None for each that is not there (``w``: a Filter stands in its
     place); None for the whole where an array has none, or is another library's."""
     found = LIBRARIES.get(type(x)) or library(x)

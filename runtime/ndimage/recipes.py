@@ -140,9 +140,12 @@ def _key(plan: Callable[..., Passes], input: Any, output: Any, arguments: tuple[
 
 
 def _sign(array: Any) -> Any:
+    """What must be the same of two arrays, and whose they are; None for arrays of other libraries."""
     if type(array) is np.ndarray:
         return array.shape, array.strides, array.dtype
-    return signatures.sign(array)
+    library = signatures.library(array)
+    signed = None if library is None else library.sign(array)
+    return None if signed is None else (library, signed)
 
 
 def _token(value: Any) -> Any:

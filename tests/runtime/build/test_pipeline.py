@@ -9,7 +9,7 @@ from warpconv.codegen.errors import KernelNotBuilt
 from warpconv.codegen.serialise import plan_identity
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import env
-from warpconv.runtime.build import compilers
+from warpconv.runtime.build import compilers, pipeline
 from warpconv.runtime.build.cache import DiskCache
 from warpconv.runtime.build.compilers import CompilerKind
 from warpconv.runtime.build.pipeline import CudaTarget, Text, build, cache_key
@@ -26,7 +26,7 @@ needs_cxx = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(ch
 def test_a_key_is_the_plans_identity_and_what_the_target_adds(target):
     settings = env.settings()
     key = cache_key(PLAN, target, settings)
-    assert dict(key.fields) == {**plan_identity(PLAN), **target.fields(PLAN.spec, settings)}
+    assert dict(key.fields) == {**plan_identity(PLAN), **target.fields(PLAN.spec, settings), "form": pipeline.FORM}
     assert key.name == f"{PLAN.spec.name}-{target.label(PLAN.spec)}"
 
 
@@ -72,3 +72,13 @@ def test_where_no_compiler_is_any_ones_kernel_will_do(tmp_path, monkeypatch):
 
     monkeypatch.setattr(compilers, "choose", none)
     assert build(PLAN, cache=cache).path == built.path
+
+
+@needs_cxx
+def test_an_entry_of_another_form_is_left_alone(tmp_path, monkeypatch):
+    """A text's own key, which no version of the generator is part of, had entries that note less."""
+    cache, text = DiskCache(tmp_path), Text.of(PLAN)
+    monkeypatch.setattr(pipeline, "FORM", "1")
+    older = cache.fetch(cache_key(PLAN, CpuTarget(), env.settings()), lambda folder: {"flags": []})
+    monkeypatch.undo()
+    assert build(text, CpuTarget(), cache=cache).source and older.path.exists()

@@ -37,7 +37,7 @@ naive_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __res
 #pragma unroll 1
             for (int c = 0; c < C; ++c) {
                 const float* x_plane = x_group + c * plane_x;
-                const float* w_plane = w + ((index_t)c) * (R * S);
+                const float* w_plane = w + (index_t)c * (R * S);
 #pragma unroll
                 for (int r = 0; r < R; ++r) {
                     const int h = p - PAD_TOP + r;

@@ -160,7 +160,7 @@ implicit_gemm_11x11(const float* __restrict__ x, float* __restrict__ filter, flo
     const int m_thread = wc_settled(warp % WARPS_M * (LANES_M * THREAD_M) + lane / LANES_N * VECTOR);
     const int n_warp = warp / WARPS_M * (LANES_N * THREAD_N), n_lane = lane % LANES_N;
     // the first of this block's tiles of filters
-    const float* filters_from = filter + ((long long)first_tile) * (BLOCK_K * BLOCK_M);
+    const float* filters_from = filter + (long long)first_tile * (BLOCK_K * BLOCK_M);
 
     // this thread's copies: ROWS products of one pixel (beyond the last: of that, and nobody stores what comes of it)
     const int column = threadIdx.x % BLOCK_N, first_row = threadIdx.x / BLOCK_N * ROWS;

@@ -131,7 +131,7 @@ __device__ __forceinline__ void sub_block(const short* __restrict__ x, short* __
     const int steps = rows_out;
     const index_t pitch = (index_t)W;
     const short* row = x + (index_t)h * W + lane.column;
-    short* out = y + ((index_t)p_first) * Q + q;
+    short* out = y + (index_t)p_first * Q + q;
     auto load = [&](Row<INTERIOR>& to) __attribute__((always_inline)) {
         to.load(lane, x, row, h, H);
         row += pitch;
