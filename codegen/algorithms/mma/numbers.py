@@ -12,6 +12,8 @@ from warpconv.codegen.parts.vectors import border_element
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec
 
+from .options import MmaOptions
+
 CELL = 8                        # elements of 16 bytes: a row of the instruction's matrices
 MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_DEPTH = 16, 8, 16       # mma.m16n8k16: pixels, filters, products
 VECTORS = (8, 4, 2, 1)          # channels of a copy: 16, 8, 4 and 2 bytes
@@ -57,7 +59,7 @@ class MmaNumbers:
     guard_taps: bool            # whether a tap may lie in the padding: zero, or
     one_value: bool             # the border's value
     find_taps: bool             # whether a tap in the padding is a pixel of the image
-    border: str                 # that value as an element
+    border: str                 # a cell of that value
     registers: int
     side_threads: int = SIDE_THREADS
 
@@ -135,5 +137,6 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
         guard_chunks=products % options.tile_k != 0, k_steps=k_steps, n_tiles=-(-spec.filters // options.tile_n),
         guard_filters=spec.filters % options.tile_n != 0, stage=stage,
         shared_bytes=2 * options.stages * stage, guard_taps=padded and not reads,
-        one_value=one_value, find_taps=padded and reads, border=border_element(spec) if one_value else "",
+        one_value=one_value, find_taps=padded and reads,
+        border=", ".join([border_element(spec)] * CELL) if one_value else "",
         registers=planned_registers(options))

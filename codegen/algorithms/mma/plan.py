@@ -16,7 +16,7 @@ from dataclasses import replace
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import LANES, PORTABLE_SHARED
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts.arguments import layer_arguments, named
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, Preparation, Program,
@@ -48,8 +48,10 @@ def supports(spec: KernelSpec) -> str | None:
 
 def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
     """Raises UnsupportedSpec where plan values and spec do not go together."""
-    options = resolved(spec, options)
-    refusal = supports(spec) or _tile_refusal(options) or _layer_refusal(spec, options)
+    refusal = supports(spec) or _warps_refusal(options)
+    if refusal is None:
+        options = resolved(spec, options)
+        refusal = _tile_refusal(options) or _layer_refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     split = options.splits > 1
@@ -66,11 +68,16 @@ def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
                       cost=_cost(spec, options, numbers), phrase=_phrase(options, numbers))
 
 
+def _warps_refusal(options: MmaOptions) -> str | None:
+    """Whether a block can have so many warps."""
+    if options.warps_m < 1 or options.warps_n < 1 or options.warps_m * options.warps_n > BLOCK_THREADS // LANES:
+        return f"{options.warps_m} x {options.warps_n} warps (1 to {BLOCK_THREADS // LANES} are possible)"
+    return None
+
+
 def _tile_refusal(options: MmaOptions) -> str | None:
     """Whether warps share out a tile in whole matrices, and its copies."""
     m, n, k = options.tile_m, options.tile_n, options.tile_k
-    if options.warps_m < 1 or options.warps_n < 1 or options.warps_m * options.warps_n > 32:
-        return f"{options.warps_m} x {options.warps_n} warps (1 to 32 are possible)"
     if m % (options.warps_m * MATRIX_ROWS) or n % (options.warps_n * 2 * MATRIX_COLUMNS) or k % MATRIX_DEPTH:
         return (f"{options.warps_m} x {options.warps_n} warps do not share out {m} x {n} x {k} in matrices of "
                 f"{MATRIX_ROWS} x {2 * MATRIX_COLUMNS} x {MATRIX_DEPTH}")
@@ -92,8 +99,8 @@ def _layer_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
     if spec.channels % options.vector:
         return f"vector = {options.vector} does not divide C/groups = {spec.channels}"
     if options.store_vector not in (widths := store_widths(spec, options)):
-        return (f"store_vector = {options.store_vector} (one of {', '.join(map(str, widths))} for {spec.filters} filters "
-                f"a group, tile_n = {options.tile_n}, warps_n = {options.warps_n}, splits = {options.splits})")
+        return (f"store_vector = {options.store_vector} (one of {', '.join(map(str, widths))} for {spec.filters} "
+                f"filters a group, tile_n = {options.tile_n}, warps_n = {options.warps_n}, splits = {options.splits})")
     steps = reduction_steps(spec, options)
     if not 1 <= options.splits <= steps:
         return f"splits = {options.splits} of {steps} tiles of the reduction (at most one each)"

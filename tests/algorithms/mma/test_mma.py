@@ -1,0 +1,140 @@
+"""``mma``: what is planned, refused and chosen, and what the CPU device and compilers make of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpconv
+import warpconv.codegen.registry
+from tests import checks
+from warpconv.codegen.algorithms.mma import ALGORITHM
+from warpconv.codegen.algorithms.mma.choice import candidates, cycles
+from warpconv.codegen.algorithms.mma.numbers import resolved
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import Arch
+from warpconv.codegen.render import render
+from warpconv.codegen.select import explain, plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+from warpconv.runtime.build.pipeline import build
+
+on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
+# (C, H = W, filter, K, stride, padding, groups): of ResNet-50, a first layer, ResNeXt-50's grouped ones
+LAYERS = ((64, 56, 1, 64, 1, 0, 1), (64, 56, 3, 64, 1, 1, 1), (256, 56, 1, 512, 2, 0, 1), (128, 28, 3, 128, 1, 1, 1),
+          (256, 14, 3, 256, 1, 1, 1), (2048, 7, 1, 512, 1, 0, 1), (512, 7, 3, 512, 1, 1, 1), (3, 224, 7, 64, 2, 3, 1),
+          (128, 56, 3, 128, 1, 1, 32), (116, 14, 1, 116, 1, 0, 1))
+
+
+def layer(c: int, h: int, size: int, k: int, stride: int, padding: int, groups: int, n: int = 32,
+          **more: Any) -> ConvShape:
+    return ConvShape(**{**dict(n=n, c=c, h=h, w=h, k=k, r=size, s=size, stride=stride, padding=padding, groups=groups,
+                               dtype="float16", layout="NHWC"), **more})
+
+
+def small(**changes: Any) -> ConvShape:
+    return ConvShape(**{**dict(n=1, c=16, h=9, w=9, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
+                        **changes})
+
+
+# ---- what is served
+
+@pytest.mark.parametrize("changes, arch, says", [
+    (dict(layout="NCHW"), "sm_90", "layout NCHW"), (dict(dtype="float32"), "sm_90", "float32"),
+    (dict(groups=16), "sm_90", "groups of 1 channels and 2 filters"), ({}, "sm_75", "sm_80 and later"),
+    (dict(padding_mode="constant", padding_value=0.1), "sm_90", "is no float16")])
+def test_layers_that_are_refused(changes, arch, says):
+    spec = KernelSpec.of(small(**changes), algorithm="mma", arch=Arch.parse(arch))
+    assert says in ALGORITHM.supports(spec)
+
+
+@pytest.mark.parametrize("values, says", [
+    (dict(warps_m=64), "64 x 4 warps"), (dict(tile_n=24, warps_n=1), "do not share out"),
+    (dict(tile_k=16), "tile_k = 16"),
+    (dict(stages=1), "stages = 1"), (dict(vector=3), "do not share out"), (dict(splits=9), "splits = 9 of 5 tiles"),
+    (dict(tile_m=256, tile_n=256, warps_m=4, warps_n=4, stages=8), "bytes of shared memory"),
+    (dict(store_vector=4), "store_vector = 4"), (dict(min_blocks=32), "min_blocks = 32")])
+def test_plan_values_that_do_not_go_together(values, says):
+    with pytest.raises(UnsupportedSpec, match=says):
+        plan_layer(small(), algorithm="mma", settings={"tile_m": 128, "tile_n": 128, "tile_k": 32, "warps_m": 2,
+                                                       "warps_n": 4, "stages": 4, **values})
+
+
+@pytest.mark.parametrize("c, vector", [(64, 8), (20, 4), (6, 2), (3, 1)])
+def test_copies_are_as_wide_as_a_pixels_channels_allow(c, vector):
+    made = plan_layer(small(c=c), algorithm="mma")
+    assert made.settings()["vector"] == vector
+    assert made.program.argument("x").multiple_of == 2 * vector
+    text = render(made).text
+    assert {8: "wc_copy_async_or_zero_16(", 4: "wc_copy_async_or_zero_8(", 2: "wc_copy_async_or_zero_4(",
+            1: "__ldg(from)"}[vector] in text
+
+
+# ---- what is chosen
+
+@pytest.mark.parametrize("sizes", [sizes for sizes in LAYERS if sizes[-1] == 1])
+@pytest.mark.parametrize("n", [1, 32])
+def test_dense_layers_are_no_longer_left_to_direct(sizes, n):
+    chosen = explain(layer(*sizes, n=n))[0]
+    assert chosen.algorithm == "mma"
+    direct = plan_layer(layer(*sizes, n=n), algorithm="direct")
+    row = warpconv.codegen.registry.ALGORITHMS["direct"]
+    assert chosen.estimate < row.slots(direct, layer(*sizes, n=n)) / 5
+
+
+def test_splitting_pays_for_few_tiles_and_not_for_many():
+    def quickest(n: int) -> int:
+        shape = layer(512, 7, 3, 512, 1, 1, 1, n=n)
+        spec = KernelSpec.of(shape, algorithm="mma", arch=Arch(9, 0))
+        return min(candidates(spec), key=lambda options: cycles(spec, resolved(spec, options), shape)).splits
+
+    assert quickest(1) > 1 and quickest(64) == 1
+
+
+def test_a_limit_on_workspace_leaves_sums_whole():
+    made = plan_layer(layer(512, 7, 3, 512, 1, 1, 1), algorithm="mma", workspace_limit=0)
+    assert made.settings()["splits"] == 1 and not made.program.workspaces
+
+
+def test_depthwise_layers_keep_their_kernels():
+    assert plan_layer(layer(64, 56, 3, 64, 1, 1, 64)).spec.algorithm in ("channels", "toeplitz_nhwc")
+
+
+# ---- what is computed
+
+@on_cpu_device
+def test_products_outside_of_a_window_do_not_spread_what_is_not_finite():
+    """Inf and NaN reach the outputs whose windows hold them, and no other."""
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal((1, 9, 9, 5)).astype("f2"), rng.standard_normal((3, 5, 3, 3)).astype("f2")
+    x[0, 4, 4, 2], x[0, 0, 0, 0] = np.inf, np.nan
+    y = warpconv.conv2d(x, w, padding=1, layout="NHWC", algorithm="mma", device="cpu")
+    reached = np.zeros((9, 9), bool)
+    reached[3:6, 3:6] = reached[:2, :2] = True
+    assert (~np.isfinite(y.astype("f4")).all(axis=-1)[0] == reached).all()
+
+
+@on_cpu_device
+def test_split_sums_have_equal_bits_from_call_to_call():
+    rng = np.random.default_rng(4)
+    x, w = rng.standard_normal((2, 7, 7, 64)).astype("f2"), rng.standard_normal((24, 64, 3, 3)).astype("f2")
+    kernel = warpconv.specialize(ConvShape.of(x.shape, w.shape, dtype="float16", layout="NHWC", padding=1),
+                                 device="cpu", algorithm="mma", settings={"splits": 3})
+    first = kernel(x, w)
+    assert all((kernel(x, w) == first).all() for _ in range(5))
+
+
+# ---- what compilers make of it
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", pytest.param("sm_89", marks=pytest.mark.long),
+                                  pytest.param("sm_100", marks=pytest.mark.long),
+                                  pytest.param("sm_120", marks=pytest.mark.long)])
+@pytest.mark.parametrize("sizes", [LAYERS[1], LAYERS[7], *(pytest.param(sizes, marks=pytest.mark.long)
+                                                           for sizes in LAYERS)])
+def test_sums_and_matrices_stay_in_registers(sizes, arch):
+    made = plan_layer(layer(*sizes), algorithm="mma", arch=arch)
+    for entry in build(made).compiled.entries:
+        assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
