@@ -42,7 +42,7 @@ class KernelSpec(Layer):
     index_bits: int = 32
     pitched: bool = later(False)
     # the GPU at hand, where one is known: plan values are chosen for it, and it is no part of what is stored
-    at_hand: Hardware | None = field(default=None, metadata={"stored": False})
+    at_hand: Hardware | None = field(default=None, compare=False, metadata={"stored": False})
 
     def __post_init__(self) -> None:
         """The fields come from a ConvShape, which has checked them."""

@@ -104,7 +104,7 @@ def registered(monkeypatch):
     """The algorithm, its template and its library step, for one test."""
     environment = render.environment()
     with_template = environment.overlay(loader=jinja2.ChoiceLoader(
-        [jinja2.DictLoader({"kernels/test_product.cu.jinja": TEMPLATE}), environment.loader]))
+        [jinja2.DictLoader({"test_product.cu.jinja": TEMPLATE}), environment.loader]))
     monkeypatch.setattr(render, "environment", lambda: with_template)
     monkeypatch.setitem(registry.ALGORITHMS, ROW.name, ROW)
     monkeypatch.setitem(steps.LIBRARY, ("test_product", "cpu"), _product)

@@ -12,6 +12,7 @@ from tests.runtime.devices.fake_cuda import PRIMARY, cuda  # noqa: F401
 from tests.runtime.call.test_quick_calls import ORDINAL, SHAPE, Operands, dense, load
 from warpconv.codegen.errors import ArgumentError, ShapeError, UnsupportedSpec
 from warpconv.codegen.select import plan_layer
+from warpconv.runtime.devices.cuda import contexts
 from warpconv.runtime.call import conv
 from warpconv.runtime import tuning
 
@@ -154,7 +155,7 @@ def test_what_was_measured_is_taken_where_it_still_serves(cuda, monkeypatch, bes
     conv.clear()
     plan = conv.specialize(SHAPE, device="cuda:1").plan
     conv.clear()
-    rules = plan_layer(SHAPE, arch="sm_80")
+    rules = plan_layer(SHAPE, arch=contexts.hardware(1))
     assert (plan == rules) if expected is None else (plan.spec.algorithm, plan.options.k_tile) == expected
 
 
