@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable
+from typing import Any
 
 from .errors import PlannerError, WarpconvError
 from .plan import KernelPlan

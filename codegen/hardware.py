@@ -156,7 +156,7 @@ _ROWS = {
     (12, 1): (48, 24 * _MB, 100, 128, 1536, 24, 128)}       # GB10
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _row_of(arch: Arch) -> Hardware:
     known = [row for row in _ROWS if row <= (arch.major, arch.minor)]
     multiprocessors, l2, shared, cached, threads, blocks, lanes = _ROWS[max(known, default=min(_ROWS))]

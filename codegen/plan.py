@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import Any, Iterable, Union
+from typing import Any
 
 from .hardware import GRID_LIMIT
 from .shape import ConvShape
@@ -210,13 +211,13 @@ class Repeat:
 
     of: Dimension
     index: str
-    steps: tuple[Union[Launch, LibraryCall], ...]
+    steps: tuple[Launch | LibraryCall, ...]
 
     def __str__(self) -> str:
         return f"for each {self.index} < {self.of.value}: {'; '.join(map(str, self.steps))}"
 
 
-Step = Union[Launch, LibraryCall, Repeat]
+Step = Launch | LibraryCall | Repeat
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ def encode(value: Any) -> Any:
     return value
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _in_order(kind: Any) -> list[Any]:
     """A dataclass's fields, those of its STORED_FIRST first."""
     first = {name: place for place, name in enumerate(getattr(kind, "STORED_FIRST", ()))}
@@ -94,7 +94,7 @@ def _decode(kind: Any, data: Any) -> Any:
     return data
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _hints(kind: type) -> dict[str, Any]:
     """A dataclass's types; asking takes a millisecond, and a pack has thousands of them."""
     return typing.get_type_hints(kind)

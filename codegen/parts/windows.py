@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from warpconv.codegen.plan import Argument, Blocks, Dimension, Extent, GRID_LIMIT, Launch, Preparation, Role, Workspace
 from warpconv.codegen.shape import ConvShape, LARGEST_SIZE
 from warpconv.codegen.spec import KernelSpec
+
 from .arguments import layer_arguments
 from .vectors import border_element
 

@@ -11,7 +11,6 @@ from warpconv.codegen.pitch import Pitch
 from warpconv.codegen.plan import Argument, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, index_bits
-
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import axes
 from warpconv.runtime.arrays import ArrayView

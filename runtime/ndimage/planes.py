@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentTypeError, ShapeError
 from warpconv.codegen.parts.refusals import FLOATS

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import gcd
-from typing import Iterator
 
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES, QUARTERS, REGISTER_FILE, REGISTER_UNIT, SHARED_STATIC
 from warpconv.codegen.spec import KernelSpec, Numerics
+
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
 
 LINES_REGISTERS = 168              # 12 warps of a multiprocessor stay

@@ -9,23 +9,24 @@ once (ring) or once for a tile of rows (tile).
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Iterable, Iterator
 
-from warpconv.codegen.hardware import BLOCK_THREADS, LANES, REGISTER_FILE, SHARED_STATIC
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, REGISTER_FILE, SHARED_STATIC
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
+from warpconv.codegen.parts.refusals import border_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
-from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
-from warpconv.codegen.options import DERIVED
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.occupancy import resident_blocks
+
 from .lines import line_candidates, lines_defaults, lines_options_refusal, lines_refusal, resident_lines
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
-from warpconv.codegen.parts.refusals import border_refusal
 
 WIDEST_FILTER = 63
 REGISTER_LIMIT = 220           # planned registers that the compiler keeps without spilling, with its own on top

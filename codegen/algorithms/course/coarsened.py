@@ -3,15 +3,16 @@ with a stride, and each of its threads makes several outputs of each."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Iterable
 
+from warpconv.codegen.algorithm import BANK_COPY, Algorithm
+from warpconv.codegen.options import DERIVED
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+
 from . import slides
-from warpconv.codegen.algorithm import BANK_COPY, Algorithm
-from warpconv.codegen.options import DERIVED
 
 MOST_FILTERS = 8
 MOST_SUMS = 32              # of a thread, in blocks of fewer threads than the other variants'

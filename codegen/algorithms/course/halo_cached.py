@@ -5,15 +5,16 @@ brought them to the second-level cache."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable
 
+from warpconv.codegen.algorithm import BANK_COPY, Algorithm
 from warpconv.codegen.hardware import SHARED_STATIC
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+
 from . import slides
-from warpconv.codegen.algorithm import BANK_COPY, Algorithm
 
 MOST_FILTERS = 8
 

@@ -9,20 +9,20 @@ whose stores lie P * Q elements apart; ``mapping`` has both.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable
 
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.parts import windows as im2win_tensor
+from warpconv.codegen.parts.arguments import named
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
+from warpconv.codegen.parts.refusals import border_refusal
+from warpconv.codegen.parts.text import MOST_UNROLLED
+from warpconv.codegen.parts.windows import FILTER, TENSOR, Im2winNumbers
 from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.text import MOST_UNROLLED
-from warpconv.codegen.parts import windows as im2win_tensor
-from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.arguments import named
-from warpconv.codegen.parts.windows import FILTER, TENSOR, Im2winNumbers
-from warpconv.codegen.parts.refusals import border_refusal
 
 SIDE = 32               # of the document's block of threads
 UNROLLED_TAPS = 64      # taps of a channel up to which the walk over a window is unrolled

@@ -3,14 +3,15 @@ shared memory, then the threads of the halo are idle while the others make the o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable
 
+from warpconv.codegen.algorithm import BANK_COPY, Algorithm
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+
 from . import slides
-from warpconv.codegen.algorithm import BANK_COPY, Algorithm
 
 MOST_FILTERS = 8
 SMALL_WINDOW, FEW_CHANNELS = 5, 4

@@ -5,22 +5,22 @@ In NCHW neighbouring threads make neighbouring columns, in NHWC neighbouring fil
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Iterable
 
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
+from warpconv.codegen.parts.text import MOST_UNROLLED
 from warpconv.codegen.plan import Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
-from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
-from warpconv.codegen.options import DERIVED
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.text import MOST_UNROLLED
-from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
-from warpconv.codegen.parts.arguments import layer_arguments
 
 # Taps are unrolled up to this many FMAs in all; beyond it the loop over filter rows stays a loop (31x31 has 961 taps).
 UNROLLED_TAPS = 256

@@ -13,19 +13,19 @@ product is cuBLAS's (``runtime/devices/library``), and NumPy's on the CPU device
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Iterable
 
-from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, QUARTERS, Arch
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, QUARTERS, Arch
+from warpconv.codegen.parts.arguments import layer_arguments, named
+from warpconv.codegen.parts.refusals import BORDERS, common_refusal
+from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, GRID_LIMIT, KernelPlan, Launch,
                                    LibraryCall, Program, Repeat, Role, Step, Workspace)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.text import text_refusal
-from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.arguments import layer_arguments, named
 
 THREADS = 256
 BYTES_OF_A_COLUMN = 200  # of the filter, in the text of the lowering

@@ -11,20 +11,21 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Iterable, Iterator
 
-from warpconv.codegen.hardware import BLOCK_THREADS, H200_SHARED_FILLED, LANES, REGISTER_FILE, SHARED_STATIC
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import BLOCK_THREADS, H200_SHARED_FILLED, LANES, REGISTER_FILE, SHARED_STATIC
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
-from warpconv.codegen.options import DERIVED
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
+
 from .numbers import CELL, PatchNumbers, PatchOptions, make_numbers, registers_of
 
 LARGEST_FILTER = 63           # rows or columns

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from warpconv.codegen.dtypes import DType, Kind, Layout
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.rows import RowInWork, row_in_work, vertical
 from warpconv.codegen.parts.vectors import packs_limited
 from warpconv.codegen.parts.weights import BankWeights
+from warpconv.codegen.spec import KernelSpec, Numerics
 
 WORD_BYTES = 4
 

@@ -7,24 +7,25 @@ added to all output rows in work; the products of 8-bit filters are made four at
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Iterable
 
+from warpconv.codegen.algorithm import BANK_COPY, Algorithm
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.hardware import BLOCK_THREADS, LANES, THREAD_REGISTERS
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, THREAD_REGISTERS
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
+from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
+from warpconv.codegen.parts.refusals import BORDERS, common_refusal, integer_border
+from warpconv.codegen.parts.rows import stride_refusal, vertical
+from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.pitch import together
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation,
                                    Program)
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
-from warpconv.codegen.algorithm import BANK_COPY, Algorithm
-from warpconv.codegen.parts.rows import stride_refusal, vertical
-from warpconv.codegen.parts.text import text_refusal
-from warpconv.codegen.parts.refusals import BORDERS, common_refusal, integer_border
-from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
-from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
+
 from .numbers import (WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, BankWeights, make_numbers, row_words,
                       side_by_side, weight_registers, window_registers)
 

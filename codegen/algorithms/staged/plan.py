@@ -9,20 +9,21 @@ numbers are made in codegen.algorithms.staged_numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Iterable
 
-from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_BLOCKS, QUARTERS, REGISTER_FILE, REGISTER_UNIT
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_BLOCKS, QUARTERS, REGISTER_FILE, REGISTER_UNIT
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
-from warpconv.codegen.options import DERIVED
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.arguments import layer_arguments
+
 from .numbers import Parts, Stage, StagedNumbers, StagedOptions, StripCost, Weights, numbers_of, output_size, strip_cost
 from .quarters import quarter_cost, quarter_numbers, quarters_refusal
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.spec import KernelSpec
+
 from .numbers import (Copy, MirroredColumn, QuarterRow, Quarters, Source, Stage, StagedNumbers, StagedOptions,
                       StripCost, Weights, copy_of, output_size)
 from .rows import WIDEST_ACCESS, Access, Taps, columns_of, pieces_of, taps_of, uses_of

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.vectors import element_bits
 from warpconv.codegen.hardware import LANES
+from warpconv.codegen.parts.vectors import element_bits
+from warpconv.codegen.spec import KernelSpec
+
 from .taps import signed
 
 

@@ -6,11 +6,12 @@ import math
 from dataclasses import replace
 
 from warpconv.codegen.dtypes import DType
+from warpconv.codegen.hardware import LANES, SHARED_STATIC
+from warpconv.codegen.parts.occupancy import largest_divisor
 from warpconv.codegen.pitch import together
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.occupancy import largest_divisor
-from warpconv.codegen.hardware import LANES, SHARED_STATIC
+
 from .borders import least_rows
 from .limits import BYTES_OF_A_WORD, TALLEST_FILTER, VECTOR_BYTES, shared_bytes, to_bytes
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from warpconv.codegen.algorithm import BANK_COPY
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.plan import Cost, KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.algorithm import BANK_COPY
+
 from .numbers import REGISTER_LIMIT, WideNumbers
 from .options import TapRows, BankWeights, WideOptions
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.spec import Epilogue, KernelSpec
 from warpconv.codegen.parts.rows import vertical
 from warpconv.codegen.parts.vectors import packs_limited
+from warpconv.codegen.parts.vectors import Vector, vector_of
+from warpconv.codegen.spec import Epilogue, KernelSpec
+
 from .borders import RowEnd, WideBorder, make_border, row_ends
 from .lines import (Column, WarpLine, LinePiece, StorePart, beside_chunk, line_of, pieces_of, read_cell, read_columns,
                     store_parts)
-from warpconv.codegen.parts.vectors import Vector, vector_of
 from .options import Guards, Gaps, Loads, Pipeline, Span, TapRows, BankWeights, WideOptions
 from .seams import Seams, seams_of
 from .taps import TapChain, Tap, accumulators, chain, row_registers, row_sums, signed as _signed, taps_of

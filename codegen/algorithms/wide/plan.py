@@ -10,23 +10,24 @@ wide_defaults.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Iterable
 
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.plan import (Argument, Blocks, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation,
-                                   Program)
-from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
+from warpconv.codegen.hardware import BLOCK_THREADS, H200_SHARED_BESIDE_CACHE, H200_SHARED_FILLED, LANES, SHARED_STATIC
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
-from warpconv.codegen.hardware import BLOCK_THREADS, H200_SHARED_BESIDE_CACHE, H200_SHARED_FILLED, LANES, SHARED_STATIC
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.parts.refusals import border_refusal
 from warpconv.codegen.parts.rows import stride_refusal
 from warpconv.codegen.parts.text import text_refusal
+from warpconv.codegen.plan import (Argument, Blocks, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation,
+                                   Program)
+from warpconv.codegen.spec import KernelSpec
+
 from .defaults import defaults
 from .estimate import cost_of, estimate
 from .limits import (BYTES_OF_A_WORD, BYTES_OF_AN_FMA, MOST_REGISTERS, TALLEST_FILTER, VECTOR_BYTES, shared_bytes,

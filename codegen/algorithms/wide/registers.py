@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.parts.occupancy import step_registers
+from warpconv.codegen.spec import KernelSpec
+
 from .numbers import WideNumbers, filter_registers
 from .options import Loads, TapRows, BankWeights, WideOptions
 

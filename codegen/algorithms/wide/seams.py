@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.spec import KernelSpec
-from .lines import StorePart, store_parts
 from warpconv.codegen.parts.vectors import Vector, vector_of
+from warpconv.codegen.spec import KernelSpec
+
+from .lines import StorePart, store_parts
 from .options import Loads, Span, TapRows, BankWeights, WideOptions
 from .taps import accumulators, row_registers
 

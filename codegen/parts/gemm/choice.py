@@ -10,10 +10,12 @@ pixels, and never a default, since the batch is never looked at.
 from __future__ import annotations
 
 import math
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+
 from . import tiles as gemm_tiles
 from .tiles import TABLE_LIMIT, GemmNumbers, Order, Tile
 

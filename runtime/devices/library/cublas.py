@@ -12,7 +12,8 @@ import contextlib
 import ctypes
 import functools
 from collections.abc import Iterator
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.shape import ConvShape

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.runtime.devices.cpu_kernels.harness import KERNEL, compiler_or_skip, fault, floats, program, read, run, scratch, source, written
+from tests.runtime.devices.cpu_kernels.harness import (KERNEL, compiler_or_skip, fault, floats, program, read, run,
+                                                      scratch, source, written)
 from tests.runtime.devices.test_cpu_device_counts import run_convolution
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, CompileError, KernelFault, ToolNotFound
 from warpconv.runtime.devices.cpu import Buffer, CpuProgram, Mode, build_key_fields, find_toolchain
