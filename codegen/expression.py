@@ -147,7 +147,8 @@ def number_text(value: float) -> str:
 def _nearest(value: float | int) -> float:
     """The nearest float32; infinite beyond the largest."""
     try:
-        return struct.unpack("<f", struct.pack("<f", value))[0]
+        nearest: float = struct.unpack("<f", struct.pack("<f", value))[0]
+        return nearest
     except (OverflowError, struct.error):
         return math.inf
 

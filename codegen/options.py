@@ -39,7 +39,8 @@ def with_settings(options: Any, settings: Mapping[str, Any]) -> Any:
 
     Raises ArgumentError for a name the algorithm does not have or a value it does not offer.
     """
-    hints = _hints(type(options))
+    kind: Any = type(options)
+    hints = _hints(kind)
     changes = {}
     for name, value in settings.items():
         if name not in hints:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
-from collections.abc import Callable, Mapping
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,8 +19,7 @@ from warpconv.codegen.select import resolve
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
 from warpconv.codegen.spec import index_bits, parse_epilogue
 from warpconv.runtime import arrays, env
-from warpconv.runtime.arrays import axes
-from warpconv.runtime.arrays import ArrayView
+from warpconv.runtime.arrays import ArrayView, axes
 
 from . import pitch, separable as factors_of, signatures
 from .checks import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of

@@ -13,8 +13,7 @@ from warpconv.codegen.plan import Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime import arrays
-from warpconv.runtime.arrays import axes
-from warpconv.runtime.arrays import ArrayView
+from warpconv.runtime.arrays import ArrayView, axes
 
 from . import pitch, separable as factors_of, signatures
 from .checks import (MOST_LAYERS, Call, Misaligned, check_address, check_bias, check_out, check_residual, check_weight,

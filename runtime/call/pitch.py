@@ -16,8 +16,7 @@ from warpconv.codegen.pitch import VECTOR_BYTES, Pitch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm
 from warpconv.codegen.shape import LARGEST_SIZE, ConvShape
-from warpconv.runtime.arrays import axes
-from warpconv.runtime.arrays import ArrayView
+from warpconv.runtime.arrays import ArrayView, axes
 
 from .checks import same_distances
 

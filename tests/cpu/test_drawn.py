@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, seed
-from hypothesis import settings as hypothesis_settings
+from hypothesis import HealthCheck, given, seed, settings as hypothesis_settings
 
 from tests import checks, drawn, settings
 from tests.cases import Case

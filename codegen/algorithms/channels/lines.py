@@ -124,7 +124,7 @@ def _price(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers,
     products = spec.r * spec.s * options.columns * numbers.units
     stores = options.columns * (1 + (numbers.units / 2 if numbers.converted else 0))
     made = options.vector * q / -(-q // options.columns)
-    latency = max(1.0, LINES_WARPS / _warps(spec, options, numbers)) ** LINES_LATENCY
+    latency: float = max(1.0, LINES_WARPS / _warps(spec, options, numbers)) ** LINES_LATENCY
     return (products + reads + stores + STEP_INSTRUCTIONS) / made * latency
 
 

@@ -121,7 +121,9 @@ def space(spec: KernelSpec) -> Iterable[CoarsenedOptions]:
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per channel and warp: loads, their guards and two barriers; per tap a read of shared memory for each output, an
     FMA for each output and filter, and part of a weight's load."""
-    options, numbers, spec = plan.options, plan.numbers, plan.spec
+    options: CoarsenedOptions = plan.options
+    numbers: CoarsenedNumbers = plan.numbers
+    spec = plan.spec
     warps = slides.tiles_in(plan, shape) * numbers.threads / 32
     rounds = -(-options.tile // numbers.block_rows)
     weights = options.k_tile * (0.7 + 2 * slides.widening(spec))

@@ -50,7 +50,7 @@ def space(spec: KernelSpec) -> Iterable[ConstantOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per tap and thread: a load with its guard, an FMA whose weight is an operand or comes with its neighbours'."""
-    warps = slides.tiles_in(plan, shape) * plan.numbers.threads / 32
+    warps = slides.warps_in(plan, shape)
     start = plan.spec.hardware.issue_slots(BANK_COPY)
     return start + warps * (20 + shape.reduction * (PER_TAP + 2 * slides.widening(plan.spec)))
 

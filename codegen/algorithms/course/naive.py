@@ -50,7 +50,7 @@ def space(spec: KernelSpec) -> Iterable[NaiveOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per tap and thread: a load with its guard, a weight's load, an FMA."""
-    warps = slides.tiles_in(plan, shape) * plan.numbers.threads / 32
+    warps = slides.warps_in(plan, shape)
     return warps * (20 + shape.reduction * (PER_TAP + 2 * slides.widening(plan.spec)))
 
 

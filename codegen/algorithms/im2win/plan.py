@@ -18,7 +18,7 @@ from warpconv.codegen.parts.gemm import choice as gemm_choice, tiles as gemm_til
 from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.parts.windows import TENSOR, Im2winNumbers
-from warpconv.codegen.plan import Argument, KernelPlan, Program
+from warpconv.codegen.plan import Argument, KernelPlan, Program, Step, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
 
@@ -76,8 +76,8 @@ def plan(spec: KernelSpec, options: Im2winOptions) -> KernelPlan:
     arguments = im2win_tensor.arguments(spec) + tuple(a for a in gemm_tiles.arguments(gemm) if a.name != FILTER)
     stored = (SUMS,) if split else ("bias", "y")
     product = named(arguments, TENSOR, FILTER, *stored, "N", "P", "Q")
-    steps = (im2win_tensor.launch(spec), gemm_tiles.multiply(spec, resolved, gemm, product))
-    workspaces = (im2win_tensor.workspace(spec),)
+    steps: tuple[Step, ...] = (im2win_tensor.launch(spec), gemm_tiles.multiply(spec, resolved, gemm, product))
+    workspaces: tuple[Workspace, ...] = (im2win_tensor.workspace(spec),)
     if split:
         steps += (gemm_tiles.add_sums(arguments),)
         workspaces += (gemm_tiles.sums_workspace(spec, gemm.splits, 1),)

@@ -19,7 +19,7 @@ from warpconv.codegen.parts.arguments import layer_arguments, named
 from warpconv.codegen.parts.gemm import choice as gemm_choice, tiles as gemm_tiles
 from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program
+from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program, Step
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
 
@@ -125,7 +125,7 @@ def _tiled(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
     split = gemm.splits > 1
     stored = (SUMS,) if split else ("bias", "y")
     product = named(arguments, "x", FILTER, *stored, "N", "H", "W", "P", "Q")
-    steps = (gemm_tiles.multiply(spec, resolved, gemm, product),)
+    steps: tuple[Step, ...] = (gemm_tiles.multiply(spec, resolved, gemm, product),)
     if split:
         steps += (gemm_tiles.add_sums(arguments),)
     numbers = TiledNumbers(gemm=gemm, arguments=product, stored_epilogue=() if split else spec.epilogue)

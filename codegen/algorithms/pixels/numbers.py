@@ -372,7 +372,7 @@ def _pack(spec: KernelSpec) -> str:
     """How values become a word of the output."""
     dtype = spec.y_dtype
     if dtype in (DType.FLOAT32, DType.FLOAT16, DType.INT32):
-        return dtype.value
+        return str(dtype.value)
     return "limited" if packs_limited(spec) else f"elements_{dtype.bits}"
 
 

@@ -165,15 +165,17 @@ def resolved(spec: KernelSpec, options: Any) -> Any:
 
 
 def _threads(options: Any) -> int:
-    return max(1, options.block_m * options.block_n // (options.thread_m * options.thread_n))
+    threads: int = options.block_m * options.block_n // (options.thread_m * options.thread_n)
+    return max(1, threads)
 
 
 def _registers(options: Any) -> int:
     held = 2 if options.prefetch is Switch.ON else 1
     windows = options.block_n * WINDOW_PRODUCTS // _threads(options) if options.order is Order.WINDOW else 0
-    factors = held * (options.thread_m + options.thread_n)
+    factors: int = held * (options.thread_m + options.thread_n)
     # an address for each window, of which the first four are among REGISTERS_BESIDE
-    return options.thread_m * options.thread_n + factors + REGISTERS_BESIDE + 2 * max(0, windows - 4)
+    sums: int = options.thread_m * options.thread_n
+    return sums + factors + REGISTERS_BESIDE + 2 * max(0, windows - 4)
 
 
 def refusal(spec: KernelSpec, options: Any, *, by_columns: bool, padded: bool) -> str | None:

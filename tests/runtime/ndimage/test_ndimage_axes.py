@@ -6,9 +6,7 @@ import inspect
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import settings as options
-from hypothesis import strategies as st
+from hypothesis import given, settings as options, strategies as st
 
 import warpconv
 from tests import settings
