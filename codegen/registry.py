@@ -10,8 +10,8 @@ from .errors import ArgumentError
 
 ALGORITHMS: dict[str, Algorithm] = {row.name: row for row in (
     reuse.ALGORITHM, wide.ALGORITHM, patch.ALGORITHM, pixels.ALGORITHM, staged.ALGORITHM, toeplitz.ALGORITHM,
-    toeplitz_nhwc.ALGORITHM, channels.ALGORITHM, mma.ALGORITHM, implicit_gemm.ALGORITHM, im2win.ALGORITHM, im2col.ALGORITHM,
-    im2win_basic.ALGORITHM, direct.ALGORITHM, naive.ALGORITHM, constant.ALGORITHM, tiled.ALGORITHM,
+    toeplitz_nhwc.ALGORITHM, channels.ALGORITHM, mma.ALGORITHM, implicit_gemm.ALGORITHM, im2win.ALGORITHM,
+    im2col.ALGORITHM, im2win_basic.ALGORITHM, direct.ALGORITHM, naive.ALGORITHM, constant.ALGORITHM, tiled.ALGORITHM,
     halo_cached.ALGORITHM, coarsened.ALGORITHM)}
 
 

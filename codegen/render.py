@@ -85,7 +85,7 @@ def _indent_code(text: str, n: int) -> str:
     return "".join(line if line[0] in "#\n" else " " * n + line for line in text.splitlines(keepends=True))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def generator_digest(algorithm: str = "") -> str:
     """blake2b over what makes the text of an algorithm's kernels, or of any algorithm's where none is named: equal
     digests emit equal text for equal plans. An edit in the room of another algorithm leaves an algorithm's as it is."""
@@ -119,7 +119,7 @@ def _sources() -> list[tuple[str, bytes]]:
     return [file for package in sorted(packages) for file in _package_files(package)]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _package_files(package: str) -> tuple[tuple[str, bytes], ...]:
     return tuple(sorted(_files(resources.files(package), f"{package}/")))
 

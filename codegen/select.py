@@ -244,7 +244,7 @@ def carries_over(measured: ConvShape, shape: ConvShape, arch: Arch | str, algori
         _plan(row, Request.of(shape, arch=arch, algorithm=algorithm, settings=settings))
     except (ArgumentError, UnsupportedSpec):
         return False
-    return own[0] == own[1]
+    return bool(own[0] == own[1])
 
 
 def _candidate(row: Algorithm, request: Request) -> Candidate:

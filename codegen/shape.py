@@ -52,7 +52,8 @@ class ConvShape(Layer):
             if len(shape) != 4:
                 raise ShapeError(f"{name} must have 4 axes ({axes}), not {len(shape)}", argument=name,
                                  value=tuple(shape), hint="add axes of length 1, e.g. array[None, None] for one plane")
-        n, c, h, w = layout.logical(tuple(input))
+        first, second, third, fourth = input
+        n, c, h, w = layout.logical((first, second, third, fourth))
         k, c_per_group, r, s = weight
         groups = integer(groups, "groups", "number of groups", 1, LARGEST_SIZE)
         if c_per_group * groups != c:

@@ -10,8 +10,8 @@ gaps.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from .dtypes import Layout
 from .epilogue import Epilogue, parse_epilogue

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import click
 
-from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.banner import ASSUMED_SIDE
 from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.epilogue import Epilogue, parse_epilogue, split_steps
 from warpconv.codegen.errors import ArgumentError, FileError
+from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import Tuning, plan, plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.epilogue import Epilogue, parse_epilogue, split_steps
 from warpconv.codegen.spec import Numerics
 
 from .files import InputFileError

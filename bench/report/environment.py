@@ -9,8 +9,9 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Callable, Sequence
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 _DISTRIBUTIONS = ("numpy", "torch", "cupy-cuda13x", "cupy-cuda12x", "pycuda", "triton", "scipy", "matplotlib",

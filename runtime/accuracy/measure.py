@@ -14,9 +14,9 @@ from warpconv.codegen.registry import algorithm
 from warpconv.codegen.select import plan as plan_spec
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
-
-from warpconv.runtime.devices.cpu.report import BufferCounts, LaunchReport, Mode
 from warpconv.runtime.arrays.elements import drawn
+from warpconv.runtime.devices.cpu.report import BufferCounts, LaunchReport, Mode
+
 from .reference import Accuracy, compare
 
 # Modelled warp instructions of one execution; the CPU device counts some millions of them a second.

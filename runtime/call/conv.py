@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import atexit
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Iterable, NamedTuple
+from typing import Any, NamedTuple
 
-from warpconv.codegen.hardware import Arch, DEFAULT_ARCH, Hardware
-from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
+from warpconv.codegen.hardware import Arch, DEFAULT_ARCH, Hardware
 from warpconv.codegen.numerics import Numerics
+from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.request import Request, check_limit
 from warpconv.codegen.select import resolve
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
 from warpconv.codegen.spec import index_bits, parse_epilogue
-
 from warpconv.runtime import arrays, env
-from warpconv.runtime.arrays import axes
+from warpconv.runtime.arrays import ArrayView, axes
+
 from . import pitch, separable as factors_of, signatures
-from warpconv.runtime.arrays import ArrayView
 from .checks import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
 from .given import check_plan, layer_given, token
 from .kept import Kept

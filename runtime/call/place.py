@@ -7,7 +7,6 @@ import warnings
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError
 from warpconv.codegen.shape import ConvShape
-
 from warpconv.runtime.arrays import ArrayView
 
 # Outputs per second of a 5x5 filter on the CPU device with two cores; only for the estimate in the warning.

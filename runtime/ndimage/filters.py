@@ -12,6 +12,7 @@ import functools
 from typing import Any
 
 import numpy as np
+
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError
 

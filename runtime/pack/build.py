@@ -11,21 +11,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from warpconv.codegen.hardware import Arch
 from warpconv.codegen.errors import ArgumentError, ToolNotFound, UnsupportedSpec, WarpconvError
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm as registered
 from warpconv.codegen.render import generator_digest
 from warpconv.codegen.serialise import encode
 from warpconv.codegen.version import VERSION
-
-from warpconv.runtime.build import compilers
 from warpconv.runtime import env, paths
-from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel, CudaTarget, build, cache_key
+from warpconv.runtime.build import compilers
 from warpconv.runtime.build.cache import DiskCache
-from warpconv.runtime.build.parallel import as_done, workers_of
 from warpconv.runtime.build.compilers import Compiled, CompilerKind
+from warpconv.runtime.build.parallel import as_done, workers_of
+from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel, CudaTarget, build, cache_key
 from warpconv.runtime.layers import NamedLayer
+
 from .format import FORMAT, SCHEMA, file_record
 from .write import Existing, FolderWriter, Writer, ZipWriter, existing, writing
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from warpconv.codegen.errors import (ArgumentError, CompileError, DeviceError, FileError, KernelNotBuilt, ToolNotFound,
                                      UnsupportedSpec, WarpconvError)
+from warpconv.codegen.layer import describe_types
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import generator_digest, render
 from warpconv.codegen.select import plan_layer
-from warpconv.codegen.layer import describe_types
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, parse_epilogue
 from warpconv.codegen.version import VERSION

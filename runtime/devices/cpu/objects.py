@@ -94,7 +94,7 @@ def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path, run
             "seconds": time.perf_counter() - start, "log": log}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def device_digest() -> str:
     """SHA-256 over the names and contents of the device's C++ files."""
     digest = hashlib.sha256()

@@ -14,8 +14,8 @@ from tests.runtime.arrays.fake_arrays import DlpackOnly
 from warpconv import ArgumentError, ArgumentTypeError, ConvShape
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.numerics import Numerics
-from warpconv.runtime.arrays import factories as array_factories, axes
 from warpconv.runtime import arrays
+from warpconv.runtime.arrays import factories as array_factories, axes
 from warpconv.runtime.call import conv
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))

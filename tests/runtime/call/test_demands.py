@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from tests.runtime.arrays.fake_arrays import torch  # noqa: F401
-from tests.runtime.devices.fake_cuda import PRIMARY, cuda  # noqa: F401
 from tests.runtime.call.test_quick_calls import ORDINAL, SHAPE, Operands, dense, load
+from tests.runtime.devices.fake_cuda import PRIMARY, cuda  # noqa: F401
 from warpconv.codegen.errors import ArgumentError, ShapeError, UnsupportedSpec
 from warpconv.codegen.select import plan_layer
-from warpconv.runtime.devices.cuda import contexts
-from warpconv.runtime.call import conv
 from warpconv.runtime import tuning
+from warpconv.runtime.call import conv
+from warpconv.runtime.devices.cuda import contexts
 
 
 def demanding(plan, **demands):
@@ -73,7 +73,7 @@ def test_a_kernel_refuses_addresses(cuda, torch, name, operand, argument):
     kernel, operands = load(cuda, demanding(DIRECT, **{name: {"multiple_of": 16}})), Operands(torch)
     tensor = getattr(operands, operand)
     kernel(operands.x, operands.w, out=operands.y)
-    for offset in (4, 8):
+    for _ in range(2):                          # 4 and 8 bytes past a multiple of 16
         tensor._pointer += 4
         with pytest.raises(ArgumentError, match=f"{name} a multiple of 16 bytes") as caught:
             kernel(operands.x, operands.w, out=operands.y)

@@ -22,8 +22,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.call import conv
 from warpconv.runtime.layers import NamedLayer, read_layers
-from warpconv.runtime.pack.pack import build_pack, find_in_packs, open_pack
 from warpconv.runtime.pack.choice import PtxTooNew
+from warpconv.runtime.pack.pack import build_pack, find_in_packs, open_pack
 
 STRIDED = LAYERS[1].shape
 FUSED = LAYERS[1].epilogue
