@@ -40,11 +40,12 @@ class CandidateRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainRecord:
-    """``explain``: every candidate, the chosen one first."""
+    """``explain``: every candidate, the chosen one first; ``asked`` is the algorithm that was named, or auto."""
 
     layer: str
     assumed: tuple[str, ...]
     arch: str
+    asked: str
     chosen: str | None
     candidates: tuple[CandidateRow, ...]
     tuning: str
@@ -146,6 +147,49 @@ class InspectRecord:
     ptx_reason: str | None
     sass: str | None
     sass_reason: str | None
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedRow:
+    """The plan of one combination of plan values (``settings``: those asked for), or why there is none."""
+
+    settings: dict[str, str]
+    algorithm: str
+    plan: str | None
+    demands: str
+    cost: dict[str, Any] | None
+    estimate: float | None
+    workspace_bytes: int | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareRecord:
+    """``inspect`` and ``explain`` with several values of a plan value: a plan for each combination."""
+
+    layer: str
+    assumed: tuple[str, ...]
+    arch: str
+    plans: tuple[ComparedRow, ...]
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultRow:
+    """One of several answers: ``name`` is the layer's in its file, ``result`` the record of the verb, or ``reason``
+    why there is none."""
+
+    name: str | None
+    reason: str | None
+    result: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManyRecord:
+    """``emit``, ``inspect`` and ``explain`` for a LAYERS file or several architectures."""
+
+    results: tuple[ResultRow, ...]
     schema: int = 1
 
 

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .inspect_record import inspect_record
-from .layer import layer_options, read_layer
-from .output import add_row, console, echo_record, heading, json_option, size_text, table
+from .layer import LayerRequest, layer_options
+from .output import add_row, heading, json_option, size_text, table
+from .requests import layers_argument, read_requests
+from .several import answer
+
+if TYPE_CHECKING:
+    from warpconv.records import InspectRecord
 
 
 @click.command()
+@layers_argument
 @layer_options()
 @click.option("--source/--no-source", default=True, show_default=True, help="Show the source.")
 @click.option("--measure/--no-measure", default=True, show_default=True, help="Count by executing on the CPU device.")
 @click.option("--ptx", is_flag=True, help="Show the PTX.")
 @click.option("--sass", is_flag=True, help="Show the machine instructions.")
 @json_option
-def inspect(source: bool, measure: bool, ptx: bool, sass: bool, as_json: bool, **options: Any) -> None:
-    """Show a layer's kernel: source, plan values, launch, planned and measured cost, registers."""
-    request = read_layer(options)
-    record = inspect_record(request, request.plan(), source=source, measure=measure, ptx=ptx, sass=sass)
-    if as_json:
-        echo_record(record)
-        return
-    out = console()
+@click.pass_context
+def inspect(ctx: click.Context, layers: str | None, layer: str | None, source: bool, measure: bool, ptx: bool,
+            sass: bool, as_json: bool, **options: Any) -> None:
+    """Show a layer's kernel: source, plan values, launch, planned and measured cost, registers.
+
+    LAYERS is a TOML or JSON file, or the name of a shipped one; or one layer is given in options. With several values
+    of a plan value (--set exchange=select,packed) their plans stand side by side.
+    """
+    def record_of(request: LayerRequest) -> InspectRecord:
+        return inspect_record(request, request.plan(), source=source, measure=measure, ptx=ptx, sass=sass)
+
+    answer(ctx, read_requests(ctx, layers, layer, options), as_json, record_of, _show)
+
+
+def _show(out: Any, record: InspectRecord) -> None:
     if record.source is not None:
         _show_text(out, record.source, "cuda")
     for text in (record.ptx, record.sass):
