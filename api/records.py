@@ -123,7 +123,8 @@ class MeasuredRecord:
 @dataclass(frozen=True, kw_only=True)
 class InspectRecord:
     """``inspect``: plan, what it demands of sizes and addresses, launch, steps that are a library's, most bytes of
-    workspace, planned and measured cost, the compiler's report, and the texts asked for."""
+    workspace, planned and measured cost, the compiler's report, and the texts asked for; with ``--source`` FILE of that
+    text, of which so many lines are not as emitted (``changed_lines``)."""
 
     layer: str
     assumed: tuple[str, ...]
@@ -143,6 +144,7 @@ class InspectRecord:
     compiled: tuple[CompiledRow, ...]
     compiled_reason: str | None
     source: str | None
+    changed_lines: int | None
     ptx: str | None
     ptx_reason: str | None
     sass: str | None
@@ -237,8 +239,19 @@ class AccuracyRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CountsRecord:
+    """What one execution on the CPU device did, as MeasuredRecord has it."""
+
+    buffers: tuple[BufferRow, ...]
+    shuffles: int
+    shared_requests: int
+    shared_wavefronts: int
+    constant_requests: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """``run``: what ran, where, how long, and how exact it was (with --check)."""
+    """``run``: what ran, where, how long, how exact it was (with --check), and what it did (with --source)."""
 
     layer: str
     algorithm: str
@@ -246,6 +259,7 @@ class RunRecord:
     seconds: float
     output: str
     check: AccuracyRow | None
+    counts: CountsRecord | None
     schema: int = 1
 
 
