@@ -13,6 +13,7 @@ from .wording import phrase
 if TYPE_CHECKING:
     from warpconv.codegen.shape import ConvShape
     from warpconv.runtime.call.kernel import Kernel
+    from warpconv.runtime.devices.cpu.report import LaunchReport
 
     from .layer import LayerRequest
 
@@ -46,6 +47,29 @@ def make_kernel(request: LayerRequest, device: str) -> Kernel:
                           epilogue=request.epilogue, settings=request.settings, accum_dtype=request.numerics.value,
                           workspace_limit=request.workspace_limit)
     return specialize(request.shape, device=device, plan=request.plan(None if request.arch else _arch(device)))
+
+
+def edited_kernel(request: LayerRequest, device: str, source: str) -> tuple[Kernel, list[LaunchReport] | None]:
+    """The kernel of a text in place of that which the request's plan gives; on the CPU device in CHECK mode, so that a
+    slip of the editor is a KernelFault, and with the list that each launch's counts are added to. Raises ArgumentError
+    where it is not the plan's, CompileError."""
+    from warpconv.runtime.build.pipeline import Text, build
+    from warpconv.runtime.call.kernel import Kernel
+
+    from .edited import check_entries
+    plan = request.plan(None if request.arch else _arch(device))
+    check_entries(plan, source)
+    text = Text.given(plan.spec, plan.program, source)
+    if device == "cpu":
+        from warpconv.runtime.devices.cpu import backend
+        from warpconv.runtime.devices.cpu.report import Mode
+        made, _ = backend.load(text, mode=Mode.CHECK)
+        return Kernel(plan.spec, plan.program, made, source=source, plan=plan), made.reports
+    from warpconv.runtime.devices.cuda.backend import CudaBackend
+    built = build(text)
+    loaded = CudaBackend(plan.program, built.compiled.cubin, int(device.partition(":")[2]))
+    loaded.load()
+    return Kernel(plan.spec, plan.program, loaded, source=source, report=built.compiled, plan=plan), None
 
 
 def note_device(reason: str | None) -> None:

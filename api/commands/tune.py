@@ -115,7 +115,7 @@ def _layers(names: tuple[str, ...], options: dict[str, Any]) -> Sequence[dict[st
         raise ArgumentError("every configuration is measured, whatever memory it takes", argument="--workspace-limit",
                             value=options["workspace_limit"], hint="leave it out: it counts where the choice is used")
     if given:
-        request = read_layer(options)
+        request = read_layer(options, lists=True)
         if request.index_bits is not None:
             raise ArgumentError("the width of the index arithmetic follows from the layer here",
                                 argument="--index-bits", hint="leave it out")
