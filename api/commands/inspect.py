@@ -7,12 +7,13 @@ from typing import Any
 import click
 
 from .inspect_record import inspect_record
-from .layer import layer_options, read_layer
+from .layer import layer_options, read_layer, templates_option
 from .output import add_row, console, echo_record, heading, json_option, size_text, table
 
 
 @click.command()
 @layer_options()
+@templates_option
 @click.option("--source/--no-source", default=True, show_default=True, help="Show the source.")
 @click.option("--measure/--no-measure", default=True, show_default=True, help="Count by executing on the CPU device.")
 @click.option("--ptx", is_flag=True, help="Show the PTX.")

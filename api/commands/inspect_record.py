@@ -22,8 +22,8 @@ def inspect_record(request: LayerRequest, plan: KernelPlan, *, source: bool = Tr
                    ptx: bool = False, sass: bool = False) -> InspectRecord:
     """Everything about a plan. Raises CompileError only where ``ptx`` or ``sass`` is asked for."""
     from warpconv.codegen.options import choices
-    from warpconv.codegen.render import render
     from warpconv.records import InspectRecord, LaunchRow, PlanValue
+    from warpconv.runtime.build.templates import laid_over, source_of
     offered = choices(plan.options)
     measured, reason = (measured_record(plan, request.shape) if measure else (None, "switched off"))
     built, compiled_reason = _built(plan, ptx, needed=ptx or sass)
@@ -38,7 +38,7 @@ def inspect_record(request: LayerRequest, plan: KernelPlan, *, source: bool = Tr
                                  shared_bytes=launch.shared_bytes) for launch in plan.program.launches),
         library=tuple(str(call) for call in plan.program.library_calls),
         workspace_bytes=plan.program.workspace_bytes(request.shape),
-        source=render(plan).text if source else None,
+        source=source_of(plan, laid_over()).text if source else None,
         compiler=f"{built.compiled.compiler.value} {built.compiled.version}" if built else None,
         compiled=_compiled_rows(built), compiled_reason=compiled_reason,
         ptx=built.compiled.ptx if ptx and built else None, sass=instructions,

@@ -15,7 +15,7 @@ from warpconv.codegen.spec import Numerics
 
 from .device import choose_device, device_option, make_kernel, note_device
 from .files import check_output, read_array, write_array
-from .layer import LayerRequest, layer_options, read_dtype, read_layer
+from .layer import LayerRequest, layer_options, read_dtype, read_layer, templates_option
 from .output import echo_record, json_option, seconds_text
 
 ELEMENTS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, *PIXELS)
@@ -30,6 +30,7 @@ OUTSIDE = 1     # exit code where --check finds an error beyond its bound
                                               "added (else before --activation).")
 @click.option("-o", "--output", metavar="Y", required=True, help="The .npy file to write.")
 @layer_options(sizes=False)
+@templates_option
 @device_option
 @click.option("--check", is_flag=True, help="Compare with a float64 reference; exit code 1 if beyond the error bound.")
 @json_option

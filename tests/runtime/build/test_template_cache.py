@@ -9,7 +9,7 @@ import pytest
 
 import warpconv
 from warpconv.codegen.render import environment
-from warpconv.runtime.build.templates import CompiledTemplates, rendered
+from warpconv.runtime.build.templates import CompiledTemplates, source_of
 
 
 def made(folder, source, identity=b"", second=None):
@@ -66,5 +66,5 @@ def test_python_may_be_told_to_write_none(tmp_path, compiled, monkeypatch):
 
 def test_our_templates_are_kept():
     plan = warpconv.plan_layer(warpconv.ConvShape(c=1, h=9, w=9, k=1, r=3, s=3))
-    assert rendered(plan) == warpconv.render(plan).text
+    assert source_of(plan, None).text == warpconv.render(plan).text
     assert isinstance(environment().bytecode_cache, CompiledTemplates)
