@@ -15,7 +15,7 @@ from .epilogue import Epilogue
 from .errors import ArgumentTypeError, UnsupportedSpec, WarpconvError
 from .parts.text import MOST_BYTES
 from .plan import KernelPlan
-from .templates import FILENAME, PACKAGE, Overlay, beside, find
+from .templates import FILENAME, PACKAGE, Overlay, beside, failure, find, package_of
 from .text import tidy
 
 _ALGORITHMS = "warpconv.codegen.algorithms."
@@ -45,9 +45,9 @@ def render(plan: KernelPlan, templates: Overlay | PurePath | str | None = None) 
     """The CUDA source of a plan; byte-identical for equal plans in every process.
 
     ``templates``: a folder whose files take the place of warpconv's templates of the same names
-    (``wide/kernel.cu.jinja``), to try an idea on a kernel; templates are programs, so take them from where you would take
-    code. Raises UnsupportedSpec for a text of more than MOST_BYTES, FileError, naming file and line, where a template of
-    ``templates`` fails, or the folder has none of a known name.
+    (``wide/kernel.cu.jinja``), to try an idea on a kernel; templates are programs, so take them from where you would
+    take code. Raises UnsupportedSpec for a text of more than MOST_BYTES, FileError, naming file and line, where a
+    template of ``templates``, or of an algorithm from elsewhere, fails, or the folder has none of a known name.
     """
     if not isinstance(plan, KernelPlan):
         raise ArgumentTypeError("render takes a KernelPlan", argument="plan", value=type(plan).__name__,
@@ -56,9 +56,10 @@ def render(plan: KernelPlan, templates: Overlay | PurePath | str | None = None) 
     try:
         text = _text(plan, overlay)
     except Exception as error:
-        if overlay is None or isinstance(error, WarpconvError):
+        ours = overlay is None and beside(plan.spec.algorithm) is None
+        if ours or isinstance(error, WarpconvError):
             raise
-        raise overlay.failure(error, plan.templates[0]) from error
+        raise failure(error, plan.templates[0]) from error
     if len(text) > MOST_BYTES:
         raise UnsupportedSpec(plan.spec, f"its text has {len(text)} bytes (at most {MOST_BYTES})",
                               hint="other plan values make it shorter; algorithm='direct' keeps its loops")
@@ -77,9 +78,9 @@ def environment() -> Any:
     """The strict Jinja environment that every template is rendered in."""
     import jinja2  # imported late: a pack is served without it
 
-    def load(name: str) -> str | None:
+    def load(name: str) -> tuple[str, str, None] | None:
         source = find(name)
-        return None if source is None else _whole_lines(source)
+        return None if source is None else (_whole_lines(source), FILENAME + name, None)
 
     made = jinja2.Environment(loader=jinja2.FunctionLoader(load), undefined=jinja2.StrictUndefined, trim_blocks=True,
                               lstrip_blocks=True, keep_trailing_newline=True, autoescape=False)
@@ -90,8 +91,7 @@ def environment() -> Any:
 
 @functools.lru_cache(maxsize=4)
 def _laid_over(overlay: Overlay) -> Any:
-    """The same environment with an overlay's templates, which name themselves in what they raise; nothing compiled is
-    kept on disk."""
+    """The same environment with an overlay's templates; nothing compiled is kept on disk."""
     import jinja2
 
     def load(name: str) -> tuple[str, str, None] | None:
@@ -128,6 +128,11 @@ def generator_digest(algorithm: str = "") -> str:
     return digest.hexdigest()
 
 
+def forget_sources() -> None:
+    """After the registry has changed: there are other sources."""
+    generator_digest.cache_clear()
+
+
 def _rooms() -> frozenset[str]:
     """The folders in codegen/algorithms and in templates that belong to algorithms; what is in others, all share."""
     from .registry import ALGORITHMS
@@ -139,7 +144,7 @@ def _room(algorithm: str) -> str:
     from .registry import algorithm as algorithm_row
     module = algorithm_row(algorithm).plan.__module__
     within = module.removeprefix(_ALGORITHMS)
-    return within.split(".")[0] if within != module else module.rpartition(".")[0] or module
+    return within.split(".")[0] if within != module else package_of(module) or module
 
 
 def _sources() -> list[tuple[str, bytes]]:
@@ -161,7 +166,7 @@ def _package_files(package: str) -> tuple[tuple[str, bytes], ...]:
 
 def _module_files(module: str) -> tuple[tuple[str, bytes], ...]:
     """Those of a module's package; of one that stands alone, its own."""
-    package = module.rpartition(".")[0]
+    package = package_of(module)
     if package:
         return _package_files(package)
     file = Path(str(sys.modules[module].__file__))

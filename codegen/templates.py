@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import hashlib
+import sys
 import traceback
 from dataclasses import dataclass
 from importlib import resources
@@ -31,6 +32,11 @@ def bring(algorithm: str, folder: Any) -> None:
 def take_away(algorithm: str) -> None:
     """The inverse of bring."""
     _beside.pop(algorithm, None)
+
+
+def package_of(module: str) -> str:
+    """The package that a module is, or is in; empty for a module that stands alone."""
+    return module if hasattr(sys.modules.get(module), "__path__") else module.rpartition(".")[0]
 
 
 def find(name: str) -> str | None:
@@ -99,13 +105,13 @@ class Overlay:
     def _sources(self) -> dict[str, str]:
         return dict(self.files)
 
-    def failure(self, error: Exception, asked: str) -> FileError:
-        """What Jinja, or what read the text that was made (of the template ``asked``), says about these templates."""
-        name, line = getattr(error, "name", None), getattr(error, "lineno", None)
-        if line is None:
-            for step, at in traceback.walk_tb(error.__traceback__):     # Jinja gives its frames the template's lines
-                if step.f_code.co_filename.startswith(FILENAME):
-                    name, line = step.f_code.co_filename.removeprefix(FILENAME), at
-        place = f"{name}, line {line}" if line is not None else asked
-        return FileError(f"a template that was laid over fails: {type(error).__name__}: {error}", argument="templates",
-                         value=place)
+
+def failure(error: Exception, asked: str) -> FileError:
+    """What Jinja, or what read the text that was made (of the template ``asked``), says about somebody's templates."""
+    name, line = getattr(error, "name", None), getattr(error, "lineno", None)
+    if line is None:
+        for step, at in traceback.walk_tb(error.__traceback__):     # Jinja gives its frames the template's lines
+            if step.f_code.co_filename.startswith(FILENAME):
+                name, line = step.f_code.co_filename.removeprefix(FILENAME), at
+    place = f"{name}, line {line}" if line is not None else asked
+    return FileError(f"a template fails: {type(error).__name__}: {error}", argument="templates", value=place)
