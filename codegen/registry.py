@@ -3,9 +3,9 @@ elsewhere comes by ``register``, or by an entry point of an installed package. d
 
 from __future__ import annotations
 
-import logging
 import re
 import sys
+import warnings
 from importlib import resources
 from pathlib import Path, PurePath
 from typing import Any
@@ -21,7 +21,6 @@ GROUP = "warpconv.algorithms"       # of entry points; each names an Algorithm
 ALGORITHMS: dict[str, Algorithm] = {}
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_log = logging.getLogger("warpconv.plan")
 
 
 def algorithm(name: str) -> Algorithm:
@@ -119,7 +118,8 @@ def _register_installed() -> None:
         try:
             register(point.load())
         except Exception as error:
-            _log.warning("the algorithm %s of an installed package is left out: %s", point.name, error)
+            warnings.warn(f"the algorithm {point.name} of an installed package is left out: {error}", RuntimeWarning,
+                          stacklevel=2)
 
 
 for _row in (reuse, wide, patch, pixels, staged, toeplitz, toeplitz_nhwc, channels, mma, implicit_gemm, im2win, im2col,

@@ -129,8 +129,11 @@ def generator_digest(algorithm: str = "") -> str:
 
 
 def forget_sources() -> None:
-    """After the registry has changed: there are other sources."""
+    """After the registry has changed: there are other sources, maybe by the same names."""
     generator_digest.cache_clear()
+    _laid_over.cache_clear()
+    if environment.cache_info().currsize:
+        environment().cache.clear()
 
 
 def _rooms() -> frozenset[str]:

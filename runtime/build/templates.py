@@ -77,7 +77,8 @@ class CompiledTemplates:
 
     def _paths(self, name: str) -> list[str]:
         parts = name.split("/")
-        places = [importlib.util.cache_from_source(os.path.join(self._folder, *parts))]
+        source = os.path.join(self._folder, *parts)
+        places = [importlib.util.cache_from_source(source)] if os.path.exists(source) else []   # else from elsewhere
         if self._second is not None:
             places.append(os.path.join(self._second, "-".join(parts) + f".{sys.implementation.cache_tag}"))
         return [f"{place.removesuffix('.pyc')}.{self._identity}.jinjac" for place in places]
