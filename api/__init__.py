@@ -11,9 +11,14 @@ from typing import Any
 from warpconv.codegen.version import VERSION as __version__      # noqa: F401 (part of __all__)
 
 _NAMES = {
-    "ConvShape": "codegen.shape", "KernelSpec": "codegen.spec", "Epilogue": "codegen.spec", "Arch": "codegen.hardware",
+    "ConvShape": "codegen.shape", "KernelSpec": "codegen.spec", "Epilogue": "codegen.epilogue",
+    **{name: "codegen.dtypes" for name in ("DType", "Layout", "Cast")}, "Border": "codegen.border",
+    "Arch": "codegen.hardware", "Hardware": "codegen.hardware", "Numerics": "codegen.numerics",
     "KernelPlan": "codegen.plan", "KernelSource": "codegen.render", "render": "codegen.render",
-    "select": "codegen.select", "explain": "codegen.select", "plan": "codegen.select", "plan_layer": "codegen.select",
+    "Request": "codegen.request",
+    **{name: "codegen.select" for name in ("resolve", "Resolution", "Selection", "Candidate", "Tuning", "select",
+                                           "explain", "plan", "plan_layer")},
+    "NamedLayer": "runtime.layers", "read_layers": "runtime.layers",
     "conv2d": "runtime.call.conv", "specialize": "runtime.call.conv",
     "specialize_all": "runtime.call.many",
     "Kernel": "runtime.call.kernel", "Filter": "runtime.call.kernel",
@@ -21,11 +26,11 @@ _NAMES = {
     **{name: "runtime.ndimage.filters" for name in (
         "gaussian_filter", "gaussian_filter1d", "sobel", "prewitt", "laplace", "uniform_filter", "uniform_filter1d")},
     "graph": "runtime.devices.cuda.graph", "Graph": "runtime.devices.cuda.graph",
-    "tune": "runtime.tuning",
+    "tune": "runtime.tuning", "tuning_table": "runtime.tuning.choice",
     "open_pack": "runtime.pack.pack", "Pack": "runtime.pack.pack", "build_pack": "runtime.pack.pack",
     **{name: "codegen.errors" for name in (
-        "WarpconvError", "ShapeError", "ArgumentError", "ArgumentTypeError", "UnsupportedSpec", "CompileError",
-        "ToolNotFound", "DeviceError", "KernelNotBuilt", "PackError", "FileError", "KernelFault")},
+        "WarpconvError", "ShapeError", "ArgumentError", "ArgumentTypeError", "UnsupportedSpec", "PlannerError",
+        "CompileError", "ToolNotFound", "DeviceError", "KernelNotBuilt", "PackError", "FileError", "KernelFault")},
 }
 __all__ = sorted([*_NAMES, "__version__"])
 

@@ -16,6 +16,7 @@ from .numerics import Numerics
 from .options import idle
 from .plan import KernelPlan, in_words
 from .spec import KernelSpec
+from .templates import Overlay
 from .version import VERSION
 
 
@@ -23,12 +24,14 @@ LONGEST = 117           # characters of a line, without the slashes
 ASSUMED_SIDE = 512      # what the letters H and W stand for on a command line (more where the filter spans more)
 
 
-def banner_lines(plan: KernelPlan) -> list[str]:
+def banner_lines(plan: KernelPlan, overlay: Overlay | None = None) -> list[str]:
     """Comment lines without the slashes; no date, path or host, so that equal plans give equal bytes."""
     spec = plan.spec
     template = " and ".join(f"templates/{name}" for name in plan.templates)
-    lines = [f"warpconv {VERSION}: {spec.algorithm}, {spec.dtype.value}. Generated from {template}; do not edit.",
-             "Emit it again with", *_folded(emit_command(plan))]
+    lines = [f"warpconv {VERSION}: {spec.algorithm}, {spec.dtype.value}. Generated from {template}; do not edit."]
+    if overlay is not None:
+        lines.append(f"Templates of digest {overlay.digest} were laid over warpconv's own.")
+    lines += ["Emit it again with", *_folded(emit_command(plan) + overlay_flags(overlay))]
     lines += ["", *_wrapped(f"layer  {spec.layer}"), *_sizes(plan), *_wrapped(f"plan   {plan.phrase}"),
               *_wrapped(f"cost   {plan.cost}")]
     return lines + [line for note in plan.notes for line in _wrapped(f"note   {note}")]
@@ -69,6 +72,11 @@ def _folded(command: str) -> list[str]:
 def emit_command(plan: KernelPlan, verb: str = "emit") -> str:
     """The command line that gives this plan; N, H, W stand for any sizes."""
     return f"warpconv {verb} {layer_flags(plan)} --arch {plan.spec.arch}{setting_flags(plan)}"
+
+
+def overlay_flags(overlay: Overlay | None) -> str:
+    """What a command needs besides a plan's options, where templates were laid over; FOLDER stands for theirs."""
+    return "" if overlay is None else " --templates FOLDER"
 
 
 def layer_flags(plan: KernelPlan) -> str:

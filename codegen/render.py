@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import sys
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path, PurePath
 from typing import Any
 
 from .banner import banner_lines
 from .epilogue import Epilogue
-from .errors import ArgumentTypeError, UnsupportedSpec
+from .errors import ArgumentTypeError, UnsupportedSpec, WarpconvError
 from .parts.text import MOST_BYTES
 from .plan import KernelPlan
+from .templates import FILENAME, PACKAGE, Overlay, beside, failure, find, package_of
 from .text import tidy
 
-_PACKAGE, _ALGORITHMS = "warpconv.templates", "warpconv.codegen.algorithms."
+_ALGORITHMS = "warpconv.codegen.algorithms."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,20 +41,36 @@ class KernelSource:
         return self.text
 
 
-def render(plan: KernelPlan) -> KernelSource:
-    """The CUDA source of a plan; byte-identical for equal plans in every process. Raises UnsupportedSpec for a text of
-    more than MOST_BYTES."""
+def render(plan: KernelPlan, templates: Overlay | PurePath | str | None = None) -> KernelSource:
+    """The CUDA source of a plan; byte-identical for equal plans in every process.
+
+    ``templates``: a folder whose files take the place of warpconv's templates of the same names
+    (``wide/kernel.cu.jinja``), to try an idea on a kernel; templates are programs, so take them from where you would
+    take code. Raises UnsupportedSpec for a text of more than MOST_BYTES, FileError, naming file and line, where a
+    template of ``templates``, or of an algorithm from elsewhere, fails, or the folder has none of a known name.
+    """
     if not isinstance(plan, KernelPlan):
         raise ArgumentTypeError("render takes a KernelPlan", argument="plan", value=type(plan).__name__,
                                 hint="warpconv.plan_layer(shape) makes one")
-    context = {"plan": plan, "spec": plan.spec, "options": plan.options, "numbers": plan.numbers,
-               "arguments": plan.program.arguments, "banner": banner_lines(plan)}
-    parts = [environment().get_template(name).render(context) for name in plan.templates]
-    text = tidy("\n".join(parts))
+    overlay = Overlay.of(templates)
+    try:
+        text = _text(plan, overlay)
+    except Exception as error:
+        ours = overlay is None and beside(plan.spec.algorithm) is None
+        if ours or isinstance(error, WarpconvError):
+            raise
+        raise failure(error, plan.templates[0]) from error
     if len(text) > MOST_BYTES:
         raise UnsupportedSpec(plan.spec, f"its text has {len(text)} bytes (at most {MOST_BYTES})",
                               hint="other plan values make it shorter; algorithm='direct' keeps its loops")
     return KernelSource(plan=plan, text=text)
+
+
+def _text(plan: KernelPlan, overlay: Overlay | None) -> str:
+    made = environment() if overlay is None else _laid_over(overlay)
+    context = {"plan": plan, "spec": plan.spec, "options": plan.options, "numbers": plan.numbers,
+               "arguments": plan.program.arguments, "banner": banner_lines(plan, overlay)}
+    return tidy("\n".join(made.get_template(name).render(context) for name in plan.templates))
 
 
 @functools.lru_cache(maxsize=1)
@@ -59,15 +78,27 @@ def environment() -> Any:
     """The strict Jinja environment that every template is rendered in."""
     import jinja2  # imported late: a pack is served without it
 
-    def load(name: str) -> str | None:
-        source = resources.files(_PACKAGE).joinpath(name)
-        return _whole_lines(source.read_text(encoding="utf-8")) if source.is_file() else None
+    def load(name: str) -> tuple[str, str, None] | None:
+        source = find(name)
+        return None if source is None else (_whole_lines(source), FILENAME + name, None)
 
     made = jinja2.Environment(loader=jinja2.FunctionLoader(load), undefined=jinja2.StrictUndefined, trim_blocks=True,
                               lstrip_blocks=True, keep_trailing_newline=True, autoescape=False)
     made.filters["indent_code"] = _indent_code
     made.tests["adding"] = _adding
     return made
+
+
+@functools.lru_cache(maxsize=4)
+def _laid_over(overlay: Overlay) -> Any:
+    """The same environment with an overlay's templates; nothing compiled is kept on disk."""
+    import jinja2
+
+    def load(name: str) -> tuple[str, str, None] | None:
+        source = overlay.find(name)
+        return None if source is None else (_whole_lines(source), FILENAME + name, None)
+
+    return environment().overlay(loader=jinja2.FunctionLoader(load), bytecode_cache=None)
 
 
 def _whole_lines(source: str) -> str:
@@ -97,6 +128,14 @@ def generator_digest(algorithm: str = "") -> str:
     return digest.hexdigest()
 
 
+def forget_sources() -> None:
+    """After the registry has changed: there are other sources, maybe by the same names."""
+    generator_digest.cache_clear()
+    _laid_over.cache_clear()
+    if environment.cache_info().currsize:
+        environment().cache.clear()
+
+
 def _rooms() -> frozenset[str]:
     """The folders in codegen/algorithms and in templates that belong to algorithms; what is in others, all share."""
     from .registry import ALGORITHMS
@@ -108,20 +147,33 @@ def _room(algorithm: str) -> str:
     from .registry import algorithm as algorithm_row
     module = algorithm_row(algorithm).plan.__module__
     within = module.removeprefix(_ALGORITHMS)
-    return within.split(".")[0] if within != module else module.rpartition(".")[0] or module
+    return within.split(".")[0] if within != module else package_of(module) or module
 
 
 def _sources() -> list[tuple[str, bytes]]:
     """The templates and the generator's code, by path, with what came to the registry from elsewhere."""
     from .registry import ALGORITHMS
-    packages = {"warpconv.codegen", _PACKAGE}
-    packages |= {_room(name) for name, row in ALGORITHMS.items() if not row.plan.__module__.startswith(_ALGORITHMS)}
-    return [file for package in sorted(packages) for file in _package_files(package)]
+    found = [file for package in sorted(("warpconv.codegen", PACKAGE)) for file in _package_files(package)]
+    others = {row.plan.__module__ for row in ALGORITHMS.values() if not row.plan.__module__.startswith(_ALGORITHMS)}
+    found += [file for module in sorted(others) for file in _module_files(module)]
+    for name in sorted(ALGORITHMS):
+        if (folder := beside(name)) is not None:
+            found += sorted(_files(folder, f"{_room(name)}/templates/"))
+    return found
 
 
 @functools.cache
 def _package_files(package: str) -> tuple[tuple[str, bytes], ...]:
     return tuple(sorted(_files(resources.files(package), f"{package}/")))
+
+
+def _module_files(module: str) -> tuple[tuple[str, bytes], ...]:
+    """Those of a module's package; of one that stands alone, its own."""
+    package = package_of(module)
+    if package:
+        return _package_files(package)
+    file = Path(str(sys.modules[module].__file__))
+    return ((f"{module}/{file.name}", file.read_bytes()),)
 
 
 def _files(folder: Any, prefix: str) -> list[tuple[str, bytes]]:

@@ -14,6 +14,7 @@ from typing import Any
 from .epilogue import Epilogue
 from .errors import ArgumentError
 from .plan import KernelPlan, LibraryCall, Launch, Repeat
+from .templates import Overlay
 from .version import VERSION
 
 
@@ -62,17 +63,20 @@ def canonical(value: Any) -> str:
     return json.dumps(encode(value), sort_keys=True, separators=(",", ":"))
 
 
-def plan_identity(plan: KernelPlan) -> dict[str, str]:
+def plan_identity(plan: KernelPlan, templates: Overlay | None = None) -> dict[str, str]:
     """What decides the emitted text and its launch: the spec, the plan values and all that the planner made of them,
-    the generator as far as it makes this algorithm's. Known without rendering."""
+    the generator as far as it makes this algorithm's, the templates that are laid over its own. Known without
+    rendering."""
     from .render import generator_digest
+    laid_over = {} if templates is None else {"templates": templates.digest}
     return {"spec": canonical(plan.spec), "plan": canonical(plan.settings()), "numbers": canonical(plan.numbers),
-            "program": canonical(plan.program), "generator": generator_digest(plan.spec.algorithm), "version": VERSION}
+            "program": canonical(plan.program), "generator": generator_digest(plan.spec.algorithm), "version": VERSION,
+            **laid_over}
 
 
-def plan_digest(plan: KernelPlan) -> str:
+def plan_digest(plan: KernelPlan, templates: Overlay | None = None) -> str:
     """32 hex digits that name a plan's text."""
-    return hashlib.blake2b(canonical(plan_identity(plan)).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(canonical(plan_identity(plan, templates)).encode(), digest_size=16).hexdigest()
 
 
 def _decode(kind: Any, data: Any) -> Any:

@@ -182,6 +182,7 @@ SWITCHES: tuple[Switch, ...] = (
     Switch("WARPCONV_PACK", PATHS, (), "packs of ready kernels to look in"),
     Switch("WARPCONV_TUNE_DB", PATH, None, "the database of measured configurations (warpconv tune)",
            "tuning.json in the user's data directory"),
+    Switch("WARPCONV_TEMPLATES", PATH, None, "a folder of templates to lay over warpconv's own, by their names"),
     Switch("WARPCONV_COMPILER", COMPILER, CompilerChoice.AUTO, "which CUDA compiler; auto takes NVRTC, else nvcc",
            "auto"),
     Switch("WARPCONV_NVCC", PROGRAM, None, "the nvcc to run", "CUDA_HOME, PATH, wheels"),
@@ -214,6 +215,7 @@ class Settings:
     disable_jit: bool
     pack: tuple[Path, ...]
     tune_db: Path | None
+    templates: Path | None
     compiler: CompilerChoice
     nvcc: Path | None
     nvcc_flags: tuple[str, ...]

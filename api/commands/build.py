@@ -10,7 +10,7 @@ import click
 
 from warpconv.codegen.errors import ArgumentError
 
-from .layer import LayerRequest, layer_options, read_arch, read_layer
+from .layer import LayerRequest, layer_options, read_arch, read_layer, templates_option
 from .requests import layers_argument, named_layers, refuse_layer
 from .output import add_row, console, echo_record, heading, json_option, seconds_text, table
 
@@ -28,6 +28,7 @@ _STYLES = {"failed": "red", "declined": "yellow", "up-to-date": "dim"}
 @click.option("--allow-spills", is_flag=True, help="Accept kernels that spill though their plan promises not to.")
 @click.option("--force", is_flag=True, help="Build a pack anew whose manifest is damaged.")
 @layer_options(arch=False)
+@templates_option
 @json_option
 @click.pass_context
 def build(ctx: click.Context, layers: str | None, layer: str | None, output: str, archs: tuple[str, ...], ptx: bool,

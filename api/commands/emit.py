@@ -10,7 +10,7 @@ from warpconv.codegen.errors import ArgumentError
 from warpconv.runtime import paths
 
 from .files import make_folder, write_text
-from .layer import layer_options
+from .layer import layer_options, templates_option
 from .output import echo_record, json_option
 from .requests import layers_argument, read_requests
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @layers_argument
 @layer_options()
+@templates_option
 @click.option("-o", "--output", metavar="FILE|FOLDER/", help="Write the source there instead of to standard output: to a "
                                                              "folder, a file for each layer and architecture.")
 @json_option
@@ -35,13 +36,13 @@ def emit(ctx: click.Context, layers: str | None, layer: str | None, output: str 
     a file's layers or of --arch sm_80,sm_90, go to a folder or one after the other to standard output: the head of each
     names its layer and architecture.
     """
-    from warpconv.codegen.render import render
+    from warpconv.runtime.build.templates import laid_over, source_of
     asked = read_requests(ctx, layers, layer, options)
     folder = output is not None and (output.endswith("/") or paths.is_dir(output))
     if asked.many and output is not None and not folder:
         raise ArgumentError("several sources go to a folder", argument="--output", value=output,
                             hint=f"{output}/, with a slash at its end")
-    made = [(request, render(request.plan())) for request in asked.singles("emit")]
+    made = [(request, source_of(request.plan(), laid_over())) for request in asked.singles("emit")]
     if output is not None:
         for request, source in made:
             write_text(make_folder(output) / _name(request, source) if folder else output, source.text, through=True)

@@ -8,7 +8,7 @@ import click
 
 from .edited import check_entries, read_source, with_banner
 from .inspect_record import inspect_record
-from .layer import LayerRequest, layer_options
+from .layer import LayerRequest, layer_options, templates_option
 from .output import add_row, heading, json_option, size_text, table
 from .requests import layers_argument, read_requests
 from .several import answer
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @layers_argument
 @layer_options()
+@templates_option
 @click.option("--source", "edited", metavar="FILE",
               help="Take this text, an emitted one that was edited; its head says the layer, unless options do.")
 @click.option("--no-source", "source", flag_value=False, type=bool, default=True, help="Leave the source out.")

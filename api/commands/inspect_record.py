@@ -24,9 +24,9 @@ def inspect_record(request: LayerRequest, plan: KernelPlan, *, source: bool = Tr
     ``ptx`` or ``sass`` is asked for, or where the CPU device cannot take an edited text; KernelFault for one that breaks
     a rule of the machine."""
     from warpconv.codegen.options import choices
-    from warpconv.codegen.render import render
     from warpconv.records import InspectRecord, LaunchRow, PlanValue
     from warpconv.runtime.build.pipeline import Text
+    from warpconv.runtime.build.templates import laid_over, source_of
 
     from .edited import changed_lines
     offered = choices(plan.options)
@@ -44,7 +44,7 @@ def inspect_record(request: LayerRequest, plan: KernelPlan, *, source: bool = Tr
                                  shared_bytes=launch.shared_bytes) for launch in plan.program.launches),
         library=tuple(str(call) for call in plan.program.library_calls),
         workspace_bytes=plan.program.workspace_bytes(request.shape),
-        source=(render(plan).text if edited is None else edited) if source else None,
+        source=(source_of(plan, laid_over()).text if edited is None else edited) if source else None,
         changed_lines=None if edited is None else changed_lines(plan, edited),
         compiler=f"{built.compiled.compiler.value} {built.compiled.version}" if built else None,
         compiled=_compiled_rows(built), compiled_reason=compiled_reason,

@@ -97,6 +97,17 @@ def layer_options(*, sizes: bool = True, arch: bool = True) -> Callable[[Callabl
     return decorate
 
 
+def templates_option(command: Callable) -> Callable:
+    """``--templates``: the switch WARPCONV_TEMPLATES for this command."""
+    def lay_over(ctx: click.Context, parameter: click.Parameter, folder: str | None) -> None:
+        if folder is not None:
+            from warpconv.runtime import env
+            ctx.with_resource(env.scope(templates=folder))
+
+    return click.option("--templates", metavar="FOLDER", expose_value=False, callback=lay_over,
+                        help="Lay these templates over warpconv's own, by their names (or: WARPCONV_TEMPLATES).")(command)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LayerRequest:
     """A layer and how its kernel is wanted; ``assumed`` names those of N, H, W that the command line left open, ``name``

@@ -16,7 +16,7 @@ from warpconv.codegen.spec import Numerics
 from .device import choose_device, device_option, edited_kernel, make_kernel, note_device
 from .edited import read_source, with_banner
 from .files import check_output, read_array, write_array
-from .layer import LayerRequest, layer_options, read_dtype, read_layer
+from .layer import LayerRequest, layer_options, read_dtype, read_layer, templates_option
 from .output import console, echo_record, json_option, seconds_text
 
 ELEMENTS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, *PIXELS)
@@ -31,6 +31,7 @@ OUTSIDE = 1     # exit code where --check finds an error beyond its bound
                                               "added (else before --activation).")
 @click.option("-o", "--output", metavar="Y", required=True, help="The .npy file to write.")
 @layer_options(sizes=False)
+@templates_option
 @click.option("--source", metavar="FILE",
               help="Run this text, an emitted one that was edited, with the options of the command in its head; on the "
                    "CPU device every access is checked, and counted.")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from warpconv.codegen.banner import layer_flags, setting_flags
+from warpconv.codegen.banner import layer_flags, overlay_flags, setting_flags
 from warpconv.codegen.errors import KernelNotBuilt, ToolNotFound, WarpconvError
 from warpconv.codegen.plan import KernelPlan, Program
 from warpconv.codegen.serialise import decode, encode, plan_identity
@@ -23,6 +23,7 @@ from warpconv.runtime import env
 from . import compilers
 from .cache import CacheKey, DiskCache, Entry
 from .compilers import Compiled, CompilerKind
+from .templates import laid_over, source_of
 
 _log = logging.getLogger("warpconv.build")
 
@@ -43,14 +44,13 @@ class Text:
     no_spills: bool = False         # promised by its plan
 
     @classmethod
-    def of(cls, plan: KernelPlan) -> Text:
-        """The text of a plan."""
-        def text() -> str:
-            from .templates import rendered
-            return rendered(plan)
-
-        return cls(spec=plan.spec, program=plan.program, settings=plan.settings(), identity=plan_identity(plan),
-                   render=text, command=lambda: build_command(plan), no_spills=plan.cost.no_spills)
+    def of(cls, plan: KernelPlan, settings: env.Settings | None = None) -> Text:
+        """The text of a plan, by the templates that the settings lay over."""
+        overlay = laid_over(settings)
+        return cls(spec=plan.spec, program=plan.program, settings=plan.settings(),
+                   identity=plan_identity(plan, overlay), no_spills=plan.cost.no_spills,
+                   render=lambda: source_of(plan, overlay).text,
+                   command=lambda: build_command(plan) + overlay_flags(overlay))
 
     @classmethod
     def given(cls, spec: KernelSpec, program: Program, source: str) -> Text:
@@ -142,7 +142,7 @@ def build(plan: KernelPlan | Text, target: Target | None = None, *, kind: Compil
     """
     settings = settings or env.settings()
     cache = cache or DiskCache(enabled=not settings.disable_cache)
-    text = plan if isinstance(plan, Text) else Text.of(plan)
+    text = plan if isinstance(plan, Text) else Text.of(plan, settings)
     for candidate in [target] if target is not None else _cuda_targets(kind, ptx, settings):
         entry = cache.find(_key(text, candidate, settings))
         if entry is not None and (built := _from_entry(text, candidate, entry)) is not None:
@@ -168,7 +168,7 @@ def build(plan: KernelPlan | Text, target: Target | None = None, *, kind: Compil
 
 def cache_key(plan: KernelPlan | Text, target: Target, settings: env.Settings) -> CacheKey:
     """The disk key: all that decides the binary, known without rendering or starting anything."""
-    return _key(plan if isinstance(plan, Text) else Text.of(plan), target, settings)
+    return _key(plan if isinstance(plan, Text) else Text.of(plan, settings), target, settings)
 
 
 def _key(text: Text, target: Target, settings: env.Settings) -> CacheKey:

@@ -21,14 +21,21 @@ from typing import Any
 
 from warpconv.codegen import render as codegen_render
 from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.render import KernelSource
+from warpconv.codegen.templates import Overlay
 from warpconv.runtime import env
 
 
-def rendered(plan: KernelPlan) -> str:
+def laid_over(settings: env.Settings | None = None) -> Overlay | None:
+    """The templates that WARPCONV_TEMPLATES lays over warpconv's, as they are now. Raises FileError."""
+    return Overlay.of((settings or env.settings()).templates)
+
+
+def source_of(plan: KernelPlan, templates: Overlay | None) -> KernelSource:
     """The text of a plan, as ``render`` gives it."""
     settings = env.settings()
     _keep_templates(None if settings.disable_cache else str(settings.cache_dir / "templates"))
-    return codegen_render.render(plan).text
+    return codegen_render.render(plan, templates)
 
 
 @functools.lru_cache(maxsize=1)
@@ -70,7 +77,8 @@ class CompiledTemplates:
 
     def _paths(self, name: str) -> list[str]:
         parts = name.split("/")
-        places = [importlib.util.cache_from_source(os.path.join(self._folder, *parts))]
+        source = os.path.join(self._folder, *parts)
+        places = [importlib.util.cache_from_source(source)] if os.path.exists(source) else []   # else from elsewhere
         if self._second is not None:
             places.append(os.path.join(self._second, "-".join(parts) + f".{sys.implementation.cache_tag}"))
         return [f"{place.removesuffix('.pyc')}.{self._identity}.jinjac" for place in places]

@@ -18,8 +18,10 @@ from warpconv.codegen.request import Request, check_limit
 from warpconv.codegen.select import resolve
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
 from warpconv.codegen.spec import index_bits, parse_epilogue
+from warpconv.codegen.templates import Overlay
 from warpconv.runtime import arrays, env
 from warpconv.runtime.arrays import ArrayView, axes
+from warpconv.runtime.build.templates import laid_over
 
 from . import pitch, separable as factors_of, signatures
 from .checks import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
@@ -106,7 +108,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
     kernel, result = _conv2d(input, weight, bias, geometry, activation, epilogue, algorithm, layout, accum_dtype,
                              device, residual, out, stream, workspace_limit, separable)
-    if key is not None and not _by_content(signed, kernel, algorithm, separable):
+    # templates laid over warpconv's are looked at in each call: they are there to be edited
+    if key is not None and env.settings().templates is None and not _by_content(signed, kernel, algorithm, separable):
         _remember(key, kernel.remembered(signed))
     return result if not alone else result[0] if given is None else given
 
@@ -277,11 +280,12 @@ def clear() -> None:
 
 class _Ask(NamedTuple):
     """A request and where its kernel runs (None: the CPU device); ``exact``: its architecture was asked for, so that a
-    pack's kernel for another one will not do."""
+    pack's kernel for another one will not do; ``templates`` that are laid over warpconv's."""
 
     request: Request
     device: int | None
     exact: bool = False
+    templates: Overlay | None = None
 
     def of(self, layer: ConvShape) -> _Ask:
         """The same for another layer."""
@@ -290,7 +294,8 @@ class _Ask(NamedTuple):
 
 def _asked(layer: ConvShape, device: int | None, *, arch: Arch | str | None = None, **wanted: Any) -> _Ask:
     """What is asked for on a device, whose architecture it is for if none is named. Raises as Request.of does."""
-    return _Ask(Request.of(layer, arch=_hardware(device) if arch is None else arch, **wanted), device, arch is not None)
+    request = Request.of(layer, arch=_hardware(device) if arch is None else arch, **wanted)
+    return _Ask(request, device, arch is not None, laid_over())
 
 
 def call_limit(given: int | None) -> int | None:
@@ -304,7 +309,7 @@ def _numerics(accum_dtype: Any) -> Numerics:
 
 def _key(ask: _Ask) -> tuple:
     """The key of the memory cache."""
-    return _any_batch(ask.request), index_bits(ask.request.layer), ask.device, ask.exact
+    return _any_batch(ask.request), index_bits(ask.request.layer), ask.device, ask.exact, ask.templates
 
 
 @functools.lru_cache(maxsize=4096)
@@ -370,7 +375,7 @@ def _anywhere(kernel: Kernel, ask: _Ask) -> Kernel:
 def _make(plan: KernelPlan, device: int | None) -> Kernel:
     """One Kernel per plan and device: layers that differ in N, H and W alone share it."""
     from warpconv.codegen.serialise import plan_digest
-    return _by_plan.get((plan_digest(plan), device),
+    return _by_plan.get((plan_digest(plan, laid_over()), device),
                         lambda: _load_cpu(plan) if device is None else _load_cuda(plan, device))
 
 
@@ -398,7 +403,7 @@ def _load_cuda(plan: KernelPlan, ordinal: int) -> Kernel:
 
 
 def _from_packs(ask: _Ask) -> Kernel | None:
-    if ask.request.settings or not env.settings().pack:
+    if ask.request.settings or ask.templates is not None or not env.settings().pack:
         return None
     from warpconv.runtime.pack.pack import find_in_packs
     return find_in_packs(ask.request, device=ask.device, exact=ask.exact)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import FileError
-from warpconv.codegen.hardware import Arch
+from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.select import carries_over
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Numerics
@@ -105,6 +106,23 @@ def table(ordinal: int | None) -> Table | None:
 def table_of_file(path: Path, arch: Arch | str) -> Table:
     """A file's timings for an architecture, whichever device of it was measured. Raises FileError."""
     return Table(files.read(path), arch)
+
+
+def tuning_table(database: str | os.PathLike[str] | None = None, *, arch: Arch | str = DEFAULT_ARCH) -> Table:
+    """Measured choices for ``select``, ``plan_layer``, ``explain`` and ``resolve`` to take as ``tuning=``.
+
+    ``database``: a file that ``tune`` or ``warpconv tune`` wrote; None for the timings that come with warpconv and, over
+    them, the user's own (WARPCONV_TUNE_DB). ``arch``: the architecture whose timings count, whichever device of it
+    was measured. Raises FileError where a file cannot be read, ArgumentError for an unknown architecture.
+    """
+    arch = Arch.parse(arch)
+    if database is not None:
+        return table_of_file(Path(database), arch)
+    found = Database()
+    found.take(shipped())
+    if (path := user_file()).exists():
+        found.take(files.read(path))
+    return Table(found, arch)
 
 
 def user_file() -> Path:

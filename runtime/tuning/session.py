@@ -75,6 +75,9 @@ def tune(shape: ConvShape, *, device: str = "auto", epilogue: Iterable[Any] = ()
     for name, value in (("budget", budget), ("configurations", configurations)):
         if value is not None and not value > 0:
             raise ArgumentError("a session needs something to do", argument=name, value=value, hint="more than 0")
+    if (folder := env.settings().templates) is not None:
+        raise ArgumentError("timings are kept as those of warpconv's own templates", argument="WARPCONV_TEMPLATES",
+                            value=str(folder), hint="tune without it")
     if shape.dtype.is_integer or shape.out_dtype is not None:
         raise UnsupportedSpec(None, f"{describe_types(shape)}: layers of one floating-point type are tuned",
                               hint="select() plans the others by rule")

@@ -10,13 +10,12 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-import jinja2
 import numpy as np
 import pytest
 
 import warpconv
 from tests import checks, reference, settings
-from warpconv.codegen import registry, render
+from warpconv.codegen import registry
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, LibraryCall,
@@ -81,7 +80,7 @@ def _plan(spec, options) -> KernelPlan:
         preparation=Preparation(
             steps=(Launch(entry="prepare_filter", grid=(one, one, one), block=(64, 1, 1), arguments=("w", "turned")),),
             buffer=Workspace(name="turned", bytes_each=4 * spec.c * spec.k)))
-    return KernelPlan(spec=spec, options=options, numbers=None, templates=("test_product.cu.jinja",), program=program,
+    return KernelPlan(spec=spec, options=options, numbers=None, templates=("test_product/kernel.cu.jinja",), program=program,
                       cost=Cost(unit="pixel", warp_loads=0, shuffles=0, fma=0, registers=16, direct_loads=0),
                       phrase="test only")
 
@@ -100,16 +99,15 @@ ROW = Algorithm(name="test_product", summary="test only", options=Options, suppo
 
 
 @pytest.fixture(autouse=True)
-def registered(monkeypatch):
+def registered(monkeypatch, tmp_path):
     """The algorithm, its template and its library step, for one test."""
-    environment = render.environment()
-    with_template = environment.overlay(loader=jinja2.ChoiceLoader(
-        [jinja2.DictLoader({"test_product.cu.jinja": TEMPLATE}), environment.loader]))
-    monkeypatch.setattr(render, "environment", lambda: with_template)
-    monkeypatch.setitem(registry.ALGORITHMS, ROW.name, ROW)
+    (tmp_path / "test_product").mkdir()
+    (tmp_path / "test_product" / "kernel.cu.jinja").write_text(TEMPLATE)
+    registry.register(ROW, tmp_path)
     monkeypatch.setitem(steps.LIBRARY, ("test_product", "cpu"), _product)
     _product.calls.clear()
     yield
+    registry.unregister(ROW.name)
     conv.clear()
 
 

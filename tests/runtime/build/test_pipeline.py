@@ -46,7 +46,7 @@ def test_the_cpu_devices_binary_is_kept_like_a_cubin(tmp_path, monkeypatch):
     built = build(PLAN, target, cache=cache)
     assert built.compiled is None and (built.path / "kernel_fast.so").exists()
     monkeypatch.setattr(CpuTarget, "compile", lambda *a: pytest.fail("it is in the cache"))
-    monkeypatch.setattr("warpconv.codegen.render.render", lambda plan: pytest.fail("it is in the cache"))
+    monkeypatch.setattr("warpconv.codegen.render.render", lambda *_: pytest.fail("it is in the cache"))
     again = build(PLAN, target, cache=cache, settings=dataclasses.replace(env.settings(), disable_jit=True))
     assert (again.source, again.path, again.program) == (built.source, built.path, PLAN.program)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import jinja2
@@ -9,7 +10,7 @@ import pytest
 
 import warpconv
 from warpconv.codegen.render import environment
-from warpconv.runtime.build.templates import CompiledTemplates, rendered
+from warpconv.runtime.build.templates import CompiledTemplates, source_of
 
 
 def made(folder, source, identity=b"", second=None):
@@ -18,6 +19,10 @@ def made(folder, source, identity=b"", second=None):
 
 
 def text(folder, source="{{ 1 + x }}", **more):
+    """Rendered, from a template in the folder (where it can be there)."""
+    with contextlib.suppress(OSError):
+        (folder / "room").mkdir(exist_ok=True)
+        (folder / "room" / "kernel.jinja").write_text(source)
     return made(folder, source, **more).get_template("room/kernel.jinja").render(x=2)
 
 
@@ -61,10 +66,17 @@ def test_a_folder_that_cannot_be_written(tmp_path, compiled):
 
 def test_python_may_be_told_to_write_none(tmp_path, compiled, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    assert text(tmp_path) == text(tmp_path) == "3" and len(compiled) == 2 and not list(tmp_path.iterdir())
+    assert text(tmp_path) == text(tmp_path) == "3" and len(compiled) == 2
+    assert not list(tmp_path.rglob("*.jinjac"))
+
+
+def test_a_template_from_elsewhere_is_not_kept_beside_ours(tmp_path, compiled):
+    (tmp_path / "ours").mkdir()
+    assert made(tmp_path / "ours", "{{ 1 + x }}", second=str(tmp_path / "second")).get_template("room/kernel.jinja")
+    assert [path.parent.name for path in tmp_path.rglob("*.jinjac")] == ["second"]
 
 
 def test_our_templates_are_kept():
     plan = warpconv.plan_layer(warpconv.ConvShape(c=1, h=9, w=9, k=1, r=3, s=3))
-    assert rendered(plan) == warpconv.render(plan).text
+    assert source_of(plan, None).text == warpconv.render(plan).text
     assert isinstance(environment().bytecode_cache, CompiledTemplates)

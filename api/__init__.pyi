@@ -1,0 +1,35 @@
+"""What ``import warpconv`` has, for type checkers and editors: the names that __init__.py imports when they are used."""
+
+from warpconv.codegen.version import VERSION as __version__
+from warpconv.codegen.border import Border as Border
+from warpconv.codegen.dtypes import Cast as Cast, DType as DType, Layout as Layout
+from warpconv.codegen.epilogue import Epilogue as Epilogue
+from warpconv.codegen.errors import (
+    ArgumentError as ArgumentError, ArgumentTypeError as ArgumentTypeError, CompileError as CompileError,
+    DeviceError as DeviceError, FileError as FileError, KernelFault as KernelFault,
+    KernelNotBuilt as KernelNotBuilt, PackError as PackError, PlannerError as PlannerError,
+    ShapeError as ShapeError, ToolNotFound as ToolNotFound, UnsupportedSpec as UnsupportedSpec,
+    WarpconvError as WarpconvError)
+from warpconv.codegen.hardware import Arch as Arch, Hardware as Hardware
+from warpconv.codegen.numerics import Numerics as Numerics
+from warpconv.codegen.plan import KernelPlan as KernelPlan
+from warpconv.codegen.render import KernelSource as KernelSource, render as render
+from warpconv.codegen.request import Request as Request
+from warpconv.codegen.select import (
+    Candidate as Candidate, Resolution as Resolution, Selection as Selection, Tuning as Tuning, explain as explain,
+    plan as plan, plan_layer as plan_layer, resolve as resolve, select as select)
+from warpconv.codegen.shape import ConvShape as ConvShape
+from warpconv.codegen.spec import KernelSpec as KernelSpec
+from warpconv.runtime.call.conv import conv2d as conv2d, specialize as specialize
+from warpconv.runtime.call.kernel import Filter as Filter, Kernel as Kernel
+from warpconv.runtime.call.many import specialize_all as specialize_all
+from warpconv.runtime.devices.cuda.graph import Graph as Graph, graph as graph
+from warpconv.runtime.layers import NamedLayer as NamedLayer, read_layers as read_layers
+from warpconv.runtime.ndimage.correlate import (
+    convolve as convolve, convolve1d as convolve1d, correlate as correlate, correlate1d as correlate1d)
+from warpconv.runtime.ndimage.filters import (
+    gaussian_filter as gaussian_filter, gaussian_filter1d as gaussian_filter1d, laplace as laplace,
+    prewitt as prewitt, sobel as sobel, uniform_filter as uniform_filter, uniform_filter1d as uniform_filter1d)
+from warpconv.runtime.pack.pack import Pack as Pack, build_pack as build_pack, open_pack as open_pack
+from warpconv.runtime.tuning.choice import tuning_table as tuning_table
+from warpconv.runtime.tuning.session import tune as tune
