@@ -20,7 +20,15 @@ _PACKAGE, _ALGORITHMS = "warpconv.templates", "warpconv.codegen.algorithms."
 
 @dataclass(frozen=True, kw_only=True)
 class KernelSource:
-    """Emitted CUDA: ``text`` with its ``extern "C"`` ``entries``, and the plan it came from."""
+    """Emitted CUDA, as render() makes it.
+
+    Attributes
+    ----------
+    plan : KernelPlan
+        What it was made of.
+    text : str
+        The source: one translation unit with its ``extern "C"`` entries.
+    """
 
     plan: KernelPlan
     text: str
@@ -39,8 +47,25 @@ class KernelSource:
 
 
 def render(plan: KernelPlan) -> KernelSource:
-    """The CUDA source of a plan; byte-identical for equal plans in every process. Raises UnsupportedSpec for a text of
-    more than MOST_BYTES."""
+    """The CUDA source of a plan; byte-identical for equal plans in every process.
+
+    Parameters
+    ----------
+    plan : KernelPlan
+        As plan_layer() and plan() make it.
+
+    Returns
+    -------
+    KernelSource
+        The text and the plan.
+
+    Raises
+    ------
+    UnsupportedSpec
+        The text would have more than MOST_BYTES (256,000) bytes.
+    ArgumentTypeError
+        ``plan`` is no KernelPlan.
+    """
     if not isinstance(plan, KernelPlan):
         raise ArgumentTypeError("render takes a KernelPlan", argument="plan", value=type(plan).__name__,
                                 hint="warpconv.plan_layer(shape) makes one")
