@@ -342,7 +342,27 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelPlan:
-    """All that the template writes and the run time launches; ``notes`` say why the planner decided as it did."""
+    """All that the template writes and the run time launches, as plan_layer() and plan() make it.
+
+    Attributes
+    ----------
+    spec : KernelSpec
+        The kernel's class of layers, its algorithm and its architecture.
+    options : the algorithm's options
+        The plan values; ``settings()`` has them as plain data.
+    numbers : the algorithm's numbers
+        What its planner made of spec and options: what the template reads.
+    templates : tuple of str
+        The files that the text is made of.
+    program : Program
+        Arguments, steps and workspaces: what the run time needs, besides the compiled code.
+    cost : Cost
+        What a unit of work costs a warp, in instructions.
+    phrase : str
+        The plan in words.
+    notes : tuple of str
+        Why the planner decided as it did.
+    """
 
     spec: KernelSpec
     options: Any

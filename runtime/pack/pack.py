@@ -180,9 +180,22 @@ class Pack:
 
 
 def open_pack(path: str | os.PathLike[str]) -> Pack:
-    """Open a pack, a directory or a zip, and verify all of it before anything in it is used.
+    """Open a pack, and verify all of it before anything in it is used.
 
-    Raises PackError, naming what is wrong, where it is missing, damaged, or of another schema.
+    Parameters
+    ----------
+    path : path
+        A directory or a zip that build_pack has made.
+
+    Returns
+    -------
+    Pack
+        Its kernels, to be served by any thread.
+
+    Raises
+    ------
+    PackError
+        It is missing, damaged, or of another schema; the message names what is wrong.
     """
     try:
         path = paths.absolute(path)
