@@ -223,6 +223,34 @@ class BuildRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PackRow:
+    """One kernel of a pack: the layers that it was built for and what it serves; ``ptx``: whether it has PTX too;
+    ``spills`` and ``bytes`` (of the cubin) in bytes."""
+
+    id: str
+    layers: tuple[str, ...]
+    layer: str
+    algorithm: str
+    arch: str
+    ptx: bool
+    epilogue: tuple[str, ...]
+    settings: dict[str, Any]
+    registers: int
+    spills: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackRecord:
+    """``pack list``: the kernels, and the version of warpconv that last wrote to the pack."""
+
+    pack: str
+    generator: str | None
+    kernels: tuple[PackRow, ...]
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class AccuracyRow:
     """Largest difference to the float64 reference; ``worst_ratio`` is the largest error / bound (1 is the limit).
 

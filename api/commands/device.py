@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from .complete import complete_device
+from .output import say
 from .wording import phrase
 
 if TYPE_CHECKING:
@@ -18,9 +22,14 @@ if TYPE_CHECKING:
     from .layer import LayerRequest
 
 
+SAID = "no-gpu-said"    # a file of the cache directory
+A_DAY = 24 * 3600
+
+
 def device_option(command: Callable) -> Callable:
     """``--device``."""
     return click.option("--device", metavar="auto|cpu|cuda|cuda:N", default="auto", show_default=True,
+                        shell_complete=complete_device,
                         help="auto: a GPU if one is usable, else the CPU device.")(command)
 
 
@@ -73,9 +82,32 @@ def edited_kernel(request: LayerRequest, device: str, source: str) -> tuple[Kern
 
 
 def note_device(reason: str | None) -> None:
-    """Say on stderr why the CPU device was taken."""
-    if reason is not None:
-        click.echo(f"warpconv: running on the CPU device: {phrase(reason)}", err=True)
+    """Say on stderr why the CPU device was taken: once a day for one reason, since each command says on what it ran. The
+    cache directory remembers it, where there is one that can be used."""
+    if reason is None or _said_today(reason):
+        return
+    say(f"warpconv: running on the CPU device: {phrase(reason)} (said once a day; warpconv env says it always)", err=True)
+
+
+def _said_today(reason: str) -> bool:
+    """Whether this was said in the last 24 hours; else it is noted as said now."""
+    from warpconv.runtime import env, owned, trust
+    settings = env.settings()
+    if settings.disable_cache or trust.doubt(settings.cache_dir) is not None:
+        return False
+    note = settings.cache_dir / SAID
+    try:
+        if trust.read(note).decode() == reason and 0 <= time.time() - note.stat().st_mtime < A_DAY:
+            return True
+    except (OSError, ValueError):
+        pass
+    with contextlib.suppress(OSError):
+        trust.make(settings.cache_dir)
+        aside = owned.aside(settings.cache_dir, SAID)
+        aside.write_text(reason, encoding="utf-8")
+        aside.chmod(0o600)
+        aside.replace(note)
+    return False
 
 
 def _arch(device: str) -> Any:

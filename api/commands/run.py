@@ -17,7 +17,7 @@ from .device import choose_device, device_option, edited_kernel, make_kernel, no
 from .edited import read_source, with_banner
 from .files import check_output, read_array, write_array
 from .layer import LayerRequest, layer_options, read_dtype, read_layer, templates_option
-from .output import console, echo_record, json_option, seconds_text
+from .output import console, echo_record, json_option, printable, say, seconds_text
 
 ELEMENTS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, *PIXELS)
 OUTSIDE = 1     # exit code where --check finds an error beyond its bound
@@ -161,8 +161,8 @@ def _show(record: Any, request: LayerRequest, as_json: bool) -> None:
     if as_json:
         echo_record(record)
         return
-    click.echo(f"{record.layer}\n{record.algorithm} on {record.device}: {seconds_text(record.seconds)}, "
-               f"written to {record.output}")
+    say(f"{record.layer}\n{record.algorithm} on {record.device}: {seconds_text(record.seconds)}, "
+        f"written to {printable(record.output, lines=False)}")
     if record.counts is not None:
         from .inspect import show_counts
         show_counts(console(), record.counts)

@@ -14,7 +14,7 @@ from warpconv.codegen.spec import Numerics
 from .device import choose_device, device_option, note_device
 from .files import InputFileError, check_output
 from .layer import layer_options, read_layer
-from .output import console, echo_record, heading, json_option
+from .output import console, echo_record, heading, json_option, say
 from .tune_show import layer_row, layers_record, show_layers, show_results, tune_record
 
 
@@ -66,7 +66,7 @@ def tune(ctx: click.Context, names: tuple[str, ...], device: str, strategy: str,
         for layer in layers:
             results.append(_tune(layer, device, as_json, session))
     except KeyboardInterrupt:
-        click.echo(f"warpconv: what was timed is in {path}; the same command goes on from there", err=True)
+        say(f"warpconv: what was timed is in {path}; the same command goes on from there", err=True)
         raise
     finally:
         if results and not as_json:
@@ -77,7 +77,7 @@ def tune(ctx: click.Context, names: tuple[str, ...], device: str, strategy: str,
         from .tune_plot import draw_space
         draw_space(results[-1], plot)
         if not as_json:
-            click.echo(f"drawn: {plot}")
+            say(f"drawn: {plot}")
 
 
 def _check_use(merge: bool, listing: bool, names: tuple[str, ...], output: str | None, best: int | None) -> None:

@@ -129,3 +129,25 @@ def test_a_combination_that_is_declined_says_why():
     record = json.loads(good("inspect", *REUSE, "--set", "exchange=select,round", "--json"))
     assert record["plans"][0]["plan"] and record["plans"][1]["plan"] is None
     assert "round" in record["plans"][1]["reason"]
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("name", ["pack", "pack.zip"])
+def test_a_pack_is_listed(name, layers, tmp_path):
+    built = json.loads(good("build", layers, "--arch", "sm_80,sm_90+PTX", "-o", tmp_path / name, "--json"))["kernels"]
+    record = json.loads(good("pack", "list", tmp_path / name, "--json"))
+    assert record["schema"] == 1 and record["generator"]
+    found = {(row["layers"][0], row["arch"]): row for row in record["kernels"]}
+    assert set(found) == {(layer, arch) for layer in ("first", "second") for arch in ("sm_80", "sm_90")}
+    assert {key: row["ptx"] for key, row in found.items()} == {key: key[1] == "sm_90" for key in found}
+    row = found["first", "sm_90"]
+    assert row["algorithm"] == "reuse" and row["epilogue"] == ["relu"] and row["settings"]["exchange"]
+    sizes = {(one["name"], one["arch"].removesuffix("+PTX")): (one["bytes"], one["registers"]) for one in built}
+    assert {key: (row["bytes"], row["registers"]) for key, row in found.items()} == sizes
+    text = " ".join(good("pack", "list", tmp_path / name).split())
+    assert "relu" in text and "sm_90 + PTX" in text and "4 kernels" in text
+
+
+def test_what_is_no_pack_is_not_listed(tmp_path):
+    result = run("pack", "list", tmp_path)
+    assert result.exit_code == 1 and "manifest.json" in result.stderr and result.stdout == ""
