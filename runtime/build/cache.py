@@ -17,14 +17,13 @@ import contextlib
 import fnmatch
 import logging
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from warpconv.codegen.errors import FileError, WarpconvError
-from warpconv.runtime import env, paths, trust
+from warpconv.runtime import env, paths, trust, warned
 
 from . import cache_disk, private
 from .cache_disk import Trimmed
@@ -152,7 +151,7 @@ class DiskCache:
         text = (f"the kernel cache {self.root} {what}; kernels are kept for this process only. Set WARPCONV_CACHE_DIR "
                 "to a directory of your own that can be written.")
         _log.warning(text)
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
+        warned.warn(text)
 
 
 @contextlib.contextmanager

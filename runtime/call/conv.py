@@ -205,7 +205,7 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activa
     shape = layer_given(axes.stored(x, order, memory), w, memory, geometry)
     told = shape if gaps is None else layer_given(axes.stored(x, order, gaps.memory), w, gaps.memory, geometry)
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation, residual=residual is not None)
-    ask = _asked(shape, resolve_device(device, x, shape, depth=4), algorithm=algorithm, epilogue=steps,
+    ask = _asked(shape, resolve_device(device, x, shape), algorithm=algorithm, epilogue=steps,
                  numerics=_numerics(accum_dtype), workspace_limit=call_limit(workspace_limit))
     factors = _factors(ask, weight, w, separable)
     if factors is not None:
@@ -334,7 +334,7 @@ def factored(shape: ConvShape, x: ArrayView, device: str = "auto", always: bool 
     gaps = pitch.gaps_of(shape.layout, shape.layout, x, None, None)
 
     def make() -> Kernel | None:
-        ask = _asked(shape, resolve_device(device, x, shape, depth=8), workspace_limit=call_limit(None))
+        ask = _asked(shape, resolve_device(device, x, shape), workspace_limit=call_limit(None))
         return _factored(_where_quicker(gaps, shape, ask, x), shape.layout, always)
 
     # looked for once: to plan both kernels takes longer than a launch

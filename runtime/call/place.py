@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import functools
-import warnings
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime import warned
 from warpconv.runtime.arrays import ArrayView
 
 # Outputs per second of a 5x5 filter on the CPU device with two cores; only for the estimate in the warning.
 CPU_RATE = 2.0e7
 
 
-def resolve_device(device: str, x: ArrayView | None, shape: ConvShape, *, depth: int = 3) -> int | None:
-    """The GPU's ordinal, or None for the CPU device; ``depth`` frames up is the code that a warning is about.
-
-    Raises ArgumentError, ArgumentTypeError or DeviceError.
-    """
+def resolve_device(device: str, x: ArrayView | None, shape: ConvShape) -> int | None:
+    """The GPU's ordinal, or None for the CPU device. Raises ArgumentError, ArgumentTypeError or DeviceError."""
     ordinal = x.device if x is not None else None
     kind, _, number = str(device).partition(":")
     if kind not in ("auto", "cpu", "cuda") or (number and (kind != "cuda" or not number.isdecimal())):
@@ -41,7 +38,7 @@ def resolve_device(device: str, x: ArrayView | None, shape: ConvShape, *, depth:
     if kind == "cuda":
         raise DeviceError(f"no GPU can be used: {reason}", argument="device", value=device,
                           hint="device='cpu' executes the same kernel without one")
-    _warn_once(reason, shape.n * shape.k * shape.p * shape.q * shape.reduction / 25 / CPU_RATE, depth + 1)
+    _warn_once(reason, shape.n * shape.k * shape.p * shape.q * shape.reduction / 25 / CPU_RATE)
     return None
 
 
@@ -50,8 +47,8 @@ def _warned() -> list[bool]:
     return []
 
 
-def _warn_once(reason: str, seconds: float, depth: int) -> None:
+def _warn_once(reason: str, seconds: float) -> None:
     if not _warned():
         _warned().append(True)
-        warnings.warn(f"warpconv runs on the CPU device ({reason}); this layer takes about {seconds:.2g} s there. "
-                      "device='cpu' asks for it without this warning.", RuntimeWarning, stacklevel=depth)
+        warned.warn(f"warpconv runs on the CPU device ({reason}); this layer takes about {seconds:.2g} s there. "
+                    "device='cpu' asks for it without this warning.")

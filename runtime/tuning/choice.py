@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
@@ -17,7 +16,7 @@ from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.select import carries_over
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Numerics
-from warpconv.runtime import env, paths
+from warpconv.runtime import env, paths, warned
 
 from . import files
 from .records import Database, Origin, Timing
@@ -144,7 +143,7 @@ def _table(device: str, arch: str, path: Path, stamp: _Stamp) -> Table:
         try:
             database.take(files.read(path))
         except FileError as error:
-            warnings.warn(f"{error}; the rules choose until then", RuntimeWarning, stacklevel=2)
+            warned.warn(f"{error}; the rules choose until then")
     return Table(database, arch, device)
 
 

@@ -1,0 +1,195 @@
+"""What README, CONTRIBUTING and docs show is run as it stands: each Python block alone, in a process and a directory of its
+own; commands and links are checked.
+
+A comment before a block says what it needs besides warpconv and NumPy: ``<!-- needs: gpu torch -->`` (gpu, torch, pack: the
+pack that the page builds, mypackage: somebody's package; above: the block above), ``<!-- path: FOLDER -->`` what is put on
+the path. Where that is not there, a block is parsed, and the names that it takes from warpconv are looked up.
+"""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import functools
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import pytest
+
+import warpconv
+from warpconv.cli import cli
+from warpconv.runtime.devices.cuda import contexts
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LANGUAGES = {"python", "sh", "toml", "ini", "cuda", "c", "jinja"}
+FENCED = re.compile(r"(?:^<!-- (needs|path): (.*?) -->\n)?^```(\w*)\n(.*?)^```$", re.M | re.S)
+COMMAND = re.compile(r"^    (?:\$ )?(warpconv (?!VERB)[a-z].*(?:\\\n.*)*)", re.M)
+LAYER = "--input 1,1,8,8 --filter 1,3,3"
+
+
+@dataclass(frozen=True)
+class Block:
+    page: Path
+    line: int
+    language: str
+    text: str
+    needs: frozenset[str]
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.page.name}:{self.line}"
+
+
+@functools.lru_cache(maxsize=None)
+def blocks(language: str = "") -> tuple[Block, ...]:
+    found = []
+    for page in PAGES:
+        source = page.read_text(encoding="utf-8")
+        for match in FENCED.finditer(source):
+            kind, said, name, text = match.groups()
+            found.append(Block(page, source[:match.start(4)].count("\n") + 1, name, text,
+                               frozenset(said.split()) if kind == "needs" else frozenset(),
+                               said if kind == "path" else ""))
+    return tuple(block for block in found if language in ("", block.language))
+
+
+def there(need: str) -> bool:
+    if need == "gpu":
+        return contexts.usable() is None
+    return need == "above" or need == "torch" and importlib.util.find_spec("torch") is not None
+
+
+def run(text: str, folder: Path, path: str = "") -> None:
+    paths = os.pathsep.join([str(ROOT / path)] * bool(path) + [os.environ.get("PYTHONPATH", "")])
+    (folder / "block.py").write_text(text, encoding="utf-8")
+    done = subprocess.run([sys.executable, "block.py"], capture_output=True, text=True, cwd=folder,
+                          env={**os.environ, "PYTHONPATH": paths})
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_block_has_a_language_and_known_needs():
+    assert [str(block) for block in blocks() if block.language not in LANGUAGES] == []
+    assert {need for block in blocks() for need in block.needs} <= {"gpu", "torch", "pack", "mypackage", "above", "network"}
+    for page in PAGES:
+        assert page.read_text(encoding="utf-8").count("\n```") == 2 * sum(block.page == page for block in blocks()), page
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=str)
+def test_python(block, tmp_path):
+    tree = ast.parse(block.text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "warpconv":
+            assert node.attr == "codegen" or hasattr(warpconv, node.attr), node.attr
+    if all(map(there, block.needs)):
+        before = [other.text for other in blocks("python") if other.page == block.page and other.line < block.line]
+        run((before[-1] if "above" in block.needs else "") + block.text, tmp_path, block.path)
+
+
+@pytest.mark.nvcc
+def test_the_page_on_packs(tmp_path):
+    """Its layers file, its command, its call: in this order."""
+    from warpconv.runtime.build import compilers
+    try:
+        compilers.choose()
+    except warpconv.ToolNotFound as error:
+        pytest.skip(str(error))
+    page = (ROOT / "docs" / "packs.md").read_text(encoding="utf-8")
+    block, = (block for block in blocks("python") if "pack" in block.needs)
+    (tmp_path / "layers.toml").write_text(layers_block().text, encoding="utf-8")
+    command = next(words for words in map(shlex.split, COMMAND.findall(page)) if words[1] == "build")
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    run(block.text, tmp_path)
+
+
+def layers_block() -> Block:
+    return next(block for block in blocks("toml") if block.page.name == "packs.md")
+
+
+def test_configurations_are_read(tmp_path):
+    for block in blocks("ini"):
+        configparser.ConfigParser().read_string(block.text)
+    (tmp_path / "layers.toml").write_text(layers_block().text, encoding="utf-8")
+    assert [layer.name for layer in warpconv.read_layers(tmp_path / "layers.toml")] == ["conv1"]
+
+
+COMMANDS = [pytest.param(words.replace("\\\n", " "), id=f"{page.name}-{i}") for page in PAGES
+            for i, words in enumerate(COMMAND.findall(page.read_text(encoding="utf-8")))]
+RUN = ("emit", "explain")       # verbs that need nothing of this machine
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+def test_commands(text, tmp_path):
+    _, verb, *words = shlex.split(text, comments=True)
+    if "..." in words:
+        words[words.index("..."):words.index("...") + 1] = LAYER.split()
+    command = cli.commands[verb]
+    command.make_context(verb, list(words), resilient_parsing=False).close()     # all its options are known
+    if verb in RUN:
+        done = subprocess.run([sys.executable, "-m", "warpconv", verb, *words], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0 or "empty output" in done.stderr, done.stderr
+
+
+def test_shell_blocks_name_what_there_is():
+    for block in blocks("sh"):
+        for word in shlex.split(block.text, comments=True):
+            assert not word.startswith(("tests/", "docs/")) or (ROOT / word).exists(), f"{block}: {word}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links(page):
+    source = FENCED.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", source) + re.findall(r'(?:src|href)="([^"]+)"', source):
+        if not re.match(r"[a-z]+://|#|mailto:", target):
+            file, _, anchor = target.partition("#")
+            path = page.parent / file
+            assert path.exists(), f"{page.name}: {target}"
+            if anchor:
+                assert anchor in anchors(path), f"{page.name}: {target}"
+
+
+def anchors(path: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def description() -> Path:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(ROOT / "setup.cfg", encoding="utf-8")
+    return ROOT / parser["metadata"]["long_description"].removeprefix("file:").strip()
+
+
+def test_what_a_package_index_shows_leads_nowhere_else():
+    """There, a link or picture of a file of the repository would be dead."""
+    source = description().read_text(encoding="utf-8")
+    assert not re.search(r"\]\((?!https://)|src=", source)
+
+
+@pytest.mark.long
+def test_the_source_distribution_has_tests_docs_and_changelog(tmp_path):
+    pytest.importorskip("setuptools")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("no git checkout")
+    for name in listed.stdout.split("\n"):
+        if name:
+            (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "tree" / name).write_bytes((ROOT / name).read_bytes())
+    build = "from setuptools import build_meta; print(build_meta.build_sdist(r'%s'))" % tmp_path
+    done = subprocess.run([sys.executable, "-c", build], cwd=tmp_path / "tree", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    made, = tmp_path.glob("*.tar.gz")
+    with tarfile.open(made) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {name for name in listed.stdout.split("\n") if name.startswith(("api/", "codegen/", "runtime/", "templates/", "tests/"))}
+    wanted |= {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "docs/design.md", "docs/demo.jpg"}
+    assert wanted <= names, sorted(wanted - names)[:9]
