@@ -116,7 +116,7 @@ def test_what_is_near_is_named(path, monkeypatch):
 
 def test_the_documents_pack_serves_what_they_ask_for(tmp_path, compiler, monkeypatch):
     """The layers file and the call of docs/packs.md, as they stand there."""
-    text = (Path(__file__).parents[2] / "docs" / "packs.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "packs.md").read_text(encoding="utf-8")
     layers, call = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("toml", "python"))
     monkeypatch.chdir(tmp_path)
     Path("layers.toml").write_text(layers, encoding="utf-8")
