@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
-from warpconv.codegen.hardware import Arch, DEFAULT_ARCH, Hardware
-from warpconv.codegen.numerics import Numerics
+from warpconv.codegen.errors import ArgumentTypeError, ShapeError, UnsupportedSpec
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.plan import KernelPlan
-from warpconv.codegen.request import Request, check_limit
-from warpconv.codegen.select import resolve
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
-from warpconv.codegen.spec import index_bits, parse_epilogue
-from warpconv.codegen.templates import Overlay
+from warpconv.codegen.spec import parse_epilogue
 from warpconv.runtime import arrays, env
 from warpconv.runtime.arrays import ArrayView, axes
-from warpconv.runtime.build.templates import laid_over
 
-from . import pitch, separable as factors_of, signatures
+from . import kernels, pitch, separable as factors_of, signatures
 from .checks import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
 from .given import check_plan, layer_given, token
-from .kept import Kept
 from .kernel import Filter, Kernel
 from .place import resolve_device
 from .quick import Entry
 from .recording import recording
 
-_kernels: Kept[Any] = Kept(MOST_LAYERS)         # by request without its batch, and device; only sizes are forgotten
-_by_plan: Kept[Kernel] = Kept()                 # by plan, and device: these stay
 _quick: dict[tuple, tuple[Entry, ...]] = {}     # by the call's arguments as they were given
 on_clear: list[Callable[[], None]] = []         # of those who remember kernels themselves
 
@@ -205,15 +195,16 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activa
     shape = layer_given(axes.stored(x, order, memory), w, memory, geometry)
     told = shape if gaps is None else layer_given(axes.stored(x, order, gaps.memory), w, gaps.memory, geometry)
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation, residual=residual is not None)
-    ask = _asked(shape, resolve_device(device, x, shape), algorithm=algorithm, epilogue=steps,
-                 numerics=_numerics(accum_dtype), workspace_limit=call_limit(workspace_limit))
+    ask = kernels.asked(shape, resolve_device(device, x, shape), algorithm=algorithm,
+                        epilogue=steps, numerics=kernels.numerics_of(accum_dtype),
+                        workspace_limit=kernels.call_limit(workspace_limit))
     factors = _factors(ask, weight, w, separable)
     if factors is not None:
         weight, shape, told = factors.weight, replace(shape, separable=True), replace(told, separable=True)
         w = arrays.view(weight, "weight")
         ask = ask.of(shape)
     ask = _where_quicker(gaps, told, ask, x)
-    shape, kernel = ask.request.layer, _known(ask)
+    shape, kernel = ask.request.layer, kernels.known(ask)
     if kernel is None:      # a mistake in what the kernel itself would check shall not cost a compilation
         views = {"input": x, "weight": w}
         if bias is not None:
@@ -222,26 +213,26 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activa
             views["residual"] = residual_of(residual, shape, order, x)
         if out is not None:
             check_out(out, shape, order, views)
-        kernel = _made(ask)
+        kernel = kernels.made(ask)
     kernel = kernel.for_axes(order)
     try:
         return kernel, kernel(input, weight, bias, residual=residual, out=out, stream=stream)
     except Misaligned:
-        kernel = _anywhere(kernel, ask).for_axes(order)
+        kernel = kernels.anywhere(kernel, ask).for_axes(order)
         return kernel, kernel(input, weight, bias, residual=residual, out=out, stream=stream)
 
 
-def _where_quicker(gaps: pitch.Gaps | None, told: ConvShape, ask: _Ask, x: ArrayView) -> _Ask:
+def _where_quicker(gaps: pitch.Gaps | None, told: ConvShape, ask: kernels.Ask, x: ArrayView) -> kernels.Ask:
     """The layer of arrays with their gaps (``told``: in the order that they tell), or of copies without. Arrays that go
     to another device are copied on the way."""
     if gaps is None or gaps.memory is not told.layout or (x.device is None) is not (ask.device is None):
         return ask
     apart = ask.of(gaps.on(told))
-    return apart if pitch.quicker(_key(apart), apart.request.layer, ask.request.layer,
-                                  lambda layer: _plan(ask.of(layer))) else ask
+    return apart if pitch.quicker(kernels.key_of(apart), apart.request.layer, ask.request.layer,
+                                  lambda layer: kernels.plan_of(ask.of(layer))) else ask
 
 
-def _factors(ask: _Ask, weight: Any, view: ArrayView, separable: bool | None) -> factors_of.Factors | None:
+def _factors(ask: kernels.Ask, weight: Any, view: ArrayView, separable: bool | None) -> factors_of.Factors | None:
     """The factors of a call's filter where it is taken as separable: demanded, or seen to be that and quicker."""
     if separable is None and ask.request.algorithm != "auto":
         return None
@@ -307,22 +298,22 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
     target = resolve_device(device, None, shape)
     if plan is not None:
         check_plan(plan, shape, algorithm, settings, epilogue, bias, activation, accum_dtype, workspace_limit)
-        return _make(plan, target).for_axes(order)
+        return kernels.make(plan, target).for_axes(order)
     steps = parse_epilogue(epilogue, bias=bias, activation=activation, takes_bias=True)
-    ask = _asked(shape, target, arch=arch, algorithm=algorithm, epilogue=steps, settings=settings,
-                 numerics=_numerics(accum_dtype), workspace_limit=call_limit(workspace_limit))
-    kernel = _kernel(ask).for_axes(order)
+    ask = kernels.asked(shape, target, arch=arch, algorithm=algorithm, epilogue=steps, settings=settings,
+                        numerics=kernels.numerics_of(accum_dtype), workspace_limit=kernels.call_limit(workspace_limit))
+    kernel = kernels.kernel_of(ask).for_axes(order)
     if not ask.request.by_rule or not factors_of.eligible(shape):
         return kernel
     return kernel.recognising(lambda: _factored(ask, order))
 
 
-def _factored(ask: _Ask, order: Layout, always: bool = False) -> Kernel | None:
+def _factored(ask: kernels.Ask, order: Layout, always: bool = False) -> Kernel | None:
     """The layer's kernel for separable filters, where it is quicker than whole ones, or ``always`` if there is one."""
     try:
         if not always and not factors_of.pays(ask.request):
             return None
-        return _kernel(ask.of(replace(ask.request.layer, separable=True))).for_axes(order)
+        return kernels.kernel_of(ask.of(replace(ask.request.layer, separable=True))).for_axes(order)
     except UnsupportedSpec:
         return None
 
@@ -334,11 +325,11 @@ def factored(shape: ConvShape, x: ArrayView, device: str = "auto", always: bool 
     gaps = pitch.gaps_of(shape.layout, shape.layout, x, None, None)
 
     def make() -> Kernel | None:
-        ask = _asked(shape, resolve_device(device, x, shape), workspace_limit=call_limit(None))
+        ask = kernels.asked(shape, resolve_device(device, x, shape), workspace_limit=kernels.call_limit(None))
         return _factored(_where_quicker(gaps, shape, ask, x), shape.layout, always)
 
     # looked for once: to plan both kernels takes longer than a launch
-    return _kernels.get(("factored", shape, gaps, x.device, device, always), make)
+    return kernels.by_request.get(("factored", shape, gaps, x.device, device, always), make)
 
 
 def clear() -> None:
@@ -346,145 +337,6 @@ def clear() -> None:
     pitch.clear()
     for forget in on_clear:
         forget()
-    _kernels.clear()
+    kernels.by_request.clear()
     _quick.clear()
-    _by_plan.clear()
-
-
-class _Ask(NamedTuple):
-    """A request and where its kernel runs (None: the CPU device); ``exact``: its architecture was asked for, so that a
-    pack's kernel for another one will not do; ``templates`` that are laid over warpconv's."""
-
-    request: Request
-    device: int | None
-    exact: bool = False
-    templates: Overlay | None = None
-
-    def of(self, layer: ConvShape) -> _Ask:
-        """The same for another layer."""
-        return self._replace(request=replace(self.request, layer=layer))
-
-
-def _asked(layer: ConvShape, device: int | None, *, arch: Arch | str | None = None, **wanted: Any) -> _Ask:
-    """What is asked for on a device, whose architecture it is for if none is named. Raises as Request.of does."""
-    request = Request.of(layer, arch=_hardware(device) if arch is None else arch, **wanted)
-    return _Ask(request, device, arch is not None, laid_over())
-
-
-def call_limit(given: int | None) -> int | None:
-    """The limit on workspace of a call, or the environment's."""
-    return check_limit(given) if given is not None else env.settings().workspace_limit
-
-
-def _numerics(accum_dtype: Any) -> Numerics:
-    return Numerics.FLOAT32 if accum_dtype is None else Numerics.parse(accum_dtype, "accum_dtype")
-
-
-def _key(ask: _Ask) -> tuple:
-    """The key of the memory cache."""
-    return _any_batch(ask.request), index_bits(ask.request.layer), ask.device, ask.exact, ask.templates
-
-
-@functools.lru_cache(maxsize=4096)
-def _any_batch(request: Request) -> Request:
-    return request.for_any_batch
-
-
-def _known(ask: _Ask) -> Kernel | None:
-    """The kernel kept for a layer and its batch; a hit costs one look-up.
-
-    A kernel is found by the layer without its batch; where its plan asks something of the batch that this one is not,
-    or takes too much workspace for it, the layer with its batch has a kernel of its own.
-    """
-    kernel = _kernels.find(key := _key(ask))
-    return kernel if kernel is None or _suits(kernel, ask) else _kernels.find((ask.request.layer, *key))
-
-
-def _suits(kernel: Kernel, ask: _Ask) -> bool:
-    """Whether a kernel made for one batch of a layer is one for this batch, too."""
-    layer = ask.request.layer
-    return (kernel.program.refusal(layer) is None
-            and kernel.program.over_limit(layer, ask.request.workspace_limit) is None)
-
-
-def _made(ask: _Ask) -> Kernel:
-    """The kernel of a layer that _known() has none for: planned and built."""
-    def make() -> Kernel:
-        return _from_packs(ask) or _make(_plan(ask), ask.device)
-
-    kernel = _kernels.get(key := _key(ask), make)
-    return kernel if _suits(kernel, ask) else _kernels.get((ask.request.layer, *key), make)
-
-
-def _kernel(ask: _Ask) -> Kernel:
-    return _known(ask) or _made(ask)
-
-
-def _plan(ask: _Ask) -> KernelPlan:
-    """By what was measured on this GPU, where the layer was."""
-    table = None
-    if ask.device is not None and ask.request.by_rule and ask.request.numerics is Numerics.FLOAT32:
-        from warpconv.runtime import tuning
-        table = tuning.table(ask.device)
-    return resolve(ask.request, table).plan
-
-
-def _anywhere(kernel: Kernel, ask: _Ask) -> Kernel:
-    """A kernel for the same layer that takes arrays at any address: the same algorithm without vectors, or direct."""
-    def other(algorithm: str, **settings: Any) -> Kernel:
-        values = tuple(settings.items())
-        return _kernel(ask._replace(request=replace(ask.request, algorithm=algorithm, settings=values)))
-
-    if kernel.plan is not None and "vector" in kernel.plan.settings():
-        try:
-            found = other(kernel.spec.algorithm, vector=1)
-            if all(a.admits(kernel.spec.dtype.itemsize) for a in found.program.arguments if a.is_pointer):
-                return found
-        except (UnsupportedSpec, ArgumentError):
-            pass
-    return other("direct")
-
-
-def _make(plan: KernelPlan, device: int | None) -> Kernel:
-    """One Kernel per plan and device: layers that differ in N, H and W alone share it."""
-    from warpconv.codegen.serialise import plan_digest
-    return _by_plan.get((plan_digest(plan, laid_over()), device),
-                        lambda: _load_cpu(plan) if device is None else _load_cuda(plan, device))
-
-
-def _load_cpu(plan: KernelPlan) -> Kernel:
-    from warpconv.runtime.devices.cpu import backend
-    loaded, source = backend.load(plan)
-    return Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)
-
-
-@functools.lru_cache(maxsize=1)
-def _forget_modules_at_exit() -> None:
-    """PyCUDA warns about modules that are still there when the interpreter ends."""
-    atexit.register(lambda: [kernel._backend.forget_modules() for kernel in _by_plan.values()
-                             if kernel._backend.ordinal is not None])
-
-
-def _load_cuda(plan: KernelPlan, ordinal: int) -> Kernel:
-    from warpconv.runtime.build.pipeline import build
-    from warpconv.runtime.devices.cuda.backend import CudaBackend
-    built = build(plan)
-    loaded = CudaBackend(plan.program, built.compiled.cubin, ordinal)
-    loaded.load()
-    _forget_modules_at_exit()
-    return Kernel(plan.spec, plan.program, loaded, source=built.source, report=built.compiled, plan=plan)
-
-
-def _from_packs(ask: _Ask) -> Kernel | None:
-    if ask.request.settings or ask.templates is not None or not env.settings().pack:
-        return None
-    from warpconv.runtime.pack.pack import find_in_packs
-    return find_in_packs(ask.request, device=ask.device, exact=ask.exact)
-
-
-def _hardware(target: int | None) -> Hardware:
-    """The GPU that plans are made for."""
-    if target is None:
-        return Hardware.of(DEFAULT_ARCH)
-    from warpconv.runtime.devices.cuda import contexts
-    return contexts.hardware(target)
+    kernels.by_plan.clear()

@@ -83,7 +83,8 @@ class Pack:
         has is PTX that the driver is too old for; PackError where its files have changed since the pack was opened.
         Kernels that take more than ``workspace_limit`` (else WARPCONV_WORKSPACE_LIMIT) for the layer are left out.
         """
-        from warpconv.runtime.call.conv import call_limit, resolve_device
+        from warpconv.runtime.call.kernels import call_limit
+        from warpconv.runtime.call.place import resolve_device
         if not isinstance(shape, ConvShape):
             raise ArgumentTypeError("specialize takes a ConvShape", argument="shape", value=type(shape).__name__,
                                     hint="warpconv.ConvShape(c=..., h=..., w=..., k=..., r=..., s=...)")

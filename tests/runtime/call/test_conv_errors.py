@@ -8,7 +8,7 @@ import pytest
 import warpconv
 from tests import checks, reference, settings
 from warpconv import ArgumentError, ArgumentTypeError, ConvShape, DeviceError, ShapeError, UnsupportedSpec
-from warpconv.runtime.call import conv, place
+from warpconv.runtime.call import conv, kernels, place
 from warpconv.runtime.devices.cuda import contexts
 
 SHAPE = ConvShape(n=2, c=2, h=9, w=11, k=4, r=3, s=3, padding=1)
@@ -25,8 +25,8 @@ def nothing_is_built_for_bad_input(request, monkeypatch):
     if "builds" not in request.keywords:
         def refuse(*args):
             raise AssertionError("a kernel was made for bad input")
-        monkeypatch.setattr(conv, "_load_cpu", refuse)
-        monkeypatch.setattr(conv, "_load_cuda", refuse)
+        monkeypatch.setattr(kernels, "_load_cpu", refuse)
+        monkeypatch.setattr(kernels, "_load_cuda", refuse)
         conv.clear()
     yield
     conv.clear()

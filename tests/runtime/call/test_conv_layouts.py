@@ -16,7 +16,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.numerics import Numerics
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import factories as array_factories, axes
-from warpconv.runtime.call import conv
+from warpconv.runtime.call import conv, kernels
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 
@@ -192,13 +192,13 @@ def test_dlpack_of_the_host_gives_numpy():
 
 def test_accum_dtype_is_the_specs_arithmetic(monkeypatch):
     asked = []
-    real = conv.resolve
+    real = kernels.resolve
 
     def resolve(request, tuning):
         asked.append(request.numerics.value)
         return real(replace(request, numerics=Numerics.FLOAT32), tuning)
 
-    monkeypatch.setattr(conv, "resolve", resolve)
+    monkeypatch.setattr(kernels, "resolve", resolve)
     conv.clear()
     given = Given("float16")
     for accum in (None, "float32", "float16", "float16"):

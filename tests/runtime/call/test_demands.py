@@ -13,7 +13,7 @@ from tests.runtime.devices.fake_cuda import PRIMARY, cuda  # noqa: F401
 from warpconv.codegen.errors import ArgumentError, ShapeError, UnsupportedSpec
 from warpconv.codegen.select import plan_layer
 from warpconv.runtime import tuning
-from warpconv.runtime.call import conv
+from warpconv.runtime.call import conv, kernels
 from warpconv.runtime.devices.cuda import contexts
 
 
@@ -47,10 +47,10 @@ def planned(cuda, monkeypatch):
                 raise UnsupportedSpec(made.spec, made.program.refusal(request.layer))
             return SimpleNamespace(plan=made)
 
-        monkeypatch.setattr(conv, "resolve", resolve)
+        monkeypatch.setattr(kernels, "resolve", resolve)
         return asked
 
-    monkeypatch.setattr(conv, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
+    monkeypatch.setattr(kernels, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
     conv.clear()
     yield use
     conv.clear()
@@ -101,7 +101,7 @@ def test_conv2d_takes_another_plan_for_odd_addresses(cuda, torch, planned):
     for operands in (odd, even, odd, odd, even):
         conv.conv2d(operands.x, operands.w, padding=1, out=operands.y)
     assert [arguments[:3] for arguments in cuda.arguments] == [o.pointers for o in (odd, even, odd, odd, even)]
-    assert asked == [("auto", None), ("direct", None)] and len(conv._by_plan) == 2
+    assert asked == [("auto", None), ("direct", None)] and len(kernels.by_plan) == 2
 
 
 @pytest.mark.parametrize("still, expected", [(1, [("auto", None), ("direct", {"vector": 1})]),
@@ -140,7 +140,7 @@ def test_conv2d_does_not_share_a_kernel_with_a_batch_it_is_not_for(cuda, torch, 
             tensor._strides = dense(tensor.shape)
         conv.conv2d(operands.x, operands.w, padding=1, out=operands.y)
     assert [arguments[3] for arguments in cuda.arguments] == [2, 3, 4, 3, 2]
-    assert len(asked) == 2 and len(conv._by_plan) == 2
+    assert len(asked) == 2 and len(kernels.by_plan) == 2
 
 
 @pytest.mark.parametrize("best, expected", [
@@ -151,7 +151,7 @@ def test_what_was_measured_is_taken_where_it_still_serves(cuda, monkeypatch, bes
             return best
 
     monkeypatch.setattr(tuning, "table", lambda ordinal: Measured(), raising=False)
-    monkeypatch.setattr(conv, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
+    monkeypatch.setattr(kernels, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
     conv.clear()
     plan = conv.specialize(SHAPE, device="cuda:1").plan
     conv.clear()

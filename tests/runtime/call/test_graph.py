@@ -14,7 +14,7 @@ from tests.runtime.call.test_quick_calls import ORDINAL, SHAPE, Operands, dense,
 from tests.runtime.devices.fake_cuda import PRIMARY, cuda  # noqa: F401
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError
 from warpconv.codegen.select import plan_layer
-from warpconv.runtime.call import conv
+from warpconv.runtime.call import conv, kernels
 from warpconv.runtime.call.recording import recording
 from warpconv.runtime.devices.cuda import memory, streams
 
@@ -193,7 +193,7 @@ def test_a_graph_launched_into_another_graph_is_kept(cuda, torch, kernel):
 
 
 def test_conv2d_and_the_cpu_device(cuda, torch, kernel, monkeypatch):
-    monkeypatch.setattr(conv, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
+    monkeypatch.setattr(kernels, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
     conv.clear()
     operands = Operands(torch)
     conv.conv2d(operands.x, operands.w, padding=1, out=operands.y)

@@ -15,7 +15,7 @@ from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
-from warpconv.runtime.call import conv, signatures
+from warpconv.runtime.call import conv, kernels, signatures
 from warpconv.runtime.call.kernel import Kernel
 from warpconv.runtime.call.recording import recording
 from warpconv.runtime.devices.cuda.backend import CudaBackend
@@ -342,7 +342,7 @@ class TestConv2d:
     @pytest.fixture(autouse=True)
     def loads(self, cuda, monkeypatch):
         cuda.stack.append(PRIMARY + ORDINAL)
-        monkeypatch.setattr(conv, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
+        monkeypatch.setattr(kernels, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
         conv.clear()
         yield
         conv.clear()
@@ -385,7 +385,7 @@ class TestConv2d:
         operands.y._strides = (p * q * k, 1, q * k, k)
         for _ in range(2):
             self.call(operands)
-        assert [kernel.spec.layout for kernel in conv._by_plan.values()] == [Layout.NHWC]
+        assert [kernel.spec.layout for kernel in kernels.by_plan.values()] == [Layout.NHWC]
         assert [arguments[:3] for arguments in cuda.arguments] == [operands.pointers] * 2
 
 
@@ -393,7 +393,7 @@ class TestSciPysCalls:
     @pytest.fixture(autouse=True)
     def loads(self, cuda, torch, monkeypatch):
         cuda.stack.append(PRIMARY + ORDINAL)
-        monkeypatch.setattr(conv, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
+        monkeypatch.setattr(kernels, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
         tensor = torch.Tensor
 
         def reshape(self, *shape):

@@ -14,7 +14,7 @@ from warpconv.codegen.epilogue import Epilogue, parse_epilogue
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.accuracy.measure import measure
-from warpconv.runtime.call import conv
+from warpconv.runtime.call import conv, kernels
 from warpconv.runtime.call.conv import specialize
 from warpconv.runtime.tuning.operands import Judge, Operands
 
@@ -103,7 +103,7 @@ def test_wrong_residuals_cost_no_compilation(layer, monkeypatch, change, error, 
 
     conv.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(conv, "_make", refuse)
+        patch.setattr(kernels, "make", refuse)
         with pytest.raises(error) as caught:
             call(layer, change(layer[3]), epilogue=("residual", "clamp(-0.25,0.75)"))
         assert caught.value.argument == argument

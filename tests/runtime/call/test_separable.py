@@ -262,10 +262,10 @@ def within(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape) -> N
 @on_cpu_device
 @pytest.mark.parametrize("w", [gaussian(9, 1.5), np.ones((1, 1, 5, 5), np.float32), gaussian(17, 3.0)])
 def test_conv2d_takes_a_separable_filter_as_that(w, monkeypatch):
-    from warpconv.runtime.call import conv
+    from warpconv.runtime.call import kernels
     taken = []
-    made = conv._known
-    monkeypatch.setattr(conv, "_known", lambda ask: taken.append(ask.request.layer) or made(ask))
+    made = kernels.known
+    monkeypatch.setattr(kernels, "known", lambda ask: taken.append(ask.request.layer) or made(ask))
     x = np.random.default_rng(6).standard_normal((2, 1, 50, 72)).astype(np.float32)
     shape = layer(w.shape[2], n=2)
     for separable, expected in ((None, True), (True, True), (False, False)):

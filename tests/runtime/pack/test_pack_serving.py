@@ -20,7 +20,7 @@ from warpconv.codegen.errors import (ArgumentError, ArgumentTypeError, DeviceErr
 from warpconv.codegen.request import Request
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
-from warpconv.runtime.call import conv
+from warpconv.runtime.call import conv, kernels
 from warpconv.runtime.layers import NamedLayer, read_layers
 from warpconv.runtime.pack.choice import PtxTooNew
 from warpconv.runtime.pack.pack import build_pack, find_in_packs, open_pack
@@ -208,7 +208,7 @@ SERVING = """
 
     subprocess.Popen.__init__ = os.system = os.posix_spawn = forbidden
     import warpconv
-    from warpconv.runtime.call import conv
+    from warpconv.runtime.call import conv, kernels
     from warpconv.runtime.devices.cuda import backend, contexts
     from warpconv.runtime.pack import pack
 
@@ -255,7 +255,7 @@ def test_a_packs_kernel_on_the_cpu(tmp_path, compiler, algorithm):
 def test_conv2d_on_the_cpu_from_a_pack(tmp_path, compiler, monkeypatch):
     build_pack(LAYERS[:1], tmp_path / "pack", ["sm_80", "sm_90"])
     monkeypatch.setenv("WARPCONV_PACK", str(tmp_path / "pack"))
-    monkeypatch.setattr(conv, "_make", lambda *a: pytest.fail("the pack has this kernel"))
+    monkeypatch.setattr(kernels, "make", lambda *a: pytest.fail("the pack has this kernel"))
     x, w, _ = operands(SHAPE, np.random.default_rng(2))
     expected(x, w, SHAPE).check(conv.conv2d(x, w, device="cpu"))
     assert str(conv.specialize(SHAPE, device="cpu").spec.arch) == "sm_90"

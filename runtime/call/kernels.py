@@ -1,0 +1,166 @@
+"""Kernels by what is asked for: kept in memory, from a pack, or planned and built at most once."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
+from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
+from warpconv.codegen.numerics import Numerics
+from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.request import Request, check_limit
+from warpconv.codegen.select import resolve
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import index_bits
+from warpconv.codegen.templates import Overlay
+from warpconv.runtime import env
+from warpconv.runtime.build.templates import laid_over
+
+from .checks import MOST_LAYERS
+from .kept import Kept
+from .kernel import Kernel
+
+by_request: Kept[Any] = Kept(MOST_LAYERS)         # by request without its batch, and device; only sizes are forgotten
+by_plan: Kept[Kernel] = Kept()                 # by plan, and device: these stay
+
+
+class Ask(NamedTuple):
+    """A request and where its kernel runs (None: the CPU device); ``exact``: its architecture was asked for, so that a
+    pack's kernel for another one will not do; ``templates`` that are laid over warpconv's."""
+
+    request: Request
+    device: int | None
+    exact: bool = False
+    templates: Overlay | None = None
+
+    def of(self, layer: ConvShape) -> Ask:
+        """The same for another layer."""
+        return self._replace(request=replace(self.request, layer=layer))
+
+
+def asked(layer: ConvShape, device: int | None, *, arch: Arch | str | None = None, **wanted: Any) -> Ask:
+    """What is asked for on a device, whose architecture it is for if none is named. Raises as Request.of does."""
+    request = Request.of(layer, arch=_hardware(device) if arch is None else arch, **wanted)
+    return Ask(request, device, arch is not None, laid_over())
+
+
+def call_limit(given: int | None) -> int | None:
+    """The limit on workspace of a call, or the environment's."""
+    return check_limit(given) if given is not None else env.settings().workspace_limit
+
+
+def numerics_of(accum_dtype: Any) -> Numerics:
+    return Numerics.FLOAT32 if accum_dtype is None else Numerics.parse(accum_dtype, "accum_dtype")
+
+
+def key_of(ask: Ask) -> tuple:
+    """The key of the memory cache."""
+    return _any_batch(ask.request), index_bits(ask.request.layer), ask.device, ask.exact, ask.templates
+
+
+@functools.lru_cache(maxsize=4096)
+def _any_batch(request: Request) -> Request:
+    return request.for_any_batch
+
+
+def known(ask: Ask) -> Kernel | None:
+    """The kernel kept for a layer and its batch; a hit costs one look-up.
+
+    A kernel is found by the layer without its batch; where its plan asks something of the batch that this one is not,
+    or takes too much workspace for it, the layer with its batch has a kernel of its own.
+    """
+    kernel = by_request.find(key := key_of(ask))
+    return kernel if kernel is None or _suits(kernel, ask) else by_request.find((ask.request.layer, *key))
+
+
+def _suits(kernel: Kernel, ask: Ask) -> bool:
+    """Whether a kernel made for one batch of a layer is one for this batch, too."""
+    layer = ask.request.layer
+    return (kernel.program.refusal(layer) is None
+            and kernel.program.over_limit(layer, ask.request.workspace_limit) is None)
+
+
+def made(ask: Ask) -> Kernel:
+    """The kernel of a layer that known() has none for: planned and built."""
+    def new() -> Kernel:
+        return _from_packs(ask) or make(plan_of(ask), ask.device)
+
+    kernel = by_request.get(key := key_of(ask), new)
+    return kernel if _suits(kernel, ask) else by_request.get((ask.request.layer, *key), new)
+
+
+def kernel_of(ask: Ask) -> Kernel:
+    return known(ask) or made(ask)
+
+
+def plan_of(ask: Ask) -> KernelPlan:
+    """By what was measured on this GPU, where the layer was."""
+    table = None
+    if ask.device is not None and ask.request.by_rule and ask.request.numerics is Numerics.FLOAT32:
+        from warpconv.runtime import tuning
+        table = tuning.table(ask.device)
+    return resolve(ask.request, table).plan
+
+
+def anywhere(kernel: Kernel, ask: Ask) -> Kernel:
+    """A kernel for the same layer that takes arrays at any address: the same algorithm without vectors, or direct."""
+    def other(algorithm: str, **settings: Any) -> Kernel:
+        values = tuple(settings.items())
+        return kernel_of(ask._replace(request=replace(ask.request, algorithm=algorithm, settings=values)))
+
+    if kernel.plan is not None and "vector" in kernel.plan.settings():
+        try:
+            found = other(kernel.spec.algorithm, vector=1)
+            if all(a.admits(kernel.spec.dtype.itemsize) for a in found.program.arguments if a.is_pointer):
+                return found
+        except (UnsupportedSpec, ArgumentError):
+            pass
+    return other("direct")
+
+
+def make(plan: KernelPlan, device: int | None) -> Kernel:
+    """One Kernel per plan and device: layers that differ in N, H and W alone share it."""
+    from warpconv.codegen.serialise import plan_digest
+    return by_plan.get((plan_digest(plan, laid_over()), device),
+                        lambda: _load_cpu(plan) if device is None else _load_cuda(plan, device))
+
+
+def _load_cpu(plan: KernelPlan) -> Kernel:
+    from warpconv.runtime.devices.cpu import backend
+    loaded, source = backend.load(plan)
+    return Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)
+
+
+@functools.lru_cache(maxsize=1)
+def _forget_modules_at_exit() -> None:
+    """PyCUDA warns about modules that are still there when the interpreter ends."""
+    atexit.register(lambda: [kernel._backend.forget_modules() for kernel in by_plan.values()
+                             if kernel._backend.ordinal is not None])
+
+
+def _load_cuda(plan: KernelPlan, ordinal: int) -> Kernel:
+    from warpconv.runtime.build.pipeline import build
+    from warpconv.runtime.devices.cuda.backend import CudaBackend
+    built = build(plan)
+    loaded = CudaBackend(plan.program, built.compiled.cubin, ordinal)
+    loaded.load()
+    _forget_modules_at_exit()
+    return Kernel(plan.spec, plan.program, loaded, source=built.source, report=built.compiled, plan=plan)
+
+
+def _from_packs(ask: Ask) -> Kernel | None:
+    if ask.request.settings or ask.templates is not None or not env.settings().pack:
+        return None
+    from warpconv.runtime.pack.pack import find_in_packs
+    return find_in_packs(ask.request, device=ask.device, exact=ask.exact)
+
+
+def _hardware(target: int | None) -> Hardware:
+    """The GPU that plans are made for."""
+    if target is None:
+        return Hardware.of(DEFAULT_ARCH)
+    from warpconv.runtime.devices.cuda import contexts
+    return contexts.hardware(target)
