@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -41,7 +42,7 @@ def _named_borders() -> list[str]:
 
 def _filters() -> list[str]:
     from warpconv.filters import names
-    return [name for name, _ in names()]
+    return [re.sub(r":.*", ":", name) for name, _ in names()]       # sizes follow
 
 
 complete_algorithm = _of(_algorithms)
