@@ -119,7 +119,8 @@ def _drop_output() -> None:
 
 def _what_failed(error: OSError) -> str:
     reason = error.strerror or str(error)
-    return f"{error.filename}: {reason}" if error.filename is not None else f"standard output cannot be written: {reason}"
+    what = "standard output cannot be written" if error.filename is None else error.filename
+    return f"{what}: {reason}"
 
 
 @contextlib.contextmanager
@@ -128,7 +129,7 @@ def _printable_mistakes() -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
-        error.message = printable(error.message)
+        error.message = printable(error.message)        # type: ignore[misc]
         raise
 
 

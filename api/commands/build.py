@@ -22,7 +22,8 @@ _STYLES = {"failed": "red", "declined": "yellow", "up-to-date": "dim"}
 @layers_argument
 @click.option("-o", "--output", metavar="PACK", required=True, help="The pack: a folder, or a zip if it ends in .zip.")
 @click.option("--arch", "archs", metavar="sm_90", multiple=True,
-              help="Architectures, as sm_80,sm_90; sm_90+PTX for its PTX too (default: WARPCONV_CUDA_ARCH_LIST, else the GPUs here).")
+              help="Architectures, as sm_80,sm_90; sm_90+PTX for its PTX too (default: WARPCONV_CUDA_ARCH_LIST, "
+                   "else the GPUs here).")
 @click.option("--ptx", is_flag=True, help="Put PTX in, for devices newer than the pack.")
 @click.option("--jobs", type=int, metavar="N", help="Compilations at the same time (default: WARPCONV_COMPILE_JOBS).")
 @click.option("--allow-spills", is_flag=True, help="Accept kernels that spill though their plan promises not to.")

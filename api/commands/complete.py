@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -41,13 +42,14 @@ def _named_borders() -> list[str]:
 
 def _filters() -> list[str]:
     from warpconv.filters import names
-    return list(names())
+    return [re.sub(r":.*", ":", name) for name, _ in names()]       # sizes follow
 
 
 complete_algorithm = _of(_algorithms)
 complete_type = _of(_types)
 complete_border = _of(_borders)
 complete_named_border = _of(_named_borders)
+complete_filter = _of(_filters)
 complete_layout = _of(lambda: ["NCHW", "NHWC"])
 complete_device = _of(lambda: ["auto", "cpu", "cuda"])
 

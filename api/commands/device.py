@@ -82,11 +82,12 @@ def edited_kernel(request: LayerRequest, device: str, source: str) -> tuple[Kern
 
 
 def note_device(reason: str | None) -> None:
-    """Say on stderr why the CPU device was taken: once a day for one reason, since each command says on what it ran. The
-    cache directory remembers it, where there is one that can be used."""
+    """Say on stderr why the CPU device was taken: once a day for one reason, since each command says on what it ran.
+    The cache directory remembers it, where there is one that can be used."""
     if reason is None or _said_today(reason):
         return
-    say(f"warpconv: running on the CPU device: {phrase(reason)} (said once a day; warpconv env says it always)", err=True)
+    say(f"warpconv: running on the CPU device: {phrase(reason)} (said once a day; warpconv env says it always)",
+        err=True)
 
 
 def _said_today(reason: str) -> bool:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 @layers_argument
 @layer_options()
 @templates_option
-@click.option("-o", "--output", metavar="FILE|FOLDER/", help="Write the source there instead of to standard output: to a "
-                                                             "folder, a file for each layer and architecture.")
+@click.option("-o", "--output", metavar="FILE|FOLDER/",
+              help="Write the source there instead of to standard output: to a folder, a file for each layer and "
+                   "architecture.")
 @json_option
 @click.pass_context
 def emit(ctx: click.Context, layers: str | None, layer: str | None, output: str | None, as_json: bool,

@@ -15,6 +15,7 @@ import click
 from warpconv.codegen.errors import ArgumentError, WarpconvError
 from warpconv.runtime import paths
 
+from .complete import complete_algorithm, complete_filter, complete_named_border
 from .device import choose_device, device_option, note_device
 from .files import check_output, output_folder, read_array
 from .output import console, echo_record, json_option, printable, say, seconds_text
@@ -37,11 +38,12 @@ SHEET_COLUMNS = 4
 @click.argument("photos", nargs=-1, required=True, metavar="PHOTO...")
 @click.argument("output")
 @click.option("--kernel", "kernels", required=True, multiple=True, metavar="NAME|FILE.npy",
+              shell_complete=complete_filter,
               help="sobel-x, laplace, sharpen, box:5, gaussian:5,1.2, motion:9, ... (an unknown name lists all). "
                    "Several are applied to each picture at once, each making a file NAME-KERNEL.")
 @click.option("--combine", type=click.Choice([MAGNITUDE]), default=None,
               help="One picture of several kernels: the root of the sum of their squares, as for sobel-x and sobel-y.")
-@click.option("--border", metavar="B", default="reflect", show_default=True,
+@click.option("--border", metavar="B", default="reflect", show_default=True, shell_complete=complete_named_border,
               help="What lies outside of the picture: zeros, constant:VALUE, replicate, reflect (edge not repeated), "
                    "symmetric (edge repeated), circular; or as a library calls it: scipy:mirror, opencv:REFLECT_101.")
 @click.option("--dtype", type=click.Choice(["pixel", "float32"]), default="pixel", show_default=True,
@@ -54,7 +56,8 @@ SHEET_COLUMNS = 4
               help="Format of the files in a folder OUTPUT; without it each picture's own.")
 @click.option("--sheet", metavar="FILE", default=None,
               help="Also write a contact sheet: each picture before and after.")
-@click.option("--algorithm", metavar="A", default="auto", show_default=True, help="Name of an algorithm.")
+@click.option("--algorithm", metavar="A", default="auto", show_default=True, shell_complete=complete_algorithm,
+              help="Name of an algorithm.")
 @device_option
 @json_option
 def filter_pictures(photos: tuple[str, ...], output: str, kernels: tuple[str, ...], combine: str | None, border: str,

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 def inspect_record(request: LayerRequest, plan: KernelPlan, *, source: bool = True, measure: bool = True,
                    ptx: bool = False, sass: bool = False, edited: str | None = None) -> InspectRecord:
-    """Everything about a plan, and of ``edited``, a text in place of that which it gives. Raises CompileError only where
-    ``ptx`` or ``sass`` is asked for, or where the CPU device cannot take an edited text; KernelFault for one that breaks
-    a rule of the machine."""
+    """Everything about a plan, and of ``edited``, a text in place of that which it gives. Raises CompileError only
+    where ``ptx`` or ``sass`` is asked for, or where the CPU device cannot take an edited text; KernelFault for one that
+    breaks a rule of the machine."""
     from warpconv.codegen.options import choices
     from warpconv.records import InspectRecord, LaunchRow, PlanValue
     from warpconv.runtime.build.pipeline import Text
@@ -68,7 +68,8 @@ def measured_record(plan: KernelPlan, shape: ConvShape, *, units: bool = True,
     except ToolNotFound as error:
         return None, str(worded(error))
     return MeasuredRecord(
-        layer=str(chosen), reduced=_reduction(plan, executed, shape, chosen), buffers=buffer_rows(found.buffers), shuffles=found.shuffles,
+        layer=str(chosen), reduced=_reduction(plan, executed, shape, chosen), buffers=buffer_rows(found.buffers),
+        shuffles=found.shuffles,
         shared_requests=found.shared_requests, shared_wavefronts=found.shared_wavefronts,
         constant_requests=found.constant_requests, max_error=found.accuracy.max_error,
         worst_ratio=found.accuracy.worst_ratio, unit=unit.plan.cost.unit if unit else None,

@@ -110,8 +110,8 @@ def templates_option(command: Callable) -> Callable:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRequest:
-    """A layer and how its kernel is wanted; ``assumed`` names those of N, H, W that the command line left open, ``name``
-    is that of a LAYERS file."""
+    """A layer and how its kernel is wanted; ``assumed`` names those of N, H, W that the command line left open,
+    ``name`` is that of a LAYERS file."""
 
     shape: ConvShape
     assumed: tuple[str, ...]
@@ -185,7 +185,8 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
     steps = parse_epilogue(steps, bias=bias, activation=activation, takes_bias=shapes is None,
                            residual=None if shapes is None else residual)
     return LayerRequest(shape=shape, assumed=assumed, epilogue=steps, algorithm=options["algorithm"],
-                        settings=read_settings(options["sets"], lists=lists), workspace_limit=_limit(options["workspace_limit"]),
+                        settings=read_settings(options["sets"], lists=lists),
+                        workspace_limit=_limit(options["workspace_limit"]),
                         index_bits=_index_bits(options["index_bits"]),
                         numerics=Numerics.parse(_SHORT.get(options["accumulate"], options["accumulate"])),
                         tuning=Path(tuning) if (tuning := options.get("tuning")) is not None else None,

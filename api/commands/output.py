@@ -17,8 +17,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 
 
 def printable(text: str, *, lines: bool = True) -> str:
-    """The text with characters that a terminal obeys (escape sequences, other directions) as Python writes them; without
-    ``lines``, for names, line feeds and tabs too."""
+    """The text with characters that a terminal obeys (escape sequences, other directions) as Python writes them;
+    without ``lines``, for names, line feeds and tabs too."""
     made = _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
     return made if lines else made.replace("\n", "\\n").replace("\t", "\\t")
 

@@ -1,5 +1,5 @@
-"""What ``emit``, ``inspect``, ``explain`` and ``build`` are asked for: layers of a file or of the options, each for some
-architectures and with some combinations of plan values."""
+"""What ``emit``, ``inspect``, ``explain`` and ``build`` are asked for: layers of a file or of the options, each for
+some architectures and with some combinations of plan values."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import click
 from warpconv.codegen.errors import ArgumentError, FileError
 from warpconv.codegen.spec import Numerics
 
+from .complete import complete_layers
 from .device import choose_device, device_option, note_device
 from .files import InputFileError, check_output
 from .layer import layer_options, read_layer
@@ -19,7 +20,7 @@ from .tune_show import layer_row, layers_record, show_layers, show_results, tune
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[LAYERS]")
+@click.argument("names", nargs=-1, metavar="[LAYERS]", shell_complete=complete_layers)
 @layer_options(arch=False)
 @device_option
 @click.option("--strategy", metavar="sweep|tpe", default="sweep", show_default=True,

@@ -115,7 +115,8 @@ def measurable(plan: KernelPlan, shape: ConvShape, *, as_it_is: bool = False) ->
     if _tiles_the_output(smaller):
         tries[1:1] = [(smaller, _served(smaller, blocks_shape(smaller, count, count))) for count in (2, 1)]
     taken = [pair for pair in tries if pair[0].program.refusal(pair[1]) is None and seconds(*pair) <= PATIENCE]
-    return next((pair for pair in taken if affordable(*pair)), min(taken, key=lambda pair: seconds(*pair), default=None))
+    quickest = min(taken, key=lambda pair: seconds(*pair), default=None)
+    return next((pair for pair in taken if affordable(*pair)), quickest)
 
 
 def measure_unit(plan: KernelPlan, *, seed: int = 0, source: str | None = None) -> UnitMeasurement | None:

@@ -1,4 +1,4 @@
-"""What the command line prints, and where it cannot: full disks, closed files, signals, names with control characters."""
+"""What the command line prints, and where it cannot: full disks, closed files, signals, control characters."""
 
 from __future__ import annotations
 

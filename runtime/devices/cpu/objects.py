@@ -152,10 +152,10 @@ def _refuse_assembly(text: str) -> None:
     if found is not None:
         number = code.count("\n", 0, found.start()) + 1
         line = text.splitlines()[number - 1].strip()
-        raise CompileError(f"inline PTX in line {number} of the text, which the CPU device cannot execute: {line[:200]}",
-                           source=text, options=(), log="",
-                           hint="only the primitives of templates/parts/primitives.cuh.jinja can hold it: the device has "
-                                "functions of its own for these")
+        raise CompileError(f"inline PTX in line {number} of the text, which the CPU device cannot execute: "
+                           f"{line[:200]}", source=text, options=(), log="",
+                           hint="only the primitives of templates/parts/primitives.cuh.jinja can hold it: the device "
+                                "has functions of its own for these")
 
 
 def _with_scratch(directory: Path, work: Callable[[Path], _T]) -> _T:
