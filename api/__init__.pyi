@@ -1,4 +1,5 @@
-"""What ``import warpconv`` has, for type checkers and editors: the names that __init__.py imports when they are used."""
+"""What ``import warpconv`` has, for type checkers and editors: the names that __init__.py imports when they are
+used."""
 
 from warpconv.codegen.version import VERSION as __version__
 from warpconv.codegen.border import Border as Border

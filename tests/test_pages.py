@@ -134,7 +134,7 @@ def test_commands(text, tmp_path):
         words[words.index("..."):words.index("...") + 1] = LAYER.split()
     command = cli.commands[verb]
     command.make_context(verb, list(words), resilient_parsing=False).close()     # all its options are known
-    if verb in RUN:
+    if verb in RUN and "FOLDER" not in words:
         done = subprocess.run([sys.executable, "-m", "warpconv", verb, *words], capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == 0 or "empty output" in done.stderr, done.stderr
 
