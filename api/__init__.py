@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from warpconv.codegen.version import VERSION as __version__
+from warpconv.codegen.version import VERSION as __version__      # noqa: F401 (part of __all__)
 
 _NAMES = {
     "ConvShape": "codegen.shape", "KernelSpec": "codegen.spec", "Epilogue": "codegen.epilogue",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from warpconv.codegen.errors import ArgumentError, ToolNotFound, WarpconvError
+from warpconv.runtime import paths
 
 from .commands.files import InputFileError, write_whole
 
@@ -79,6 +80,8 @@ def read_picture(path: str | Path, argument: str = "image") -> Picture:
     that are not served, ToolNotFound without Pillow, or without tifffile where the image needs it.
     """
     image_module = pillow()
+    if paths.exists(path) and not paths.is_file(path):      # a pipe would keep us waiting for its other end
+        raise InputFileError("this is no regular file", argument=argument, value=str(path), hint="name an image file")
     with _broken_files(path, argument):
         with open(path, "rb") as file:
             is_tiff = file.read(4) in _TIFF

@@ -40,11 +40,12 @@ class CandidateRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainRecord:
-    """``explain``: every candidate, the chosen one first."""
+    """``explain``: every candidate, the chosen one first; ``asked`` is the algorithm that was named, or auto."""
 
     layer: str
     assumed: tuple[str, ...]
     arch: str
+    asked: str
     chosen: str | None
     candidates: tuple[CandidateRow, ...]
     tuning: str
@@ -122,7 +123,8 @@ class MeasuredRecord:
 @dataclass(frozen=True, kw_only=True)
 class InspectRecord:
     """``inspect``: plan, what it demands of sizes and addresses, launch, steps that are a library's, most bytes of
-    workspace, planned and measured cost, the compiler's report, and the texts asked for."""
+    workspace, planned and measured cost, the compiler's report, and the texts asked for; with ``--source`` FILE of that
+    text, of which so many lines are not as emitted (``changed_lines``)."""
 
     layer: str
     assumed: tuple[str, ...]
@@ -142,10 +144,54 @@ class InspectRecord:
     compiled: tuple[CompiledRow, ...]
     compiled_reason: str | None
     source: str | None
+    changed_lines: int | None
     ptx: str | None
     ptx_reason: str | None
     sass: str | None
     sass_reason: str | None
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedRow:
+    """The plan of one combination of plan values (``settings``: those asked for), or why there is none."""
+
+    settings: dict[str, str]
+    algorithm: str
+    plan: str | None
+    demands: str
+    cost: dict[str, Any] | None
+    estimate: float | None
+    workspace_bytes: int | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareRecord:
+    """``inspect`` and ``explain`` with several values of a plan value: a plan for each combination."""
+
+    layer: str
+    assumed: tuple[str, ...]
+    arch: str
+    plans: tuple[ComparedRow, ...]
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultRow:
+    """One of several answers: ``name`` is the layer's in its file, ``result`` the record of the verb, or ``reason``
+    why there is none."""
+
+    name: str | None
+    reason: str | None
+    result: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManyRecord:
+    """``emit``, ``inspect`` and ``explain`` for a LAYERS file or several architectures."""
+
+    results: tuple[ResultRow, ...]
     schema: int = 1
 
 
@@ -177,6 +223,34 @@ class BuildRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PackRow:
+    """One kernel of a pack: the layers that it was built for and what it serves; ``ptx``: whether it has PTX too;
+    ``spills`` and ``bytes`` (of the cubin) in bytes."""
+
+    id: str
+    layers: tuple[str, ...]
+    layer: str
+    algorithm: str
+    arch: str
+    ptx: bool
+    epilogue: tuple[str, ...]
+    settings: dict[str, Any]
+    registers: int
+    spills: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackRecord:
+    """``pack list``: the kernels, and the version of warpconv that last wrote to the pack."""
+
+    pack: str
+    generator: str | None
+    kernels: tuple[PackRow, ...]
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class AccuracyRow:
     """Largest difference to the float64 reference; ``worst_ratio`` is the largest error / bound (1 is the limit).
 
@@ -193,8 +267,19 @@ class AccuracyRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CountsRecord:
+    """What one execution on the CPU device did, as MeasuredRecord has it."""
+
+    buffers: tuple[BufferRow, ...]
+    shuffles: int
+    shared_requests: int
+    shared_wavefronts: int
+    constant_requests: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """``run``: what ran, where, how long, and how exact it was (with --check)."""
+    """``run``: what ran, where, how long, how exact it was (with --check), and what it did (with --source)."""
 
     layer: str
     algorithm: str
@@ -202,6 +287,7 @@ class RunRecord:
     seconds: float
     output: str
     check: AccuracyRow | None
+    counts: CountsRecord | None
     schema: int = 1
 
 

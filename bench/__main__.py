@@ -13,8 +13,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from .report import environment
 from .devices import NoDevice, open_device
+from .report import environment
 from .report.files import OK, Report
 from .study import Context, Stopped, Study
 

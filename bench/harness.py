@@ -7,9 +7,10 @@ import math
 import os
 import statistics
 import time
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any
 
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import WarpconvError

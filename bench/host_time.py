@@ -75,23 +75,27 @@ def calls(device: str) -> Iterator[tuple[str, Callable[[], Any], Callable[[], No
         return
     shape = warpconv.ConvShape(**LAYER)
     kernel = warpconv.specialize(shape, device="cuda")
-    if importlib.util.find_spec("torch"):
-        import torch
-        x, w, y = (torch.ones(size, device="cuda") for size in (shape.input_shape, shape.weight_shape,
-                                                                shape.output_shape))
-        wait = torch.cuda.synchronize
-        yield from _ours("torch", warpconv, kernel, x, w, y, x[0, 0], 2, wait)
-        prepared = kernel.prepare(w)
-        yield "torch: kernel(x, filter, out=y)", lambda: kernel(x, prepared, out=y), wait
-        yield "torch: F.conv2d(x, w)", lambda: torch.nn.functional.conv2d(x, w, padding=2), wait
-    if importlib.util.find_spec("cupy"):
-        import cupy
-        x, w, y = (cupy.ones(size, cupy.float32) for size in (shape.input_shape, shape.weight_shape,
-                                                              shape.output_shape))
-        yield from _ours("cupy", warpconv, kernel, x, w, y, x[0, 0], 2, cupy.cuda.Device().synchronize)
-        from cupyx.scipy import ndimage
-        image = x[0, 0]
-        yield "cupy: cupyx gaussian_filter", lambda: ndimage.gaussian_filter(image, 1.0), cupy.cuda.Device().synchronize
+    for library, rows in (("torch", _torch), ("cupy", _cupy)):
+        if importlib.util.find_spec(library):
+            yield from rows(warpconv, shape, kernel)
+
+
+def _torch(warpconv: Any, shape: Any, kernel: Any) -> Iterator[tuple[str, Callable[[], Any], Callable[[], None]]]:
+    import torch
+    x, w, y = (torch.ones(size, device="cuda") for size in (shape.input_shape, shape.weight_shape, shape.output_shape))
+    wait, prepared = torch.cuda.synchronize, kernel.prepare(w)
+    yield from _ours("torch", warpconv, kernel, x, w, y, x[0, 0], 2, wait)
+    yield "torch: kernel(x, filter, out=y)", lambda: kernel(x, prepared, out=y), wait
+    yield "torch: F.conv2d(x, w)", lambda: torch.nn.functional.conv2d(x, w, padding=2), wait
+
+
+def _cupy(warpconv: Any, shape: Any, kernel: Any) -> Iterator[tuple[str, Callable[[], Any], Callable[[], None]]]:
+    import cupy
+    from cupyx.scipy import ndimage
+    x, w, y = (cupy.ones(size, cupy.float32) for size in (shape.input_shape, shape.weight_shape, shape.output_shape))
+    wait, image = cupy.cuda.Device().synchronize, x[0, 0]
+    yield from _ours("cupy", warpconv, kernel, x, w, y, image, 2, wait)
+    yield "cupy: cupyx gaussian_filter", lambda: ndimage.gaussian_filter(image, 1.0), wait
 
 
 def _ours(library: str, warpconv: Any, kernel: Any, x: Any, w: Any, y: Any, image: Any, padding: int,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import logging
+import weakref
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable
+from typing import Any
 
 from .errors import PlannerError, WarpconvError
 from .plan import KernelPlan
@@ -60,9 +62,12 @@ class Algorithm:
         return self.pace * self.estimate(plan, shape.with_batch(assumed_batch(shape)))
 
 
+_DECLINING: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()      # what _declining() has made
+
+
 def _declining(algorithm: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` of an algorithm's row, whose failures are typed and logged."""
-    if hasattr(function, "declines"):       # of a row that is made of another by replace()
+    if function in _DECLINING:              # of a row that is made of another by replace()
         return function
 
     @functools.wraps(function)
@@ -80,7 +85,7 @@ def _declining(algorithm: str, name: str, function: Callable[..., Any]) -> Calla
                 return reason
             raise PlannerError(spec, reason, hint="please report the layer") from error
 
-    guarded.declines = True
+    _DECLINING.add(guarded)
     return guarded
 
 

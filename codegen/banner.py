@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import shlex
 import re
+import shlex
 import textwrap
 from collections.abc import Iterator
 
 from .border import Border
 from .dtypes import Cast, DType, Layout
 from .errors import ShapeError
-from .options import idle
-from .plan import KernelPlan, in_words
 from .layer import padding_text
 from .numerics import Numerics
+from .options import idle
+from .plan import KernelPlan, in_words
 from .spec import KernelSpec
 from .templates import Overlay
 from .version import VERSION

@@ -60,10 +60,12 @@ class Border(enum.Enum):
 
     def index(self, i: int, size: int) -> int | None:
         """The index in 0 .. size - 1 of what stands at ``i``; None where the border's one value does."""
+        return self.pixel(i, size) if 0 <= i < size or self.reads_image else None
+
+    def pixel(self, i: int, size: int) -> int:
+        """The index in 0 .. size - 1 of the pixel that stands at ``i``, of a border that reads the image."""
         if 0 <= i < size:
             return i
-        if not self.reads_image:
-            return None
         if self is Border.REPLICATE:
             return 0 if i < 0 else size - 1
         if self is Border.CIRCULAR:
@@ -91,7 +93,7 @@ def border_value(value: Any, argument: str = "padding_value") -> float:
     """The value outside of the image as float32 has it. Raises ArgumentTypeError for what is no number, ArgumentError
     for one that is not finite in float32."""
     try:
-        number = struct.unpack("f", struct.pack("f", value))[0]
+        number: float = struct.unpack("f", struct.pack("f", value))[0]
     except OverflowError:
         number = math.inf
     except (struct.error, TypeError):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import enum
+from typing import TypeVar
 
 from .errors import ArgumentError
+
+T = TypeVar("T")
 
 
 class Kind(enum.Enum):
@@ -121,7 +124,7 @@ class Layout(enum.Enum):
             raise ArgumentError("unknown layout", argument=argument, value=value,
                                 hint=f"one of {', '.join(t.value for t in cls)}") from None
 
-    def stored(self, sizes: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+    def stored(self, sizes: tuple[T, T, T, T]) -> tuple[T, T, T, T]:
         """(N, C, H, W) in the order of this layout's axes."""
         n, c, h, w = sizes
         return sizes if self is Layout.NCHW else (n, h, w, c)

@@ -112,7 +112,8 @@ class Epilogue:
         if opening and inside.endswith(")") and name in ("clamp", "quantize", "expr"):
             if name == "expr":
                 return cls.expr(inside[:-1], argument=argument)
-            return getattr(cls, name)(*_numbers(inside[:-1], text, argument), argument=argument)
+            step: Epilogue = getattr(cls, name)(*_numbers(inside[:-1], text, argument), argument=argument)
+            return step
         raise ArgumentError("unknown epilogue step", argument=argument, value=value, hint=_HINT)
 
     @functools.cached_property
@@ -139,6 +140,8 @@ class Epilogue:
     @property
     def c_text(self) -> str:
         """The expression of an expr step in C, of the variable ``value``."""
+        if self.tree is None:
+            raise ValueError(f"{self.name} is no expression")
         return c_text(self.tree)
 
     @property

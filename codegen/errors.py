@@ -27,7 +27,7 @@ class WarpconvError(Exception):
             text += f" ({self.argument})"
         return f"{text}; {self.hint}" if self.hint else text
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
@@ -117,8 +117,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-def _rebuild(cls: type, args: tuple, state: dict) -> WarpconvError:
-    error = cls.__new__(cls, *args)
+def _rebuild(cls: type[WarpconvError], args: tuple[Any, ...], state: dict[str, Any]) -> WarpconvError:
+    error: WarpconvError = cls.__new__(cls, *args)
     error.args = args
     error.__dict__.update(state)
     return error

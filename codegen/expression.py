@@ -13,7 +13,7 @@ import math
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from .errors import ArgumentError, ArgumentTypeError
 
@@ -62,7 +62,7 @@ class Apply:
     operands: tuple[Node, ...]
 
 
-Node = Union[Value, Number, Apply]
+Node = Value | Number | Apply
 
 
 def parse(text: str, argument: str = "epilogue") -> Node:
@@ -147,7 +147,8 @@ def number_text(value: float) -> str:
 def _nearest(value: float | int) -> float:
     """The nearest float32; infinite beyond the largest."""
     try:
-        return struct.unpack("<f", struct.pack("<f", value))[0]
+        nearest: float = struct.unpack("<f", struct.pack("<f", value))[0]
+        return nearest
     except (OverflowError, struct.error):
         return math.inf
 

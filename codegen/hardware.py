@@ -12,6 +12,7 @@ import enum
 import functools
 import re
 from dataclasses import dataclass, replace
+from typing import Any
 
 from .errors import ArgumentError
 
@@ -89,8 +90,8 @@ class Hardware:
         known. An architecture without a row has that of the nearest one before it. Raises ArgumentError for no
         architecture, or sizes below 1."""
         row = _row_of(Arch.parse(arch))
-        sizes = {name: value for name, value in (("multiprocessors", multiprocessors), ("l2_bytes", l2_bytes))
-                 if value is not None}
+        given = (("multiprocessors", multiprocessors), ("l2_bytes", l2_bytes))
+        sizes: dict[str, Any] = {name: value for name, value in given if value is not None}
         for name, value in sizes.items():
             if value < 1:
                 raise ArgumentError("a GPU has at least one", argument=name, value=value)
@@ -99,7 +100,7 @@ class Hardware:
     @classmethod
     def parse(cls, value: Hardware | Arch | str) -> Hardware:
         """Hardware as it is, an architecture's as ``of``."""
-        return value if isinstance(value, cls) else cls.of(value)
+        return value if isinstance(value, Hardware) else cls.of(value)
 
     @property
     def at_hand(self) -> Hardware | None:
@@ -156,7 +157,7 @@ _ROWS = {
     (12, 1): (48, 24 * _MB, 100, 128, 1536, 24, 128)}       # GB10
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _row_of(arch: Arch) -> Hardware:
     known = [row for row in _ROWS if row <= (arch.major, arch.minor)]
     multiprocessors, l2, shared, cached, threads, blocks, lanes = _ROWS[max(known, default=min(_ROWS))]

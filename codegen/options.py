@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import functools
 import typing
+from collections.abc import Mapping
 from dataclasses import field, fields, replace
-from typing import Any, Mapping
+from typing import Any
 
 from .errors import ArgumentError
 
@@ -38,7 +39,8 @@ def with_settings(options: Any, settings: Mapping[str, Any]) -> Any:
 
     Raises ArgumentError for a name the algorithm does not have or a value it does not offer.
     """
-    hints = _hints(type(options))
+    kind: Any = type(options)
+    hints = _hints(kind)
     changes = {}
     for name, value in settings.items():
         if name not in hints:
@@ -48,7 +50,7 @@ def with_settings(options: Any, settings: Mapping[str, Any]) -> Any:
     return replace(options, **changes)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _hints(kind: type) -> dict[str, type]:
     """A dataclass's types by field; looking them up takes longer than the rest of a plan."""
     return typing.get_type_hints(kind)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import Any, Iterable, Union
+from typing import Any
 
 from .hardware import GRID_LIMIT
 from .shape import ConvShape
@@ -34,7 +35,8 @@ class Dimension(enum.Enum):
 
     def of(self, shape: ConvShape) -> int:
         array, _, distance = self.value.lower().rpartition("_")
-        return getattr(getattr(shape, f"{array}_distances") if array else shape, distance)
+        size: int = getattr(getattr(shape, f"{array}_distances") if array else shape, distance)
+        return size
 
 
 class Role(enum.Enum):
@@ -160,9 +162,11 @@ class Blocks:
         """Blocks for a layer; ``others`` is the product of the other axes', for a rule that fills the GPU."""
         units = 1
         if self.of is not None:
-            units = (self.each * math.prod(size.of(shape) for size in (self.of, *self.by)) + self.add) // self.per
-        if self.fill is not None:
-            units = self.fill.count(self.of.of(shape), units, self.times * others)
+            assert shape is not None        # only what depends on no size is counted without a layer
+            product: int = math.prod([size.of(shape) for size in (self.of, *self.by)])
+            units = (self.each * product + self.add) // self.per
+            if self.fill is not None:
+                units = self.fill.count(self.of.of(shape), units, self.times * others)
         return max(1, min(self.limit, self.times * units))
 
 
@@ -210,13 +214,13 @@ class Repeat:
 
     of: Dimension
     index: str
-    steps: tuple[Union[Launch, LibraryCall], ...]
+    steps: tuple[Launch | LibraryCall, ...]
 
     def __str__(self) -> str:
         return f"for each {self.index} < {self.of.value}: {'; '.join(map(str, self.steps))}"
 
 
-Step = Union[Launch, LibraryCall, Repeat]
+Step = Launch | LibraryCall | Repeat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,7 +342,27 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelPlan:
-    """All that the template writes and the run time launches; ``notes`` say why the planner decided as it did."""
+    """All that the template writes and the run time launches, as plan_layer() and plan() make it.
+
+    Attributes
+    ----------
+    spec : KernelSpec
+        The kernel's class of layers, its algorithm and its architecture.
+    options : the algorithm's options
+        The plan values; ``settings()`` has them as plain data.
+    numbers : the algorithm's numbers
+        What its planner made of spec and options: what the template reads.
+    templates : tuple of str
+        The files that the text is made of.
+    program : Program
+        Arguments, steps and workspaces: what the run time needs, besides the compiled code.
+    cost : Cost
+        What a unit of work costs a warp, in instructions.
+    phrase : str
+        The plan in words.
+    notes : tuple of str
+        Why the planner decided as it did.
+    """
 
     spec: KernelSpec
     options: Any

@@ -23,7 +23,15 @@ _ALGORITHMS = "warpconv.codegen.algorithms."
 
 @dataclass(frozen=True, kw_only=True)
 class KernelSource:
-    """Emitted CUDA: ``text`` with its ``extern "C"`` ``entries``, and the plan it came from."""
+    """Emitted CUDA, as render() makes it.
+
+    Attributes
+    ----------
+    plan : KernelPlan
+        What it was made of.
+    text : str
+        The source: one translation unit with its ``extern "C"`` entries.
+    """
 
     plan: KernelPlan
     text: str
@@ -44,10 +52,28 @@ class KernelSource:
 def render(plan: KernelPlan, templates: Overlay | PurePath | str | None = None) -> KernelSource:
     """The CUDA source of a plan; byte-identical for equal plans in every process.
 
-    ``templates``: a folder whose files take the place of warpconv's templates of the same names
-    (``wide/kernel.cu.jinja``), to try an idea on a kernel; templates are programs, so take them from where you would
-    take code. Raises UnsupportedSpec for a text of more than MOST_BYTES, FileError, naming file and line, where a
-    template of ``templates``, or of an algorithm from elsewhere, fails, or the folder has none of a known name.
+    Parameters
+    ----------
+    plan : KernelPlan
+        As plan_layer() and plan() make it.
+    templates : path, optional
+        A folder whose files take the place of warpconv's templates of the same names (``wide/kernel.cu.jinja``), to
+        try an idea on a kernel. Templates are programs: take them from where you would take code.
+
+    Returns
+    -------
+    KernelSource
+        The text and the plan.
+
+    Raises
+    ------
+    UnsupportedSpec
+        The text would have more than MOST_BYTES (256,000) bytes.
+    FileError
+        A template of ``templates``, or of an algorithm from elsewhere, fails (file and line are named), or the folder
+        has none of a known name.
+    ArgumentTypeError
+        ``plan`` is no KernelPlan.
     """
     if not isinstance(plan, KernelPlan):
         raise ArgumentTypeError("render takes a KernelPlan", argument="plan", value=type(plan).__name__,
@@ -116,7 +142,7 @@ def _indent_code(text: str, n: int) -> str:
     return "".join(line if line[0] in "#\n" else " " * n + line for line in text.splitlines(keepends=True))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def generator_digest(algorithm: str = "") -> str:
     """blake2b over what makes the text of an algorithm's kernels, or of any algorithm's where none is named: equal
     digests emit equal text for equal plans. An edit in the room of another algorithm leaves an algorithm's as it is."""
@@ -162,7 +188,7 @@ def _sources() -> list[tuple[str, bytes]]:
     return found
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _package_files(package: str) -> tuple[tuple[str, bytes], ...]:
     return tuple(sorted(_files(resources.files(package), f"{package}/")))
 

@@ -83,11 +83,11 @@ def settings_of(given: Mapping[str, Any] | None) -> Settings:
     return tuple(sorted((name, _plain(name, value)) for name, value in (given or {}).items()))
 
 
-def _plain(name: str, value: Any) -> int | str:
+def _plain(name: str, value: Any) -> int | str | None:
     if isinstance(value, enum.Enum):
         value = value.value
-    if isinstance(value, str):
-        return value
+    if value is None or isinstance(value, str):
+        return value            # of None the planner says what it offers
     try:
         return int(value.__index__())       # NumPy's whole numbers too; no floating-point number
     except (AttributeError, TypeError):

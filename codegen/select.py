@@ -188,11 +188,39 @@ def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardwa
                epilogue: Iterable[Epilogue] = (), settings: Mapping[str, Any] | None = None,
                tuning: Tuning | None = None, numerics: Numerics | str = Numerics.FLOAT32,
                workspace_limit: int | None = None) -> KernelPlan:
-    """The plan for a layer: select() and the planner in one call. ``arch``: an architecture, or the Hardware at hand,
-    whose multiprocessors the grid is then made for. ``workspace_limit``: bytes of workspace that a call of this layer
-    may take at most, None for any number.
+    """The plan for a layer: select() and the planner in one call.
 
-    Raises UnsupportedSpec where the named algorithm cannot serve it, ArgumentError for unknown names and values.
+    Parameters
+    ----------
+    shape : ConvShape
+        The layer. Its batch does not change the choice.
+    algorithm : str
+        "auto" for the quickest by rule, or the name of one.
+    arch : Arch, Hardware or str
+        An architecture (sm_75 to sm_120, "sm_90" if none is given), or the Hardware at hand, whose multiprocessors the
+        grid is then made for.
+    settings : mapping of str to number, bool or str, optional
+        Plan values over what the planner would take (the algorithm's options, as ``warpconv explain`` lists them).
+    epilogue : iterable of Epilogue
+        Steps applied to each output, in this order (docs/epilogues.md).
+    numerics : Numerics or str
+        The arithmetic of products and sums, "float32" if none is given.
+    tuning : Tuning, optional
+        A table of measured choices, which overrules the estimate for the layers it knows.
+    workspace_limit : int, optional
+        Bytes of workspace that a call of this layer may take at most; None for any number.
+
+    Returns
+    -------
+    KernelPlan
+        What render() and the run time take.
+
+    Raises
+    ------
+    UnsupportedSpec
+        The named algorithm, or none, serves the layer.
+    ArgumentError, ArgumentTypeError
+        Unknown names, and values that cannot be.
     """
     return resolve(Request.of(shape, algorithm=algorithm, arch=arch, epilogue=epilogue, settings=settings,
                               numerics=numerics, workspace_limit=workspace_limit), tuning).plan
@@ -201,15 +229,66 @@ def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardwa
 def select(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, tuning: Tuning | None = None, *,
            epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32,
            workspace_limit: int | None = None) -> Selection:
-    """The quickest supported algorithm for a layer, by the rule above, with its plan values; plan() takes it."""
+    """The quickest supported algorithm for a layer, with its plan values: the one of the fewest modelled issue
+    slots (docs/design.md).
+
+    Parameters
+    ----------
+    shape : ConvShape
+        The layer. Its batch does not change the choice.
+    arch : Arch, Hardware or str
+        An architecture (sm_75 to sm_120, "sm_90" if none is given), or the Hardware at hand, whose multiprocessors the
+        grid is then made for.
+    epilogue : iterable of Epilogue
+        Steps applied to each output, in this order (docs/epilogues.md).
+    numerics : Numerics or str
+        The arithmetic of products and sums, "float32" if none is given.
+    tuning : Tuning, optional
+        A table of measured choices, which overrules the estimate for the layers it knows.
+    workspace_limit : int, optional
+        Bytes of workspace that a call of this layer may take at most; None for any number.
+
+    Returns
+    -------
+    Selection
+        Algorithm, spec and plan values; plan() takes it.
+
+    Raises
+    ------
+    UnsupportedSpec
+        No algorithm serves the layer.
+    ArgumentError, ArgumentTypeError
+        Unknown names, and values that cannot be.
+    """
     return resolve(Request.of(shape, arch=arch, epilogue=epilogue, numerics=numerics,
                               workspace_limit=workspace_limit), tuning).selection
 
 
 def plan(spec: KernelSpec | Selection, settings: Mapping[str, Any] | None = None,
          shape: ConvShape | None = None) -> KernelPlan:
-    """The plan of a selection, or of a spec: then by the algorithm's defaults (better where ``shape`` shows the sizes);
-    with ``settings`` over what it would take. Raises UnsupportedSpec, ArgumentError."""
+    """The plan of a selection, or of a spec.
+
+    Parameters
+    ----------
+    spec : Selection or KernelSpec
+        What select() gives, or the kernel of a named algorithm, which is planned by the algorithm's defaults.
+    settings : mapping of str to number, bool or str, optional
+        Plan values over those.
+    shape : ConvShape, optional
+        The layer, whose sizes make better defaults; a selection's own if None.
+
+    Returns
+    -------
+    KernelPlan
+        What render() and the run time take.
+
+    Raises
+    ------
+    UnsupportedSpec
+        The algorithm does not serve the spec, or not with these plan values.
+    ArgumentError, ArgumentTypeError
+        Unknown names, and values that cannot be.
+    """
     values = dict(settings_of(settings))
     if isinstance(spec, Selection):
         request = spec.request
@@ -228,7 +307,35 @@ def plan(spec: KernelSpec | Selection, settings: Mapping[str, Any] | None = None
 def explain(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, *,
             epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32,
             tuning: Tuning | None = None, workspace_limit: int | None = None) -> tuple[Candidate, ...]:
-    """Every algorithm's answer for a layer, the chosen one first; what ``tuning`` chooses says so."""
+    """Every algorithm's answer for a layer.
+
+    Parameters
+    ----------
+    shape : ConvShape
+        The layer. Its batch does not change the choice.
+    arch : Arch, Hardware or str
+        An architecture (sm_75 to sm_120, "sm_90" if none is given), or the Hardware at hand, whose multiprocessors the
+        grid is then made for.
+    epilogue : iterable of Epilogue
+        Steps applied to each output, in this order (docs/epilogues.md).
+    numerics : Numerics or str
+        The arithmetic of products and sums, "float32" if none is given.
+    tuning : Tuning, optional
+        A table of measured choices, which overrules the estimate for the layers it knows.
+    workspace_limit : int, optional
+        Bytes of workspace that a call of this layer may take at most; None for any number.
+
+    Returns
+    -------
+    tuple of Candidate
+        The chosen one first, then by estimate (in issue slots of the GPU), then those that decline, with the reason.
+        What ``tuning`` chooses says so.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        Unknown names, and values that cannot be.
+    """
     return Resolution(Request.of(shape, arch=arch, epilogue=epilogue, numerics=numerics,
                                  workspace_limit=workspace_limit), tuning).candidates
 
@@ -244,7 +351,7 @@ def carries_over(measured: ConvShape, shape: ConvShape, arch: Arch | str, algori
         _plan(row, Request.of(shape, arch=arch, algorithm=algorithm, settings=settings))
     except (ArgumentError, UnsupportedSpec):
         return False
-    return own[0] == own[1]
+    return bool(own[0] == own[1])
 
 
 def _candidate(row: Algorithm, request: Request) -> Candidate:

@@ -28,7 +28,8 @@ def encode(value: Any) -> Any:
     if isinstance(value, Epilogue):
         return value.value
     if is_dataclass(value):
-        data = {f.name: encode(getattr(value, f.name)) for f in _in_order(type(value)) if f.metadata.get("stored", True)
+        of: Any = type(value)
+        data = {f.name: encode(getattr(value, f.name)) for f in _in_order(of) if f.metadata.get("stored", True)
                 and not (f.metadata.get("later") and getattr(value, f.name) == f.default)}
         kind = next((name for name, cls in _STEPS.items() if isinstance(value, cls)), None)
         return {"kind": kind, **data} if kind else data
@@ -41,7 +42,7 @@ def encode(value: Any) -> Any:
     return value
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _in_order(kind: Any) -> list[Any]:
     """A dataclass's fields, those of its STORED_FIRST first."""
     first = {name: place for place, name in enumerate(getattr(kind, "STORED_FIRST", ()))}
@@ -89,16 +90,17 @@ def _decode(kind: Any, data: Any) -> Any:
     if kind is Epilogue:
         return Epilogue.parse(data)
     if is_dataclass(kind):
-        hints = _hints(kind)
+        made: Any = kind        # the type, which callables and caches take
+        hints = _hints(made)
         stored = [f for f in fields(kind) if f.metadata.get("stored", True)]
-        return kind(**{f.name: _decode(hints[f.name], data[f.name]) for f in stored
+        return made(**{f.name: _decode(hints[f.name], data[f.name]) for f in stored
                        if f.name in data or not f.metadata.get("later")})
     if kind in (int, str, bool, float) and not isinstance(data, kind):
         raise TypeError(f"{data!r} is no {kind.__name__}")
     return data
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _hints(kind: type) -> dict[str, Any]:
     """A dataclass's types; asking takes a millisecond, and a pack has thousands of them."""
     return typing.get_type_hints(kind)

@@ -17,14 +17,44 @@ __all__ = ["INTEGER_WEIGHTS", "LARGEST_PADDING", "LARGEST_SIZE", "PIXELS", "Conv
 
 @dataclass(frozen=True, kw_only=True)
 class ConvShape(Layer):
-    """A layer x[N, C, H, W] * w[K, C/groups, R, S] -> y[N, K, P, Q], cross-correlation as torch.nn.functional.conv2d's:
-    a Layer, whose fields it has, with the batch and the size of the images.
+    """A layer x[N, C, H, W] * w[K, C/groups, R, S] -> y[N, K, P, Q], cross-correlation as torch.nn.functional.conv2d's.
 
-    ``x_pitch``, ``y_pitch``: how far rows, planes and images of x and y lie apart, None where there are no gaps. With
-    either of them the layer's kernel takes all these distances as arguments.
+    Attributes
+    ----------
+    n, c, h, w : int
+        The input's sizes: images, channels, rows and columns.
+    k, r, s : int
+        The filter's: filters, rows and columns.
+    stride, dilation : int or (vertical, horizontal)
+        In pixels.
+    padding : int, (vertical, horizontal), ((top, bottom), (left, right)), "same" or "valid"
+        In pixels; "same" (stride 1 only) puts the extra row and column of an odd total last.
+    groups : int
+        Both C and K are divided into so many.
+    dtype : DType or str
+        The input's element type.
+    layout : Layout or str
+        The order of x and y in memory; the filter is always (K, C/groups, R, S).
+    padding_mode, padding_value : Border or str, float
+        What stands in the padding, and the value of "constant".
+    weight_dtype, out_dtype : DType or str, optional
+        The filter's and the output's element types, where they are not the usual ones (Layer).
+    cast : Cast or str
+        How values become integers.
+    separable : bool
+        The weight is the factors of each filter: float32 of (K, 1, 1, R + S), the column's elements, then the row's.
+    x_pitch, y_pitch : Pitch, optional
+        How far rows, planes and images of x and y lie apart, in elements; None where there are no gaps. With either of
+        them the layer's kernel takes all these distances as arguments.
 
-    Raises ShapeError when a size is out of range or the output would be empty, ArgumentTypeError when it is not an
-    integer, ArgumentError for types that do not go together.
+    Raises
+    ------
+    ShapeError
+        A size is out of range, or the output would be empty.
+    ArgumentTypeError
+        A size is no integer.
+    ArgumentError
+        Values or types that do not go together.
     """
 
     STORED_FIRST: ClassVar = ("n", "c", "h", "w")      # as files have had them, so that their lines stay as they are
@@ -52,7 +82,8 @@ class ConvShape(Layer):
             if len(shape) != 4:
                 raise ShapeError(f"{name} must have 4 axes ({axes}), not {len(shape)}", argument=name,
                                  value=tuple(shape), hint="add axes of length 1, e.g. array[None, None] for one plane")
-        n, c, h, w = layout.logical(tuple(input))
+        first, second, third, fourth = input
+        n, c, h, w = layout.logical((first, second, third, fourth))
         k, c_per_group, r, s = weight
         groups = integer(groups, "groups", "number of groups", 1, LARGEST_SIZE)
         if c_per_group * groups != c:

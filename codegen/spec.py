@@ -10,8 +10,8 @@ gaps.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from .dtypes import Layout
 from .epilogue import Epilogue, parse_epilogue
@@ -31,8 +31,32 @@ class Operation(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelSpec(Layer):
-    """The kernel of ``algorithm`` for a class of layers, whose fields it has (Layer); equal specs and plan values give
-    byte-identical source."""
+    """The kernel of an algorithm for a class of layers: any N, H and W. Equal specs and plan values give byte-identical
+    source. KernelSpec.of makes one of a ConvShape.
+
+    Attributes
+    ----------
+    c, k, r, s, stride, padding, dilation, groups, dtype, layout, padding_mode, padding_value
+        The layer's, as ConvShape has them.
+    weight_dtype, out_dtype, cast, separable
+        The layer's, too.
+    algorithm : str
+        A name of the registry.
+    numerics : Numerics
+        The arithmetic of products and sums.
+    operation : Operation
+        What is computed of the layer.
+    epilogue : tuple of Epilogue
+        Steps applied to each output.
+    arch : Arch
+        The GPU architecture that it is compiled for.
+    index_bits : int
+        32 or 64: the width of offsets, in bits.
+    pitched : bool
+        Whether the distances of rows, planes and images are arguments, so that arrays may have gaps.
+    at_hand : Hardware, optional
+        The GPU that plan values are chosen for, where one is known; not stored.
+    """
 
     algorithm: str
     numerics: Numerics = Numerics.FLOAT32
@@ -42,7 +66,7 @@ class KernelSpec(Layer):
     index_bits: int = 32
     pitched: bool = later(False)
     # the GPU at hand, where one is known: plan values are chosen for it, and it is no part of what is stored
-    at_hand: Hardware | None = field(default=None, metadata={"stored": False})
+    at_hand: Hardware | None = field(default=None, compare=False, metadata={"stored": False})
 
     def __post_init__(self) -> None:
         """The fields come from a ConvShape, which has checked them."""

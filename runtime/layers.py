@@ -39,10 +39,10 @@ from typing import Any
 
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, FileError, WarpconvError
+from warpconv.codegen.layer import describe_geometry, describe_types, layer_fields
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm as registered
 from warpconv.codegen.select import plan_layer
-from warpconv.codegen.layer import describe_geometry, describe_types, layer_fields
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics, parse_epilogue
 

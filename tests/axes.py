@@ -12,8 +12,9 @@ Types and borders are drawn for an algorithm's drawn layers as far as its axes n
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.spec import Epilogue

@@ -9,8 +9,9 @@ them; to list a table plans nothing.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from warpconv.codegen.errors import ArgumentError, ShapeError, UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
@@ -107,7 +108,7 @@ def serves(plan: KernelPlan, shape: ConvShape) -> bool:
     return plan.spec in (needed, replace(needed, index_bits=64)) and plan.program.refusal(shape) is None
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def table(algorithm: str = "") -> tuple[Case, ...]:
     """The kernels of an algorithm's covering array, numbered; those of all algorithms, where none is named."""
     if not algorithm:
@@ -115,7 +116,7 @@ def table(algorithm: str = "") -> tuple[Case, ...]:
     return tuple(replace(_case(algorithm, row), number=i) for i, row in enumerate(cover.rows(algorithm)))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def every_value(algorithm: str = "") -> tuple[Case, ...]:
     """A part of table(): for each algorithm, greedily few of its kernels that together have every value of every axis
     that table() has. Pairs of values are left to table() itself."""
@@ -124,7 +125,7 @@ def every_value(algorithm: str = "") -> tuple[Case, ...]:
     return tuple(table(algorithm)[i] for i in _part(cover.rows(algorithm)))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def variants(algorithm: str = "") -> tuple[Case, ...]:
     """Every variant of an algorithm (of all) once, as its axes.py lists them."""
     if not algorithm:
@@ -132,7 +133,7 @@ def variants(algorithm: str = "") -> tuple[Case, ...]:
     return tuple(replace(_case(algorithm, row), number=i) for i, row in enumerate(ROWS[algorithm].variants()))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def every_variants_value(algorithm: str = "") -> tuple[Case, ...]:
     """The variants, greedily few, in which every value occurs that all of them have, of each algorithm by itself."""
     if not algorithm:
@@ -152,7 +153,7 @@ def _part(rows: Sequence[Mapping[str, Any]]) -> list[int]:
     return sorted(chosen)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def size_table(algorithm: str = "") -> tuple[tuple[int, int, int], ...]:
     """(N, H, W): every pair of values, of an algorithm's own sizes where it has some."""
     made = cover.search(ROWS[algorithm].sizes if algorithm in ROWS else SIZES, lambda row: True, seed=3)

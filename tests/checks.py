@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,8 @@ from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
 from warpconv.runtime.call.conv import specialize
-from warpconv.runtime.devices.cpu import LaunchReport, Mode, backend, find_toolchain
 from warpconv.runtime.call.kernel import Kernel
+from warpconv.runtime.devices.cpu import LaunchReport, Mode, backend, find_toolchain
 
 from . import pitches, reference, settings
 from .cases import Case
@@ -52,7 +53,7 @@ def compile_ahead(load: Callable[[Any], Any], plans: Iterable[Any], workers: int
     def one(plan: Any) -> None:
         try:
             load(plan)
-        except Exception:       # noqa: BLE001 - whatever it is, the test meets it again and shows it
+        except Exception:       # whatever it is, the test meets it again and shows it
             pass
 
     with ThreadPoolExecutor(workers) as pool:

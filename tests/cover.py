@@ -13,8 +13,9 @@ import itertools
 import json
 import random
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from .algorithms import AXES, folder_of
 
@@ -27,7 +28,7 @@ ATTEMPTS = 24                    # random completions of an uncovered pair, of w
 LAST_ATTEMPTS = 140              # and of a pair that was left open by those, of which the first accepted one is kept
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def rows(algorithm: str) -> tuple[Row, ...]:
     """The kept covering array of an algorithm; rows of values that its axes no longer have are left out."""
     axes = AXES[algorithm]
@@ -138,7 +139,7 @@ def _path(algorithm: str) -> Path:
     return folder_of(algorithm) / "covering.json"
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _read(algorithm: str) -> Mapping[str, Any]:
     """What is kept of an algorithm; empty where nothing is, as of one whose room is new."""
     path = _path(algorithm)

@@ -7,7 +7,8 @@ a room in tests/algorithms are drawn too, with their planners' own values.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np

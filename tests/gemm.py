@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import plan_layer

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -209,7 +210,7 @@ def clamp(a: Near, low: float, high: float) -> Near:
 def of_text(text: str, v: Near) -> Near:
     """An expression's text at ``v``, read by Python; its numbers are float32."""
     numbers = re.sub(r"(?<![\w.])(\d[\d.]*(?:e-?\d+)?)", r"number(\1)", text)
-    return eval(numbers, {"__builtins__": {}}, {**FUNCTIONS, "v": v, "number": _near})       # noqa: S307 - tests' texts
+    return eval(numbers, {"__builtins__": {}}, {**FUNCTIONS, "v": v, "number": _near})       # tests' own texts
 
 
 def after(name: str, text: str, v: Near) -> Near:

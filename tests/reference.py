@@ -6,8 +6,8 @@ Arrays of x and y have their axes in the layout's order, and are of the element 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Iterable
 
 import ml_dtypes
 import numpy as np

@@ -11,7 +11,8 @@ import contextlib
 import functools
 import itertools
 import random
-from typing import Any, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 

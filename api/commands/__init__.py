@@ -9,7 +9,8 @@ from .explain import explain
 from .filter import filter_pictures
 from .gallery import gallery
 from .inspect import inspect
+from .pack import pack
 from .run import run
 from .tune import tune
 
-COMMANDS = (emit, inspect, explain, build, tune, run, filter_pictures, gallery, demo, cache, env)
+COMMANDS = (emit, inspect, explain, build, pack, tune, run, filter_pictures, gallery, demo, cache, env)

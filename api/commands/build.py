@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from warpconv.codegen.errors import ArgumentError, FileError
+from warpconv.codegen.errors import ArgumentError
 
-from .files import InputFileError
 from .layer import LayerRequest, layer_options, read_arch, read_layer, templates_option
+from .requests import layers_argument, named_layers, refuse_layer
 from .output import add_row, console, echo_record, heading, json_option, seconds_text, table
 
 FAILED = 1      # exit code where a kernel could not be built
@@ -19,10 +19,10 @@ _STYLES = {"failed": "red", "declined": "yellow", "up-to-date": "dim"}
 
 
 @click.command()
-@click.argument("layers", required=False)
+@layers_argument
 @click.option("-o", "--output", metavar="PACK", required=True, help="The pack: a folder, or a zip if it ends in .zip.")
 @click.option("--arch", "archs", metavar="sm_90", multiple=True,
-              help="Architectures, sm_90+PTX for its PTX too (default: WARPCONV_CUDA_ARCH_LIST, else the GPUs here).")
+              help="Architectures, as sm_80,sm_90; sm_90+PTX for its PTX too (default: WARPCONV_CUDA_ARCH_LIST, else the GPUs here).")
 @click.option("--ptx", is_flag=True, help="Put PTX in, for devices newer than the pack.")
 @click.option("--jobs", type=int, metavar="N", help="Compilations at the same time (default: WARPCONV_COMPILE_JOBS).")
 @click.option("--allow-spills", is_flag=True, help="Accept kernels that spill though their plan promises not to.")
@@ -31,17 +31,15 @@ _STYLES = {"failed": "red", "declined": "yellow", "up-to-date": "dim"}
 @templates_option
 @json_option
 @click.pass_context
-def build(ctx: click.Context, layers: str | None, output: str, archs: tuple[str, ...], ptx: bool, jobs: int | None,
-          allow_spills: bool, force: bool, as_json: bool, **options: Any) -> None:
+def build(ctx: click.Context, layers: str | None, layer: str | None, output: str, archs: tuple[str, ...], ptx: bool,
+          jobs: int | None, allow_spills: bool, force: bool, as_json: bool, **options: Any) -> None:
     """Build kernels ahead of time, into a pack.
 
     LAYERS is a TOML or JSON file, or the name of a shipped one; or one layer is given in options.
 
     What the pack has up to date is not compiled again. Exit code 1 if a kernel could not be built.
     """
-    if layers is not None:
-        _refuse_options(ctx, options)
-    wanted, targets = _layers(layers, options), _archs(archs)
+    wanted, targets = _layers(ctx, layers, layer, options), _archs(archs)
     report = _build(wanted, targets, output, as_json, ptx=ptx, jobs=jobs, allow_spills=allow_spills,
                     force=force)
     record = _record(report)
@@ -51,15 +49,6 @@ def build(ctx: click.Context, layers: str | None, output: str, archs: tuple[str,
         _show(record, report)
     if not report.ok:
         ctx.exit(FAILED)
-
-
-def _refuse_options(ctx: click.Context, options: dict[str, Any]) -> None:
-    """Raises ArgumentError where options describe a layer beside a LAYERS file."""
-    typed = [parameter.opts[-1] for parameter in ctx.command.params if parameter.name in options
-             and ctx.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT]
-    if typed:
-        raise ArgumentError("a LAYERS file has its layers' options", argument=", ".join(typed),
-                            hint="write them in the file, or give one layer in options and no file")
 
 
 def _build(layers: Sequence[Any], archs: Sequence[str], output: str, quiet: bool, **options: Any) -> Any:
@@ -72,19 +61,16 @@ def _build(layers: Sequence[Any], archs: Sequence[str], output: str, quiet: bool
         return build_pack(layers, output, archs, progress=lambda row: bar.advance(task), **options)
 
 
-def _layers(path: str | None, options: dict[str, Any]) -> Sequence[Any]:
+def _layers(ctx: click.Context, path: str | None, layer: str | None, options: dict[str, Any]) -> Sequence[Any]:
     """The layers of the file, or the one of the options. Raises InputFileError, ArgumentError or ShapeError."""
     given = options["input_"] is not None or options["filter_"] is not None
-    if (path is not None) == given:
+    if path is not None:
+        return named_layers(ctx, path, layer, options)
+    if not given:
         raise ArgumentError("name a LAYERS file, or give one layer with --input and --filter", argument="LAYERS",
                             value=path, hint="for instance: warpconv build twelve_layers --arch sm_90 -o PACK")
-    if given:
-        return (_requested(read_layer(options)),)
-    from warpconv.runtime.layers import read_layers
-    try:
-        return read_layers(path)
-    except FileError as error:
-        raise InputFileError(error.message, argument=error.argument, value=error.value, hint=error.hint) from error
+    refuse_layer(layer)
+    return (_requested(read_layer(options)),)
 
 
 def _requested(request: LayerRequest) -> Any:
@@ -108,7 +94,8 @@ def _requested(request: LayerRequest) -> Any:
 def _archs(archs: tuple[str, ...]) -> Sequence[str]:
     """Those asked for, else those of the environment, else those of the GPUs. Raises ArgumentError for none."""
     if archs:
-        return _checked(archs, "--arch")
+        words = [word.strip() for text in archs for word in text.split(",")]
+        return _checked(list(dict.fromkeys(words)), "--arch")
     from warpconv.runtime.devices.cuda import contexts
     from warpconv.runtime.env import settings
     listed = [f"{request.sm}+PTX" if request.ptx else request.sm for request in settings().cuda_arch_list]

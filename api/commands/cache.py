@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .output import add_row, console, echo_record, heading, json_option, size_text, table
+from .output import add_row, console, echo_record, heading, json_option, say, size_text, table
 
 DAMAGED = 1     # exit code of verify
 
@@ -44,7 +44,7 @@ def clear(match: str | None, as_json: bool) -> None:
     if as_json:
         echo_record(_record({}, removed=removed))
         return
-    click.echo(f"removed {removed} {'entry' if removed == 1 else 'entries'} from {_cache().root}")
+    say(f"removed {removed} {'entry' if removed == 1 else 'entries'} from {_cache().root}")
 
 
 @cache.command()
@@ -57,7 +57,7 @@ def trim(size: str | None, as_json: bool) -> None:
         echo_record(_record({}, removed=done.removed))
         return
     entries = "entry" if done.removed == 1 else "entries"
-    click.echo(f"removed {done.removed} {entries}, {size_text(done.freed)}, from {_cache().root}; "
+    say(f"removed {done.removed} {entries}, {size_text(done.freed)}, from {_cache().root}; "
                f"{size_text(done.left)} left")
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,10 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.filters import layer_arrays, weights
 from warpconv.images import Picture, finish, read_picture, to_image, write_image
 from warpconv.records import DemoRecord, DemoRow
-from warpconv.runtime.call.conv import specialize
-from warpconv.runtime.call.kernel import Kernel
 from warpconv.runtime.accuracy.measure import measure, measure_unit
 from warpconv.runtime.accuracy.reference import compare
+from warpconv.runtime.call.conv import specialize
+from warpconv.runtime.call.kernel import Kernel
 
 from .files import write_text
 from .filter import load_weights

@@ -2,28 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .files import write_text
-from .layer import layer_options, read_layer, templates_option
+from warpconv.codegen.errors import ArgumentError
+from warpconv.runtime import paths
+
+from .files import make_folder, write_text
+from .layer import layer_options, templates_option
 from .output import echo_record, json_option
+from .requests import layers_argument, read_requests
+
+if TYPE_CHECKING:
+    from warpconv.codegen.render import KernelSource
+
+    from .layer import LayerRequest
 
 
 @click.command()
+@layers_argument
 @layer_options()
 @templates_option
-@click.option("-o", "--output", metavar="FILE", help="Write the source there instead of to standard output.")
+@click.option("-o", "--output", metavar="FILE|FOLDER/", help="Write the source there instead of to standard output: to a "
+                                                             "folder, a file for each layer and architecture.")
 @json_option
-def emit(output: str | None, as_json: bool, **options: Any) -> None:
-    """Write the CUDA source of a layer's kernel."""
+@click.pass_context
+def emit(ctx: click.Context, layers: str | None, layer: str | None, output: str | None, as_json: bool,
+         **options: Any) -> None:
+    """Write the CUDA source of a layer's kernel.
+
+    LAYERS is a TOML or JSON file, or the name of a shipped one; or one layer is given in options. Several sources, of
+    a file's layers or of --arch sm_80,sm_90, go to a folder or one after the other to standard output: the head of each
+    names its layer and architecture.
+    """
     from warpconv.runtime.build.templates import laid_over, source_of
-    source = source_of(read_layer(options).plan(), laid_over())
+    asked = read_requests(ctx, layers, layer, options)
+    folder = output is not None and (output.endswith("/") or paths.is_dir(output))
+    if asked.many and output is not None and not folder:
+        raise ArgumentError("several sources go to a folder", argument="--output", value=output,
+                            hint=f"{output}/, with a slash at its end")
+    made = [(request, source_of(request.plan(), laid_over())) for request in asked.singles("emit")]
     if output is not None:
-        write_text(output, source.text, through=True)
+        for request, source in made:
+            write_text(make_folder(output) / _name(request, source) if folder else output, source.text, through=True)
     if as_json:
-        from warpconv.records import EmitRecord
-        echo_record(EmitRecord(source=source.text, entries=source.entries, digest=source.digest))
+        from warpconv.records import EmitRecord, ManyRecord, ResultRow
+        records = [EmitRecord(source=source.text, entries=source.entries, digest=source.digest) for _, source in made]
+        rows = tuple(ResultRow(name=request.name, reason=None, result=record)
+                     for (request, _), record in zip(made, records))
+        echo_record(ManyRecord(results=rows) if asked.many else records[0])
     elif output is None:
-        click.echo(source.text, nl=False)
+        click.echo("\n".join(source.text for _, source in made), nl=False)
+
+
+def _name(request: LayerRequest, source: KernelSource) -> str:
+    """The file of one of several sources."""
+    return f"{request.name or source.plan.spec.name}-{source.plan.spec.arch}.cu"

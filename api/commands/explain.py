@@ -6,27 +6,34 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .layer import LayerRequest, layer_options, read_layer
-from .output import add_row, console, echo_record, heading, json_option, size_text, table
+from .layer import LayerRequest, layer_options
+from .output import add_row, heading, json_option, size_text, table
+from .requests import layers_argument, read_requests
+from .several import answer
 
 if TYPE_CHECKING:
     from warpconv.codegen.hardware import Arch
+    from warpconv.records import ExplainRecord
 
 
 @click.command()
+@layers_argument
 @layer_options()
 @json_option
-def explain(as_json: bool, **options: Any) -> None:
-    """Say which algorithms can serve a layer, which is chosen, and why the others are not."""
-    request = read_layer(options)
-    record = explain_record(request)
-    if as_json:
-        echo_record(record)
-        return
-    out = console()
-    heading(out, "layer", str(request))
+@click.pass_context
+def explain(ctx: click.Context, layers: str | None, layer: str | None, as_json: bool, **options: Any) -> None:
+    """Say which algorithms can serve a layer, which is chosen, and why the others are not.
+
+    LAYERS is a TOML or JSON file, or the name of a shipped one; or one layer is given in options. With several values
+    of a plan value (--set exchange=select,packed) their plans stand side by side.
+    """
+    answer(ctx, read_requests(ctx, layers, layer, options), as_json, explain_record, _show)
+
+
+def _show(out: Any, record: ExplainRecord) -> None:
+    heading(out, "layer", record.layer + (f" ({', '.join(record.assumed)} assumed)" if record.assumed else ""))
     heading(out, "rule", "the fewest estimated issue slots among the algorithms that can serve the layer"
-            if request.algorithm == "auto" else f"--algorithm {request.algorithm}")
+            if record.asked == "auto" else f"--algorithm {record.asked}")
     heading(out, "tuning", record.tuning)
     made = table("", "algorithm", "issue slots", "workspace", "reason", "plan",
                  numbers=("issue slots", "workspace"))
@@ -40,7 +47,7 @@ def explain(as_json: bool, **options: Any) -> None:
     out.print(made)
 
 
-def explain_record(request: LayerRequest) -> Any:
+def explain_record(request: LayerRequest) -> ExplainRecord:
     """The candidates as a record; one that was asked for by name or plan value answers with those.
 
     Raises UnsupportedSpec or ArgumentError where the request itself cannot be planned.
@@ -63,7 +70,8 @@ def explain_record(request: LayerRequest) -> Any:
                          workspace_bytes=c.plan.program.workspace_bytes(request.shape) if c.plan else None)
             for c in candidates]
     rows.sort(key=lambda row: not row.chosen)
-    return ExplainRecord(layer=str(request.shape), assumed=request.assumed, arch=str(arch), chosen=chosen,
+    return ExplainRecord(layer=str(request.shape), assumed=request.assumed, arch=str(arch), asked=request.algorithm,
+                         chosen=chosen,
                          candidates=tuple(rows), tuning=where)
 
 

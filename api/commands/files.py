@@ -6,8 +6,9 @@ import contextlib
 import os
 import stat
 import uuid
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any
 
 from warpconv.codegen.errors import FileError
 from warpconv.runtime import paths

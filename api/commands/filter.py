@@ -6,8 +6,9 @@ import contextlib
 import math
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +17,7 @@ from warpconv.runtime import paths
 
 from .device import choose_device, device_option, note_device
 from .files import check_output, output_folder, read_array
-from .output import console, echo_record, json_option, seconds_text
+from .output import console, echo_record, json_option, printable, say, seconds_text
 from .wording import worded
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def filter_pictures(photos: tuple[str, ...], output: str, kernels: tuple[str, ..
     mode, border_value = parse_border(border)
     files = [kernel for kernel in kernels if kernel.endswith(".npy")]
     results = [combine] if combine else [result_name(kernel) for kernel in kernels]
-    jobs = find_jobs(photos, output, results, form.lstrip(".").lower() if form else None, files)
+    jobs = find_jobs(photos, output, results, None if form is None else form.lstrip(".").lower(), files)
     if sheet is not None:
         _check_sheet(sheet, jobs, files)
     bank = {kernel: load_weights(kernel) for kernel in kernels}
@@ -200,7 +201,7 @@ def _with_progress(jobs: tuple[Job, ...], quiet: bool) -> Iterator[Job]:
         """The picture's name as it is: no markup in it is read."""
 
         def render(self, task: Any) -> Text:
-            return Text(task.description, no_wrap=True, overflow="ellipsis")
+            return Text(printable(task.description, lines=False), no_wrap=True, overflow="ellipsis")
 
     with Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), Name(""), console=out,
                   transient=True) as bar:
@@ -217,7 +218,7 @@ def _before_and_after(photo: str, picture: Picture, results: list[str],
     from warpconv.images import preview, to_image
 
     from .sheet import thumbnail
-    shown = [(Path(photo).name, preview(picture)), *((name, preview(one.picture, picture))
+    shown = [(printable(Path(photo).name, lines=False), preview(picture)), *((name, preview(one.picture, picture))
                                                      for name, one in zip(results, made))]
     return [(caption, thumbnail(to_image(image))) for caption, image in shown]
 
@@ -240,17 +241,17 @@ def _report(record: FilterRecord, jobs: Jobs) -> None:
     written, failed = record.written, record.failed
     if len(jobs.jobs) == 1:
         for row in written:
-            click.echo(f"{row.layer}\n{row.algorithm} on {row.device}: {seconds_text(row.seconds)}, "
-                       f"written to {row.output}")
+            say(f"{row.layer}\n{row.algorithm} on {row.device}: {seconds_text(row.seconds)}, "
+                f"written to {printable(row.output, lines=False)}")
     else:
-        click.echo(f"{len(jobs.jobs) - len(failed)} of {len(jobs.jobs)} pictures filtered in "
-                   f"{seconds_text(record.seconds)}: {len(written)} files in {jobs.folder}")
+        say(f"{len(jobs.jobs) - len(failed)} of {len(jobs.jobs)} pictures filtered in "
+            f"{seconds_text(record.seconds)}: {len(written)} files in {printable(str(jobs.folder), lines=False)}")
     worst = max(written, key=lambda row: row.clipped, default=None)
     if worst is not None and worst.clipped > 0:
-        of = f" of {worst.output}" if len(written) > 1 else ""
-        click.echo(f"{100 * worst.clipped:.3g} % of the values{of} were clipped to the pixels' range; --abs, --scale "
-                   "and --offset bring them into it, --dtype float32 keeps them in a .tif")
+        of = f" of {printable(worst.output, lines=False)}" if len(written) > 1 else ""
+        say(f"{100 * worst.clipped:.3g} % of the values{of} were clipped to the pixels' range; --abs, --scale "
+            "and --offset bring them into it, --dtype float32 keeps them in a .tif")
     if record.sheet is not None:
-        click.echo(f"contact sheet: {record.sheet}")
+        say(f"contact sheet: {printable(record.sheet, lines=False)}")
     for row in failed:
-        click.echo(f"warpconv: {row.image}: {row.reason}", err=True)
+        say(f"warpconv: {printable(row.image, lines=False)}: {row.reason}", err=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator, Sequence
 
 from warpconv.codegen.errors import ArgumentError
 from warpconv.images import format_of, suffixes
@@ -40,6 +40,8 @@ def find_jobs(photos: Sequence[str], output: str, results: Sequence[str], form: 
     Raises ArgumentError or InputFileError for what is no picture, an output that is also an input, two of one name, or
     a name that tells no format.
     """
+    if form is not None:
+        _check_format(form)
     found = list(_pictures(photos))
     many = len(photos) > 1 or os.path.isdir(photos[0])
     folder = Path(output) if many or os.path.isdir(output) or output.endswith(("/", os.sep)) else None
@@ -58,6 +60,15 @@ def result_name(kernel: str) -> str:
     return re.sub(r"[^\w.+-]+", "-", name).strip("-") or "filter"
 
 
+def _check_format(form: str) -> None:
+    """Raises ArgumentError for what is no format's name: it becomes the end of file names."""
+    known = {suffix.lstrip(".") for suffix in suffixes()}
+    if form not in known:
+        usual = [name for name in ("png", "jpg", "tif", "webp", "bmp") if name in known]
+        raise ArgumentError("there is no such format", argument="--format", value=form,
+                            hint=f"for instance {', '.join(usual)}")
+
+
 def _pictures(photos: Sequence[str]) -> Iterator[str]:
     for photo in photos:
         if not os.path.isdir(photo):
@@ -67,7 +78,7 @@ def _pictures(photos: Sequence[str]) -> Iterator[str]:
         try:
             names = sorted(entry.name for entry in os.scandir(photo)
                            if Path(entry.name).suffix.lower() in known and not entry.name.startswith(".")
-                           and not entry.is_dir())
+                           and not paths.is_dir(entry.path))
         except OSError as error:
             raise InputFileError(f"the folder cannot be read: {error.strerror}", argument="PHOTO",
                                  value=photo) from error

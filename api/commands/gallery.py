@@ -9,7 +9,7 @@ import click
 from .device import choose_device, device_option, note_device
 from .files import check_output, output_folder
 from .filter import smallest_layer
-from .output import size_text
+from .output import say, size_text
 
 
 @click.command()
@@ -30,4 +30,4 @@ def gallery(photos: tuple[str, ...], output: str, device: str) -> None:
     with output_folder(page.with_suffix("")) as folder:
         pictures = make_page(photos, page, folder, place)
     total = sum(path.stat().st_size for path in pictures)
-    click.echo(f"{page}: {len(pictures)} pictures in {folder}, {size_text(total)}")
+    say(f"{page}: {len(pictures)} pictures in {folder}, {size_text(total)}")

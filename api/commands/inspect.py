@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from .edited import check_entries, read_source, with_banner
 from .inspect_record import inspect_record
-from .layer import layer_options, read_layer, templates_option
-from .output import add_row, console, echo_record, heading, json_option, size_text, table
+from .layer import LayerRequest, layer_options, templates_option
+from .output import add_row, heading, json_option, size_text, table
+from .requests import layers_argument, read_requests
+from .several import answer
+
+if TYPE_CHECKING:
+    from warpconv.records import InspectRecord
 
 
 @click.command()
+@layers_argument
 @layer_options()
 @templates_option
-@click.option("--source/--no-source", default=True, show_default=True, help="Show the source.")
+@click.option("--source", "edited", metavar="FILE",
+              help="Take this text, an emitted one that was edited; its head says the layer, unless options do.")
+@click.option("--no-source", "source", flag_value=False, type=bool, default=True, help="Leave the source out.")
 @click.option("--measure/--no-measure", default=True, show_default=True, help="Count by executing on the CPU device.")
 @click.option("--ptx", is_flag=True, help="Show the PTX.")
 @click.option("--sass", is_flag=True, help="Show the machine instructions.")
 @json_option
-def inspect(source: bool, measure: bool, ptx: bool, sass: bool, as_json: bool, **options: Any) -> None:
-    """Show a layer's kernel: source, plan values, launch, planned and measured cost, registers."""
-    request = read_layer(options)
-    record = inspect_record(request, request.plan(), source=source, measure=measure, ptx=ptx, sass=sass)
-    if as_json:
-        echo_record(record)
-        return
-    out = console()
+@click.pass_context
+def inspect(ctx: click.Context, layers: str | None, layer: str | None, edited: str | None, source: bool,
+            measure: bool, ptx: bool, sass: bool, as_json: bool, **options: Any) -> None:
+    """Show a layer's kernel: source, plan values, launch, planned and measured cost, registers.
+
+    LAYERS is a TOML or JSON file, or the name of a shipped one; or one layer is given in options. With several values
+    of a plan value (--set exchange=select,packed) their plans stand side by side.
+    """
+    text = None
+    if edited is not None:
+        text = read_source(edited)
+        options = options if layers is not None else with_banner(ctx, text, options)
+
+    def record_of(request: LayerRequest) -> InspectRecord:
+        plan = request.plan()
+        if text is not None:
+            check_entries(plan, text)
+        return inspect_record(request, plan, source=source, measure=measure, ptx=ptx, sass=sass, edited=text)
+
+    answer(ctx, read_requests(ctx, layers, layer, options), as_json, record_of, _show)
+
+
+def _show(out: Any, record: InspectRecord) -> None:
     if record.source is not None:
         _show_text(out, record.source, "cuda")
     for text in (record.ptx, record.sass):
@@ -55,6 +79,8 @@ def _show_plan(out: Any, record: Any) -> None:
     if record.assumed:
         served = "such sizes are served as the plan demands" if record.demands else "any size is served"
         heading(out, "assumed", f"{', '.join(record.assumed)}: {served}; these are assumed for the figures")
+    if record.changed_lines is not None:
+        heading(out, "source", f"{record.changed_lines} lines are not as emitted")
     heading(out, "plan", f"{record.algorithm} for {record.arch}: {record.plan}")
     if record.demands:
         heading(out, "demands", record.demands)
@@ -85,23 +111,29 @@ def _show_cost(out: Any, record: Any) -> None:
     if record.measured is None:
         heading(out, "measured", f"not: {record.measured_reason}")
         return
-    show_measured(out, record.measured, "the text above" if record.source is not None else "the emitted text")
+    show_measured(out, record.measured, "the text above" if record.source is not None else
+                  "the emitted text" if record.changed_lines is None else "the given text")
 
 
 def show_measured(out: Any, measured: Any, text: str) -> None:
     """The counts of one execution, and those of one unit beside the plan's."""
     heading(out, "measured", f"{text}, executed on the CPU device for {measured.layer}"
             + (f" ({measured.reduced})" if measured.reduced else ""))
-    made = table("buffer", "load requests", "sectors", "store requests", "sectors ",
-                 numbers=("load requests", "sectors", "store requests", "sectors "))
-    for row in measured.buffers:
-        add_row(made, row.buffer, row.load_requests, row.load_sectors, row.store_requests, row.store_sectors)
-    out.print(made)
-    heading(out, "", f"{measured.shuffles} shuffles, {measured.shared_requests} shared requests in "
-                     f"{measured.shared_wavefronts} wavefronts, {measured.constant_requests} constant requests")
+    show_counts(out, measured)
     heading(out, "", f"max error {measured.max_error:.3g}, {100 * measured.worst_ratio:.3g} % of the bound at worst")
     if measured.units:
         show_units(out, measured.unit, measured.units)
+
+
+def show_counts(out: Any, counts: Any) -> None:
+    """Requests and sectors of each buffer, and what else was counted."""
+    made = table("buffer", "load requests", "sectors", "store requests", "sectors ",
+                 numbers=("load requests", "sectors", "store requests", "sectors "))
+    for row in counts.buffers:
+        add_row(made, row.buffer, row.load_requests, row.load_sectors, row.store_requests, row.store_sectors)
+    out.print(made)
+    heading(out, "", f"{counts.shuffles} shuffles, {counts.shared_requests} shared requests in "
+                     f"{counts.shared_wavefronts} wavefronts, {counts.constant_requests} constant requests")
 
 
 def show_units(out: Any, unit: str, units: Any) -> None:

@@ -13,20 +13,26 @@ if TYPE_CHECKING:
     from warpconv.codegen.plan import KernelPlan
     from warpconv.codegen.shape import ConvShape
     from warpconv.records import InspectRecord, MeasuredRecord
-    from warpconv.runtime.build.pipeline import BuiltKernel
+    from warpconv.runtime.build.pipeline import BuiltKernel, Text
 
     from .layer import LayerRequest
 
 
 def inspect_record(request: LayerRequest, plan: KernelPlan, *, source: bool = True, measure: bool = True,
-                   ptx: bool = False, sass: bool = False) -> InspectRecord:
-    """Everything about a plan. Raises CompileError only where ``ptx`` or ``sass`` is asked for."""
+                   ptx: bool = False, sass: bool = False, edited: str | None = None) -> InspectRecord:
+    """Everything about a plan, and of ``edited``, a text in place of that which it gives. Raises CompileError only where
+    ``ptx`` or ``sass`` is asked for, or where the CPU device cannot take an edited text; KernelFault for one that breaks
+    a rule of the machine."""
     from warpconv.codegen.options import choices
     from warpconv.records import InspectRecord, LaunchRow, PlanValue
+    from warpconv.runtime.build.pipeline import Text
     from warpconv.runtime.build.templates import laid_over, source_of
+
+    from .edited import changed_lines
     offered = choices(plan.options)
-    measured, reason = (measured_record(plan, request.shape) if measure else (None, "switched off"))
-    built, compiled_reason = _built(plan, ptx, needed=ptx or sass)
+    measured, reason = (measured_record(plan, request.shape, source=edited) if measure else (None, "switched off"))
+    built, compiled_reason = _built(plan if edited is None else Text.given(plan.spec, plan.program, edited), ptx,
+                                    needed=ptx or sass)
     instructions, sass_reason = _sass(built) if sass and built else (None, compiled_reason if sass else None)
     return InspectRecord(
         layer=str(request.shape), assumed=request.assumed, algorithm=plan.spec.algorithm, arch=str(plan.spec.arch),
@@ -38,36 +44,43 @@ def inspect_record(request: LayerRequest, plan: KernelPlan, *, source: bool = Tr
                                  shared_bytes=launch.shared_bytes) for launch in plan.program.launches),
         library=tuple(str(call) for call in plan.program.library_calls),
         workspace_bytes=plan.program.workspace_bytes(request.shape),
-        source=source_of(plan, laid_over()).text if source else None,
+        source=(source_of(plan, laid_over()).text if edited is None else edited) if source else None,
+        changed_lines=None if edited is None else changed_lines(plan, edited),
         compiler=f"{built.compiled.compiler.value} {built.compiled.version}" if built else None,
         compiled=_compiled_rows(built), compiled_reason=compiled_reason,
         ptx=built.compiled.ptx if ptx and built else None, sass=instructions,
         ptx_reason=compiled_reason if ptx else None, sass_reason=sass_reason)
 
 
-def measured_record(plan: KernelPlan, shape: ConvShape, *, units: bool = True) -> tuple[MeasuredRecord | None,
-                                                                                       str | None]:
-    """Counts on ``shape``, or on a smaller layer where that would take long; else None and why there are none."""
-    from warpconv.records import BufferRow, MeasuredRecord
+def measured_record(plan: KernelPlan, shape: ConvShape, *, units: bool = True,
+                    source: str | None = None) -> tuple[MeasuredRecord | None, str | None]:
+    """Counts on ``shape``, or on a smaller layer where that would take long; else None and why there are none.
+    ``source``: a text in place of the plan's."""
+    from warpconv.records import MeasuredRecord
     from warpconv.runtime.accuracy.measure import measurable, measure, measure_unit
-    pair = measurable(plan, shape)
+    pair = measurable(plan, shape, as_it_is=source is not None)
     if pair is None:
         return None, "the layer would take long, and its plan takes no smaller one"
     executed, chosen = pair
     try:
-        found = measure(executed, chosen)
-        unit = measure_unit(plan) if units else None
+        found = measure(executed, chosen, source=source)
+        unit = measure_unit(plan, source=source) if units else None
     except ToolNotFound as error:
         return None, str(worded(error))
-    rows = tuple(BufferRow(buffer=name, load_requests=c.load_requests, load_sectors=c.load_sectors,
-                           store_requests=c.store_requests, store_sectors=c.store_sectors)
-                 for name, c in found.buffers.items())
     return MeasuredRecord(
-        layer=str(chosen), reduced=_reduction(plan, executed, shape, chosen), buffers=rows, shuffles=found.shuffles,
+        layer=str(chosen), reduced=_reduction(plan, executed, shape, chosen), buffers=buffer_rows(found.buffers), shuffles=found.shuffles,
         shared_requests=found.shared_requests, shared_wavefronts=found.shared_wavefronts,
         constant_requests=found.constant_requests, max_error=found.accuracy.max_error,
         worst_ratio=found.accuracy.worst_ratio, unit=unit.plan.cost.unit if unit else None,
         units=unit_rows(unit) if unit else ()), None
+
+
+def buffer_rows(buffers: Any) -> tuple[Any, ...]:
+    """The counts of each buffer."""
+    from warpconv.records import BufferRow
+    return tuple(BufferRow(buffer=name, load_requests=c.load_requests, load_sectors=c.load_sectors,
+                           store_requests=c.store_requests, store_sectors=c.store_sectors)
+                 for name, c in buffers.items())
 
 
 def unit_rows(unit: Any) -> tuple[Any, ...]:
@@ -81,14 +94,14 @@ def unit_rows(unit: Any) -> tuple[Any, ...]:
 def _reduction(plan: KernelPlan, executed: KernelPlan, shape: ConvShape, chosen: ConvShape) -> str | None:
     if executed is plan and chosen == shape:
         return None
-    image = "one image" if (chosen.h, chosen.w) == (shape.h, shape.w) else "an image of two by two blocks"
+    image = "one image" if (chosen.h, chosen.w) == (shape.h, shape.w) else "an image of a few blocks"
     if executed is not plan:
         return (f"reduced: the same plan values with C = {executed.spec.c} and K = {executed.spec.k}, and {image}; "
                 "the whole layer would take long")
     return f"reduced to {image}; the whole layer would take long"
 
 
-def _built(plan: KernelPlan, ptx: bool, *, needed: bool) -> tuple[BuiltKernel | None, str | None]:
+def _built(plan: KernelPlan | Text, ptx: bool, *, needed: bool) -> tuple[BuiltKernel | None, str | None]:
     from warpconv.runtime.build.pipeline import build
     try:
         return build(plan, ptx=ptx), None

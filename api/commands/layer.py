@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import click
 
-from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.banner import ASSUMED_SIDE
 from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.epilogue import Epilogue, parse_epilogue, split_steps
 from warpconv.codegen.errors import ArgumentError, FileError
+from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import Tuning, plan, plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.epilogue import Epilogue, parse_epilogue, split_steps
 from warpconv.codegen.spec import Numerics
 
+from .complete import complete_algorithm, complete_border, complete_layout, complete_type
 from .files import InputFileError
 
 # what a letter in --input stands for until real sizes are known
@@ -36,7 +38,7 @@ _GEOMETRY = (
     click.option("--stride", metavar="A|A,B", default="1", show_default=True, help="Vertical, horizontal."),
     click.option("--padding", metavar="A|A,B|T,B,L,R|same|valid", default="0", show_default=True,
                  help="Pixels around."),
-    click.option("--padding-mode", metavar="MODE", default="zeros", show_default=True,
+    click.option("--padding-mode", metavar="MODE", default="zeros", show_default=True, shell_complete=complete_border,
                  help="What they are: zeros, constant, replicate, reflect, symmetric or circular."),
     click.option("--padding-value", metavar="V", default="0", help="The value of --padding-mode constant."),
     click.option("--dilation", metavar="A|A,B", default="1", show_default=True, help="Vertical, horizontal."),
@@ -46,7 +48,7 @@ _KERNEL = (
     click.option("--epilogue", metavar="bias,relu", default="",
                  help="Steps applied to each output, in order, e.g. 'bias,clamp(0,6)' (docs/epilogues.md)."),
     click.option("--activation", metavar="relu", help="A last step of the epilogue."),
-    click.option("--algorithm", metavar="A", default="auto", show_default=True,
+    click.option("--algorithm", metavar="A", default="auto", show_default=True, shell_complete=complete_algorithm,
                  help="Name of an algorithm; explain lists them."),
     click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="A plan value; inspect lists them."),
     click.option("--workspace-limit", metavar="BYTES",
@@ -54,28 +56,31 @@ _KERNEL = (
     click.option("--index-bits", metavar="32|64", help="Width of the index arithmetic (default: as needed)."),
 )
 _DTYPE = {True: click.option("--dtype", metavar="TYPE", default="float32", show_default=True,
+                             shell_complete=complete_type,
                              help="Element type: float32, float16, bfloat16, uint8, int8, uint16 or int16."),
-          False: click.option("--dtype", metavar="TYPE", help="Element type (default: the arrays'); bfloat16 for its "
-                                                              "16 bits.")}
+          False: click.option("--dtype", metavar="TYPE", shell_complete=complete_type,
+                              help="Element type (default: the arrays'); bfloat16 for its 16 bits.")}
 _TYPES = (
-    click.option("--out-dtype", metavar="TYPE", help="Element type of the output (default: the input's)."),
+    click.option("--out-dtype", metavar="TYPE", shell_complete=complete_type,
+                 help="Element type of the output (default: the input's)."),
     click.option("--cast", metavar="nearest|truncate", default="nearest", show_default=True,
                  help="To integers: to nearest even, limited to the range; or as C casts."),
 )
-_WEIGHT_DTYPE = click.option("--weight-dtype", metavar="TYPE",
+_WEIGHT_DTYPE = click.option("--weight-dtype", metavar="TYPE", shell_complete=complete_type,
                              help="Of an integer layer's filter: float32 (default), int8, int16 or int32.")
 _SEPARABLE = click.option("--separable", is_flag=True,
                           help="Filters of one channel that are columns times rows, given as these factors.")
 _PITCHED = click.option("--pitched", is_flag=True,
                         help="Arrays may have gaps between rows, planes and images: the distances are arguments.")
 _FORM = (
-    click.option("--layout", metavar="NCHW|NHWC", default="NCHW", show_default=True,
+    click.option("--layout", metavar="NCHW|NHWC", default="NCHW", show_default=True, shell_complete=complete_layout,
                  help="Order of the axes of input and output, in memory too."),
     click.option("--accumulate", metavar="float32|float16", default="float32", show_default=True,
                  help="Arithmetic of products and sums; float16: in the 16-bit element type, quicker and less exact."),
 )
 _TUNING = click.option("--tuning", metavar="FILE", help="Follow the measured choices of a database (warpconv tune).")
-_ARCH = click.option("--arch", metavar="sm_90", help=f"GPU architecture (default: the GPU's, or {DEFAULT_ARCH}).")
+_ARCH = click.option("--arch", metavar="sm_90", multiple=True,
+                     help=f"GPU architecture, or several: sm_80,sm_90 (default: the GPU's, or {DEFAULT_ARCH}).")
 
 
 def layer_options(*, sizes: bool = True, arch: bool = True) -> Callable[[Callable], Callable]:
@@ -105,7 +110,8 @@ def templates_option(command: Callable) -> Callable:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRequest:
-    """A layer and how its kernel is wanted; ``assumed`` names those of N, H, W that the command line left open."""
+    """A layer and how its kernel is wanted; ``assumed`` names those of N, H, W that the command line left open, ``name``
+    is that of a LAYERS file."""
 
     shape: ConvShape
     assumed: tuple[str, ...]
@@ -117,6 +123,7 @@ class LayerRequest:
     tuning: Path | None = None
     numerics: Numerics = Numerics.FLOAT32
     workspace_limit: int | None = None
+    name: str | None = None
 
     def table(self, arch: Arch | str) -> Tuning | None:
         """The measured choices of the file that was named, if one was. Raises InputFileError."""
@@ -151,9 +158,10 @@ class LayerRequest:
 
 def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
                dtype: DType | None = None, weight_dtype: DType | None = None, bias: bool = False,
-               residual: bool = False) -> LayerRequest:
+               residual: bool = False, lists: bool = False) -> LayerRequest:
     """The options of layer_options as a request; ``shapes`` are those of arrays, in place of --input and --filter, and
-    ``dtype`` their element type; ``bias`` and ``residual``: whether they are among them.
+    ``dtype`` their element type; ``bias`` and ``residual``: whether they are among them. ``lists``: plan values may be
+    several, apart by commas.
 
     Raises ArgumentError, ShapeError or ArgumentTypeError for what fits no layer.
     """
@@ -177,11 +185,11 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
     steps = parse_epilogue(steps, bias=bias, activation=activation, takes_bias=shapes is None,
                            residual=None if shapes is None else residual)
     return LayerRequest(shape=shape, assumed=assumed, epilogue=steps, algorithm=options["algorithm"],
-                        settings=_settings(options["sets"]), workspace_limit=_limit(options["workspace_limit"]),
+                        settings=read_settings(options["sets"], lists=lists), workspace_limit=_limit(options["workspace_limit"]),
                         index_bits=_index_bits(options["index_bits"]),
                         numerics=Numerics.parse(_SHORT.get(options["accumulate"], options["accumulate"])),
                         tuning=Path(tuning) if (tuning := options.get("tuning")) is not None else None,
-                        arch=read_arch(arch) if (arch := options.get("arch")) is not None else None)
+                        arch=_one_arch(options.get("arch", ())))
 
 
 def read_dtype(text: str, argument: str = "dtype") -> DType:
@@ -208,6 +216,20 @@ def read_arch(text: str, argument: str = "--arch") -> Arch:
         raise ArgumentError(f"kernels are generated for compute capability {OLDEST}.0 to {NEWEST}.x", argument=argument,
                             value=text, hint="for instance sm_80, sm_90 or sm_120")
     return arch
+
+
+def read_archs(texts: tuple[str, ...]) -> tuple[Arch, ...]:
+    """Those of ``--arch``, each once: it may be given several times, and takes lists."""
+    words = [word.strip() for text in texts for word in text.split(",")]
+    return tuple(dict.fromkeys(read_arch(word) for word in words))
+
+
+def _one_arch(texts: tuple[str, ...]) -> Arch | None:
+    archs = read_archs(texts)
+    if len(archs) > 1:
+        raise ArgumentError("one architecture at a time here", argument="--arch", value=", ".join(map(str, archs)),
+                            hint="emit, inspect, explain and build take several")
+    return archs[0] if archs else None
 
 
 def _shape(options: dict[str, Any], geometry: dict[str, Any]) -> tuple[ConvShape, tuple[str, ...]]:
@@ -261,7 +283,8 @@ def _numbers(text: str, option: str, counts: tuple[int, ...], form: str,
     return numbers
 
 
-def _settings(sets: tuple[str, ...]) -> dict[str, str]:
+def read_settings(sets: tuple[str, ...], *, lists: bool = True) -> dict[str, str]:
+    """The plan values of ``--set``. Raises ArgumentError, without ``lists`` also for several values of one."""
     settings = {}
     for text in sets:
         name, sign, value = text.partition("=")
@@ -270,6 +293,9 @@ def _settings(sets: tuple[str, ...]) -> dict[str, str]:
                                 hint="for instance --set edges=predicated; inspect lists them")
         if name.strip() in settings:
             raise ArgumentError("this plan value is set twice", argument="--set", value=text, hint="set it once")
+        if not lists and "," in value:
+            raise ArgumentError("one value of each plan value here", argument="--set", value=text,
+                                hint="warpconv inspect, with the same options, shows several side by side")
         settings[name.strip()] = value.strip()
     return settings
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +13,19 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PIPED_WIDTH = 120
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str, *, lines: bool = True) -> str:
+    """The text with characters that a terminal obeys (escape sequences, other directions) as Python writes them; without
+    ``lines``, for names, line feeds and tabs too."""
+    made = _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+    return made if lines else made.replace("\n", "\\n").replace("\t", "\\t")
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a message, with what a terminal would obey made visible."""
+    click.echo(printable(text), err=err)
 
 
 def json_option(command: Callable) -> Callable:
@@ -38,7 +53,7 @@ def table(*columns: str, title: str | None = None, numbers: tuple[str, ...] = ()
 def add_row(made: Table, *cells: Any, style: str | None = None) -> None:
     """Cells as text, never as markup; None is a dash, whole numbers have their thousands set apart."""
     from rich.text import Text
-    made.add_row(*(cell if isinstance(cell, Text) else Text(cell_text(cell)) for cell in cells), style=style)
+    made.add_row(*(cell if isinstance(cell, Text) else Text(printable(cell_text(cell))) for cell in cells), style=style)
 
 
 def cell_text(value: Any) -> str:
@@ -58,7 +73,7 @@ def echo_record(record: Any) -> None:
 def heading(out: Console, title: str, body: str = "") -> None:
     """A bold word and a line of text."""
     from rich.text import Text
-    out.print(Text.assemble((f"{title:13}", "bold cyan"), body), soft_wrap=True)
+    out.print(Text.assemble((f"{title:13}", "bold cyan"), printable(body)), soft_wrap=True)
 
 
 def size_text(count: int) -> str:

@@ -13,10 +13,11 @@ from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS
 from warpconv.codegen.spec import Numerics
 
-from .device import choose_device, device_option, make_kernel, note_device
+from .device import choose_device, device_option, edited_kernel, make_kernel, note_device
+from .edited import read_source, with_banner
 from .files import check_output, read_array, write_array
 from .layer import LayerRequest, layer_options, read_dtype, read_layer, templates_option
-from .output import echo_record, json_option, seconds_text
+from .output import console, echo_record, json_option, printable, say, seconds_text
 
 ELEMENTS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, *PIXELS)
 OUTSIDE = 1     # exit code where --check finds an error beyond its bound
@@ -31,12 +32,15 @@ OUTSIDE = 1     # exit code where --check finds an error beyond its bound
 @click.option("-o", "--output", metavar="Y", required=True, help="The .npy file to write.")
 @layer_options(sizes=False)
 @templates_option
+@click.option("--source", metavar="FILE",
+              help="Run this text, an emitted one that was edited, with the options of the command in its head; on the "
+                   "CPU device every access is checked, and counted.")
 @device_option
 @click.option("--check", is_flag=True, help="Compare with a float64 reference; exit code 1 if beyond the error bound.")
 @json_option
 @click.pass_context
-def run(ctx: click.Context, x: str, w: str, bias: str | None, residual: str | None, output: str, device: str,
-        check: bool, as_json: bool, **options: Any) -> None:
+def run(ctx: click.Context, x: str, w: str, bias: str | None, residual: str | None, output: str,
+        source: str | None, device: str, check: bool, as_json: bool, **options: Any) -> None:
     """Convolve the arrays in X (N, C, H, W) and W (K, C/groups, R, S), and BIAS (K), .npy files of one element type
     (integers in X: W of float32 or an integer type, BIAS of float32).
 
@@ -45,7 +49,9 @@ def run(ctx: click.Context, x: str, w: str, bias: str | None, residual: str | No
     as X was.
     """
     from warpconv.runtime.arrays.elements import from_bits
-    _check_output(output, (x, w, bias, residual))
+    _check_output(output, (x, w, bias, residual, source))
+    text = None if source is None else read_source(source)
+    options = options if text is None else with_banner(ctx, text, options)
     arrays = [read_array(path, name) if path is not None else None
               for path, name in ((x, "X"), (w, "W"), (bias, "BIAS"))]
     saved_as = arrays[0].dtype
@@ -56,12 +62,13 @@ def run(ctx: click.Context, x: str, w: str, bias: str | None, residual: str | No
     place, reason = choose_device(device, request.shape)
     if not as_json:
         note_device(reason)
-    kernel = make_kernel(request, place)
+    kernel, reports = (make_kernel(request, place), None) if text is None else edited_kernel(request, place, text)
     start = time.perf_counter()
     result = kernel(*arrays, residual=added)
     seconds = time.perf_counter() - start
     write_array(output, result.view(saved_as) if request.shape.y_dtype is DType.BFLOAT16 else result, "--output")
-    record = _record(request, kernel, seconds, output, _check(request, arrays, added, result) if check else None)
+    record = _record(request, kernel, seconds, output, _check(request, arrays, added, result) if check else None,
+                     None if reports is None else _counts(reports))
     _show(record, request, as_json)
     if record.check is not None and not record.check.within:
         click.echo("warpconv: the result is outside the error bound", err=True)
@@ -124,10 +131,19 @@ def accuracy_row(found: Any) -> Any:
                worst_ratio=min(found.worst_ratio, largest), within=found.within)
 
 
-def _record(request: LayerRequest, kernel: Any, seconds: float, output: str, check: Any) -> Any:
+def _counts(reports: Any) -> Any:
+    """What the CPU device counted."""
+    from warpconv.records import CountsRecord
+    from warpconv.runtime.accuracy.measure import summed
+    from .inspect_record import buffer_rows
+    buffers, totals = summed(reports)
+    return CountsRecord(buffers=buffer_rows(buffers), **totals)
+
+
+def _record(request: LayerRequest, kernel: Any, seconds: float, output: str, check: Any, counts: Any) -> Any:
     from warpconv.records import RunRecord
     return RunRecord(layer=str(request.shape), algorithm=kernel.spec.algorithm, device=kernel.device, seconds=seconds,
-                     output=output, check=check)
+                     output=output, check=check, counts=counts)
 
 
 def _bound(request: LayerRequest) -> str:
@@ -145,8 +161,11 @@ def _show(record: Any, request: LayerRequest, as_json: bool) -> None:
     if as_json:
         echo_record(record)
         return
-    click.echo(f"{record.layer}\n{record.algorithm} on {record.device}: {seconds_text(record.seconds)}, "
-               f"written to {record.output}")
+    say(f"{record.layer}\n{record.algorithm} on {record.device}: {seconds_text(record.seconds)}, "
+        f"written to {printable(record.output, lines=False)}")
+    if record.counts is not None:
+        from .inspect import show_counts
+        show_counts(console(), record.counts)
     if record.check is not None:
         verdict = "within" if record.check.within else "OUTSIDE"
         click.echo(f"max error {record.check.max_error:.3g}, {verdict} the bound "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 COLUMNS, WIDTH, MARGIN, CAPTION = 3, 300, 12, 26
 TALLEST = 450           # of a picture on the sheet, so that an upright one does not make its row too tall

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
 import click
 
@@ -13,7 +14,7 @@ from warpconv.codegen.spec import Numerics
 from .device import choose_device, device_option, note_device
 from .files import InputFileError, check_output
 from .layer import layer_options, read_layer
-from .output import console, echo_record, heading, json_option
+from .output import console, echo_record, heading, json_option, say
 from .tune_show import layer_row, layers_record, show_layers, show_results, tune_record
 
 
@@ -65,7 +66,7 @@ def tune(ctx: click.Context, names: tuple[str, ...], device: str, strategy: str,
         for layer in layers:
             results.append(_tune(layer, device, as_json, session))
     except KeyboardInterrupt:
-        click.echo(f"warpconv: what was timed is in {path}; the same command goes on from there", err=True)
+        say(f"warpconv: what was timed is in {path}; the same command goes on from there", err=True)
         raise
     finally:
         if results and not as_json:
@@ -76,7 +77,7 @@ def tune(ctx: click.Context, names: tuple[str, ...], device: str, strategy: str,
         from .tune_plot import draw_space
         draw_space(results[-1], plot)
         if not as_json:
-            click.echo(f"drawn: {plot}")
+            say(f"drawn: {plot}")
 
 
 def _check_use(merge: bool, listing: bool, names: tuple[str, ...], output: str | None, best: int | None) -> None:
@@ -114,7 +115,7 @@ def _layers(names: tuple[str, ...], options: dict[str, Any]) -> Sequence[dict[st
         raise ArgumentError("every configuration is measured, whatever memory it takes", argument="--workspace-limit",
                             value=options["workspace_limit"], hint="leave it out: it counts where the choice is used")
     if given:
-        request = read_layer(options)
+        request = read_layer(options, lists=True)
         if request.index_bits is not None:
             raise ArgumentError("the width of the index arithmetic follows from the layer here",
                                 argument="--index-bits", hint="leave it out")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import threading
 from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Callable, Hashable, Mapping
+from typing import Any
 
 import numpy as np
 
+from bench.devices import HostDevice
+from bench.reference import Reference, reference
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.plan import KernelPlan, LibraryCall, Repeat
 from warpconv.codegen.render import render
@@ -17,9 +20,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import env
 from warpconv.runtime.devices.cpu.report import LaunchReport, Mode
 
-from bench.devices import HostDevice
 from .target import Case, data, entries_of, plan_of
-from bench.reference import Reference, reference
 
 NAMES = ("load_requests", "load_sectors", "store_requests", "store_sectors", "shuffles", "shared_requests",
          "shared_wavefronts", "constant_requests")

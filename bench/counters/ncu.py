@@ -11,12 +11,13 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any
 
-from bench.report import environment
 from bench.devices import NoDevice
+from bench.report import environment
 
 SECONDS = 240
 

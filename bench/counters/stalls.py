@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 import click
 
-from . import ncu, target as ncu_target
 from bench.devices import NoDevice
 from bench.report.files import Table, markdown_table
+
+from . import ncu, target as ncu_target
 
 METRICS = {
     "duration_ns": "gpu__time_duration.sum",

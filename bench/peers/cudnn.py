@@ -10,15 +10,15 @@ import enum
 import functools
 import site
 import sys
+from collections.abc import Iterator
 from ctypes import POINTER, Structure, byref, c_char_p, c_float, c_int, c_size_t, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator
-
-from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.shape import ConvShape
+from typing import Any
 
 from bench.devices import NoDevice
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.shape import ConvShape
 
 _REFUSALS = range(2000, 4000)            # CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_NOT_SUPPORTED and their kinds
 _CROSS_CORRELATION = 1

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+from bench.devices import Call, NoDevice
+from bench.harness import WrongResult, measure
+from bench.studies.image_reference import Limits
 from warpconv.codegen.border import NAMES, Border
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.shape import ConvShape
 
 from . import npp, npp_images
-from bench.devices import Call, NoDevice
-from bench.harness import WrongResult, measure
-from bench.studies.image_reference import Limits
 from .libraries import cupy_stream
 
 # by our mode, the name that a library's function has for it; CuPy's names are SciPy's

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Callable
+from functools import partial
+from typing import Any
 
+from bench.devices import Call, NoDevice
+from bench.harness import Layer, WrongResult, measure
 from warpconv.codegen.dtypes import DType, Layout
 
 from . import npp
-from bench.devices import Call, NoDevice
-from bench.harness import Layer, WrongResult, measure
 
 COPY_FLOATS = 1 << 28       # the copy ceiling moves 1 GiB each way
 GEMM_SIZE = 8192
@@ -145,7 +147,7 @@ def _cucim(device: Any, layer: Layer) -> tuple[list[Call], float]:
         with cupy_stream(device, cupy):
             return correlate_sparse(x, weights, mode="nearest")
 
-    calls = [lambda x=cupy.asarray(x)[0, 0]: correlate(x) for x in layer.xs]
+    calls = [partial(correlate, cupy.asarray(x)[0, 0]) for x in layer.xs]
     cupy.asarray(layer.ys[0])[0, 0] = calls[0]()
     cupy.cuda.runtime.deviceSynchronize()
     inside = (layer.shape.r // 2, layer.shape.s // 2)

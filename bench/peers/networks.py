@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable
+from typing import Any
 
-from warpconv.codegen.dtypes import DType, Layout
-
-from . import libraries as peers
-from bench.studies.contest import reason_of
-from .cudnn import Convolution, Found, Math
 from bench.devices import Call, NoDevice
 from bench.harness import Layer, measure
 from bench.reference import PEER_ERRORS
+from bench.studies.contest import reason_of
+from warpconv.codegen.dtypes import DType, Layout
+
+from . import libraries as peers
+from .cudnn import Convolution, Found, Math
 
 WORKSPACE_LIMIT = 24 << 30      # an algorithm of cuDNN that asks for more is not tried
 TORCH = {"torch_cudnn": peers.CUDNN, "torch_im2col": peers.IM2COL}

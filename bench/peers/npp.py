@@ -8,9 +8,10 @@ import os
 import shutil
 import site
 import sys
+from collections.abc import Iterator
 from ctypes import POINTER, Structure, byref, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 from bench.devices import NoDevice
 

@@ -6,9 +6,9 @@ from ctypes import c_int, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
+from bench.devices import NoDevice
 from warpconv.codegen.dtypes import DType
 
-from bench.devices import NoDevice
 from .npp import REPLICATE, Point, Size, answered, function
 
 # NppiMaskSize of nppdefs.h

@@ -9,10 +9,11 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Callable, Sequence
+from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 _DISTRIBUTIONS = ("numpy", "torch", "cupy-cuda13x", "cupy-cuda12x", "pycuda", "triton", "scipy", "matplotlib",
                   "nvidia-cuda-nvrtc", "nvidia-cudnn-cu13", "nvidia-cudnn-cu12")
 _GPU_FIELDS = ("name", "driver_version", "memory.total", "clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu",

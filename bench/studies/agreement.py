@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from typing import Any, Callable, Iterable
+from typing import Any
 
 import numpy as np
 
 import warpconv
-
 from bench.devices import NoDevice
 from bench.harness import WrongResult
 from bench.report.files import OK, Table
@@ -26,8 +27,8 @@ EPSILON = float(np.finfo(np.float32).eps)
 ABOUT = """
 Every call beside scipy.ndimage's of the same name, with the same arguments, on the same drawn images (37x70, a stack
 2x9x5, 2x3 and 1x1, which are smaller than most filters, and 12x9 pixels of 3 channels) of the whole range of their
-type. Named filters are done along all axes, two or three; correlate and convolve along the last two, or the first two of
-the image with channels. Origins are the least, 0 and the greatest one
+type. Named filters are done along all axes, two or three; correlate and convolve along the last two, or the first two
+of the image with channels. Origins are the least, 0 and the greatest one
 in turn, so that each filter meets them all with every type and with every mode. Weights have no symmetry; "whole"
 ones are whole numbers. cval is 3. Outputs have the input's type.
 
@@ -100,7 +101,7 @@ def run(context: Context) -> None:
     modes = QUICK_MODES if context.quick else MODES
     context.expect(len(filters) * len(DTYPES) * len(modes))
     for each, dtype, mode in product(filters, DTYPES, modes):
-        context.row(f"{each.key}/{dtype}/{mode}", lambda: _measure(context.device, ndimage, each, dtype, mode),
+        context.row(f"{each.key}/{dtype}/{mode}", partial(_measure, context.device, ndimage, each, dtype, mode),
                     call=each.call, filter=each.name, dtype=dtype, mode=mode)
     context.device.free()
 

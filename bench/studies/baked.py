@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from warpconv.codegen.render import render
-from warpconv.codegen.select import plan_layer
-from warpconv.codegen.shape import ConvShape
-
 from bench.harness import Layer, make_layer, measure, resources, run_kernel
 from bench.report.files import OK, Table
 from bench.study import Context, Rows, Study
+from warpconv.codegen.render import render
+from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
 
 ABOUT = """
 Planes and a depthwise layer of float32, padding "same", default plan values. "arguments" is the emitted kernel, whose

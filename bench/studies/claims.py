@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable
+from typing import Any
 
-from bench.report import environment
-from . import intensity, memory_tables, planes_tables, published, twelve_tables
-from .contest import mean, measured, ratios
 from bench.devices import NoDevice
-from .paper_layers import quickest_ms
+from bench.report import environment
 from bench.report.files import OK, Report, Table
 from bench.study import Context, Rows, Study
+
+from . import intensity, memory_tables, planes_tables, published, twelve_tables
+from .contest import mean, measured, ratios
+from .paper_layers import quickest_ms
 
 RESULTS = environment.ROOT / "docs" / "results"
 REUSE = "Lu, Zhang, Wang: column and row reuse"

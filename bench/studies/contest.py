@@ -7,9 +7,13 @@ its fields, or ``<name>_reason``.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+from bench.devices import NoDevice
+from bench.harness import Layer, TooSlow, WrongResult, compile_ahead, measure, run_kernel
+from bench.report.files import OK, Table
 from warpconv.codegen.errors import UnsupportedSpec, WarpconvError
 from warpconv.codegen.options import choices
 from warpconv.codegen.plan import KernelPlan
@@ -18,10 +22,6 @@ from warpconv.codegen.select import Candidate, explain, plan_layer
 from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.layers import read_layers
-
-from bench.devices import NoDevice
-from bench.harness import Layer, TooSlow, WrongResult, compile_ahead, measure, run_kernel
-from bench.report.files import OK, Table
 
 TRIAL_CHANNELS, TRIAL_OUTPUTS = 6, 7        # what is left of a layer where a study is tried out on the host
 

@@ -10,14 +10,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from bench.report import environment
 from bench.harness import WrongResult
+from bench.report import environment
 from bench.report.files import OK, Table
 from bench.study import Context, Missing, Rows, Study
 

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 import warpconv
+from bench.harness import measure_together, rotation
+from bench.peers import images as image_peers
+from bench.reference import EPSILON, reference
+from bench.study import Missing
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.shape import ConvShape
 
-from bench.peers import images as image_peers
-from bench.harness import measure_together, rotation
 from .image_layers import TRUNCATE, Gaussian, plane
 from .image_reference import Limits, limits, of_type
-from bench.reference import EPSILON, reference
-from bench.study import Missing
 
 
 def measure_curve(device: Any, row: Gaussian, gemm: float | None) -> dict[str, Any]:

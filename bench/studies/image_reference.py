@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 
+from bench.reference import EPSILON, PEER_ERRORS, WrongResult, reference
+from bench.study import Missing
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.arrays.elements import FORMATS
-
-from bench.reference import EPSILON, PEER_ERRORS, WrongResult, reference
-from bench.study import Missing
 
 SAMPLED_ROWS = 61       # of a layer with an epilogue one row of so many, and the first and last eight, are checked
 EDGE_ROWS = 8

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping
+from typing import Any
 
 import numpy as np
 
+from bench.harness import chosen_by, compile_ahead, measure_together, resources, rotation, tuning_table
+from bench.peers import images as image_peers, libraries as peers
+from bench.study import Context, Missing, Study
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError
 from warpconv.codegen.select import plan_layer
@@ -14,13 +18,10 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 
 from . import image_gauss, image_reference, image_tables
-from bench.peers import images as image_peers, libraries as peers
 from .floors import floor
-from bench.harness import chosen_by, compile_ahead, measure_together, resources, rotation, tuning_table
 from .image_layers import BORDER_VALUE, TRUNCATE, Batch, Row, batches, gaussians
 from .image_reference import SAMPLED_ROWS
 from .image_tables import judged
-from bench.study import Context, Missing, Study
 
 ABOUT = f"""
 Every layer is planned as a call plans it (measured choices where the tuning table has the layer, else the planner's

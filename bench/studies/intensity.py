@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import decimal
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
+from bench.counters import ncu, stalls as ncu_stalls
+from bench.counters.target import Case
+from bench.devices import NoDevice
+from bench.harness import Layer, compile_ahead, make_layer, run_kernel
+from bench.peers import libraries as peers
+from bench.report.files import OK, Table
+from bench.study import Context, Rows, Study
 from warpconv.codegen.algorithms.course.slides import intensity as planned_intensity, intensity_bound
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import plan_layer
 
 from . import intensity_plot
-from bench.counters import ncu, stalls as ncu_stalls
-from bench.peers import libraries as peers
-from bench.devices import NoDevice
 from .floors import flops_inside
-from bench.harness import Layer, compile_ahead, make_layer, run_kernel
 from .intensity_plot import BESIDE, SLIDES
-from bench.counters.target import Case
-from bench.report.files import OK, Table
-from bench.study import Context, Rows, Study
 from .variants import plane
 
 SIZE, TRIAL_SIZE = 4096, 96
@@ -85,7 +86,8 @@ def _one_filter(context: Context, taps: int) -> None:
     shape = plane(TRIAL_SIZE if context.device.trial else SIZE, taps)
     layer = make_layer(context.device, shape) if context.pending(keys) else None
     for key, name in keys.items():
-        context.row(key, lambda name=name: _measure(context, layer, name), kind="measured", filter=taps, name=name)
+        context.row(key, lambda name=name, layer=layer: _measure(context, layer, name), kind="measured", filter=taps,
+                    name=name)
     del layer
     context.device.free()
 

@@ -9,16 +9,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
-from warpconv.codegen.select import plan_layer
-from warpconv.codegen.shape import ConvShape
-
-from bench.report import environment
 from bench.devices import NoDevice
 from bench.harness import WrongResult, make_layer
+from bench.report import environment
 from bench.report.files import OK, Table
 from bench.study import Context, Rows, Study
+from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
 
 COMPILERS = ("nvrtc", "nvcc", "pycuda")
 REPEATS, QUICK_REPEATS = 3, 1

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from bench.harness import Layer, make_layer
+from bench.peers import networks as network_peers
+from bench.peers.networks import TORCH
+from bench.study import Context, Study
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 
 from . import contest, memory_tables, twelve_layers
-from bench.peers import networks as network_peers
-from bench.harness import Layer, make_layer
 from .memory_tables import CUDNN_PEERS, VARIANTS
-from bench.peers.networks import TORCH
-from bench.study import Context, Study
 
 ABOUT = """
 The im2win paper's twelve layers, batch 128, float32, no padding (layer 4 with 32 and with 64 channels). MiB are 2^20
@@ -66,13 +67,13 @@ def measure_layer(context: Context, shape: ConvShape) -> dict[str, Any]:
     for entrant in contest.entrants(shape, device.arch, VARIANTS):
         context.say(f"{entrant.name}: {shape}")
         fields = {"reason": entrant.reason} if entrant.plan is None else \
-            _guarded(device, lambda plan=entrant.plan: held(device, layer, plan))
+            _guarded(device, lambda plan=entrant.plan, layer=layer: held(device, layer, plan))
         found |= {f"{entrant.name}_{key}": value for key, value in fields.items()}
     peers: Mapping[str, Callable[[Any, Layer, str], dict[str, Any]]] = {**dict.fromkeys(TORCH, _torch),
                                                                         **dict.fromkeys(CUDNN_PEERS, _cudnn)}
     for name, measure in peers.items():
         context.say(f"{name}: {shape}")
-        fields = _guarded(device, lambda name=name, measure=measure: measure(device, layer, name))
+        fields = _guarded(device, lambda name=name, measure=measure, layer=layer: measure(device, layer, name))
         found |= {f"{name}_{key}": value for key, value in fields.items()}
     del layer
     device.free()

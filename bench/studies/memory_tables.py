@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from bench.peers.networks import REMARKS, TORCH
+from bench.report.files import Table
+from bench.study import Rows
 from warpconv.codegen.registry import ALGORITHMS
 
 from . import contest, published
 from .contest import Variant, mean, measured
-from bench.peers.networks import REMARKS, TORCH
-from bench.report.files import Table
-from bench.study import Rows
 from .twelve_plots import grouped_bars
 from .twelve_tables import TWELVE
 

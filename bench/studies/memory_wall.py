@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
+from bench.empty_kernel import launch_time
+from bench.harness import chosen_by, compile_ahead, make_layer, run_kernel, tuning_table
+from bench.peers import libraries as peers
+from bench.study import Context, Rows, Stopped, Study
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 
-from bench.peers import libraries as peers
 from . import wall_plots, wall_tables
-from bench.empty_kernel import launch_time
 from .floors import floor
-from bench.harness import chosen_by, compile_ahead, make_layer, run_kernel, tuning_table
-from bench.study import Context, Rows, Stopped, Study
 from .wall_layers import LARGE_BYTES, WallLayer, layers
 
 ROTATED = 256               # sets of buffers at most: the smallest planes pass the L2, too

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
+from bench.harness import SAMPLES, make_layer
+from bench.peers import networks as network_peers, libraries as peers
+from bench.peers.networks import FLOAT32_PEERS, REMARKS
+from bench.report.files import Table
+from bench.study import Context, Rows, Study
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
 
 from . import contest, published
-from bench.peers import networks as network_peers, libraries as peers
 from .contest import Variant, mean, measured, ratios
-from bench.harness import SAMPLES, make_layer
-from bench.peers.networks import FLOAT32_PEERS, REMARKS
-from bench.report.files import Table
-from bench.study import Context, Rows, Study
 from .twelve_plots import grouped_bars
 from .twelve_tables import cudnn_ms, im2col_ms, rate
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any
 
+from bench.harness import (Layer, chosen_by, compile_ahead, first_step, make_layer, run_kernel, time_first_step,
+                           tuning_table)
+from bench.peers import libraries as peers
+from bench.study import Context, Study
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.select import Candidate, explain, plan_layer
 from warpconv.codegen.shape import ConvShape
 
-from bench.peers import libraries as peers
 from . import planes_tables
 from .floors import flops_inside
-from bench.harness import (Layer, chosen_by, compile_ahead, first_step, make_layer, run_kernel, time_first_step,
-                           tuning_table)
 from .planes_tables import CHOICE
-from bench.study import Context, Study
 from .variants import plane
 
 SIZES, QUICK_SIZES = (256, 512, 1024, 2048, 4096, 8192), (512, 4096)
@@ -91,8 +92,8 @@ def _one_plane(context: Context, size: int, taps: int, entries: list[Entry], tun
     shape = _shape(context, size, taps)
     layer = make_layer(context.device, shape, most=ROTATED) if context.pending(keys) else None
     for key, entry in keys.items():
-        context.row(key, lambda entry=entry: _measure(context, layer, entry), kind=entry.kind, name=entry.name,
-                    size=size, filter=taps)
+        context.row(key, lambda entry=entry, layer=layer: _measure(context, layer, entry), kind=entry.kind,
+                    name=entry.name, size=size, filter=taps)
     del layer
     context.device.free()
 

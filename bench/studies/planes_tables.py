@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any, Callable
-
-from warpconv.codegen.registry import ALGORITHMS
+from collections.abc import Callable
+from typing import Any
 
 from bench.report.files import OK, Table, line_style
 from bench.study import Rows
+from warpconv.codegen.registry import ALGORITHMS
 
 CHOICE = "select()"
 COPY = "device copy"

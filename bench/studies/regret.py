@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
+from bench.devices import NoDevice
+from bench.report import environment
+from bench.report.files import OK, Report, Table
+from bench.study import Context, Rows, Study
 from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain
 
-from bench.report import environment
 from .contest import shape_fields, shape_of, times_of
-from bench.devices import NoDevice
-from bench.report.files import OK, Report, Table
-from bench.study import Context, Rows, Study
 from .variants import plane
 
 RESULTS = environment.ROOT / "docs" / "results"
@@ -41,7 +42,7 @@ def run(context: Context) -> None:
         if not rows:
             context.row(name, lambda name=name: _missing(name), kind="study", study=name)
         for row in rows:
-            context.row(f"{name}/{row['key']}", lambda row=row: judge(row, arch), kind="layer", study=name,
+            context.row(f"{name}/{row['key']}", lambda row=row, arch=arch: judge(row, arch), kind="layer", study=name,
                         name=row.get("name", row["key"]))
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.harness import make_layer, measure
+from bench.peers import libraries as peers
+from bench.report.files import OK, Table
+from bench.study import Context, Rows, Study
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.shape import ConvShape
 
 from . import contest
-from bench.peers import libraries as peers
-from bench.harness import make_layer, measure
-from bench.report.files import OK, Table
-from bench.study import Context, Rows, Study
 
 ABOUT = """
 Each layer was planned by every algorithm with its default plan values, checked against float64 and timed (filters

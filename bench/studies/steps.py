@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Mapping
+from functools import partial
+from typing import Any
 
-from warpconv.codegen.select import plan_layer
-
-from bench.peers import libraries as peers
-from .floors import floor
 from bench.harness import compile_ahead, make_layer, run_kernel
+from bench.peers import libraries as peers
 from bench.report.files import OK, Table
 from bench.study import Context, Rows, Study
+from warpconv.codegen.select import plan_layer
+
+from .floors import floor
 from .variants import plane
 
 SIZE, TRIAL_SIZE = 8192, 160     # wider than a strip of the wide kernel
@@ -72,9 +74,10 @@ def run(context: Context) -> None:
         keys = [f"{taps}x{taps}/{name}" for name in ("copy", *(step.label for step in STEPS))]
         layer = make_layer(context.device, plane(size, taps)) if context.pending(keys) else None
         fields = {"filter": taps, "size": size}
-        copy = context.row(keys[0], lambda: peers.run_peer(context.device, layer, copier), kind="copy", **fields)
+        copy = context.row(keys[0], lambda layer=layer: peers.run_peer(context.device, layer, copier), kind="copy",
+                           **fields)
         for key, step in zip(keys[1:], STEPS):
-            context.row(key, lambda step=step: _measure(context, layer, step, copy.get("ms"), gemm), kind="step",
+            context.row(key, partial(_measure, context, layer, step, copy.get("ms"), gemm), kind="step",
                         name=step.label, algorithm=step.algorithm, **fields)
         del layer
         context.device.free()

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from bench.counters import ncu
+from bench.counters.counting import Counting, count_case, execute
+from bench.counters.target import Case, data, plan_of
+from bench.devices import NoDevice
+from bench.harness import compile_ahead
+from bench.report.files import OK, Table, line_style
+from bench.study import Context, Rows, Study
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-
-from bench.counters import ncu
-from bench.counters.counting import Counting, count_case, execute
-from bench.devices import NoDevice
-from bench.harness import compile_ahead
-from bench.counters.target import Case, data, plan_of
-from bench.report.files import OK, Table, line_style
-from bench.study import Context, Rows, Study
 
 ROWS, COLUMNS = 56, 32
 FILTERS, QUICK_FILTERS = (3, 5, 7, 9, 11), (3, 5)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
+from bench.harness import LONGEST_S, SAMPLES, make_layer
+from bench.peers import networks as network_peers, libraries as peers
+from bench.study import Context, Rows, Study
 from warpconv.codegen.shape import ConvShape
 
 from . import contest, twelve_plots, twelve_tables
-from bench.peers import networks as network_peers, libraries as peers
-from bench.harness import LONGEST_S, SAMPLES, make_layer
 from .published import IM2WIN_ORIGIN
-from bench.study import Context, Rows, Study
 
 QUICK = ("conv1", "conv6", "conv12")
 ROTATED = 32            # sets of buffers at most

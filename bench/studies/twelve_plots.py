@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from . import contest, twelve_tables
 from bench.report.files import OK
 from bench.study import Rows
+
+from . import contest, twelve_tables
 
 BARS = {"direct": "direct", "im2win_basic": "im2win_basic", "torch_im2col": "im2col + cuBLAS (PyTorch)",
         "cudnn_fp32_lean": "cuDNN without workspace", "torch_cudnn": "cuDNN (PyTorch)",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from bench.peers.networks import CUDNN, FLOAT32_PEERS, REMARKS
+from bench.report import environment
+from bench.report.files import Report, Table
+from bench.study import Rows
 from warpconv.codegen.registry import ALGORITHMS
 
 from . import contest, published
-from bench.report import environment
 from .contest import Variant, mean, measured, ratios
-from bench.peers.networks import CUDNN, FLOAT32_PEERS, REMARKS
-from bench.report.files import Report, Table
-from bench.study import Rows
 
 Row = Mapping[str, Any]
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Iterable, Mapping
+from typing import Any
 
-from warpconv.codegen.select import plan_layer
-from warpconv.codegen.shape import ConvShape
-
-from bench.peers import libraries as peers
 from bench.harness import Layer, compile_ahead, make_layer, run_kernel
+from bench.peers import libraries as peers
 from bench.report.files import OK, Table
 from bench.study import Context, Rows, Study
+from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
 
 SIZES, QUICK_SIZES = (1024, 2048, 4096, 8192), (4096,)
 FILTERS, QUICK_FILTERS = (3, 5, 7), (3, 5)
@@ -89,7 +89,7 @@ def run(context: Context) -> None:
     for taps in filters:
         if context.pending(_key(size, taps, c.name) for size in sizes for c in configs[taps]):
             context.say(f"compiling {taps}x{taps}")
-            compile_ahead(context.device, [lambda c=c, size=size: _plan(context, plane(size, taps), c)
+            compile_ahead(context.device, [lambda c=c, size=size, taps=taps: _plan(context, plane(size, taps), c)
                                            for c in configs[taps]
                                            for size in (sizes if c.name == DEFAULT else sizes[:1])])
         for size in sizes:
@@ -103,7 +103,7 @@ def _one_plane(context: Context, size: int, taps: int, configs: Iterable[Config]
     for key, what in names.items():
         fields = {"kind": "peer" if isinstance(what, peers.Peer) else "ours", "name": what.name, "size": size,
                   "filter": taps}
-        context.row(key, lambda what=what: _measure(context, layer, what), **fields)
+        context.row(key, lambda what=what, layer=layer: _measure(context, layer, what), **fields)
     del layer
     context.device.free()
 

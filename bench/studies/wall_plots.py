@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.study import Rows
+
 from .wall_tables import best_peer, kind, measured
 
 DATASHEET_TFLOPS = 67.0         # float32 FMAs of an H200

@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.report.files import OK, Table
 from bench.study import Rows
+
 from .wall_layers import GEOMETRIC_AIM, GEOMETRIC_MEAN
 
 PEERS = ("NPP", "cuDNN", "CuPy")

@@ -32,7 +32,8 @@ def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT
     if spec.separable and not separable:
         return "separable filters are not served, only whole ones"
     if spec.pitched and not pitched:
-        return "arrays with gaps between their rows are not served, only dense ones, which a call copies them from and to"
+        return ("arrays with gaps between their rows are not served, only dense ones, which a call copies them "
+                "from and to")
     if spec.operation is not Operation.FORWARD:
         return f"{spec.operation.value} is not served, only forward"
     if Epilogue.RESIDUAL in spec.epilogue and not residual:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.spec import KernelSpec
+
 from .occupancy import largest_divisor
 from .vectors import element_bits
 

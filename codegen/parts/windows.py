@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from warpconv.codegen.plan import Argument, Blocks, Dimension, Extent, GRID_LIMIT, Launch, Preparation, Role, Workspace
+from warpconv.codegen.hardware import GRID_LIMIT
+from warpconv.codegen.plan import Argument, Blocks, Dimension, Extent, Launch, Preparation, Role, Workspace
 from warpconv.codegen.shape import ConvShape, LARGEST_SIZE
 from warpconv.codegen.spec import KernelSpec
+
 from .arguments import layer_arguments
 from .vectors import border_element
 

@@ -8,7 +8,7 @@ has the type that it had: a 0 that takes the place of an offset is an offset.
 from __future__ import annotations
 
 from .names import TYPES, Name, Names
-from .tokens import Token, drop_all, drop_lines, tokens_from
+from .tokens import CLOSING, OPENING, Token, drop_all, drop_lines, tokens_from
 
 _MULTIPLIES = frozenset("*/%")
 _BEGINS = frozenset({"(", "[", "{", "=", ",", ";", "?", ":", "return", "", "+=", "-="})
@@ -293,7 +293,7 @@ def _branch(start: Token, closing: Token, value: bool) -> list[Token]:
         drop_lines(begin, end)
         return []
     inside = kept
-    if kept[0].text == "{":
+    if kept[0].text == "{" and not _declares_again(*kept):
         inside = (kept[0].after, kept[1].before)
     inside_gap = inside[0].gap
     shift = len(inside_gap.rsplit("\n", 1)[-1]) - len(gap.rsplit("\n", 1)[-1]) if "\n" in inside_gap else 0
@@ -307,6 +307,22 @@ def _branch(start: Token, closing: Token, value: bool) -> list[Token]:
             token.before.after, token.after.before = token.after, token.before
     inside[0].gap, after.gap = gap, after_gap
     return []
+
+
+def _declares_again(opening: Token, closing: Token) -> bool:
+    """Whether a block declares a name that stands elsewhere in the block around it, too: then it stays one."""
+    around, depth = opening.before, 0
+    while around.before is not around and (depth or around.text != "{"):
+        depth += (around.text in CLOSING) - (around.text in OPENING)
+        around = around.before
+    declared, depth = set(), 0
+    for token in tokens_from(opening.after, closing.before):
+        depth += (token.text in OPENING) - (token.text in CLOSING)
+        if not depth and token.kind == "name" and token.before.kind == "name" and token.after.text in ("=", ";", "[", ","):
+            declared.add(token.text)
+    own = set(tokens_from(opening, closing))
+    rest = tokens_from(around.after, around.matching()) if around.text == "{" else ()
+    return any(token.text in declared for token in rest if token not in own)
 
 
 def _statement_end(token: Token) -> Token:

@@ -14,13 +14,18 @@ from warpconv.codegen.registry import algorithm
 from warpconv.codegen.select import plan as plan_spec
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
-
-from warpconv.runtime.devices.cpu.report import BufferCounts, LaunchReport, Mode
 from warpconv.runtime.arrays.elements import drawn
+from warpconv.runtime.devices.cpu.report import BufferCounts, LaunchReport, Mode
+
 from .reference import Accuracy, compare
 
-# Modelled warp instructions of one execution; the CPU device counts some millions of them a second.
-BUDGET = 8e5
+# Seconds that an execution may take, and what one thread of the CPU device takes in CHECK mode: 25 to 200 ns a product
+# where each lane has outputs of its own, 1.2 to 1.8 us a modelled warp instruction of tiles that may be mostly empty.
+BUDGET = 1.2
+PATIENCE = 10 * BUDGET      # where nothing smaller can be executed
+SECONDS_A_PRODUCT = 1e-7
+SECONDS_AN_INSTRUCTION = 1.5e-6
+WIDEST_VECTOR = 16          # elements of a load
 FEWEST_CHANNELS = 2         # below, a planner may choose another form
 
 
@@ -50,19 +55,23 @@ class UnitMeasurement:
     shuffles: float
 
 
-def measure(plan: KernelPlan, shape: ConvShape, *, seed: int = 0) -> Measurement:
-    """Execute a plan's text on random data and count.
+def measure(plan: KernelPlan, shape: ConvShape, *, seed: int = 0, source: str | None = None) -> Measurement:
+    """Execute a plan's text, or ``source`` in its place, on random data and count.
 
     Raises ToolNotFound without a C++ compiler, KernelFault where the text breaks a rule of the machine.
     """
+    from warpconv.runtime.build.pipeline import Text
     from warpconv.runtime.devices.cpu import backend
     from warpconv.runtime.call.kernel import Kernel
-    loaded, source = backend.load(plan, mode=Mode.CHECK)
-    kernel = Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)
+    given = plan if source is None else Text.given(plan.spec, plan.program, source)
+    loaded, text = backend.load(given, mode=Mode.CHECK)
+    kernel = Kernel(plan.spec, plan.program, loaded, source=text, plan=plan)
     x, w, bias, residual = operands(plan, shape, seed)
     output = kernel(x, w, bias, residual=residual)
-    return _summed(loaded.reports, shape, compare(output, x, w, shape, bias=bias, residual=residual,
-                                                  epilogue=plan.spec.epilogue, numerics=plan.spec.numerics))
+    accuracy = compare(output, x, w, shape, bias=bias, residual=residual, epilogue=plan.spec.epilogue,
+                       numerics=plan.spec.numerics)
+    buffers, totals = summed(loaded.reports)
+    return Measurement(shape=shape, buffers=buffers, accuracy=accuracy, **totals)
 
 
 def operands(plan: KernelPlan, shape: ConvShape, seed: int = 0) -> tuple[np.ndarray | None, ...]:
@@ -83,38 +92,51 @@ def operands(plan: KernelPlan, shape: ConvShape, seed: int = 0) -> tuple[np.ndar
 
 
 def affordable(plan: KernelPlan, shape: ConvShape) -> bool:
-    """Whether an execution of ``shape`` in CHECK mode takes about a second at most."""
-    return algorithm(plan.spec.algorithm).estimate(plan, shape) <= BUDGET
+    """Whether an execution of ``shape`` in CHECK mode takes about a second at most, by ``seconds``."""
+    return seconds(plan, shape) <= BUDGET
 
 
-def measurable(plan: KernelPlan, shape: ConvShape) -> tuple[KernelPlan, ConvShape] | None:
+def seconds(plan: KernelPlan, shape: ConvShape) -> float:
+    """About how long the CPU device takes to execute ``shape`` in CHECK mode. A planner's estimate does not tell it for
+    small images: that is of a GPU, most of which they leave idle."""
+    if _tiles_the_output(plan):
+        products = shape.n * shape.k * shape.p * shape.q * (shape.c // shape.groups) * shape.r * shape.s
+        return SECONDS_A_PRODUCT * products
+    return SECONDS_AN_INSTRUCTION * algorithm(plan.spec.algorithm).estimate(plan, shape)
+
+
+def measurable(plan: KernelPlan, shape: ConvShape, *, as_it_is: bool = False) -> tuple[KernelPlan, ConvShape] | None:
     """The plan and the layer or, where that would take too long, the same plan values for fewer channels and filters on
-    an image of two by two blocks, or where the plan takes no such image, on one of the layer's. None if all take
-    long."""
-    smaller = plan if affordable(plan, shape) else reduced(plan)
+    an image of two by two blocks, or of one, or where the plan takes no such image, on one of the layer's. The quickest
+    of these where all take more than a second; None if all take long. ``as_it_is``: of other sizes only, since the text
+    is given."""
+    smaller = plan if as_it_is or affordable(plan, shape) else reduced(plan)
     tries = [(plan, shape), (smaller, smaller.spec.example_shape(h=shape.h, w=shape.w))]
     if _tiles_the_output(smaller):
-        tries.insert(1, (smaller, blocks_shape(smaller, 2, 2)))
-    return next(((made, layer) for made, layer in tries
-                 if made.program.refusal(layer) is None and affordable(made, layer)), None)
+        tries[1:1] = [(smaller, _served(smaller, blocks_shape(smaller, count, count))) for count in (2, 1)]
+    taken = [pair for pair in tries if pair[0].program.refusal(pair[1]) is None and seconds(*pair) <= PATIENCE]
+    return next((pair for pair in taken if affordable(*pair)), min(taken, key=lambda pair: seconds(*pair), default=None))
 
 
-def measure_unit(plan: KernelPlan, *, seed: int = 0) -> UnitMeasurement | None:
-    """Count what one warp does for a unit of the plan's cost; None where the program is not one launch over P and Q, or
-    asks for other sizes than those of whole blocks.
+def measure_unit(plan: KernelPlan, *, seed: int = 0, source: str | None = None) -> UnitMeasurement | None:
+    """Count what one warp does for a unit of the plan's cost; None where the program is not one launch over P and Q,
+    asks for other sizes than those of whole blocks, or would take long.
 
     Four images are executed, one or two blocks wide and one or two high. In f(2, 2) - f(2, 1) - f(1, 2) + f(1, 1) all
     that happens along edges and corners cancels, and one block's interior is left. Raises as measure().
     """
     if not _tiles_the_output(plan):
         return None
-    plan = reduced(_as_in_a_large_layer(plan))
+    plan = _as_in_a_large_layer(plan)
+    plan = reduced(plan) if source is None else plan
     if any(plan.program.refusal(blocks_shape(plan, tall, wide)) for tall in (1, 2) for wide in (1, 2)):
+        return None
+    if seconds(plan, blocks_shape(plan, 2, 2)) > PATIENCE:
         return None
     counts = {}
     for tall in (1, 2):
         for wide in (1, 2):
-            found = measure(plan, blocks_shape(plan, tall, wide), seed=seed)
+            found = measure(plan, blocks_shape(plan, tall, wide), seed=seed, source=source)
             counts[tall, wide] = np.array([found.buffers["x"].load_requests, found.shuffles])
     loads, shuffles = counts[2, 2] - counts[2, 1] - counts[1, 2] + counts[1, 1]
     launch = plan.program.steps[0]
@@ -169,6 +191,12 @@ def blocks_shape(plan: KernelPlan, tall: int, wide: int) -> ConvShape:
     return spec.example_shape(n=1, h=h, w=w)
 
 
+def _served(plan: KernelPlan, shape: ConvShape) -> ConvShape:
+    """The shape, or the next wider one that the plan serves: whole blocks need not be of whole vectors."""
+    wider = (plan.spec.example_shape(n=1, h=shape.h, w=shape.w + more) for more in range(WIDEST_VECTOR))
+    return next((made for made in wider if plan.program.refusal(made) is None), shape)
+
+
 def _tiles_the_output(plan: KernelPlan) -> bool:
     steps = plan.program.steps
     return (len(steps) == 1 and isinstance(steps[0], Launch) and steps[0].grid[0].of is Dimension.Q
@@ -182,11 +210,11 @@ def _halved(channels: int) -> list[int]:
     return counts
 
 
-def _summed(reports: list[LaunchReport], shape: ConvShape, accuracy: Accuracy) -> Measurement:
+def summed(reports: list[LaunchReport]) -> tuple[dict[str, BufferCounts], dict[str, int]]:
+    """The counts of several launches: by buffer, and the others by name."""
     buffers: dict[str, BufferCounts] = {}
     for report in reports:
         for name, counts in report.buffers.items():
             buffers[name] = buffers.get(name, BufferCounts()) + counts
-    totals = {name: sum(getattr(report, name) for report in reports)
-              for name in ("shuffles", "shared_requests", "shared_wavefronts", "constant_requests")}
-    return Measurement(shape=shape, buffers=buffers, accuracy=accuracy, **totals)
+    return buffers, {name: sum(getattr(report, name) for report in reports)
+                     for name in ("shuffles", "shared_requests", "shared_wavefronts", "constant_requests")}

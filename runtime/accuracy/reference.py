@@ -35,8 +35,8 @@ cast "truncate" both are taken modulo 2^bits.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Iterable, Iterator
 
 import numpy as np
 
@@ -44,9 +44,9 @@ from warpconv.codegen.dtypes import Cast, DType, Layout
 from warpconv.codegen.errors import ShapeError
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
-
 from warpconv.runtime.arrays.elements import FORMATS, values
 from warpconv.runtime.call.separable import whole
+
 from .finish import LINEAR, finish
 
 EPSILON = float(np.finfo(np.float32).eps)

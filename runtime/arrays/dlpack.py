@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64
-from ctypes import c_void_p, py_object
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_int32, c_int64, c_uint16, c_uint32, c_uint64, c_uint8,
+                    c_void_p, py_object)
 from typing import Any
 
 from warpconv.codegen.errors import ArgumentTypeError

@@ -14,10 +14,10 @@ import numpy as np
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentTypeError, DeviceError
 
+from .axes import Order
 from .readers import recognise
 from .streams import current_stream
 from .view import ArrayKind, ArrayView
-from .axes import Order
 
 
 def empty(like: ArrayView, shape: Sequence[int], dtype: DType, *, stream: int, order: Order | None = None) -> Any:
@@ -57,14 +57,14 @@ def as_contiguous(value: Any, view: ArrayView, argument: str, order: Order | Non
 
 
 def can_copy_into(view: ArrayView) -> bool:
-    """Whether ``copy_into`` can write to an array with gaps: any in host memory, PyTorch's and CuPy's; others where CuPy
-    is imported."""
+    """Whether ``copy_into`` can write to an array with gaps: any in host memory, PyTorch's and CuPy's; others where
+    CuPy is imported."""
     return view.device is None or view.kind in (ArrayKind.TORCH, ArrayKind.CUPY) or "cupy" in sys.modules
 
 
 def copy_into(view: ArrayView, made: Any, stream: int) -> None:
-    """Copy ``made``, a new array as ``empty`` gives it for ``view``, into the view's own array: its elements and none in
-    its gaps, queued on ``stream``."""
+    """Copy ``made``, a new array as ``empty`` gives it for ``view``, into the view's own array: its elements and none
+    in its gaps, queued on ``stream``."""
     if view.kind is ArrayKind.TORCH:
         with _torch_on(view, stream):
             view.owner.copy_(made)

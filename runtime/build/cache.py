@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from warpconv.codegen.errors import FileError, WarpconvError
-from . import cache_disk, private
 from warpconv.runtime import env, paths, trust, warned
+
+from . import cache_disk, private
 from .cache_disk import Trimmed
 from .entry import CacheKey, Defect, Entry, load_document, load_entry, seal, sync
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from warpconv.runtime import owned, paths, trust
+
 from .entry import META
 
 try:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from warpconv.codegen.errors import ArgumentError, ToolNotFound
 from warpconv.runtime import env
+
 from .compilers import tools
 
 WAYS = 'pip install "warpconv[compile]", or a CUDA toolkit on PATH or named by CUDA_HOME'

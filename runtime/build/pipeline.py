@@ -18,8 +18,9 @@ from warpconv.codegen.errors import KernelNotBuilt, ToolNotFound, WarpconvError
 from warpconv.codegen.plan import KernelPlan, Program
 from warpconv.codegen.serialise import decode, encode, plan_identity
 from warpconv.codegen.spec import KernelSpec
-from . import compilers
 from warpconv.runtime import env
+
+from . import compilers
 from .cache import CacheKey, DiskCache, Entry
 from .compilers import Compiled, CompilerKind
 from .templates import laid_over, source_of

@@ -11,10 +11,8 @@ from warpconv.codegen.pitch import Pitch
 from warpconv.codegen.plan import Argument, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, index_bits
-
 from warpconv.runtime import arrays
-from warpconv.runtime.arrays import axes
-from warpconv.runtime.arrays import ArrayView
+from warpconv.runtime.arrays import ArrayView, axes
 from warpconv.runtime.arrays.axes import Order
 
 MOST_LAYERS = 4096      # sizes that a kernel remembers

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import atexit
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Iterable, NamedTuple
+from typing import Any, NamedTuple
 
-from warpconv.codegen.hardware import Arch, DEFAULT_ARCH, Hardware
-from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
+from warpconv.codegen.hardware import Arch, DEFAULT_ARCH, Hardware
 from warpconv.codegen.numerics import Numerics
+from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.request import Request, check_limit
 from warpconv.codegen.select import resolve
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
 from warpconv.codegen.spec import index_bits, parse_epilogue
 from warpconv.codegen.templates import Overlay
-
 from warpconv.runtime import arrays, env
-from warpconv.runtime.arrays import axes
+from warpconv.runtime.arrays import ArrayView, axes
 from warpconv.runtime.build.templates import laid_over
+
 from . import pitch, separable as factors_of, signatures
-from warpconv.runtime.arrays import ArrayView
 from .checks import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
 from .given import check_plan, layer_given, token
 from .kept import Kept
@@ -50,38 +49,75 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
            workspace_limit: int | None = None) -> Any:
     """2D cross-correlation as torch.nn.functional.conv2d, by a kernel specialised to the layer.
 
-    ``input`` (N, C, H, W), or one image (C, H, W), and ``weight`` (K, C/groups, R, S), float32, float16 or bfloat16,
-    both of one type, or an input of uint8, int8, uint16 or int16 and a weight of float32 (or of int8, int16, int32:
-    then products and sums are exact in int32): NumPy arrays (bfloat16 by ml_dtypes), PyTorch tensors, CuPy arrays,
-    GPUArrays, or anything with ``__cuda_array_interface__`` or DLPack; ``bias`` (K,), of the input's type, float32 for
-    integers. ``stride``,
-    ``padding``, ``dilation``: int or pair; padding also ((top, bottom), (left, right)), 'same' or 'valid'.
-    ``padding_mode`` says what stands in the padding: 'zeros', 'constant' (then ``padding_value``), 'replicate',
-    'reflect' (edge not repeated), 'symmetric' (edge repeated) or 'circular', by torch's names; in each of them the
-    image may be smaller than the padding. ``epilogue`` is a list of steps applied to each output
-    ('bias', 'relu', 'clamp(0,6)', ...; docs/epilogues.md has them all), ``activation`` sugar for a last one.
-    ``residual``: an array like the output, of its type, added where 'residual' stands in the list, at the end of the
-    list (before ``activation``) if it does not; it may be ``out`` itself.
+    Parameters
+    ----------
+    input : array, (N, C, H, W) or one image (C, H, W)
+        float32, float16 or bfloat16 (by ml_dtypes in NumPy), uint8, int8, uint16 or int16: a NumPy array, PyTorch
+        tensor, CuPy array, GPUArray, or anything with ``__cuda_array_interface__`` or DLPack. Arrays with gaps between
+        rows, planes and images (crops, padded rows) are read and written where they are, where that is quicker than a
+        copy (docs/pitch.md).
+    weight : array, (K, C/groups, R, S)
+        Of the input's type; for integers float32, or int8, int16 or int32: then products and sums are exact in int32.
+    bias : array, (K,), optional
+        Of the input's type, float32 for integers.
+    stride, dilation : int or (vertical, horizontal)
+        In pixels.
+    padding : int, (vertical, horizontal), ((top, bottom), (left, right)), 'same' or 'valid'
+        In pixels.
+    groups : int
+        Both C and K are divided into so many.
+    padding_mode : str
+        What stands in the padding: 'zeros', 'constant', 'replicate', 'reflect' (edge not repeated), 'symmetric' (edge
+        repeated) or 'circular'; in each of them the image may be smaller than the padding.
+    padding_value : float
+        That of 'constant'.
+    activation : str, optional
+        Sugar for a last step of the epilogue.
+    epilogue : iterable of str or Epilogue
+        Steps applied to each output: 'bias', 'relu', 'clamp(0,6)', ...; docs/epilogues.md has them all.
+    algorithm : str
+        'auto' for the quickest by rule or by what was measured, or the name of one.
+    layout : str
+        The order of the axes of input and output, 'NCHW' or 'NHWC'. What order they have in memory is seen by the
+        input's strides and kept: a channels_last tensor gives one, and nothing is copied.
+    accum_dtype : str, optional
+        The arithmetic of products and sums, 'float32' if None; 'float16' means that of 16-bit elements themselves.
+    out_dtype : str, optional
+        The output's element type (and that of ``out``), the input's if None.
+    cast : str
+        How values become integers: 'nearest' (to even, limited to the type's range) or 'truncate' (to zero, modulo
+        2^bits).
+    device : str
+        'auto' (where the arrays are; NumPy goes to a GPU if one is usable, else to the CPU device), 'cpu', 'cuda',
+        'cuda:1'.
+    separable : bool, optional
+        None: a filter of one channel in host memory that is a column times a row, to a few float32 roundings, is
+        computed as that where it is quicker and no algorithm is named; False: never; True: demanded.
+    residual : array, optional
+        Like the output, of its type; added where 'residual' stands in the epilogue, at its end (before ``activation``)
+        if it does not. It may be ``out`` itself.
+    out : array, optional
+        Where the result goes. It may have any strides; where the kernel cannot write there, or it has another order in
+        memory than the input, its library copies the result into it.
+    stream : stream of input's library or int, optional
+        Where the work is queued; the stream that input's library is on if None.
+    workspace_limit : int, optional
+        Bytes of workspace that the call may take at most, beside the reordered copy of a filter that some kernels make;
+        WARPCONV_WORKSPACE_LIMIT if None, as it stands when a layer is called first.
 
-    ``layout``: the order of the axes of input and output, 'NCHW' or 'NHWC'. What order they have in memory is seen by
-    the input's strides and kept: a channels_last tensor gives one, and nothing is copied. ``accum_dtype``: the
-    arithmetic of products and sums, 'float32' if None; 'float16' means that of 16-bit elements themselves.
-    ``out_dtype``: the output's element type (and that of ``out``), the input's if None; an integer type is rounded to
-    by ``cast``: 'nearest' (to even, limited to the type's range) or 'truncate' (to zero, modulo 2^bits).
-    ``device``: 'auto' (where the arrays are; NumPy goes to a GPU if one is usable, else to the CPU device), 'cpu',
-    'cuda', 'cuda:1'. ``workspace_limit``: bytes of workspace that the call may take at most, beside the reordered
-    copy of a filter that some kernels make; WARPCONV_WORKSPACE_LIMIT if None, as it stands when a layer is called
-    first.
-    ``separable`` None: a filter of one channel in host memory that is a column times a row, to a few float32 roundings,
-    is computed as that where it is quicker and no algorithm is named; False: never; True: demanded.
+    Returns
+    -------
+    array, (N, K, P, Q), or (N, P, Q, K) for 'NHWC'; for one image (K, P, Q) or (P, Q, K)
+        ``out`` if given, else a new array of the input's library.
 
-    Arrays with gaps between rows, planes and images (crops, padded rows) are read and written where they are, wherever
-    that is quicker than a copy (docs/pitch.md).
-
-    Returns (N, K, P, Q), or (N, P, Q, K) for 'NHWC', or for one image (K, P, Q) or (P, Q, K), of the input's library
-    and type (or ``out_dtype``), in ``out`` if given. ``out`` may have any strides; where the kernel cannot write there,
-    or it has another order in memory than the input, its library copies the result into it. Raises ShapeError,
-    ArgumentError, ArgumentTypeError, UnsupportedSpec or DeviceError before anything is launched or written.
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError
+        Sizes, values or arrays that cannot be, or do not go together.
+    UnsupportedSpec
+        No algorithm, or not the named one, serves the layer.
+    DeviceError
+        The device cannot be used. All of these come before anything is launched or written.
     """
     given, alone = out, getattr(input, "ndim", 4) == 3
     if alone:
@@ -218,13 +254,49 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
                activation: str | None = None, settings: Mapping[str, Any] | None = None,
                layout: Layout | str | None = None, accum_dtype: str | None = None,
                workspace_limit: int | None = None) -> Kernel:
-    """Plan and build a kernel for ``shape`` (and any other N, H, W) without launching it.
+    """Plan and build a kernel for a layer (and any other N, H, W) without launching it.
 
-    ``plan`` takes a KernelPlan as it is; else ``algorithm`` and plan values (``settings``) choose. With ``bias`` or
-    'bias' in ``epilogue`` the kernel takes a bias. ``layout`` is the order of the arrays' axes, the shape's if None;
-    in memory they have NHWC order if either of the two is NHWC ('NCHW' over an NHWC shape is for channels_last
-    tensors). ``accum_dtype`` as in conv2d; ``workspace_limit`` too, for the sizes of ``shape``. Raises
-    UnsupportedSpec, ArgumentError, DeviceError, ToolNotFound, CompileError or KernelNotBuilt.
+    Parameters
+    ----------
+    shape : ConvShape
+        The layer.
+    arch : Arch or str, optional
+        The architecture to compile for, the device's if None.
+    device : str
+        'auto' (a GPU if one is usable, else the CPU device), 'cpu', 'cuda' or 'cuda:1'.
+    algorithm : str
+        'auto', or the name of one.
+    plan : KernelPlan, optional
+        Taken as it is, instead of algorithm and plan values.
+    epilogue : iterable of str or Epilogue
+        Steps applied to each output.
+    bias : bool
+        Whether the kernel takes a bias, as with 'bias' in ``epilogue``.
+    activation : str, optional
+        Sugar for a last step.
+    settings : mapping of str to number, bool or str, optional
+        Plan values over what the planner would take.
+    layout : str or Layout, optional
+        The order of the arrays' axes, the shape's if None; in memory they have NHWC order if either of the two is NHWC
+        ('NCHW' over an NHWC shape is for channels_last tensors).
+    accum_dtype : str, optional
+        As in conv2d.
+    workspace_limit : int, optional
+        Bytes of workspace that a call of ``shape`` may take at most, as in conv2d.
+
+    Returns
+    -------
+    Kernel
+        ``kernel(input, weight, bias, residual=..., out=..., stream=...)`` computes the layer.
+
+    Raises
+    ------
+    UnsupportedSpec
+        No algorithm, or not the named one, serves the layer.
+    ArgumentError, ArgumentTypeError
+        Values that cannot be, or do not go together.
+    DeviceError, ToolNotFound, CompileError, KernelNotBuilt
+        The device cannot be used; there is no compiler; it refuses the text; building is off, and nobody has built it.
     """
     if not isinstance(shape, ConvShape):
         raise ArgumentTypeError("specialize takes a ConvShape", argument="shape", value=type(shape).__name__,

@@ -11,7 +11,6 @@ from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-
 from warpconv.runtime.arrays.view import ArrayView
 
 

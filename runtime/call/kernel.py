@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Callable, Protocol
+from typing import Any, Protocol
 
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -11,11 +12,10 @@ from warpconv.codegen.pitch import Pitch
 from warpconv.codegen.plan import Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-
 from warpconv.runtime import arrays
-from warpconv.runtime.arrays import axes
+from warpconv.runtime.arrays import ArrayView, axes
+
 from . import pitch, separable as factors_of, signatures
-from warpconv.runtime.arrays import ArrayView
 from .checks import (MOST_LAYERS, Call, Misaligned, check_address, check_bias, check_out, check_residual, check_weight,
                      contiguous, layer_of, name_of, place, same_memory, written_in_place)
 from .quick import Entry, QuickCalls

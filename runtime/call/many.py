@@ -9,9 +9,9 @@ from typing import Any
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Numerics
-
 from warpconv.runtime.build.parallel import as_done, workers_of
 from warpconv.runtime.layers import NamedLayer
+
 from .conv import specialize
 from .kernel import Kernel
 

@@ -16,9 +16,8 @@ from warpconv.codegen.pitch import VECTOR_BYTES, Pitch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm
 from warpconv.codegen.shape import LARGEST_SIZE, ConvShape
+from warpconv.runtime.arrays import ArrayView, axes
 
-from warpconv.runtime.arrays import axes
-from warpconv.runtime.arrays import ArrayView
 from .checks import same_distances
 
 MOST_ANSWERS = 4096

@@ -6,7 +6,6 @@ import functools
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError
 from warpconv.codegen.shape import ConvShape
-
 from warpconv.runtime import warned
 from warpconv.runtime.arrays import ArrayView
 

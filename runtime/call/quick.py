@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 from warpconv.codegen.plan import Program, Role
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.arrays.streams import stream_handle
 
 from . import signatures
-from warpconv.runtime.arrays.streams import stream_handle
 from .checks import MOST_LAYERS, name_of
 from .signatures import Library
 

@@ -23,12 +23,11 @@ from warpconv.codegen.request import Request
 from warpconv.codegen.select import resolve
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-
 from warpconv.runtime import env
+from warpconv.runtime.arrays.elements import values
 from warpconv.runtime.arrays.factories import as_contiguous
 from warpconv.runtime.arrays.host import host_array
 from warpconv.runtime.arrays.view import ArrayView
-from warpconv.runtime.arrays.elements import values
 
 TOLERANCE = 4 * 2.0**-23    # of the largest element: a rounded product is within half a unit, its rounded factors too
 FEWEST_TAPS = 25            # below, R + S products save nothing over R * S

@@ -3,7 +3,8 @@ device."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Protocol, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.plan import Launch, LibraryCall, Program, Repeat, Step, Workspace

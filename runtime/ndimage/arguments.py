@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.shape import LARGEST_PADDING

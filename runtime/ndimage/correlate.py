@@ -26,6 +26,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.shape import INTEGER_WEIGHTS
@@ -44,10 +45,50 @@ def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect
               layout: str | None = None) -> Any:
     """Correlation with ``weights``, as scipy.ndimage.correlate.
 
-    ``weights`` have an axis for each of ``axes`` (all of input's, if None), in the input's order, or for each of the
-    input's; they are longer than 1 along at most two. They are numbers in host memory (lists too), or an array on
-    input's GPU, which is not read before the kernel reads it and so must be of input's type (of float32, int8, int16 or
-    int32 for integers). ``origin`` is one number, or one for each of ``axes``. See the module for the rest.
+    Parameters
+    ----------
+    input : array
+        The image, of any number of axes: a NumPy, CuPy or PyCUDA array, a PyTorch tensor, or anything with DLPack or
+        ``__cuda_array_interface__``, of uint8, int8, uint16, int16, float32, float16 or bfloat16, contiguous or not.
+    weights : array of real numbers
+        An axis for each of ``axes``, in the input's order, or for each of the input's; longer than 1 along at most two.
+        In host memory (lists too), or an array on input's GPU, which is not read before the kernel reads it and so must
+        be of input's type (of float32, int8, int16 or int32 for integers).
+    output : array or element type, optional
+        Where the result goes, of input's shape in the same memory (it may be the input), or its type; else a new one.
+    mode : str
+        What stands outside of the image: 'reflect', 'constant', 'nearest', 'mirror', 'wrap', or SciPy's 'grid-' names.
+    cval : float
+        The value of 'constant', in the input's units; finite.
+    origin : int or sequence of int
+        Shifts the filter, in pixels, along all axes or one for each of ``axes``: -(size // 2) to (size - 1) // 2.
+    axes : int or sequence of int, optional
+        The axes to filter along; all of input's if None.
+    device : str
+        'auto' (where the arrays are; NumPy goes to a GPU if one is usable), 'cpu', 'cuda' or 'cuda:1'.
+    stream : stream of input's library or int, optional
+        Where the work is queued; the stream that input's library is on if None.
+    algorithm : str
+        'auto', or the name of one.
+    layout : str, optional
+        The axes of an image in a stack, without ``axes``: 'NCHW' the last two, 'NHWC' the two before the last.
+
+    Returns
+    -------
+    array
+        ``output``, or a new array of input's shape and library. Values become integers as in SciPy: rounded to
+        zero, then modulo 2^bits. Integers and weights that are whole numbers are computed exactly.
+
+    Raises
+    ------
+    ShapeError
+        Weights do not fit the image, or are longer than 1 along more than two axes.
+    ArgumentError, ArgumentTypeError
+        A value, an element type or an array that the call does not take.
+    UnsupportedSpec
+        No algorithm, or not the named one, serves the layer.
+    DeviceError
+        The device cannot be used. All of these come before anything is written.
     """
     given = weights if planes.on_gpu(weights) else taps_of(weights)
     return recipes.call(_correlation, input, output, (given, mode, cval, origin, axes, layout, False),
@@ -58,7 +99,28 @@ def convolve(input: Any, weights: Any, output: Any = None, mode: str = "reflect"
              *, axes: Any = None, device: str = "auto", stream: Any = None, algorithm: str = "auto",
              layout: str | None = None) -> Any:
     """Convolution with ``weights``, as scipy.ndimage.convolve: correlate with the weights turned round, the origin too.
-    Arguments as correlate's; weights on a GPU must be PyTorch's or CuPy's."""
+
+    Parameters
+    ----------
+    input : array
+        The image: any number of axes, types as in correlate.
+    weights : array of real numbers
+        As in correlate; on a GPU they must be PyTorch's or CuPy's.
+    origin, axes
+        As in correlate.
+    output, mode, cval, device, stream, algorithm, layout
+        As in correlate.
+
+    Returns
+    -------
+    array
+        ``output``, or a new array of input's shape and library.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
+        As correlate does.
+    """
     given = weights if planes.on_gpu(weights) else taps_of(weights)
     return recipes.call(_correlation, input, output, (given, mode, cval, origin, axes, layout, True),
                         Extras(device, stream, algorithm))
@@ -67,8 +129,31 @@ def convolve(input: Any, weights: Any, output: Any = None, mode: str = "reflect"
 def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: float = 0.0,
                 origin: int = 0, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
                 layout: str | None = None) -> Any:
-    """Correlation along one axis, as scipy.ndimage.correlate1d: ``weights`` (S,) in host memory, ``axis`` any of
-    input's. See the module for the rest."""
+    """Correlation along one axis, as scipy.ndimage.correlate1d.
+
+    Parameters
+    ----------
+    input : array
+        The image: any number of axes, types as in correlate.
+    weights : array of real numbers, (S,)
+        In host memory (a list, too).
+    axis : int
+        The axis of input to filter along.
+    origin : int
+        Shifts the filter, in pixels: -(S // 2) to (S - 1) // 2.
+    output, mode, cval, device, stream, algorithm, layout
+        As in correlate.
+
+    Returns
+    -------
+    array
+        ``output``, or a new array of input's shape and library.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
+        As correlate does.
+    """
     arguments = taps_of(weights, 1), axis, mode, cval, origin, layout, False
     return recipes.call(_along_one, input, output, arguments, Extras(device, stream, algorithm))
 
@@ -76,7 +161,31 @@ def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mo
 def convolve1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: float = 0.0,
                origin: int = 0, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
                layout: str | None = None) -> Any:
-    """Convolution along one axis, as scipy.ndimage.convolve1d: correlate1d with weights and origin turned round."""
+    """Convolution along one axis, as scipy.ndimage.convolve1d: correlate1d with weights and origin turned round.
+
+    Parameters
+    ----------
+    input : array
+        The image: any number of axes, types as in correlate.
+    weights : array of real numbers, (S,)
+        In host memory (a list, too).
+    axis : int
+        The axis of input to filter along.
+    origin : int
+        Shifts the filter, in pixels: -(S // 2) to (S - 1) // 2.
+    output, mode, cval, device, stream, algorithm, layout
+        As in correlate.
+
+    Returns
+    -------
+    array
+        ``output``, or a new array of input's shape and library.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
+        As correlate does.
+    """
     arguments = taps_of(weights, 1), axis, mode, cval, origin, layout, True
     return recipes.call(_along_one, input, output, arguments, Extras(device, stream, algorithm))
 

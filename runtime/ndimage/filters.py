@@ -12,21 +12,13 @@ import functools
 from typing import Any
 
 import numpy as np
+
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError
 
 from . import lines as passes
 from . import recipes
-from .arguments import (
-    axes_of,
-    axis_of,
-    deviation,
-    each,
-    reach,
-    sequence,
-    size_of,
-    within,
-)
+from .arguments import axes_of, axis_of, deviation, each, reach, sequence, size_of, within
 from .lines import Line, Pass, line_of
 from .planes import Image
 from .work import Extras, Passes
@@ -41,8 +33,34 @@ def gaussian_filter(input: Any, sigma: Any, order: Any = 0, output: Any = None, 
                     layout: str | None = None) -> Any:
     """Gaussian filter, or derivatives of it, as scipy.ndimage.gaussian_filter.
 
-    ``sigma`` (pixels; 0: not along this axis), ``order`` (0: smoothing, n: the n-th derivative), ``mode`` and
-    ``radius`` (pixels; else ``truncate`` sigmas) are one value or one for each of ``axes``.
+    Parameters
+    ----------
+    input : array
+        The image: any number of axes, types as in correlate.
+    sigma : float or sequence of float
+        Standard deviation in pixels, for all of ``axes`` or one for each; 0: not along this axis.
+    order : int or sequence of int
+        0: smoothing, n: the n-th derivative; for all axes or one for each.
+    truncate : float
+        The filter ends this many sigmas from its middle, where ``radius`` does not say.
+    radius : int or sequence of int, optional
+        Pixels on either side of the middle; for all axes or one for each.
+    axes : int or sequence of int, optional
+        The axes to filter along; all of input's if None.
+    mode : str or sequence of str
+        As in correlate, for all axes or one for each of them.
+    output, cval, device, stream, algorithm, layout
+        As in correlate.
+
+    Returns
+    -------
+    array
+        ``output``, or a new array of input's shape and library.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
+        As correlate does.
     """
     return recipes.call(_gaussian, input, output, (sigma, order, mode, cval, truncate, radius, axes, layout),
                         Extras(device, stream, algorithm))
@@ -52,37 +70,155 @@ def gaussian_filter1d(input: Any, sigma: float, axis: int = -1, order: int = 0, 
                       mode: str = "reflect", cval: float = 0.0, truncate: float = 4.0, *, radius: int | None = None,
                       device: str = "auto", stream: Any = None, algorithm: str = "auto",
                       layout: str | None = None) -> Any:
-    """Gaussian filter along one axis, as scipy.ndimage.gaussian_filter1d."""
+    """Gaussian filter along one axis, or a derivative of it, as scipy.ndimage.gaussian_filter1d.
+
+    Parameters
+    ----------
+    input : array
+        The image: any number of axes, types as in correlate.
+    sigma : float
+        Standard deviation in pixels, more than 0.
+    axis : int
+        The axis of input to filter along.
+    order : int
+        0: smoothing, n: the n-th derivative.
+    truncate : float
+        The filter ends this many sigmas from its middle, where ``radius`` does not say.
+    radius : int, optional
+        Pixels on either side of the middle.
+    output, mode, cval, device, stream, algorithm, layout
+        As in correlate.
+
+    Returns
+    -------
+    array
+        ``output``, or a new array of input's shape and library.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
+        As correlate does.
+    """
     return recipes.call(_gaussian1d, input, output, (sigma, axis, order, mode, cval, truncate, radius, layout),
                         Extras(device, stream, algorithm))
 
 
 def sobel(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: float = 0.0, *,
           device: str = "auto", stream: Any = None, algorithm: str = "auto", layout: str | None = None) -> Any:
-    """Sobel's slope along ``axis``, as scipy.ndimage.sobel: (-1, 0, 1) along it, then (1, 2, 1) along each other axis.
-    ``mode`` is one, or one for each axis. With ``layout`` the axes are those of the image."""
+    """Sobel's slope along an axis, as scipy.ndimage.sobel: (-1, 0, 1) along it, then (1, 2, 1) along each other axis.
+
+    Parameters
+    ----------
+    input : array
+        The image: any number of axes, types as in correlate.
+    axis : int
+        The axis of input to take the slope along; with ``layout`` one of the image's.
+    mode : str or sequence of str
+        As in correlate, for all axes or one for each of them.
+    output, cval, device, stream, algorithm, layout
+        As in correlate.
+
+    Returns
+    -------
+    array
+        ``output``, or a new array of input's shape and library.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
+        As correlate does.
+    """
     return recipes.call(_slope, input, output, (axis, (1, 2, 1), mode, cval, layout), Extras(device, stream, algorithm))
 
 
 def prewitt(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: float = 0.0, *,
             device: str = "auto", stream: Any = None, algorithm: str = "auto", layout: str | None = None) -> Any:
-    """Prewitt's slope along ``axis``, as scipy.ndimage.prewitt: (-1, 0, 1) along it, then (1, 1, 1) along each other
-    axis. ``mode`` and ``layout`` as in sobel."""
+    """Prewitt's slope along an axis, as scipy.ndimage.prewitt: (-1, 0, 1) along it, then (1, 1, 1) along each
+    other axis.
+
+    Parameters
+    ----------
+    input : array
+        The image: any number of axes, types as in correlate.
+    axis : int
+        The axis of input to take the slope along; with ``layout`` one of the image's.
+    mode : str or sequence of str
+        As in correlate, for all axes or one for each of them.
+    output, cval, device, stream, algorithm, layout
+        As in correlate.
+
+    Returns
+    -------
+    array
+        ``output``, or a new array of input's shape and library.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
+        As correlate does.
+    """
     return recipes.call(_slope, input, output, (axis, (1, 1, 1), mode, cval, layout), Extras(device, stream, algorithm))
 
 
 def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: float = 0.0, *, axes: Any = None,
             device: str = "auto", stream: Any = None, algorithm: str = "auto", layout: str | None = None) -> Any:
-    """Second derivatives (1, -2, 1) along ``axes``, summed, as scipy.ndimage.laplace. ``mode`` is one, or one for each
-    of ``axes``."""
+    """Second derivatives (1, -2, 1) along ``axes``, summed, as scipy.ndimage.laplace.
+
+    Parameters
+    ----------
+    input : array
+        The image: any number of axes, types as in correlate.
+    axes : int or sequence of int, optional
+        The axes to derive along; all of input's if None.
+    mode : str or sequence of str
+        As in correlate, for all axes or one for each of them.
+    output, cval, device, stream, algorithm, layout
+        As in correlate.
+
+    Returns
+    -------
+    array
+        ``output``, or a new array of input's shape and library.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
+        As correlate does.
+    """
     return recipes.call(_laplace, input, output, (mode, cval, axes, layout), Extras(device, stream, algorithm))
 
 
 def uniform_filter(input: Any, size: Any = 3, output: Any = None, mode: Any = "reflect", cval: float = 0.0,
                    origin: Any = 0, *, axes: Any = None, device: str = "auto", stream: Any = None,
                    algorithm: str = "auto", layout: str | None = None) -> Any:
-    """Mean of ``size`` pixels along each of ``axes``, as scipy.ndimage.uniform_filter; ``size``, ``mode`` and
-    ``origin`` are one value or one for each. Means of integers, stored as integers, are those of exact sums."""
+    """Mean along ``axes``, as scipy.ndimage.uniform_filter. Means of integers, stored as integers, are those of exact
+    sums.
+
+    Parameters
+    ----------
+    input : array
+        The image: any number of axes, types as in correlate.
+    size : int or sequence of int
+        Pixels that are averaged, for all of ``axes`` or one for each.
+    origin : int or sequence of int
+        Shifts the filter, in pixels, for all axes or one for each: -(size // 2) to (size - 1) // 2.
+    axes : int or sequence of int, optional
+        The axes to filter along; all of input's if None.
+    mode : str or sequence of str
+        As in correlate, for all axes or one for each of them.
+    output, cval, device, stream, algorithm, layout
+        As in correlate.
+
+    Returns
+    -------
+    array
+        ``output``, or a new array of input's shape and library.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
+        As correlate does.
+    """
     return recipes.call(_uniform, input, output, (size, mode, cval, origin, axes, layout),
                         Extras(device, stream, algorithm))
 
@@ -90,7 +226,31 @@ def uniform_filter(input: Any, size: Any = 3, output: Any = None, mode: Any = "r
 def uniform_filter1d(input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect",
                      cval: float = 0.0, origin: int = 0, *, device: str = "auto", stream: Any = None,
                      algorithm: str = "auto", layout: str | None = None) -> Any:
-    """Mean of ``size`` pixels along one axis, as scipy.ndimage.uniform_filter1d."""
+    """Mean along one axis, as scipy.ndimage.uniform_filter1d.
+
+    Parameters
+    ----------
+    input : array
+        The image: any number of axes, types as in correlate.
+    size : int
+        Pixels that are averaged.
+    axis : int
+        The axis of input to filter along.
+    origin : int
+        Shifts the filter, in pixels: -(size // 2) to (size - 1) // 2.
+    output, mode, cval, device, stream, algorithm, layout
+        As in correlate.
+
+    Returns
+    -------
+    array
+        ``output``, or a new array of input's shape and library.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
+        As correlate does.
+    """
     return recipes.call(_uniform1d, input, output, (size, axis, mode, cval, origin, layout),
                         Extras(device, stream, algorithm))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+
 from warpconv.codegen.border import Border, border_value
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentTypeError, ShapeError
 from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.shape import PIXELS
 from warpconv.runtime import arrays
-from warpconv.runtime.arrays import ArrayKind, ArrayView
-from warpconv.runtime.arrays import axes as array_axes
+from warpconv.runtime.arrays import ArrayKind, ArrayView, axes as array_axes
 
 FEW_CHANNELS = 16       # elements behind a line's axis that are taken as the channels of pixels, not as columns
 

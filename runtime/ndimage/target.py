@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.shape import PIXELS

@@ -6,6 +6,7 @@ import atexit
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError
 from warpconv.codegen.shape import INTEGER_WEIGHTS

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.shape import ConvShape

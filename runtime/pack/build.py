@@ -11,21 +11,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from warpconv.codegen.hardware import Arch
 from warpconv.codegen.errors import ArgumentError, ToolNotFound, UnsupportedSpec, WarpconvError
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm as registered
 from warpconv.codegen.render import generator_digest
 from warpconv.codegen.serialise import encode
 from warpconv.codegen.version import VERSION
-
-from warpconv.runtime.build import compilers
 from warpconv.runtime import env, paths
-from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel, CudaTarget, build, cache_key
+from warpconv.runtime.build import compilers
 from warpconv.runtime.build.cache import DiskCache
-from warpconv.runtime.build.parallel import as_done, workers_of
 from warpconv.runtime.build.compilers import Compiled, CompilerKind
+from warpconv.runtime.build.parallel import as_done, workers_of
+from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel, CudaTarget, build, cache_key
 from warpconv.runtime.layers import NamedLayer
+
 from .format import FORMAT, SCHEMA, file_record
 from .write import Existing, FolderWriter, Writer, ZipWriter, existing, writing
 
@@ -86,14 +86,43 @@ class _Task:
 def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], archs: Sequence[Arch | str], *,
                ptx: bool = False, jobs: int | None = None, allow_spills: bool = False, force: bool = False,
                progress: Callable[[Row], None] | None = None) -> PackReport:
-    """Compile every layer for every architecture into the pack ``output`` (a directory, or a zip if it ends in .zip).
+    """Compile every layer for every architecture into a pack.
 
     What the pack has up to date is not compiled again, and kernels of other layers stay in it; a layer of the same name
-    and architecture is replaced. ``archs`` are written like sm_90, or sm_90+PTX to have its PTX too (``ptx``: for all).
-    ``progress`` is called in this thread as rows are done. A layer that does not compile, or spills though its plan
-    promises not to, is a row that failed; the others are built. Raises ArgumentError for layers, archs or plan values
-    that cannot be; FileError where the pack cannot be written, or what stands there is no pack; PackError where it is
-    of another schema, or its manifest is damaged and not to be overwritten (``force``).
+    and architecture is replaced. A layer that does not compile is a row that failed; the others are built.
+
+    Parameters
+    ----------
+    layers : sequence of NamedLayer
+        As a layers file gives them.
+    output : path
+        A directory, or a zip if it ends in .zip.
+    archs : sequence of Arch or str
+        Written like sm_90, or sm_90+PTX to have its PTX too.
+    ptx : bool
+        PTX for all of ``archs``.
+    jobs : int, optional
+        Compilers at the same time, WARPCONV_COMPILE_JOBS (else the usable CPUs) if None.
+    allow_spills : bool
+        Keep kernels that spill registers though their plan promises not to; else their row has failed.
+    force : bool
+        Overwrite a pack whose manifest is damaged.
+    progress : callable, optional
+        Called with each Row in this thread as it is done.
+
+    Returns
+    -------
+    PackReport
+        What was done; rows in the order of the layers, then of the architectures.
+
+    Raises
+    ------
+    ArgumentError
+        Layers, archs or plan values that cannot be.
+    FileError
+        The pack cannot be written, or what stands there is no pack.
+    PackError
+        It is of another schema, or its manifest is damaged and not to be overwritten.
     """
     start = time.perf_counter()
     settings = replace(env.settings(), fail_on_spills=False)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.errors import DeviceError
+from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, index_bits
 

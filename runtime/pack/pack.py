@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, KernelNotBuilt, PackError
+from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
 from warpconv.codegen.request import Request
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, parse_epilogue
-
 from warpconv.runtime import env, forks, paths
 from warpconv.runtime.build.pipeline import BuiltKernel, build_command
 from warpconv.runtime.call.kernel import Kernel
+
 from .build import PackReport, Row, build_pack
 from .choice import PtxTooNew, check_ptx, near_misses, ptx_too_new, ranked, serves
 from .format import FolderTree, MANIFEST, Manifest, Record, Tree, load, read_files, read_manifest, tree_of
@@ -90,7 +90,8 @@ class Pack:
         steps = parse_epilogue(epilogue, bias=bias, activation=activation, takes_bias=True)
         target = resolve_device(device, None, shape)
         wanted = None if arch is None else Arch.parse(arch)
-        request = Request(layer=shape, hardware=Hardware.of(wanted or _device_arch(target) or DEFAULT_ARCH), algorithm=algorithm,
+        hardware = Hardware.of(wanted or _device_arch(target) or DEFAULT_ARCH)
+        request = Request(layer=shape, hardware=hardware, algorithm=algorithm,
                           epilogue=steps, workspace_limit=call_limit(workspace_limit))
         kernel = self.find(request, device=target, exact=wanted is not None)
         if kernel is not None:
@@ -179,9 +180,22 @@ class Pack:
 
 
 def open_pack(path: str | os.PathLike[str]) -> Pack:
-    """Open a pack, a directory or a zip, and verify all of it before anything in it is used.
+    """Open a pack, and verify all of it before anything in it is used.
 
-    Raises PackError, naming what is wrong, where it is missing, damaged, or of another schema.
+    Parameters
+    ----------
+    path : path
+        A directory or a zip that build_pack has made.
+
+    Returns
+    -------
+    Pack
+        Its kernels, to be served by any thread.
+
+    Raises
+    ------
+    PackError
+        It is missing, damaged, or of another schema; the message names what is wrong.
     """
     try:
         path = paths.absolute(path)

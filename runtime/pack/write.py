@@ -152,8 +152,9 @@ def existing(output: Path, force: bool = False) -> Existing:
         return Existing({}, True)
     owned.refuse_link(output, "output")
     if paths.is_dir(output) == (output.suffix == ".zip"):
-        raise FileError("a folder named .zip is no pack" if paths.is_dir(output) else "a file that is no zip by its name is "
-                        "no pack", argument="output", value=str(output), hint="name another path")
+        raise FileError("a folder named .zip is no pack" if paths.is_dir(output) else
+                        "a file that is no zip by its name is no pack",
+                        argument="output", value=str(output), hint="name another path")
     if paths.is_dir(output) and _is_unfinished(output):
         return Existing({}, True)
     try:
@@ -173,7 +174,8 @@ def existing(output: Path, force: bool = False) -> Existing:
     for record in manifest.records:
         try:
             files = read_files(tree, record, str(output))
-            found[record.id] = record, {} if paths.is_dir(output) else files     # a zip is written anew, a directory stays
+            # A zip is written anew, a directory stays.
+            found[record.id] = record, {} if paths.is_dir(output) else files
         except PackError as error:
             _log.warning("%s is left out: %s", record.id, error)
     return Existing(found, len(found) == len(manifest.records), frozenset(record.id for record in manifest.records))

@@ -10,9 +10,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import FileError
+from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.select import carries_over
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Numerics
@@ -84,7 +84,7 @@ class Table:
 
 
 def _key(shape: ConvShape) -> ConvShape:
-    """What an entry is found by: any batch, and of a border of one value any value, which is but a number in the text."""
+    """What an entry is found by: any batch, and any value of a constant border, which is but a number in the text."""
     layer = shape.with_batch(1)
     return layer if layer.padding_mode is not Border.CONSTANT else replace(layer, padding_value=1.0)
 

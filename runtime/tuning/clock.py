@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.errors import DeviceError
+from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.plan import KernelPlan
 
 Call = Callable[[], Any]

@@ -69,7 +69,7 @@ def text_of(database: Database) -> str:
         head = {"device": subject.device, "arch": subject.arch, "text": str(subject), "layer": encode(subject.shape),
                 "epilogue": encode(subject.epilogue), "numerics": subject.numerics.value,
                 "copy_us": database.copies.get(subject)}
-        rows = sorted((_line(_fields(timing)) for timing in database.of(subject).values()))
+        rows = sorted(_line(_fields(timing)) for timing in database.of(subject).values())
         layers.append(_line(head)[:-1] + ', "timings": [\n  ' + ",\n  ".join(rows) + "]}")
     return (f'{{"format": "{FORMAT}", "schema": {SCHEMA},\n"origins": {{\n ' + ",\n ".join(origins)
             + '},\n"layers": [\n ' + ",\n ".join(layers) + "]}\n")

@@ -14,8 +14,8 @@ from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
-from warpconv.runtime.arrays import numpy_dtype
 from warpconv.runtime.accuracy.finish import LINEAR, finish
+from warpconv.runtime.arrays import numpy_dtype
 
 PRODUCTS = 2**21                # of the sample, all outputs together
 FEWEST, MOST = 64, 8192         # outputs of the sample

@@ -15,10 +15,10 @@ import numpy as np
 
 from warpconv.codegen.errors import (ArgumentError, CompileError, DeviceError, FileError, KernelNotBuilt, ToolNotFound,
                                      UnsupportedSpec, WarpconvError)
+from warpconv.codegen.layer import describe_types
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import generator_digest, render
 from warpconv.codegen.select import plan_layer
-from warpconv.codegen.layer import describe_types
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, parse_epilogue
 from warpconv.codegen.version import VERSION
@@ -64,13 +64,51 @@ def tune(shape: ConvShape, *, device: str = "auto", epilogue: Iterable[Any] = ()
          sets: Mapping[str, str] | None = None, strategy: str = STRATEGIES[0], seed: int = 0,
          budget: float | None = None, configurations: int | None = None, database: Path | None = None,
          again: bool = False, progress: Callable[[State], None] = lambda state: None) -> Result:
-    """Time a layer's configurations on a device and keep every one in the database (default: the user's own).
+    """Time a layer's configurations on a device and keep every one in the database.
 
-    ``budget``: seconds for the session; ``configurations``: how many to try in it. What the database has of the same
-    emitted text is not timed again (``again``: it is). ``sets``: plan value -> list, as Space.configurations takes it.
-    An interruption loses at most some seconds of work; the next session goes on where this one stopped.
+    What the database has of the same emitted text is not timed again. An interruption loses at most some seconds of
+    work; the next session goes on where this one stopped.
 
-    Raises ArgumentError, UnsupportedSpec where nothing serves the layer, DeviceError, ToolNotFound, FileError.
+    Parameters
+    ----------
+    shape : ConvShape
+        The layer, of one floating-point type.
+    device : str
+        As in conv2d.
+    epilogue : iterable of str or Epilogue
+        Steps applied to each output.
+    algorithms : sequence of str
+        Those that are tried; all that serve the layer if empty.
+    sets : mapping of str to str, optional
+        Plan value -> list of values, as Space.configurations takes it.
+    strategy : str
+        'sweep' (all, in an order that a seed draws) or 'tpe' (Optuna's).
+    seed : int
+        Of the order, or of the search.
+    budget : float, optional
+        Seconds for the session.
+    configurations : int, optional
+        How many to try in it.
+    database : path, optional
+        The user's own if None.
+    again : bool
+        Time what is known, too.
+    progress : callable
+        Called with a State as the session goes on.
+
+    Returns
+    -------
+    Result
+        What was done, and all that is known of the layer; times in microseconds.
+
+    Raises
+    ------
+    UnsupportedSpec
+        Nothing serves the layer.
+    ArgumentError
+        Values that cannot be.
+    DeviceError, ToolNotFound, FileError
+        The device cannot be used; there is no compiler; the database cannot be read or written.
     """
     for name, value in (("budget", budget), ("configurations", configurations)):
         if value is not None and not value > 0:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.hardware import Arch
 from warpconv.codegen.errors import ArgumentError, PlannerError, UnsupportedSpec
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.options import choices, with_settings
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import ALGORITHMS, algorithm as registered

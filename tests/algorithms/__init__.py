@@ -8,8 +8,8 @@ found by its folder; nothing lists them.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Mapping
 
 from tests.axes import Rows
 

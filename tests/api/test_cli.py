@@ -135,7 +135,7 @@ def test_emit_writes_through_links_and_pipes(tmp_path):
     (["emit", *LAYER, "--padding", "left"], 2, "same or valid"),
     (["emit", *LAYER, "--stride", "1,2,3"], 2, "A or A,B"),
     (["emit", *LAYER, "--set", "edges"], 2, "NAME=VALUE"),
-    (["emit", *LAYER, "--set", "edges=round"], 2, "interior"),
+    (["emit", *LAYER, "--set", "edges=round"], 2, "predicated"),
     (["emit", *LAYER, "--algorithm", "magic"], 2, "direct"),
     (["emit", *LAYER, "--arch", "hopper"], 2, "sm_90"),
     (["emit", *LAYER, "--arch", "sm_60"], 2, "7.0 to 12.x (--arch = 'sm_60')"),

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tifffile
-from click.testing import CliRunner
 from PIL import Image
+from click.testing import CliRunner
 
+from tests.pictures import PHOTOS, by_hand, crop
 from warpconv.cli import cli
 from warpconv.codegen.border import NAMES, Border
 from warpconv.codegen.errors import ArgumentError
@@ -19,8 +20,6 @@ from warpconv.commands.filter_jobs import find_jobs, result_name
 from warpconv.commands.filter_run import parse_border
 from warpconv.filters import weights
 from warpconv.images import finish, read_picture
-
-from tests.pictures import PHOTOS, by_hand, crop
 
 # How numpy.pad calls each border.
 PADS = {"zeros": ("constant", {}), "constant:77": ("constant", {"constant_values": 77}), "replicate": ("edge", {}),

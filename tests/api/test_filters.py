@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from PIL import Image
+from click.testing import CliRunner
 
+from tests.pictures import by_hand
 from warpconv.cli import cli
 from warpconv.codegen.errors import ArgumentError
 from warpconv.filters import LARGEST, names, weights
 from warpconv.images import read_picture
-
-from tests.pictures import by_hand
 
 
 def run(*arguments):
@@ -194,12 +194,12 @@ def test_the_demo_from_end_to_end(tmp_path):
     assert len(record["layers"]) == 3 and all(row["accuracy"]["within"] for row in record["layers"])
     assert {row["name"] for row in record["layers"]} == {"gaussian 5x5", "sobel 3x3", "gaussian 7x7"}
     for row in record["layers"]:
-        assert 'extern "C"' in open(row["source"]).read()
+        assert 'extern "C"' in Path(row["source"]).read_text()
         assert row["loads_per_32"] < row["direct_loads_per_32"]
         assert row["units"][0]["measured"] == row["units"][0]["planned"]
     assert len(record["pictures"]) == 6
     for picture in record["pictures"]:
-        assert 5_000 < len(open(picture, "rb").read()) < 200_000
+        assert 5_000 < Path(picture).stat().st_size < 200_000
     photo, blurred = (np.asarray(Image.open(p)).astype(float) for p in (record["photograph"], record["pictures"][0]))
     inside = np.s_[4:-4, 4:-4]
     exact = np.stack([by_hand(photo[:, :, c], weights("gaussian:5,1.2")) for c in range(3)], axis=2)

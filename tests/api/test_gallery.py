@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from PIL import Image
+from click.testing import CliRunner
 
 from tests.pictures import PHOTOS, by_hand
 from warpconv.cli import cli

@@ -8,7 +8,8 @@ from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Numerics
 from warpconv.runtime.accuracy import reference
-from warpconv.runtime.accuracy.measure import affordable, blocks_shape, measure, measure_unit, operands, reduced
+from warpconv.runtime.accuracy.measure import (PATIENCE, affordable, blocks_shape, measurable, measure,
+                                               measure_unit, operands, reduced, seconds)
 
 LAYERS = [("direct", dict(c=2, h=64, w=64, k=1, r=3, s=3), {}),
           ("direct", dict(c=1, h=64, w=64, k=2, r=4, s=3, stride=(2, 1), dilation=(1, 2), padding=1), {}),
@@ -73,3 +74,25 @@ def test_block_shapes_fill_whole_blocks():
     plan = plan_layer(ConvShape(c=1, h=64, w=64, k=1, r=3, s=5, stride=(2, 3)), algorithm="direct")
     shape, (wide, tall, _) = blocks_shape(plan, 2, 3), plan.program.steps[0].block
     assert (shape.p, shape.q) == (2 * tall, 3 * wide)
+
+
+@pytest.mark.parametrize("taps", [7, 11, 15])
+@pytest.mark.parametrize("algorithm", ["wide", "patch", "reuse"])
+def test_large_filters_are_counted(algorithm, taps):
+    """What decides is how long this device takes, not what a GPU makes of a small image."""
+    shape = ConvShape(c=1, h=512, w=512, k=1, r=taps, s=taps, padding=taps // 2)
+    plan, chosen = measurable(plan_layer(shape, algorithm=algorithm), shape)
+    assert seconds(plan, chosen) <= PATIENCE and plan.program.refusal(chosen) is None
+    assert (plan.spec.r, plan.spec.s) == (taps, taps)
+
+
+def test_the_counts_of_a_large_filter_are_those_planned():
+    shape = ConvShape(c=1, h=512, w=512, k=1, r=7, s=7)
+    unit = measure_unit(plan_layer(shape, algorithm="reuse"))
+    assert unit.warp_loads == unit.plan.cost.warp_loads and unit.shuffles == unit.plan.cost.shuffles
+
+
+def test_layers_that_take_the_device_long_are_not_counted_whole():
+    shape = ConvShape(c=1, h=4096, w=4096, k=1, r=7, s=7)
+    plan, chosen = measurable(plan_layer(shape, algorithm="wide"), shape)
+    assert chosen.h * chosen.w < 4096 * 4096 and seconds(plan, chosen) <= PATIENCE

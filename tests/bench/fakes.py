@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from bench.report import environment, files as report
 from bench import harness
 from bench.devices import HostDevice
+from bench.report import environment, files as report
 
 
 class FakeKernel:

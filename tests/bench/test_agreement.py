@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import warpconv
-from bench.studies import agreement
 from bench.devices import HostDevice
 from bench.harness import WrongResult
+from bench.studies import agreement
 from tests import checks
 
 ndimage = pytest.importorskip("scipy.ndimage", reason="scipy is not installed")

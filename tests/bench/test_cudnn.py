@@ -7,10 +7,10 @@ import subprocess
 import numpy as np
 import pytest
 
-from bench.peers import cudnn, networks as network_peers
 from bench import harness
-from bench.peers.cudnn import Convolution, Found, Math
 from bench.devices import NoDevice
+from bench.peers import cudnn, networks as network_peers
+from bench.peers.cudnn import Convolution, Found, Math
 from tests.bench.fakes import FakeDevice
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.shape import ConvShape

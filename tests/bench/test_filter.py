@@ -1,8 +1,8 @@
 """The study of filter as a command, end to end on a small photograph."""
 
 import bench.__main__ as main
-from bench.studies import filter_command
 from bench.devices import HostDevice
+from bench.studies import filter_command
 
 
 def test_every_row_is_measured_and_judged(tmp_path):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from bench import harness
-from bench.studies import image_layers, image_reference
-from bench.peers import images as image_peers, npp_images
 from bench.devices import HostDevice, NoDevice
+from bench.peers import images as image_peers, npp_images
 from bench.peers.npp import StreamContext
+from bench.studies import image_layers, image_reference
 from tests.bench.fakes import FakeDevice
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType

@@ -10,8 +10,8 @@ import pytest
 import bench.__main__ as main
 import warpconv
 from bench import harness, reference
-from bench.studies import image_gauss, image_layers, image_reference, image_tables, images
 from bench.devices import POISON, HostDevice
+from bench.studies import image_gauss, image_layers, image_reference, image_tables, images
 from bench.studies.image_layers import Batch, Row, Target
 from tests import reference as tests_reference
 from tests.bench.fakes import FakeDevice

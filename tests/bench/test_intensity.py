@@ -5,9 +5,9 @@ import json
 import pytest
 
 import bench.__main__ as main
-from bench.studies import intensity
 from bench.counters import ncu, stalls as ncu_stalls
 from bench.devices import HostDevice
+from bench.studies import intensity
 from tests.bench.fakes import FakeDevice
 
 

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench import __main__ as main
-from bench import harness
+from bench import __main__ as main, harness
 from bench.studies import latency
 from tests.bench.fakes import FakeDevice
 from warpconv.codegen.shape import ConvShape

@@ -7,9 +7,9 @@ import pytest
 
 import bench.__main__ as main
 from bench import empty_kernel
-from bench.studies import memory_wall, wall_tables
-from bench.peers import libraries as peers
 from bench.devices import HostDevice, NoDevice
+from bench.peers import libraries as peers
+from bench.studies import memory_wall, wall_tables
 from bench.studies.wall_layers import layers
 from tests.bench.fakes import FakeDevice
 from warpconv.codegen.errors import UnsupportedSpec

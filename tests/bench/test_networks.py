@@ -5,8 +5,8 @@ import json
 import pytest
 
 import bench.__main__ as main
-from bench.studies import contest, memory, memory_tables, paper_layers, published, twelve_layers, twelve_tables
 from bench.peers import networks as network_peers
+from bench.studies import contest, memory, memory_tables, paper_layers, published, twelve_layers, twelve_tables
 from tests.bench.fakes import FakeDevice
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain

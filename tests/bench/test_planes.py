@@ -9,9 +9,9 @@ import pytest
 
 import bench.__main__ as main
 from bench import harness
+from bench.devices import HostDevice
 from bench.peers import libraries as peers
 from bench.studies import planes, planes_tables, variants
-from bench.devices import HostDevice
 from tests.bench.fakes import FakeDevice
 from warpconv.codegen import plan
 from warpconv.codegen.registry import ALGORITHMS

@@ -5,9 +5,9 @@ import xml.dom.minidom
 
 import pytest
 
-from bench.report import environment, files as report
 from bench import harness, study
 from bench.devices import HostDevice, NoDevice
+from bench.report import environment, files as report
 from tests.bench.fakes import FakeDevice, open_report
 
 

@@ -1,8 +1,8 @@
 """The study of steps, end to end on the CPU device."""
 
 import bench.__main__ as main
-from bench.studies import steps
 from bench.devices import HostDevice
+from bench.studies import steps
 
 
 def test_every_step_is_measured_and_shown(tmp_path):

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 import bench.__main__ as main
+from bench.devices import NoDevice, open_device
 from bench.report import environment
 from bench.studies import selection, variants
-from bench.devices import NoDevice, open_device
 from tests.bench.fakes import FakeDevice
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain, plan_layer

@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from bench.report import environment
 from bench import harness
 from bench.counters import ncu, target as ncu_target
-from bench.peers import npp, libraries as peers
-from bench.studies import variants
 from bench.devices import NoDevice
+from bench.peers import npp, libraries as peers
+from bench.report import environment
+from bench.studies import variants
 from tests.bench.fakes import FakeDevice
 from warpconv.codegen import plan
 

@@ -7,10 +7,10 @@ import pytest
 
 import bench.__main__ as main
 from bench.counters import counting, ncu
-from bench.studies import transactions
+from bench.counters.target import Case
 from bench.devices import HostDevice
 from bench.harness import WrongResult
-from bench.counters.target import Case
+from bench.studies import transactions
 from tests.bench.fakes import FakeDevice
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.registry import ALGORITHMS

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from tests import checks, reference, settings
 from warpconv.codegen.border import NAMES, Border
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
 from warpconv.codegen.render import render
@@ -15,8 +16,6 @@ from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.devices.cpu import Mode
-
-from tests import checks, reference, settings
 
 needs_cpu = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 

@@ -248,12 +248,13 @@ def test_the_banner_says_the_steps_and_its_command_is_a_shell_s(step):
     assert "#include" not in text and "\\\n//" in text and "{{" not in text
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(trees())
 def test_any_expression_makes_one_readable_statement(tree):
     step = Epilogue("expr", tree=tree)
     plan = plan_layer(SHAPE, algorithm="direct", epilogue=(step,))
     body = render(plan).text.split("float finish(float value) {\n")[1].split("\n}\n")[0]
+    body = body.removeprefix("    // the user's expression of v\n")     # above what leaves no room beside it
     assert body.startswith("    value = ") and body.endswith("    return value;") and body.count(";") == 2
     for helper in expression.WRITTEN_OUT:
         assert (f"float {helper}(float a" in render(plan).text) == (helper in step.helpers)

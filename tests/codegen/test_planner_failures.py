@@ -88,7 +88,7 @@ def test_a_failing_planner_that_was_named_is_a_typed_error(broken):
 def test_a_failing_planner_ends_neither_a_build_nor_a_search(broken, tmp_path):
     report = warpconv.build_pack([NamedLayer(name="one", shape=LAYER, algorithm="wide")], tmp_path / "pack", "sm_90")
     assert [row.status for row in report.rows] == ["declined"]
-    found = Space(shape=LAYER, arch=warpconv.select(LAYER).arch).configurations(["wide", "direct"])
+    found = Space(shape=LAYER, arch=warpconv.select(LAYER).spec.arch).configurations(["wide", "direct"])
     assert {made.algorithm for made in found if made.plan is not None} >= {"direct"}
 
 

@@ -101,8 +101,7 @@ def test_measured_choices_are_kept_on_the_way():
 def test_an_algorithm_is_planned_at_most_once(planned):
     resolution = resolve(Request.of(LAYER))
     assert max(planned.values()) == 1 and not any(registry.ALGORITHMS[name].by_name for name in planned)
-    resolution.candidates
-    resolution.selection
+    assert resolution.candidates and resolution.selection
     assert max(planned.values()) == 1 and len(resolution.candidates) == len(registry.ALGORITHMS)
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from tests import cases
 from warpconv.codegen import render
-from warpconv.codegen.hardware import Arch
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Cast, DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.options import with_settings
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import plan, plan_layer
@@ -18,8 +18,8 @@ from warpconv.codegen.serialise import canonical, plan_digest
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 from warpconv.runtime import env
-from warpconv.runtime.build.pipeline import CudaTarget, cache_key
 from warpconv.runtime.build.compilers import CompilerKind
+from warpconv.runtime.build.pipeline import CudaTarget, cache_key
 
 SHAPE = ConvShape(c=4, h=50, w=60, k=8, r=3, s=3, padding=1, groups=2)
 OTHER = {"algorithm": "direct", "c": 8, "k": 16, "r": 5, "s": 5, "stride": (2, 2), "padding": ((1, 1), (1, 2)),
@@ -31,7 +31,8 @@ ONE_VALUE = {"operation"}      # enums of one member: nothing to perturb yet
 BASE = plan_layer(SHAPE, algorithm="reuse")
 DEPTHWISE = ConvShape(c=4, h=14, w=14, k=8, r=3, s=3, padding=1, groups=4)
 # a layer that the algorithm serves, where it does not serve SHAPE
-LAYERS = {"staged": DEPTHWISE, "patch": DEPTHWISE,
+LAYERS = {"mma": ConvShape(c=16, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
+          "staged": DEPTHWISE, "patch": DEPTHWISE,
           "channels": dataclasses.replace(DEPTHWISE, layout="NHWC"),
           "pixels": dataclasses.replace(DEPTHWISE, dtype="uint8"),
           "toeplitz": dataclasses.replace(DEPTHWISE, dtype="float16"),

@@ -71,7 +71,8 @@ def test_a_template_of_one_instance_is_a_function():
 
 
 def test_constants_of_a_scope_stay_in_it():
-    text = tidy(kernel("    {\n        const int k = 0;\n        y[k] = a + k;\n    }\n    const int k = a;\n    y[k] = k;"))
+    text = tidy(kernel("    {\n        const int k = 0;\n        y[k] = a + k;\n    }\n"
+                       "    const int k = a;\n    y[k] = k;"))
     assert "y[k] = a;" in text and "y[k] = k;" in text
 
 

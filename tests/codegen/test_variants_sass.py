@@ -17,8 +17,8 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.build import disassembly as sass
-from warpconv.runtime.build.pipeline import build
 from warpconv.runtime.build.compilers import EntryReport
+from warpconv.runtime.build.pipeline import build
 
 pytestmark = pytest.mark.nvcc
 needs_disassembler = pytest.mark.skipif(sass.available() is None, reason=f"no disassembler; {sass.WAYS}")
@@ -38,7 +38,7 @@ def compiled(plan: KernelPlan) -> tuple[EntryReport, str]:
     return built.entry(plan.spec.name), text
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def variants() -> dict[tuple[str, str], tuple[EntryReport, str]]:
     names = list(itertools.product(EXCHANGES, ROWS))
     plans = [checks.planned(PLANE, "reuse", {**FIXED, "exchange": e, "rows": r}) for e, r in names]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Callable
+from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, seed
-from hypothesis import settings as hypothesis_settings
+from hypothesis import HealthCheck, given, seed, settings as hypothesis_settings
 
 from tests import checks, drawn, settings
 from tests.cases import Case

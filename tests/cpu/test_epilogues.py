@@ -14,13 +14,13 @@ from warpconv.codegen.epilogue import OPERANDS, PLAIN, Epilogue
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.expression import (FUNCTIONS, NEGATE, WRITTEN_OUT, Apply, Node, Number, Value, c_text, evaluate,
                                          parse, text_of)
-from warpconv.codegen.render import environment
 from warpconv.codegen.registry import ALGORITHMS
+from warpconv.codegen.render import environment
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.devices.cpu import Buffer, CpuProgram, Mode
 from warpconv.runtime.accuracy.ranges import OPERATIONS, Range
 from warpconv.runtime.accuracy.reference import compare
+from warpconv.runtime.devices.cpu import Buffer, CpuProgram, Mode
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 

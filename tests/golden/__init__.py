@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 from tests import algorithms
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def plans(room: str) -> Mapping[str, KernelPlan]:
     """File name (without .cu) -> plan."""
     return importlib.import_module(f"tests.algorithms.{room}.plans").plans()

@@ -10,11 +10,10 @@ import contextlib
 import sys
 from typing import Any
 
-from warpconv.codegen.errors import ShapeError
-from warpconv.codegen.render import render
-
 from tests import cases, reference
 from tests.gpu import support
+from warpconv.codegen.errors import ShapeError
+from warpconv.codegen.render import render
 
 SIZES = ((2, 37, 71), (2, 36, 72), (2, 28, 28), (2, 14, 14), (2, 7, 7))     # the first that a plan takes
 

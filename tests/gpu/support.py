@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +18,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
 from warpconv.runtime.build.pipeline import build
 from warpconv.runtime.call.conv import specialize
-from warpconv.runtime.devices.cuda import contexts
 from warpconv.runtime.call.kernel import Kernel
+from warpconv.runtime.devices.cuda import contexts
 from warpconv.runtime.devices.library import cublas
 
 COMPILERS = 8

@@ -64,7 +64,7 @@ def test_more_than_2_31_elements_in_a_batch(torch, algorithm, values):
         check_rows(torch, shape, algorithm, values, [0, 1000, 2049], image)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def layer_of(shape: ConvShape) -> support.Layer:
     """The reference takes longer than all the kernels, so it is made once."""
     return support.Layer(shape)

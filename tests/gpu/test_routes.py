@@ -12,9 +12,9 @@ from warpconv.codegen.errors import KernelNotBuilt
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.build import compilers
-from warpconv.runtime.call import conv
-from warpconv.runtime.build.pipeline import build
 from warpconv.runtime.build.compilers import CompilerKind
+from warpconv.runtime.build.pipeline import build
+from warpconv.runtime.call import conv
 from warpconv.runtime.layers import NamedLayer
 
 pytestmark = pytest.mark.gpu

@@ -31,7 +31,7 @@ def run_threads(count: int, body) -> None:
         try:
             start.wait(30)
             body(number)
-        except BaseException as error:       # noqa: BLE001 - shown below
+        except BaseException as error:       # shown below
             errors.append(error)
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]

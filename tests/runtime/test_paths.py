@@ -11,15 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 from tests import checks
-from tests.runtime.owners import closed
 from tests.runtime.build.test_cache import KEY, build, never
+from tests.runtime.owners import closed
 from warpconv import conv2d, open_pack
 from warpconv.cli import cli
 from warpconv.codegen.errors import FileError, PackError, WarpconvError
-from warpconv.runtime.build import cache
-from warpconv.runtime.call import conv
 from warpconv.runtime import env, paths, trust
+from warpconv.runtime.build import cache
 from warpconv.runtime.build.cache import DiskCache
+from warpconv.runtime.call import conv
 from warpconv.runtime.layers import read_layers
 from warpconv.runtime.tuning import files
 

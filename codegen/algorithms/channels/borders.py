@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.parts.vectors import element_bits
+from warpconv.codegen.spec import KernelSpec
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import gcd
-from typing import Iterator
 
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES, QUARTERS, REGISTER_FILE, REGISTER_UNIT, SHARED_STATIC
 from warpconv.codegen.spec import KernelSpec, Numerics
+
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
 
 LINES_REGISTERS = 168              # 12 warps of a multiprocessor stay
@@ -123,7 +124,7 @@ def _price(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers,
     products = spec.r * spec.s * options.columns * numbers.units
     stores = options.columns * (1 + (numbers.units / 2 if numbers.converted else 0))
     made = options.vector * q / -(-q // options.columns)
-    latency = max(1.0, LINES_WARPS / _warps(spec, options, numbers)) ** LINES_LATENCY
+    latency: float = max(1.0, LINES_WARPS / _warps(spec, options, numbers)) ** LINES_LATENCY
     return (products + reads + stores + STEP_INSTRUCTIONS) / made * latency
 
 

@@ -10,11 +10,12 @@ from math import gcd
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import SHARED_STATIC
-from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.options import DERIVED, only
 from warpconv.codegen.parts.occupancy import step_registers
-from .borders import ChannelsBorder, border_of, made_of
 from warpconv.codegen.parts.vectors import Vector, vector_of
+from warpconv.codegen.spec import KernelSpec, Numerics
+
+from .borders import ChannelsBorder, border_of, made_of
 
 SEVERAL_ROWS = 24       # registers more for each, where a step has several input rows, with pointers and guards
 TAPS_A_STATEMENT = 4    # products that one line of the text chains, and one wide read of weights brings

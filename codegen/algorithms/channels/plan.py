@@ -9,23 +9,23 @@ once (ring) or once for a tile of rows (tile).
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Iterable, Iterator
 
-from warpconv.codegen.hardware import BLOCK_THREADS, LANES, REGISTER_FILE, SHARED_STATIC
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
-from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import KernelSpec, Numerics
-from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
+from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, REGISTER_FILE, SHARED_STATIC
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
+from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec, Numerics
+
 from .lines import line_candidates, lines_defaults, lines_options_refusal, lines_refusal, resident_lines
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
-from warpconv.codegen.parts.refusals import border_refusal
 
 WIDEST_FILTER = 63
 REGISTER_LIMIT = 220           # planned registers that the compiler keeps without spilling, with its own on top
@@ -87,7 +87,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ChannelsOption
 
 @functools.lru_cache(maxsize=256)
 def _chosen(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions:
-    options = min(_candidates(spec, p), key=lambda candidate: _price(spec, *candidate, p, q))[0]
+    options = min(_candidates(spec, p), key=lambda found: _price(spec, found[0], found[1], p, q))[0]
     whole = known and q % options.columns == 0
     options = replace(options, width=Width.WHOLE if whole else Width.ANY)
     return _block(spec, replace(options, rows_ahead=_rows_ahead(spec, options)), p, q)
@@ -151,8 +151,8 @@ def _price(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers,
     wanted = WARPS_WANTED if spec.r * spec.s < MANY_TAPS else WARPS_WANTED_MANY_TAPS
     columns, rows = -(-q // options.columns), -(-p // options.sub_block_rows)
     threads = ASSUMED_BATCH * numbers.channel_vectors * columns * rows
-    return (_slots(spec, options, numbers, p) * columns * rows / (p * q * options.vector)
-            * max(1.0, wanted / warps) ** 0.5
+    waiting: float = max(1.0, wanted / warps) ** 0.5
+    return (_slots(spec, options, numbers, p) * columns * rows / (p * q * options.vector) * waiting
             * (1 + 0.25 * spec.hardware.multiprocessors * LANES * min(warps, WARPS_WANTED) / threads))
 
 
@@ -171,10 +171,12 @@ def _slots(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers,
     stores = rows * options.columns
     rounding = stores * units / (2 if numbers.converted else 4)
     if options.body is Body.TILE:
-        input_rows, steps = (rows - 1) * numbers.step_rows + spec.r, 0.0
-        reads = rows * spec.r * len(numbers.tile_statements)
-        instructions = input_rows * (input_row + STEP_OVERHEAD) + rows * spec.r * (spec.s * options.columns + 2) + reads
-        waves = WIDE_WAVES * reads
+        input_rows: float = (rows - 1) * numbers.step_rows + spec.r
+        tap_rows = rows * spec.r
+        reads = tap_rows * len(numbers.tile_statements)
+        instructions: float = (input_rows * (input_row + STEP_OVERHEAD) + tap_rows * (spec.s * options.columns + 2)
+                               + reads)
+        waves: float = WIDE_WAVES * reads
     else:
         outside = min(numbers.ring_rows - 1, sum(spec.padding[0]) // (spec.dilation[0] * numbers.step_rows))
         outside = 0 if numbers.border else outside          # rows outside that are not walked
@@ -318,7 +320,9 @@ def space(spec: KernelSpec) -> Iterable[ChannelsOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Warp instructions; more for a layer with too few warps to fill a large GPU, where the time of one counts."""
-    options, numbers, spec = plan.options, plan.numbers, plan.spec
+    options: ChannelsOptions = plan.options
+    numbers: ChannelsNumbers = plan.numbers
+    spec = plan.spec
     columns = -(-shape.q // options.columns)
     bands = numbers.classes * -(-shape.p // (numbers.classes * options.sub_block_rows))
     rows = -(-shape.p // numbers.classes)

@@ -3,15 +3,16 @@ with a stride, and each of its threads makes several outputs of each."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Iterable
 
+from warpconv.codegen.algorithm import BANK_COPY, Algorithm
+from warpconv.codegen.options import DERIVED
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+
 from . import slides
-from warpconv.codegen.algorithm import BANK_COPY, Algorithm
-from warpconv.codegen.options import DERIVED
 
 MOST_FILTERS = 8
 MOST_SUMS = 32              # of a thread, in blocks of fewer threads than the other variants'
@@ -120,7 +121,9 @@ def space(spec: KernelSpec) -> Iterable[CoarsenedOptions]:
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per channel and warp: loads, their guards and two barriers; per tap a read of shared memory for each output, an
     FMA for each output and filter, and part of a weight's load."""
-    options, numbers, spec = plan.options, plan.numbers, plan.spec
+    options: CoarsenedOptions = plan.options
+    numbers: CoarsenedNumbers = plan.numbers
+    spec = plan.spec
     warps = slides.tiles_in(plan, shape) * numbers.threads / 32
     rounds = -(-options.tile // numbers.block_rows)
     weights = options.k_tile * (0.7 + 2 * slides.widening(spec))

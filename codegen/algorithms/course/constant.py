@@ -3,14 +3,15 @@ threads of a warp read the same weight at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable
 
+from warpconv.codegen.algorithm import BANK_COPY, Algorithm
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+
 from . import slides
-from warpconv.codegen.algorithm import BANK_COPY, Algorithm
 
 REGISTERS = 48       # planned: the compiler likes to have many loads under way
 PER_TAP = 4.6        # warp instructions: the input and its guard, the FMA, part of a weight's load
@@ -49,7 +50,7 @@ def space(spec: KernelSpec) -> Iterable[ConstantOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per tap and thread: a load with its guard, an FMA whose weight is an operand or comes with its neighbours'."""
-    warps = slides.tiles_in(plan, shape) * plan.numbers.threads / 32
+    warps = slides.warps_in(plan, shape)
     start = plan.spec.hardware.issue_slots(BANK_COPY)
     return start + warps * (20 + shape.reduction * (PER_TAP + 2 * slides.widening(plan.spec)))
 

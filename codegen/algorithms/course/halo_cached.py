@@ -5,15 +5,16 @@ brought them to the second-level cache."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable
 
+from warpconv.codegen.algorithm import BANK_COPY, Algorithm
 from warpconv.codegen.hardware import SHARED_STATIC
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+
 from . import slides
-from warpconv.codegen.algorithm import BANK_COPY, Algorithm
 
 MOST_FILTERS = 8
 
@@ -100,9 +101,10 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per channel and warp: loads, their guards and two barriers; per tap the choice between tile and halo, the read,
     an FMA for each filter and part of its weight's load."""
     spec, weight = plan.spec, 2.0 + slides.widening(plan.spec)
-    warps = slides.tiles_in(plan, shape) * plan.numbers.threads / 32
+    warps = slides.warps_in(plan, shape)
     staging = 22 + 8 * math.prod(spec.stride)
-    taps = spec.r * spec.s * (8.0 + weight * plan.options.k_tile)
+    options: HaloCachedOptions = plan.options
+    taps = spec.r * spec.s * (8.0 + weight * options.k_tile)
     return spec.hardware.issue_slots(BANK_COPY) + warps * (40 + spec.channels * (staging + taps))
 
 

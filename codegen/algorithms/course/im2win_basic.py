@@ -9,20 +9,20 @@ whose stores lie P * Q elements apart; ``mapping`` has both.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable
 
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
+from warpconv.codegen.hardware import GRID_LIMIT
+from warpconv.codegen.parts import windows as im2win_tensor
+from warpconv.codegen.parts.arguments import named
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
+from warpconv.codegen.parts.text import MOST_UNROLLED
+from warpconv.codegen.parts.windows import FILTER, TENSOR, Im2winNumbers
+from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.text import MOST_UNROLLED
-from warpconv.codegen.parts import windows as im2win_tensor
-from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.arguments import named
-from warpconv.codegen.parts.windows import FILTER, TENSOR, Im2winNumbers
-from warpconv.codegen.parts.refusals import border_refusal
 
 SIDE = 32               # of the document's block of threads
 UNROLLED_TAPS = 64      # taps of a channel up to which the walk over a window is unrolled
@@ -99,12 +99,13 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per tap and thread a load of the window, one of the filter, and an FMA; the loads of a warp that are not of one
     run (windows WINDOW_STEP apart; in the document's mapping filters a whole filter apart) issue once for each line
     of 128 bytes that they touch."""
-    spec, tensor = plan.spec, plan.numbers.tensor
+    spec = plan.spec
+    numbers: Im2winBasicNumbers = plan.numbers
     in_a_line, pixels = 128 // spec.dtype.itemsize, -(-shape.p * shape.q // SIDE)
     if plan.options.mapping is Mapping.COALESCED:
-        apart, warps = tensor.window_step, shape.n * shape.k * pixels
+        apart, warps = numbers.tensor.window_step, shape.n * shape.k * pixels
     else:
-        apart, warps = shape.reduction, shape.n * spec.groups * plan.numbers.k_tiles * SIDE * pixels
+        apart, warps = shape.reduction, shape.n * spec.groups * numbers.k_tiles * SIDE * pixels
     lines = min(SIDE, max(1.0, SIDE * apart / in_a_line))       # the other operand is one word for all lanes
     widen = 2 if spec.dtype.is_half else 0
     product = warps * (30 + shape.reduction * (2 + lines + widen))

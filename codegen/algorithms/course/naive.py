@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable
 
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+
 from . import slides
-from warpconv.codegen.algorithm import Algorithm
 
 REGISTERS = 48       # planned: the compiler likes to have many loads under way
 LONG_ROW = 8         # columns of a filter from which wider blocks are quicker
@@ -49,7 +50,7 @@ def space(spec: KernelSpec) -> Iterable[NaiveOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per tap and thread: a load with its guard, a weight's load, an FMA."""
-    warps = slides.tiles_in(plan, shape) * plan.numbers.threads / 32
+    warps = slides.warps_in(plan, shape)
     return warps * (20 + shape.reduction * (PER_TAP + 2 * slides.widening(plan.spec)))
 
 

@@ -8,18 +8,19 @@ padding: a block makes its tile of outputs for one image and ``k_tile`` filters,
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Iterable
+from typing import Any
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
-from warpconv.codegen.plan import Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
+from warpconv.codegen.hardware import BLOCK_THREADS, CONSTANT_BYTES, GRID_LIMIT, LANES, PORTABLE_BLOCKS
+from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
+from warpconv.codegen.plan import Blocks, Cost, Dimension, Fill, KernelPlan, Launch, Preparation, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
-from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks
-from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.hardware import BLOCK_THREADS, CONSTANT_BYTES, PORTABLE_BLOCKS
 
 TILES = (32, 16, 8, 4)        # sides of a tile, the largest being a block's 1024 threads
 # Loads of a filter row in one piece of text: from global memory, where all are under way at once, or from shared
@@ -182,8 +183,15 @@ def widening(spec: KernelSpec) -> int:
 
 def tiles_in(plan: KernelPlan, shape: ConvShape) -> int:
     """Tiles of a whole layer, one for each image and tile of filters."""
-    tall, wide = plan.numbers.outputs
-    return -(-shape.p // tall) * -(-shape.q // wide) * shape.n * plan.spec.groups * plan.numbers.k_tiles
+    numbers: SlideNumbers = plan.numbers
+    tall, wide = numbers.outputs
+    return -(-shape.p // tall) * -(-shape.q // wide) * shape.n * plan.spec.groups * numbers.k_tiles
+
+
+def warps_in(plan: KernelPlan, shape: ConvShape) -> float:
+    """Warps of a whole layer."""
+    numbers: SlideNumbers = plan.numbers
+    return tiles_in(plan, shape) * numbers.threads / LANES
 
 
 def tiles_worth_trying(spec: KernelSpec, refusal: Any = lambda tile: None) -> Iterable[int]:

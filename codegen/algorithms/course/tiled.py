@@ -3,14 +3,15 @@ shared memory, then the threads of the halo are idle while the others make the o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable
 
+from warpconv.codegen.algorithm import BANK_COPY, Algorithm
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+
 from . import slides
-from warpconv.codegen.algorithm import BANK_COPY, Algorithm
 
 MOST_FILTERS = 8
 SMALL_WINDOW, FEW_CHANNELS = 5, 4
@@ -63,7 +64,8 @@ def space(spec: KernelSpec) -> Iterable[TiledOptions]:
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per channel and warp: the load, its guard and two barriers; per tap a read of shared memory, an FMA for each
     filter and part of its weight's load. More where a barrier stops half the threads that there could be."""
-    numbers, warps = plan.numbers, slides.tiles_in(plan, shape) * plan.numbers.threads / 32
+    numbers: slides.SlideNumbers = plan.numbers
+    warps = slides.warps_in(plan, shape)
     waiting = 1.6 if numbers.min_blocks * numbers.threads <= plan.spec.hardware.resident_threads // 2 else 1.0
     weight = 1.2 + slides.widening(plan.spec)
     taps = plan.spec.r * plan.spec.s * (plan.spec.stride[1] + weight * numbers.k_tile)

@@ -5,22 +5,23 @@ In NCHW neighbouring threads make neighbouring columns, in NHWC neighbouring fil
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Iterable
+from typing import Any
 
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import BLOCK_THREADS, LANES
-from warpconv.codegen.plan import Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
+from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
+from warpconv.codegen.parts.text import MOST_UNROLLED
+from warpconv.codegen.plan import Blocks, Cost, Dimension, KernelPlan, Launch, Program
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
-from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
-from warpconv.codegen.options import DERIVED
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.text import MOST_UNROLLED
-from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
-from warpconv.codegen.parts.arguments import layer_arguments
 
 # Taps are unrolled up to this many FMAs in all; beyond it the loop over filter rows stays a loop (31x31 has 961 taps).
 UNROLLED_TAPS = 256
@@ -156,7 +157,7 @@ def _plan_nhwc(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
                             f"{options.block_size_x} (filters) x {options.block_size_y} (columns) threads a block")
 
 
-def _padding(spec: KernelSpec) -> dict:
+def _padding(spec: KernelSpec) -> dict[str, Any]:
     """How the texts treat taps in the padding: rows of zeros are skipped, zeros and the border's value are selected,
     pixels of the image come from another place."""
     rows, columns = (sum(sides) > 0 for sides in spec.padding)
@@ -216,10 +217,11 @@ def space(spec: KernelSpec) -> Iterable[DirectOptions]:
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per tap and thread: a load with its guard for each column, a weight load and, for each column, an FMA for each
     filter of the tile; one more instruction a load to make a float of 16 bits."""
-    spec, options = plan.spec, plan.options
+    spec = plan.spec
+    options: DirectOptions = plan.options
     widen = 1 if spec.dtype.lanes > 1 else 0
     if spec.layout is Layout.NHWC:
-        numbers = plan.numbers
+        numbers: DirectNhwcNumbers = plan.numbers
         across = numbers.columns * options.block_size_y
         threads = shape.n * numbers.k_blocks * shape.p * -(-shape.q // across) * numbers.threads
         weight = 1 if spec.channels == spec.filters == 1 else 2     # lanes far apart in the filter: more than one issue

@@ -13,19 +13,19 @@ product is cuBLAS's (``runtime/devices/library``), and NumPy's on the CPU device
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Iterable
 
-from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, QUARTERS, Arch
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, GRID_LIMIT, KernelPlan, Launch,
-                                   LibraryCall, Program, Repeat, Role, Step, Workspace)
+from warpconv.codegen.hardware import Arch, GRID_LIMIT, H200, H200_CLOCK, H200_COPY, QUARTERS
+from warpconv.codegen.parts.arguments import layer_arguments, named
+from warpconv.codegen.parts.refusals import BORDERS, common_refusal
+from warpconv.codegen.parts.text import text_refusal
+from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, LibraryCall, Program,
+                                   Repeat, Role, Step, Workspace)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.text import text_refusal
-from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.arguments import layer_arguments, named
 
 THREADS = 256
 BYTES_OF_A_COLUMN = 200  # of the filter, in the text of the lowering
@@ -144,14 +144,13 @@ def _arguments(spec: KernelSpec, lowered: bool, whole: bool) -> tuple[Argument, 
 
 
 def _steps(spec: KernelSpec, numbers: Im2colNumbers, lowered: bool, whole: bool) -> tuple[Step, ...]:
-    pixels = dict(of=Dimension.P, by=(Dimension.Q,))
     lower = Launch(entry=spec.name, arguments=_names(numbers.lower_arguments), block=(numbers.threads, 1, 1), grid=(
-        Blocks(**pixels, add=numbers.threads - 1, per=numbers.threads),
+        Blocks(of=Dimension.P, by=(Dimension.Q,), add=numbers.threads - 1, per=numbers.threads),
         Blocks(times=-(-spec.c // numbers.channels_each), limit=GRID_LIMIT[1]),
         Blocks(of=Dimension.N, limit=GRID_LIMIT[2]) if whole else Blocks()))
     x, y = numbers.finish_x, numbers.finish_y
     finish = Launch(entry=FINISH, arguments=_names(numbers.finish_arguments), block=(x, y, 1), grid=(
-        Blocks(**pixels, add=x - 1, per=x),
+        Blocks(of=Dimension.P, by=(Dimension.Q,), add=x - 1, per=x),
         Blocks(of=Dimension.N, each=spec.k, add=y - 1, per=y, limit=GRID_LIMIT[1]), Blocks()))
     last = (finish,) if spec.epilogue else ()
     if whole:

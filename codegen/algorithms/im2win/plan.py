@@ -6,21 +6,21 @@ launch of its own. The document's three ablations are plan values, of which each
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable
 
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.plan import Argument, KernelPlan, Program
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts import windows as im2win_tensor
+from warpconv.codegen.parts.arguments import named
+from warpconv.codegen.parts.gemm import choice as gemm_choice, tiles as gemm_tiles
+from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
+from warpconv.codegen.parts.refusals import BORDERS, common_refusal
+from warpconv.codegen.parts.windows import TENSOR, Im2winNumbers
+from warpconv.codegen.plan import Argument, KernelPlan, Program, Step, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
-from warpconv.codegen.parts.gemm import choice as gemm_choice, tiles as gemm_tiles
-from warpconv.codegen.parts import windows as im2win_tensor
-from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.options import DERIVED
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.arguments import named
-from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
-from warpconv.codegen.parts.windows import TENSOR, Im2winNumbers
 
 SECOND_LAUNCH = 1.6e6       # issue slots of a GPU until a second launch works, about 2 us (paper_layers, H200)
 SLOTS_OF_A_BYTE = 0.3       # of the tensor, which is written and read at the speed of a copy
@@ -76,8 +76,8 @@ def plan(spec: KernelSpec, options: Im2winOptions) -> KernelPlan:
     arguments = im2win_tensor.arguments(spec) + tuple(a for a in gemm_tiles.arguments(gemm) if a.name != FILTER)
     stored = (SUMS,) if split else ("bias", "y")
     product = named(arguments, TENSOR, FILTER, *stored, "N", "P", "Q")
-    steps = (im2win_tensor.launch(spec), gemm_tiles.multiply(spec, resolved, gemm, product))
-    workspaces = (im2win_tensor.workspace(spec),)
+    steps: tuple[Step, ...] = (im2win_tensor.launch(spec), gemm_tiles.multiply(spec, resolved, gemm, product))
+    workspaces: tuple[Workspace, ...] = (im2win_tensor.workspace(spec),)
     if split:
         steps += (gemm_tiles.add_sums(arguments),)
         workspaces += (gemm_tiles.sums_workspace(spec, gemm.splits, 1),)

@@ -8,20 +8,20 @@ tiles in shared memory and in registers (gemm_tiles).
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Iterable
 
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program
+from warpconv.codegen.options import DERIVED, only
+from warpconv.codegen.parts.arguments import layer_arguments, named
+from warpconv.codegen.parts.gemm import choice as gemm_choice, tiles as gemm_tiles
+from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
+from warpconv.codegen.parts.refusals import BORDERS, common_refusal
+from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program, Step
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
-from warpconv.codegen.parts.gemm import choice as gemm_choice, tiles as gemm_tiles
-from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.options import DERIVED, only
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.arguments import layer_arguments, named
-from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
 
 DOCUMENT_THREADS = 256
 DOCUMENT_REGISTERS = 32
@@ -125,7 +125,7 @@ def _tiled(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
     split = gemm.splits > 1
     stored = (SUMS,) if split else ("bias", "y")
     product = named(arguments, "x", FILTER, *stored, "N", "H", "W", "P", "Q")
-    steps = (gemm_tiles.multiply(spec, resolved, gemm, product),)
+    steps: tuple[Step, ...] = (gemm_tiles.multiply(spec, resolved, gemm, product),)
     if split:
         steps += (gemm_tiles.add_sums(arguments),)
     numbers = TiledNumbers(gemm=gemm, arguments=product, stored_epilogue=() if split else spec.epilogue)

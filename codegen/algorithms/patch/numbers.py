@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.hardware import BANKS, LANES
-from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.occupancy import step_registers
 from warpconv.codegen.parts.vectors import Vector, vector_of
+from warpconv.codegen.spec import KernelSpec
 
 CELL = 4                      # floats of a wide read of shared memory: 16 bytes
 ANY_HEIGHT = 1 << 20          # more than any tile's windows reach over
@@ -161,7 +161,7 @@ def _least_conflicts(options: PatchOptions, chunk: int, cell: int, needed: int, 
     return needed + wider, (needed + wider) * rows + further, conflicts
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _padding(row_lanes: int, planes: int, chunk: int, cell: int, needed: int, rows: int) -> tuple[int, int, float]:
     """Floats after a row and after a plane, and the conflicts that are left; sizes modulo the banks."""
     best = (0, 0, float("inf"))
@@ -175,7 +175,7 @@ def _padding(row_lanes: int, planes: int, chunk: int, cell: int, needed: int, ro
     return best
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _conflicts(row_lanes: int, planes: int, chunk: int, cell: int, pitch: int, plane: int) -> float:
     """Passes over the banks of a warp's read, over the least: a pass serves each bank once. No two lanes read the same
     place; distances in floats, modulo the banks."""

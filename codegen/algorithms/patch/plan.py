@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Iterable, Iterator
+from typing import Any
 
-from warpconv.codegen.hardware import BLOCK_THREADS, H200_SHARED_FILLED, LANES, REGISTER_FILE, SHARED_STATIC
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
-from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
+from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, H200_SHARED_FILLED, LANES, REGISTER_FILE, SHARED_STATIC
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
+from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+
 from .numbers import CELL, PatchNumbers, PatchOptions, make_numbers, registers_of
 
 LARGEST_FILTER = 63           # rows or columns
@@ -121,8 +123,8 @@ def _price(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers, h: in
     rounds = across / resident
     tail = -(-across // resident) / rounds if rounds > 1 else 1 / max(rounds, 0.25)
     beside = SEVERAL_PLANES if options.planes > 1 else 1
-    return (_slots(spec, options, numbers, h, p, q) / options.planes * max(1.0, WARPS_WANTED / warps) ** 0.5
-            * (0.5 + 0.5 * tail) * beside)
+    waiting: float = max(1.0, WARPS_WANTED / warps) ** 0.5
+    return _slots(spec, options, numbers, h, p, q) / options.planes * waiting * (0.5 + 0.5 * tail) * beside
 
 
 def _blocks(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> int:
@@ -236,11 +238,12 @@ def _refusal(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> 
 
 def _arguments(spec: KernelSpec, options: PatchOptions, numbers: PatchNumbers) -> tuple[Argument, ...]:
     """The layer's arguments with what vectors and a patch of whole planes ask of them."""
-    demands = {"H": {"at_most": options.height if numbers.patch_rows < numbers.span else None},
-               "W": {"multiple_of": options.vector},
-               "Q": {"multiple_of": options.store_vector},
-               "x": {"multiple_of": options.vector * spec.dtype.itemsize},
-               **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.dtype.itemsize})}
+    demands: dict[str, dict[str, Any]] = {
+        "H": {"at_most": options.height if numbers.patch_rows < numbers.span else None},
+        "W": {"multiple_of": options.vector},
+        "Q": {"multiple_of": options.store_vector},
+        "x": {"multiple_of": options.vector * spec.dtype.itemsize},
+        **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.dtype.itemsize})}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
 
@@ -277,8 +280,9 @@ def space(spec: KernelSpec) -> Iterable[PatchOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Issue slots of the layer: products, reads and the loop's own, or what shared memory takes for the reads."""
-    planes = -(-shape.n * shape.k // plan.options.planes)
-    slots = _slots(plan.spec, plan.options, plan.numbers, shape.h, shape.p, shape.q)
+    options: PatchOptions = plan.options
+    planes = -(-shape.n * shape.k // options.planes)
+    slots = _slots(plan.spec, options, plan.numbers, shape.h, shape.p, shape.q)
     return plan.spec.hardware.issue_slots(FIRST_TILE) * plan.spec.r * plan.spec.s + planes * slots
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from warpconv.codegen.dtypes import DType, Kind, Layout
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.rows import RowInWork, row_in_work, vertical
 from warpconv.codegen.parts.vectors import packs_limited
 from warpconv.codegen.parts.weights import BankWeights
+from warpconv.codegen.spec import KernelSpec, Numerics
 
 WORD_BYTES = 4
 
@@ -372,7 +372,7 @@ def _pack(spec: KernelSpec) -> str:
     """How values become a word of the output."""
     dtype = spec.y_dtype
     if dtype in (DType.FLOAT32, DType.FLOAT16, DType.INT32):
-        return dtype.value
+        return str(dtype.value)
     return "limited" if packs_limited(spec) else f"elements_{dtype.bits}"
 
 

@@ -7,26 +7,28 @@ added to all output rows in work; the products of 8-bit filters are made four at
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Iterable
+from typing import Any
 
-from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.hardware import BLOCK_THREADS, LANES, THREAD_REGISTERS
-from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.pitch import together
-from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation,
-                                   Program)
-from warpconv.codegen.shape import PIXELS, ConvShape
-from warpconv.codegen.spec import KernelSpec, Numerics
 from warpconv.codegen.algorithm import BANK_COPY, Algorithm
-from warpconv.codegen.parts.rows import stride_refusal, vertical
-from warpconv.codegen.parts.text import text_refusal
-from warpconv.codegen.parts.refusals import BORDERS, common_refusal, integer_border
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, THREAD_REGISTERS
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
-from .numbers import (WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, BankWeights, make_numbers, row_words,
-                      side_by_side, weight_registers, window_registers)
+from warpconv.codegen.parts.refusals import BORDERS, common_refusal, integer_border
+from warpconv.codegen.parts.rows import stride_refusal, vertical
+from warpconv.codegen.parts.text import text_refusal
+from warpconv.codegen.parts.weights import BankWeights
+from warpconv.codegen.pitch import together
+from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, Fill, KernelPlan, Launch, Preparation, Program
+from warpconv.codegen.shape import PIXELS, ConvShape
+from warpconv.codegen.spec import KernelSpec, Numerics
+
+from .numbers import (WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, make_numbers, row_words, side_by_side,
+                      weight_registers, window_registers)
 
 REGISTER_LIMIT = 255 - 30     # registers of a thread, less what addresses and the loop take
 REGISTER_MARGIN = 10          # beyond the planned registers, which nvcc 13.0 was seen to take without a spill;
@@ -255,11 +257,12 @@ def _block_refusal(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumb
 def _arguments(spec: KernelSpec, options: PixelsOptions) -> tuple[Argument, ...]:
     """The layer's arguments with what vectors ask of them."""
     channels = side_by_side(spec)
-    demands = {"W": {"multiple_of": options.vector // math.gcd(options.vector, channels)},
-               "Q": {"multiple_of": options.store_vector // math.gcd(options.store_vector, channels)},
-               "x": {"multiple_of": options.vector * spec.dtype.itemsize if options.vector > 1 else 1},
-               "y": {"multiple_of": options.store_vector * spec.y_dtype.itemsize if options.store_vector > 1 else 1},
-               **distance_demands(spec, options.vector, options.store_vector)}
+    demands: dict[str, dict[str, Any]] = {
+        "W": {"multiple_of": options.vector // math.gcd(options.vector, channels)},
+        "Q": {"multiple_of": options.store_vector // math.gcd(options.store_vector, channels)},
+        "x": {"multiple_of": options.vector * spec.dtype.itemsize if options.vector > 1 else 1},
+        "y": {"multiple_of": options.store_vector * spec.y_dtype.itemsize if options.store_vector > 1 else 1},
+        **distance_demands(spec, options.vector, options.store_vector)}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
 
@@ -323,7 +326,9 @@ def space(spec: KernelSpec) -> Iterable[PixelsOptions]:
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Warp instructions of the layer: products (an int's take two issue slots), a pixel's way to a number, loads,
     stores, and the loop's own."""
-    options, numbers, spec = plan.options, plan.numbers, plan.spec
+    options: PixelsOptions = plan.options
+    numbers: PixelsNumbers = plan.numbers
+    spec = plan.spec
     bands = -(-shape.p // (options.sub_block_rows * numbers.classes)) * numbers.classes
     steps = shape.p + bands * (numbers.slots - 1)
     products = _products(spec, options) * (1 if options.sums is Sums.FLOAT else 2) * options.filters

@@ -64,7 +64,7 @@ def plain(width: int) -> ColumnPlan:
     return ColumnPlan(width, (1,) * width, tuple(Load(c) for c in range(width)))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def decompose(width: int, rule: Decomposition) -> ColumnPlan:
     """The column plan of a filter ``width`` wide under ``rule``."""
     if rule is Decomposition.SHARED_ENDS:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from .columns import Decomposition
 from warpconv.codegen.options import DERIVED, only
+
+from .columns import Decomposition
 
 
 class Exchange(enum.Enum):

@@ -9,20 +9,22 @@ loads of those (a lane's columns are looked up once for a sub-block, rows as the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Iterable
 
-from .columns import ColumnPlan, Decomposition, decompose, plain
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import BLOCK_THREADS, CONSTANT_BYTES, H200_SHARED_FILLED, LANES, SHARED_STATIC
-from warpconv.codegen.plan import Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Preparation, Program
+from warpconv.codegen.hardware import (BLOCK_THREADS, CONSTANT_BYTES, GRID_LIMIT, H200_SHARED_FILLED, LANES,
+                                       SHARED_STATIC)
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
+from warpconv.codegen.parts.refusals import BORDERS, common_refusal
+from warpconv.codegen.plan import Blocks, Cost, Dimension, KernelPlan, Launch, Preparation, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.options import DERIVED
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
-from warpconv.codegen.parts.arguments import layer_arguments
+
+from .columns import ColumnPlan, Decomposition, decompose, plain
 from .options import Edges, Exchange, ReuseOptions, Ring, Rows, TileWeights
 
 # The unrolled ring has R * R * S * k_tile FMAs in its text. Up to this many it compiles in about a second.
@@ -319,7 +321,9 @@ def space(spec: KernelSpec) -> Iterable[ReuseOptions]:
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Warp instructions: whole sub-blocks at the fast path's price, the other outputs at the direct one's; more for a
     layer with too few sub-blocks to fill a large GPU, where the time of one warp counts."""
-    options, numbers, spec = plan.options, plan.numbers, plan.spec
+    options: ReuseOptions = plan.options
+    numbers: ReuseNumbers = plan.numbers
+    spec = plan.spec
     predicated = options.edges is Edges.PREDICATED
     rows = shape.p if predicated else max(0, shape.h - spec.r + 1)
     columns = -(-shape.q // LANES) if predicated else max(0, shape.w - spec.s + 1) // LANES

@@ -7,9 +7,10 @@ import functools
 import math
 from dataclasses import dataclass
 
-from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.weights import Weights
+from warpconv.codegen.spec import KernelSpec
+
 from .rows import (WIDEST_ACCESS, BorderRows, InputRow, OutputRows, Access, Strips, Taps, border_rows, columns_of,
                    input_rows, output_rows, taps_of)
 

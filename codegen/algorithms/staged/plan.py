@@ -9,21 +9,23 @@ numbers are made in codegen.algorithms.staged_numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Iterable
 
-from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_BLOCKS, QUARTERS, REGISTER_FILE, REGISTER_UNIT
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_BLOCKS, QUARTERS, REGISTER_FILE, REGISTER_UNIT
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
+from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
-from warpconv.codegen.options import DERIVED
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.arguments import layer_arguments
-from .numbers import Parts, Stage, StagedNumbers, StagedOptions, StripCost, Weights, numbers_of, output_size, strip_cost
+
+from .numbers import Parts, Stage, StagedNumbers, StagedOptions, StripCost, numbers_of, output_size, strip_cost
 from .quarters import quarter_cost, quarter_numbers, quarters_refusal
 
 LARGEST_PLANE = 1024          # elements; larger planes have rows wide enough for a warp
@@ -314,9 +316,10 @@ def warp_instructions(spec: KernelSpec, options: StagedOptions) -> float:
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Warp instructions of all groups; a cut group counts whole. A plane that comes alone is one block's work, which
     leaves the other multiprocessors idle."""
-    groups = -(-shape.n * shape.k // plan.options.planes)
+    options: StagedOptions = plan.options
+    groups = -(-shape.n * shape.k // options.planes)
     idle = plan.spec.hardware.multiprocessors if shape.c == shape.k == 1 else 1
-    return groups * idle * warp_instructions(plan.spec, plan.options)
+    return groups * idle * warp_instructions(plan.spec, options)
 
 
 ALGORITHM = Algorithm(name="staged", options=StagedOptions, supports=supports, defaults=defaults, plan=plan,

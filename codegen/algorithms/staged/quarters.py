@@ -9,9 +9,11 @@ from every corner, too: its pixels are rows and columns of the plane that are kn
 from __future__ import annotations
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.spec import KernelSpec
+
 from .numbers import (Copy, MirroredColumn, QuarterRow, Quarters, Source, Stage, StagedNumbers, StagedOptions,
-                      StripCost, Weights, copy_of, output_size)
+                      StripCost, copy_of, output_size)
 from .rows import WIDEST_ACCESS, Access, Taps, columns_of, pieces_of, taps_of, uses_of
 
 WARP_PLANES = 8               # whose four quarters are a warp's lanes

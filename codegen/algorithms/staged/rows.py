@@ -133,7 +133,7 @@ def _input_row(spec: KernelSpec, strips: Strips, offset: int, columns: list[int]
     tops, height = _tops(spec, strips), strips.height
     inside = [0 <= top + offset < height for top in tops]
     pixels = spec.padding_mode.reads_image
-    row = spec.padding_mode.index(offset, height) if pixels and strips.count == 1 else offset
+    row = spec.padding_mode.pixel(offset, height) if pixels and strips.count == 1 else offset
     pieces: tuple[Access, ...] = ()
     if columns:
         step = strips.rows * spec.stride[0] * strips.width

@@ -6,10 +6,10 @@ import enum
 from dataclasses import dataclass
 
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.parts.weights import Weights
-from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.options import DERIVED, only
 from warpconv.codegen.parts.tile_borders import MOST_KEPT, ToeplitzBorder, make_border
+from warpconv.codegen.parts.weights import Weights
+from warpconv.codegen.spec import KernelSpec
 
 TILE_ROWS = 16                # output rows of one matrix instruction
 BLOCK_COLUMNS = 8             # columns of one matrix of the image, and the output columns of one matrix instruction

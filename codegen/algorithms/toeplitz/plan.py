@@ -8,24 +8,26 @@ outputs, where FMAs take 4 S issue slots. Filters up to about 11 x 11 are then b
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Iterable
+from typing import Any
 
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import BLOCK_THREADS, H200_SHARED_FILLED, LANES, SHARED_STATIC
-from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
+from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, H200_SHARED_FILLED, LANES, SHARED_STATIC
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
+from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
+from warpconv.codegen.parts.text import text_refusal
+from warpconv.codegen.parts.weights import Weights
+from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.options import DERIVED
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.text import text_refusal
-from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
+
 from .numbers import (BLOCK_COLUMNS, TILE_ROWS, Begin, Stores, ToeplitzNumbers, ToeplitzOptions, Walk, Way,
-                      Weights, filter_registers, make_numbers, slices_of)
-from warpconv.codegen.parts.refusals import border_refusal
+                      filter_registers, make_numbers, slices_of)
 
 MOST_TILES = 16               # of a warp: 64 accumulators
 MOST_SHARED = 8               # tiles by default of a warp that shares rows with others; with more, it has them alone
@@ -108,12 +110,14 @@ def _strips(spec: KernelSpec, shape: ConvShape, options: ToeplitzOptions) -> Toe
     if spec.r <= NEAR_ROWS:
         ahead = replace(best, begin=Begin.PLACE, bands_ahead=2)
         best = ahead if _fits(spec, ahead) else best
-    bands = min(BANDS_IN_TURN, -(-shape.p // TILE_ROWS))
+    tile_rows = -(-shape.p // TILE_ROWS)
+    bands = min(BANDS_IN_TURN, tile_rows)
     batch = 1 if shape.c == shape.k == 1 else ASSUMED_BATCH
     warps = batch * spec.k * -(-needed // best.tiles)
     while bands > 2 and warps * -(-shape.p // (bands * TILE_ROWS)) < spec.hardware.warps_of(WARPS_WANTED):
         bands = -(-bands // 2)
-    bands = -(-(-(-shape.p // TILE_ROWS)) // -(-shape.p // (bands * TILE_ROWS)))
+    blocks = -(-shape.p // (bands * TILE_ROWS))
+    bands = -(-tile_rows // blocks)
     return replace(best, sub_block_rows=bands * TILE_ROWS)
 
 
@@ -214,10 +218,11 @@ def _resident(spec: KernelSpec, registers: int, numbers: ToeplitzNumbers) -> int
 def _arguments(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers) -> tuple[Argument, ...]:
     """The layer's arguments, with what copies, stores and buffers ask of them."""
     planes = options.walk is Walk.PLANES
-    demands = {"W": {"multiple_of": options.vector, "at_most": options.width if planes else None},
-               "H": {"at_most": options.height if planes else None},
-               "Q": {"multiple_of": numbers.cell}, "P": {"multiple_of": options.store_vector // numbers.cell},
-               "x": {"multiple_of": 2 * options.vector}, "y": {"multiple_of": 2 * options.store_vector}}
+    demands: dict[str, dict[str, Any]] = {
+        "W": {"multiple_of": options.vector, "at_most": options.width if planes else None},
+        "H": {"at_most": options.height if planes else None},
+        "Q": {"multiple_of": numbers.cell}, "P": {"multiple_of": options.store_vector // numbers.cell},
+        "x": {"multiple_of": 2 * options.vector}, "y": {"multiple_of": 2 * options.store_vector}}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
 
@@ -280,7 +285,9 @@ def space(spec: KernelSpec) -> Iterable[ToeplitzOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Warp instructions of the layer, a matrix instruction as MATRIX_SLOTS of them."""
-    options, numbers, spec = plan.options, plan.numbers, plan.spec
+    options: ToeplitzOptions = plan.options
+    numbers: ToeplitzNumbers = plan.numbers
+    spec = plan.spec
     tile = len(numbers.products) * MATRIX_SLOTS + 8
     loads = sum(len(step.loads) + 4 for step in numbers.steps)
     copies = 10 * TILE_ROWS * numbers.copy_chunks / (LANES * options.warp_columns)

@@ -6,10 +6,10 @@ import enum
 from dataclasses import dataclass
 
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.parts.weights import Weights
-from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.tile_borders import ToeplitzBorder, make_border
+from warpconv.codegen.parts.weights import Weights
+from warpconv.codegen.spec import KernelSpec
 
 CHUNK = 8                     # channels of a chunk: 16 bytes of a pixel
 CHUNK_PAIRS = 4

@@ -9,23 +9,25 @@ docs/toeplitz.md has more.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Iterable
+from typing import Any
 
-from warpconv.codegen.hardware import BLOCK_THREADS, H200_SHARED_FILLED, LANES, REGISTER_FILE, SHARED_STATIC
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, GRID_LIMIT, KernelPlan, Launch, Program
+from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, H200_SHARED_FILLED, LANES, REGISTER_FILE, SHARED_STATIC
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.occupancy import blocks_by_shared, largest_divisor, resident_blocks
+from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
+from warpconv.codegen.parts.weights import Weights
+from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
-from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.options import DERIVED
-from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.parts.occupancy import blocks_by_shared, largest_divisor, resident_blocks
-from warpconv.codegen.parts.arguments import layer_arguments
+
 from .numbers import (CHUNK, CHUNK_PAIRS, Matrix, PLACES, TILE_COLUMNS, TILE_ROWS, ToeplitzNhwcNumbers,
-                      ToeplitzNhwcOptions, Weights, make_numbers, registers_of)
-from warpconv.codegen.parts.refusals import border_refusal
+                      ToeplitzNhwcOptions, make_numbers, registers_of)
 
 LARGEST_FILTER = 63           # rows or columns
 MOST_TEXT = 1500              # matrix instructions in the text
@@ -64,14 +66,14 @@ def supports(spec: KernelSpec) -> str | None:
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ToeplitzNhwcOptions:
     """As many channels a warp as its registers hold, 64 bytes of a pixel a block, and rows as wide as its warps."""
     chunks = spec.c // CHUNK
-    wide = max(largest_divisor(chunks, WIDEST), min(2, chunks))
+    widths = sorted({max(largest_divisor(chunks, WIDEST), min(2, chunks)), min(2, chunks), 1}, reverse=True)
     for pairs, weights, limit in (
             (4, Weights.REGISTERS, COMFORTABLE_REGISTERS), (2, Weights.REGISTERS, COMFORTABLE_REGISTERS),
             (1, Weights.REGISTERS, MOST_REGISTERS), (2, Weights.SHARED, MOST_REGISTERS), (1, Weights.SHARED, 255)):
         if registers_of(spec, pairs, weights) + REGISTER_MARGIN + 3 * PLACE_REGISTERS <= limit:
             break
     options = ToeplitzNhwcOptions(pairs=pairs, weights=weights)
-    for wide, matrix, buffers in itertools.product(sorted({wide, min(2, chunks), 1}, reverse=True), Matrix, (4, 3, 2)):
+    for wide, matrix, buffers in itertools.product(widths, Matrix, (4, 3, 2)):
         tried = replace(options, chunks=wide, matrix=matrix, buffers=buffers)
         tried = replace(tried, **_columns(max(1, MOST_WARPS // (wide * CHUNK_PAIRS // pairs)), shape))
         if _refusal(spec, tried, make_numbers(spec, tried)) is None:
@@ -79,7 +81,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ToeplitzNhwcOp
     return options
 
 
-def _columns(warps: int, shape: ConvShape | None) -> dict[str, int]:
+def _columns(warps: int, shape: ConvShape | None) -> dict[str, Any]:
     """Warps side by side, and the columns and images that they share: as few tiles beyond the image as can be."""
     if shape is None:
         return {"warps": warps, "columns": warps * PLACES * TILE_COLUMNS, "across": 1}
@@ -91,10 +93,11 @@ def _columns(warps: int, shape: ConvShape | None) -> dict[str, int]:
     return {"warps": warps, "columns": -(-tiles // strips) * TILE_COLUMNS, "across": 1}
 
 
-def _jobs(spec: KernelSpec, options: ToeplitzNhwcOptions, shape: ConvShape) -> dict[str, int]:
+def _jobs(spec: KernelSpec, options: ToeplitzNhwcOptions, shape: ConvShape) -> dict[str, Any]:
     """Rows of a block and images in turn: few blocks, so that filters are set up seldom, but enough for a large GPU."""
     strips = -(-shape.p // HIGHEST)
-    rows = -(-(-(-shape.p // strips)) // TILE_ROWS) * TILE_ROWS
+    rows_of_a_strip = -(-shape.p // strips)
+    rows = -(-rows_of_a_strip // TILE_ROWS) * TILE_ROWS
     blocks = -(-(spec.c // CHUNK) // options.chunks) * -(-shape.q // options.columns) * strips
     images = ASSUMED_BATCH * blocks // (options.across * spec.hardware.warps_of(BLOCKS_WANTED))
     return {"sub_block_rows": rows, "images": max(1, min(16, images))}
@@ -169,8 +172,9 @@ def _registers(spec: KernelSpec, options: ToeplitzNhwcOptions, numbers: Toeplitz
 
 def _arguments(spec: KernelSpec, options: ToeplitzNhwcOptions) -> tuple[Argument, ...]:
     """The layer's arguments, with what copies and images side by side ask of them."""
-    demands = {"x": {"multiple_of": 16}, "y": {"multiple_of": 16},
-               "Q": {"at_most": options.columns if options.across > 1 else None}}
+    demands: dict[str, dict[str, Any]] = {
+        "x": {"multiple_of": 16}, "y": {"multiple_of": 16},
+        "Q": {"at_most": options.columns if options.across > 1 else None}}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
 
@@ -220,7 +224,9 @@ def space(spec: KernelSpec) -> Iterable[ToeplitzNhwcOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Warp instructions of the layer, a matrix instruction as MATRIX_SLOTS of them."""
-    options, numbers, spec = plan.options, plan.numbers, plan.spec
+    options: ToeplitzNhwcOptions = plan.options
+    numbers: ToeplitzNhwcNumbers = plan.numbers
+    spec = plan.spec
     words = 2 * numbers.block_rows * numbers.block_columns if options.weights is Weights.SHARED else 0
     slots = MATRIX_SLOTS if numbers.sparse else MATRIX_SLOTS + 4
     step = options.pairs * (numbers.instructions * slots + words + 12) + 2 * numbers.block_columns + 10

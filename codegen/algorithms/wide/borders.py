@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.vectors import element_bits
 from warpconv.codegen.hardware import LANES
+from warpconv.codegen.parts.vectors import element_bits
+from warpconv.codegen.spec import KernelSpec
+
 from .taps import signed
 
 
@@ -49,8 +50,8 @@ def row_ends(spec: KernelSpec, needed: list[int], chunk: int, lanes: int) -> tup
     if spec.padding_mode is Border.CIRCULAR:
         return ()
     mode, size = spec.padding_mode, 2 * chunk       # of a row that has the lane at one end and another at the other
-    left = [(column, mode.index(column, size)) for column in needed if column < 0]
-    right = [(column, mode.index(column + chunk, size) - chunk) for column in needed if column >= chunk]
+    left = [(column, mode.pixel(column, size)) for column in needed if column < 0]
+    right = [(column, mode.pixel(column + chunk, size) - chunk) for column in needed if column >= chunk]
     inside = [column for column in needed if lanes > 1 or 0 <= column < chunk]
     if any(taken not in inside for _, taken in (*left, *right)):
         return None

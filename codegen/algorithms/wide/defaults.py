@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from warpconv.codegen.dtypes import DType
+from warpconv.codegen.hardware import LANES, SHARED_STATIC
+from warpconv.codegen.parts.occupancy import largest_divisor
+from warpconv.codegen.parts.weights import BankWeights
 from warpconv.codegen.pitch import together
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.occupancy import largest_divisor
-from warpconv.codegen.hardware import LANES, SHARED_STATIC
+
 from .borders import least_rows
 from .limits import BYTES_OF_A_WORD, TALLEST_FILTER, VECTOR_BYTES, shared_bytes, to_bytes
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers
-from .options import Guards, Gaps, Loads, Pipeline, Span, TapRows, BankWeights, WideOptions
+from .options import Guards, Gaps, Loads, Pipeline, Span, TapRows, WideOptions
 from .registers import WEIGHTS_HELD
 from .seams import has_seams, stacked
 from .taps import accumulators, row_registers, steps_of_one_row, taps_of
@@ -150,7 +153,7 @@ def _most_columns(spec: KernelSpec) -> int:
     return 2 if taps >= MOST_TAPS else 8 if taps >= MANY_TAPS else VECTOR_BYTES // spec.dtype.itemsize
 
 
-def _loads(spec: KernelSpec, options: WideOptions) -> dict:
+def _loads(spec: KernelSpec, options: WideOptions) -> dict[str, Any]:
     """How rows come in: asynchronously through the first-level cache, several in flight; text of a turn that fits the
     instruction cache. Measured on an H200 (2026-11-21, 8192^2 planes and 112^2, 56^2 depthwise; docs/wide.md):
     registers reach the same at 3x3, and 65 instead of 84 % of the floor at 7x7."""
@@ -189,13 +192,13 @@ def _tallest_sub_block(spec: KernelSpec, options: WideOptions) -> int:
     return max(rows, ROWS_OF_SMALL) if small and options.span is Span.STRIPS else rows
 
 
-def _warp_arrangement(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> dict:
+def _warp_arrangement(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> dict[str, Any]:
     """Four warps a block: side by side in strips, whose halo columns then meet in the cache; else on other planes, or
     stacked where there is one plane only."""
     planes = largest_divisor(spec.filters, MOST_TOGETHER)
     if options.span is Span.STRIPS and spec.channels == 1 and planes > 1:
         # an image's filters side by side in a block: its rows come from memory once
-        together = {"warp_columns": max(1, 4 // planes), "warp_rows": 1, "warp_planes": planes}
+        together: dict[str, Any] = {"warp_columns": max(1, 4 // planes), "warp_rows": 1, "warp_planes": planes}
         if shared_bytes(spec, make_numbers(spec, replace(options, **together))) <= SHARED_STATIC:
             return together
     if options.span is Span.STRIPS and has_seams(spec, options):

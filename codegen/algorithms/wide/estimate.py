@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from warpconv.codegen.algorithm import BANK_COPY
 from warpconv.codegen.hardware import LANES
+from warpconv.codegen.parts.weights import BankWeights
 from warpconv.codegen.plan import Cost, KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.algorithm import BANK_COPY
+
 from .numbers import REGISTER_LIMIT, WideNumbers
-from .options import TapRows, BankWeights, WideOptions
+from .options import TapRows, WideOptions
 
 CACHED_CONSTANTS = 400        # weights that the constant cache keeps: 31x31 on 2048^2 takes 470 us, three times its
                               # products
@@ -37,7 +39,9 @@ def cost_of(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, regist
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Warp instructions of the layer: products, exchanges, loads, stores and the loop's own. Several channels wait for
     shared memory between them, and the text of an unrolled turn has to come to every multiprocessor first."""
-    options, numbers, spec = plan.options, plan.numbers, plan.spec
+    options: WideOptions = plan.options
+    numbers: WideNumbers = plan.numbers
+    spec = plan.spec
     rows = options.sub_block_rows * numbers.classes if numbers.seams is None else numbers.block_rows
     bands = -(-shape.p // rows) * numbers.classes
     steps = shape.p + bands * (numbers.slots - 1)

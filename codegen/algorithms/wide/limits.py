@@ -5,6 +5,7 @@ from __future__ import annotations
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import THREAD_REGISTERS
 from warpconv.codegen.spec import KernelSpec
+
 from .numbers import WideNumbers
 
 BYTES_OF_A_WORD = 4           # outputs of 8 bits that are stored together

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.parts.vectors import Vector, vector_of
+from warpconv.codegen.spec import KernelSpec
+
 from .options import Loads, Span, WideOptions
 from .taps import signed
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.spec import Epilogue, KernelSpec
 from warpconv.codegen.parts.rows import vertical
-from warpconv.codegen.parts.vectors import packs_limited
+from warpconv.codegen.parts.vectors import Vector, packs_limited, vector_of
+from warpconv.codegen.parts.weights import BankWeights
+from warpconv.codegen.spec import Epilogue, KernelSpec
+
 from .borders import RowEnd, WideBorder, make_border, row_ends
 from .lines import (Column, WarpLine, LinePiece, StorePart, beside_chunk, line_of, pieces_of, read_cell, read_columns,
                     store_parts)
-from warpconv.codegen.parts.vectors import Vector, vector_of
-from .options import Guards, Gaps, Loads, Pipeline, Span, TapRows, BankWeights, WideOptions
+from .options import Guards, Gaps, Loads, Pipeline, Span, TapRows, WideOptions
 from .seams import Seams, seams_of
 from .taps import TapChain, Tap, accumulators, chain, row_registers, row_sums, signed as _signed, taps_of
 
@@ -178,7 +179,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     apart = in_shared and not packed and not zeros
     border = make_border(spec, *beside_chunk(pieces, chunk), across, closed, apart)
     singles, half = in_shared and bool(border and border.rounds), spec.dtype.is_half
-    pairs = border.beside if singles and half and apart else 0
+    pairs = border.beside if border and singles and half and apart else 0
     line = line_of(spec, options, pieces, chunk, planes, step_rows, warps, pairs)
     interior = options.edges is Guards.INTERIOR and not packed and spec.channels == 1 and not apart
     seams = seams_of(spec, options, slots)

@@ -10,29 +10,31 @@ wide_defaults.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Iterable
+from typing import Any
 
+from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.plan import (Argument, Blocks, Dimension, Fill, GRID_LIMIT, KernelPlan, Launch, Preparation,
-                                   Program)
-from warpconv.codegen.spec import KernelSpec
-from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
+from warpconv.codegen.hardware import (BLOCK_THREADS, GRID_LIMIT, H200_SHARED_BESIDE_CACHE, H200_SHARED_FILLED, LANES,
+                                       SHARED_STATIC)
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
-from warpconv.codegen.hardware import BLOCK_THREADS, H200_SHARED_BESIDE_CACHE, H200_SHARED_FILLED, LANES, SHARED_STATIC
-from warpconv.codegen.parts.refusals import border_refusal
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
 from warpconv.codegen.parts.rows import stride_refusal
 from warpconv.codegen.parts.text import text_refusal
+from warpconv.codegen.parts.weights import BankWeights
+from warpconv.codegen.plan import Argument, Blocks, Dimension, Fill, KernelPlan, Launch, Preparation, Program
+from warpconv.codegen.spec import KernelSpec
+
 from .defaults import defaults
 from .estimate import cost_of, estimate
 from .limits import (BYTES_OF_A_WORD, BYTES_OF_AN_FMA, MOST_REGISTERS, TALLEST_FILTER, VECTOR_BYTES, shared_bytes,
                      to_bytes)
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers
-from .options import Guards, Gaps, Loads, Span, TapRows, BankWeights, WideOptions
+from .options import Guards, Gaps, Loads, Span, TapRows, WideOptions
 from .registers import WEIGHTS_HELD, planned_registers, register_margin
 from .taps import accumulators, steps_of_one_row, taps_of
 
@@ -154,13 +156,14 @@ def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registe
 def _arguments(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple[Argument, ...]:
     """The layer's arguments with what vectors and packed rows ask of them."""
     packed = options.span is Span.PACKED
-    demands = {"W": {"multiple_of": options.vector, "at_most": numbers.most_columns if packed else None,
-                     "exactly": numbers.most_columns if numbers.whole_rows else None},
-               "H": {"at_least": numbers.border.least_rows if numbers.border else 1},
-               "Q": {"multiple_of": options.store_vector, "at_most": numbers.most_outputs if packed else None},
-               "x": {"multiple_of": options.vector * spec.dtype.itemsize},
-               **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.y_dtype.itemsize}),
-               **distance_demands(spec, options.vector, options.store_vector)}
+    demands: dict[str, dict[str, Any]] = {
+        "W": {"multiple_of": options.vector, "at_most": numbers.most_columns if packed else None,
+        "exactly": numbers.most_columns if numbers.whole_rows else None},
+        "H": {"at_least": numbers.border.least_rows if numbers.border else 1},
+        "Q": {"multiple_of": options.store_vector, "at_most": numbers.most_outputs if packed else None},
+        "x": {"multiple_of": options.vector * spec.dtype.itemsize},
+        **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.y_dtype.itemsize}),
+        **distance_demands(spec, options.vector, options.store_vector)}
     return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.parts.occupancy import step_registers
+from warpconv.codegen.parts.weights import BankWeights
+from warpconv.codegen.spec import KernelSpec
+
 from .numbers import WideNumbers, filter_registers
-from .options import Loads, TapRows, BankWeights, WideOptions
+from .options import Loads, TapRows, WideOptions
 
 WEIGHTS_HELD = 90             # weights that stay in registers beside a ring
 REGISTER_MARGIN = 16          # beyond the planned registers, for addresses and what the compiler has in flight

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.spec import KernelSpec
-from .lines import StorePart, store_parts
 from warpconv.codegen.parts.vectors import Vector, vector_of
-from .options import Loads, Span, TapRows, BankWeights, WideOptions
+from warpconv.codegen.parts.weights import BankWeights
+from warpconv.codegen.spec import KernelSpec
+
+from .lines import StorePart, store_parts
+from .options import Loads, Span, TapRows, WideOptions
 from .taps import accumulators, row_registers
 
 SEAM_VECTOR = 4          # sums that are moved at once
@@ -68,7 +71,7 @@ def seams_of(spec: KernelSpec, options: WideOptions, slots: int) -> Seams | None
                  vector=vector_of(DType.FLOAT32, vector), parts=store_parts(options.columns, vector))
 
 
-def stacked(spec: KernelSpec, options: WideOptions) -> dict[str, int]:
+def stacked(spec: KernelSpec, options: WideOptions) -> dict[str, Any]:
     """By rule: all warps of a block over each other, and the steps of each."""
     tall = max(SHORTEST_TALL, TALL_STEPS * spec.r)
     steps = next((steps for most, steps in STEPS if spec.r <= most), tall)

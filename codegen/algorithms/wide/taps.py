@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from warpconv.codegen.parts.rows import RowInWork, row_in_work, vertical
 from warpconv.codegen.spec import KernelSpec
+
 from .options import TapRows, WideOptions
 
 READ_TOGETHER = 8       # weights of the column that are read at once, where shared memory holds them

@@ -10,10 +10,12 @@ pixels, and never a default, since the batch is never looked at.
 from __future__ import annotations
 
 import math
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+
 from . import tiles as gemm_tiles
 from .tiles import TABLE_LIMIT, GemmNumbers, Order, Tile
 
@@ -70,12 +72,12 @@ def space(spec: KernelSpec, *, by_columns: bool) -> Iterable[dict[str, Any]]:
 def instructions(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape) -> float:
     """Warp instructions of the product for a layer: per tile of products the FMAs, the loads of their factors, the
     copies and some twenty more; per output its store. More where the last blocks of a batch leave the GPU idle."""
-    blocks = -(-shape.n * shape.p * shape.q // options.block_n) * gemm.m_tiles * spec.groups * options.splits
+    blocks: int = -(-shape.n * shape.p * shape.q // options.block_n) * gemm.m_tiles * spec.groups * options.splits
     outputs = options.thread_m * options.thread_n
     copy = (8 if gemm.find_taps else 6) if gemm.asks_taps and gemm.table else 3
     tile = options.block_k * (outputs + gemm.fragments) + copy * gemm.rows + 2 * gemm.a_rounds + 20
-    block = gemm.threads // 32 * (gemm.k_tiles / options.splits * tile + 150 + 3 * outputs)
-    each = blocks / shape.n * ASSUMED_BATCH / spec.hardware.multiprocessors
+    block: float = gemm.threads // 32 * (gemm.k_tiles / options.splits * tile + 150 + 3 * outputs)
+    each: float = blocks / shape.n * ASSUMED_BATCH / spec.hardware.multiprocessors
     idle = min(MOST_IDLE, math.ceil(each) / each)
-    added = shape.n * shape.k * shape.p * shape.q / 32 * (3 + 2 * options.splits) if options.splits > 1 else 0.0
+    added: float = shape.n * shape.k * shape.p * shape.q / 32 * (3 + 2 * options.splits) if options.splits > 1 else 0.0
     return blocks * block * idle + added

@@ -19,11 +19,11 @@ from typing import Any
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, SHARED_STATIC
-from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, Extent, Launch, Preparation, Role, Workspace
-from warpconv.codegen.spec import KernelSpec
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import named
 from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, Extent, Launch, Preparation, Role, Workspace
+from warpconv.codegen.spec import KernelSpec
 
 FILTER, SUMS = "filter", "partial_sums"           # the program's names for A and for the sums of split reductions
 FILTER_ENTRY, SUMS_ENTRY = "prepare_filter", "add_partial_sums"
@@ -165,15 +165,17 @@ def resolved(spec: KernelSpec, options: Any) -> Any:
 
 
 def _threads(options: Any) -> int:
-    return max(1, options.block_m * options.block_n // (options.thread_m * options.thread_n))
+    threads: int = options.block_m * options.block_n // (options.thread_m * options.thread_n)
+    return max(1, threads)
 
 
 def _registers(options: Any) -> int:
     held = 2 if options.prefetch is Switch.ON else 1
     windows = options.block_n * WINDOW_PRODUCTS // _threads(options) if options.order is Order.WINDOW else 0
-    factors = held * (options.thread_m + options.thread_n)
+    factors: int = held * (options.thread_m + options.thread_n)
     # an address for each window, of which the first four are among REGISTERS_BESIDE
-    return options.thread_m * options.thread_n + factors + REGISTERS_BESIDE + 2 * max(0, windows - 4)
+    sums: int = options.thread_m * options.thread_n
+    return sums + factors + REGISTERS_BESIDE + 2 * max(0, windows - 4)
 
 
 def refusal(spec: KernelSpec, options: Any, *, by_columns: bool, padded: bool) -> str | None:

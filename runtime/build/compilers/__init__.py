@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from warpconv.codegen.errors import ArgumentError, CompileError, FileError, ToolNotFound
 from warpconv.runtime import env
+from warpconv.runtime.env import CompilerChoice, Settings
+
 from . import nvcc, nvrtc, pycuda_route
 from .report import Compiled, CompilerKind, EntryReport, check_no_spills, parse_log, parse_ptx_isa
-from warpconv.runtime.env import CompilerChoice, Settings
 
 __all__ = ["Availability", "Compiled", "CompilerKind", "EntryReport", "available", "check_no_spills", "choose",
            "check_arch", "compile_source", "options_for", "parse_log", "parse_ptx_isa", "version_of"]

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from warpconv.codegen.errors import ArgumentError, CompileError, FileError, ToolNotFound
 from warpconv.runtime import paths
+from warpconv.runtime.env import Settings
+
 from . import tools
 from .report import Compiled, CompilerKind, parse_log, parse_ptx_isa
-from warpconv.runtime.env import Settings
 
 WAYS = "install a CUDA toolkit, or set WARPCONV_NVCC or CUDA_HOME"
 # They are in our options already: nvcc must not add them a second time.

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from warpconv.codegen.errors import ArgumentError, CompileError, ToolNotFound
 from warpconv.runtime import paths
+from warpconv.runtime.env import Settings
+
 from . import tools
 from .report import Compiled, CompilerKind, parse_log, parse_ptx_isa
-from warpconv.runtime.env import Settings
 
 INVALID_OPTION = 5
 WAYS = 'pip install "warpconv[compile]", or a CUDA toolkit named by CUDA_HOME'

@@ -20,9 +20,10 @@ from types import ModuleType
 
 from warpconv.codegen.errors import CompileError, ToolNotFound
 from warpconv.runtime import forks
+from warpconv.runtime.env import Settings
+
 from . import nvcc
 from .report import Compiled, CompilerKind, parse_log
-from warpconv.runtime.env import Settings
 
 WAYS = 'pip install "warpconv[gpu]" on a machine with a CUDA driver, or set WARPCONV_COMPILER=nvrtc'
 _SAID = re.compile(r"The CUDA compiler succeeded, but said the following:\n?")

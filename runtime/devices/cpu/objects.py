@@ -40,6 +40,10 @@ DYNAMIC_CAPACITY = 227 * 1024            # bytes: what a block can have on sm_90
 
 _DYNAMIC_SHARED = re.compile(r"\bextern\s+(?:__align__\s*\([^)]*\)\s*)?__shared__\b[^;\[]*?(\w+)\s*\[\s*\]\s*;")
 
+# comments and strings, of which assembly's own are part of the statement
+_NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_ASSEMBLY = re.compile(r"\b(?:asm|__asm|__asm__)\b")
+
 _KILLED = re.compile(r"Killed signal terminated|virtual memory exhausted|out of memory|Cannot allocate memory")
 
 _T = TypeVar("_T")
@@ -94,7 +98,7 @@ def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path, run
             "seconds": time.perf_counter() - start, "log": log}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def device_digest() -> str:
     """SHA-256 over the names and contents of the device's C++ files."""
     digest = hashlib.sha256()
@@ -127,6 +131,7 @@ def runtime_object(directory: Path, mode: Mode, toolchain: Toolchain) -> Path:
 def _translation_unit(text: str, entries: Sequence[str]) -> str:
     """The text as it is, less the primitives that this device has of its own, and what Python needs to launch it."""
     text = _PRIMITIVE.sub(r"// \1: the CPU device's own", text)
+    _refuse_assembly(text)
     dynamic = sorted(set(_DYNAMIC_SHARED.findall(text)))
     lines = ['#line 1 "kernel.cu"', text, '#line 1 "launchers"']
     function = "nullptr"
@@ -138,6 +143,19 @@ def _translation_unit(text: str, entries: Sequence[str]) -> str:
         function = "wcpu_dynamic_address"
     lines += [f"WCPU_ENTRY({entry}, {function}, {DYNAMIC_CAPACITY if dynamic else 0})" for entry in entries]
     return "\n".join(lines) + "\n"
+
+
+def _refuse_assembly(text: str) -> None:
+    """Raises CompileError for inline PTX, which a C++ compiler would refuse in its own, longer words."""
+    code = _NO_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    found = _ASSEMBLY.search(code)
+    if found is not None:
+        number = code.count("\n", 0, found.start()) + 1
+        line = text.splitlines()[number - 1].strip()
+        raise CompileError(f"inline PTX in line {number} of the text, which the CPU device cannot execute: {line[:200]}",
+                           source=text, options=(), log="",
+                           hint="only the primitives of templates/parts/primitives.cuh.jinja can hold it: the device has "
+                                "functions of its own for these")
 
 
 def _with_scratch(directory: Path, work: Callable[[Path], _T]) -> _T:

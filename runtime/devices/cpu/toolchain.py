@@ -123,7 +123,7 @@ def _words(command: str) -> tuple[str, ...]:
         return ()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _version(command: tuple[str, ...]) -> str:
     """Raises ToolNotFound where the program cannot be started."""
     option = "version" if "ziglang" in command else "--version"
@@ -148,7 +148,7 @@ def _is_x86_64() -> bool:
     return platform.machine().lower() in ("x86_64", "amd64")
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _processor_flags() -> tuple[str, ...]:
     """What makes fmaf one instruction, named rather than ``native``: the flags are part of a cached object's key."""
     if not _is_x86_64():

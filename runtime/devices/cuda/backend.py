@@ -11,8 +11,8 @@ from warpconv.codegen.errors import ArgumentError, DeviceError
 from warpconv.codegen.plan import Dimension, Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import forks
-from warpconv.runtime.arrays.factories import raw_elements
 from warpconv.runtime.arrays import ArrayKind, ArrayView, current_stream
+from warpconv.runtime.arrays.factories import raw_elements
 from warpconv.runtime.call.checks import MOST_LAYERS, Call, name_of
 from warpconv.runtime.call.recording import recording
 from warpconv.runtime.devices.steps import execute, require

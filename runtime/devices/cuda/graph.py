@@ -176,7 +176,13 @@ class Graph:
 
 
 def graph() -> Graph:
-    """A graph to record kernel calls into: ``with warpconv.graph() as g: kernel(x, f, out=y)``, then ``g.launch()``."""
+    """A graph to record kernel calls into: ``with warpconv.graph() as g: kernel(x, f, out=y)``, then ``g.launch()``.
+
+    Returns
+    -------
+    Graph
+        Empty; the ``with`` statement records into it.
+    """
     return Graph()
 
 

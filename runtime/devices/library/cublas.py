@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-from collections.abc import Iterator
-from typing import Any, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.shape import ConvShape

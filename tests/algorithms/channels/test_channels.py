@@ -15,12 +15,12 @@ from warpconv.codegen.algorithms.channels import plan as channels
 from warpconv.codegen.algorithms.channels.numbers import Body, ChannelsOptions, Width, numbers_of
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
-from warpconv.codegen.hardware import Arch
 from warpconv.runtime.build import disassembly as sass
 from warpconv.runtime.build.pipeline import build
 

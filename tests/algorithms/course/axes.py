@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from tests.algorithms.course.im2win_basic import IM2WIN_BASIC
 from tests.axes import BORDERS, CHANNELS, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows, k_tile

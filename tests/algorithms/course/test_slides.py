@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 
 from tests import checks
 from warpconv.codegen.algorithms.course.slides import halo_share, intensity, intensity_bound
-from warpconv.codegen.hardware import Arch
 from warpconv.codegen.errors import ArgumentError, KernelFault, UnsupportedSpec
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm
 from warpconv.codegen.render import render
 from warpconv.codegen.select import explain, plan_layer, select
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.runtime.build import compilers
-from warpconv.runtime.devices.cpu import Mode, backend
-from warpconv.runtime.call.kernel import Kernel
 from warpconv.runtime.accuracy.measure import Measurement, blocks_shape, measure, measure_unit
+from warpconv.runtime.build import compilers
+from warpconv.runtime.call.kernel import Kernel
+from warpconv.runtime.devices.cpu import Mode, backend
 
 VARIANTS = ("naive", "constant", "tiled", "halo_cached", "coarsened")
 WITH_BANK, WITH_TILE, STAGED = VARIANTS[1:], ("tiled", "coarsened"), VARIANTS[2:]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tests.axes import (BORDERS, CASTS, CHANNELS, DTYPES, EPILOGUES, LAYOUTS, OUTPUTS, PADDINGS, PITCHES, PIXELS,
                         WEIGHTS, WITH_RESIDUAL, Choose, Row, Rows, k_tile)

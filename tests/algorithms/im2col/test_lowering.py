@@ -11,16 +11,16 @@ import warpconv
 from tests import checks, settings
 from tests.codegen.test_limits import LAYERS
 from warpconv.codegen.algorithms.im2col import plan as im2col
-from warpconv.codegen.parts import windows as im2win_tensor
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.parts import windows as im2win_tensor
 from warpconv.codegen.plan import LibraryCall, Repeat
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import LARGEST_SIZE, ConvShape
 from warpconv.codegen.spec import KernelSpec
+from warpconv.runtime.accuracy.measure import measure, reduced
 from warpconv.runtime.call import conv
 from warpconv.runtime.layers import read_layers
-from warpconv.runtime.accuracy.measure import measure, reduced
 
 # MiB of float32 for the twelve layers at batch 128: the im2win tensor, the columns of the batch, those of one image
 MIB = {"conv1": (201.2, 536.2, 4.19), "conv2": (208.4, 555.8, 4.34), "conv3": (258.4, 884.4, 6.91),

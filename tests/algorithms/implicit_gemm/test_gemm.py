@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from tests import checks, reference, settings
-from warpconv.codegen.hardware import Arch
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+from warpconv.runtime.accuracy.measure import measure
 from warpconv.runtime.build import compilers, disassembly as sass
 from warpconv.runtime.build.pipeline import build
 from warpconv.runtime.devices.cpu import Mode
-from warpconv.runtime.accuracy.measure import measure
 
 BOTH = ("implicit_gemm", "im2win")
 PARTS = ("prefetch", "vector_loads", "micro_kernel")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tests.axes import BORDERS, DTYPES, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 

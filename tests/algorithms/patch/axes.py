@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tests.axes import BORDERS, DTYPES, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 

@@ -12,15 +12,15 @@ import pytest
 
 from tests import checks, settings
 from warpconv.codegen.algorithms.patch import plan as patch
-from warpconv.codegen.hardware import Arch
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer, select
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.runtime.build import compilers
 from warpconv.runtime.accuracy.measure import measure
+from warpconv.runtime.build import compilers
 
 DTYPES = ("float32", "float16", "bfloat16")
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))

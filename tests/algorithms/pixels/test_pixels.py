@@ -15,17 +15,17 @@ import warpconv
 from tests import checks, reference, settings
 from warpconv.codegen.algorithms.pixels import plan as pixels
 from warpconv.codegen.algorithms.pixels.numbers import Sums, BankWeights, group_starts
-from warpconv.codegen.hardware import Arch
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
+from warpconv.runtime.accuracy.measure import measure
 from warpconv.runtime.build import compilers
 from warpconv.runtime.devices.cpu import Mode
-from warpconv.runtime.accuracy.measure import measure
 
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 # what is awkward in a sum that becomes an integer: halves, what rounds to one, ends of the types, infinities, NaN

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from tests import checks
-from warpconv.codegen.parts.gemm.tiles import MOST_PLACES, Order
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.parts.gemm.tiles import MOST_PLACES, Order
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer

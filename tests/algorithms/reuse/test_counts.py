@@ -33,7 +33,7 @@ TABLE = {3: (504, 336, 174, 116, 2352, 522), 5: (1400, 560, 300, 120, 6720, 540)
 RATIOS = {3: 4.3, 5: 11.7, 7: 11.1, 9: 11.8, 11: 17.1}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def sub_block(size: int, variant: str, edges: str = "direct", exchange: str = "", channels: int = 1,
               k_tile: int = 1, rows_ahead: int = 1) -> tuple[KernelPlan, LaunchReport]:
     """One whole sub-block and nothing else, its result checked."""

@@ -9,10 +9,10 @@ import itertools
 import pytest
 
 from tests import checks
-from warpconv.codegen.parts.tile_borders import MOST_HELD, MOST_OF_PLANE
 from warpconv.codegen.algorithms.toeplitz.numbers import Walk
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.parts.tile_borders import MOST_HELD, MOST_OF_PLANE
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer

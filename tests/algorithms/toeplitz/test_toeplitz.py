@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests import checks, reference, settings
-from warpconv.codegen.algorithms.toeplitz.plan import supports
 from warpconv.codegen.algorithms.toeplitz.numbers import BLOCK_COLUMNS, Begin, Walk
+from warpconv.codegen.algorithms.toeplitz.plan import supports
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
@@ -49,7 +49,7 @@ def banded(weights: np.ndarray, made: KernelPlan) -> np.ndarray:
 
 # ---- plans
 
-@pytest.mark.parametrize("padding", range(0, 18))
+@pytest.mark.parametrize("padding", range(18))
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 8, 9, 11, 13, 31])
 def test_the_band_of_a_row_fits_its_blocks_and_needs_them_all(width, padding):
     made = toeplitz(plane(64, width, r=1, padding=((0, 0), (padding, width))))
@@ -76,7 +76,7 @@ def test_every_slice_of_every_tile_is_multiplied_once_after_its_load(rows, width
                             for block in range(numbers.slices)]
 
 
-@pytest.mark.parametrize("padding", range(0, 9))
+@pytest.mark.parametrize("padding", range(9))
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 7, 8, 9, 11, 13, 16])
 def test_shifted_tiles_need_as_few_blocks_as_an_even_shift_can_reach(padding, width):
     shape = plane(64, width, r=1, padding=((0, 0), (padding, width)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tests.axes import BORDERS, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
 

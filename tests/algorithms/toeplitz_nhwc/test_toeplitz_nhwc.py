@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests import checks, reference, settings
-from warpconv.codegen.algorithms.toeplitz_nhwc.plan import supports
 from warpconv.codegen.algorithms.toeplitz_nhwc.numbers import (TILE_COLUMNS, TILE_ROWS, Matrix, Weights, block_counts,
                                                                filter_pitch, spread)
+from warpconv.codegen.algorithms.toeplitz_nhwc.plan import supports
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render

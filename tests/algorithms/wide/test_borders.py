@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from tests import checks, reference, settings
-from warpconv.codegen.parts.occupancy import resident_blocks
-from warpconv.codegen.parts.vectors import element_bits
 from warpconv.codegen.algorithms.wide.options import Guards, Gaps
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.parts.vectors import element_bits
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.build import compilers, disassembly as sass
 from warpconv.runtime.accuracy.measure import measure
+from warpconv.runtime.build import compilers, disassembly as sass
 
 MODES = [mode for mode in Border if mode is not Border.ZEROS]
 PIXELS = [mode for mode in MODES if mode.reads_image]

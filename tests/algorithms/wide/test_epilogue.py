@@ -13,10 +13,10 @@ from warpconv.codegen.epilogue import parse_epilogue
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.accuracy.measure import measure
 from warpconv.runtime.build import compilers
 from warpconv.runtime.call.conv import specialize
 from warpconv.runtime.devices.cpu import Mode
-from warpconv.runtime.accuracy.measure import measure
 
 ROWS = dict(columns=4, vector=4, span="packed", row_lanes=16, sub_block_rows=7, warp_columns=1, warp_rows=1)
 WAYS = {"registers": "with_rows", "cached": "step_ahead", "async": "step_ahead"}

@@ -14,16 +14,16 @@ import pytest
 from tests import checks, settings
 from warpconv.codegen.algorithms.wide import plan as wide
 from warpconv.codegen.algorithms.wide.options import Loads, Span, BankWeights
-from warpconv.codegen.hardware import Arch
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
-from warpconv.runtime.build import compilers
 from warpconv.runtime.accuracy.measure import measure_unit
+from warpconv.runtime.build import compilers
 
 DTYPES = ("float32", "float16", "bfloat16")
 WIDTHS = (14, 28, 56, 112)

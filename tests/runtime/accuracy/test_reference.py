@@ -10,8 +10,8 @@ from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ShapeError
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
-from warpconv.runtime.arrays import elements
 from warpconv.runtime.accuracy import reference as taps
+from warpconv.runtime.arrays import elements
 
 LAYERS = [dict(c=1, h=9, w=11, k=1, r=3, s=3),
           dict(n=2, c=4, h=12, w=7, k=6, r=3, s=2, groups=2, padding=((1, 0), (2, 1))),

@@ -14,8 +14,7 @@ from tests.runtime.arrays.fake_arrays import DlpackOnly, Interface, cupy, gpu_po
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentTypeError
 from warpconv.runtime import arrays
-from warpconv.runtime.arrays import dlpack
-from warpconv.runtime.arrays import ArrayKind, as_contiguous, empty, view
+from warpconv.runtime.arrays import ArrayKind, as_contiguous, dlpack, empty, view
 
 
 class TestTorch:

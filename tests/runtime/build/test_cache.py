@@ -12,8 +12,8 @@ import warnings
 import pytest
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, CompileError, FileError, ToolNotFound
-from warpconv.runtime.build import cache, cache_disk, entry
 from warpconv.runtime import env
+from warpconv.runtime.build import cache, cache_disk, entry
 from warpconv.runtime.build.cache import CacheKey, DiskCache, load_entry
 
 KEY = CacheKey("reuse_5x5", (("arch", "sm_90"), ("plan", "abc"), ("options", "-lineinfo")))

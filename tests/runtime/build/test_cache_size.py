@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from tests.runtime.build.test_cache import KEY, build, disk, never  # noqa: F401
 from warpconv.cli import cli
 from warpconv.codegen.errors import CompileError
-from warpconv.runtime.build import cache, cache_disk
 from warpconv.runtime import env
+from warpconv.runtime.build import cache, cache_disk
 from warpconv.runtime.build.cache import CacheKey, DiskCache
 
 KIB = 1 << 10

@@ -8,8 +8,8 @@ import tempfile
 import pytest
 
 from warpconv.codegen.errors import ArgumentError, CompileError, FileError, ToolNotFound
-from warpconv.runtime.build import compilers
 from warpconv.runtime import env
+from warpconv.runtime.build import compilers
 from warpconv.runtime.build.compilers import (Compiled, CompilerKind, EntryReport, check_no_spills, nvcc, nvrtc,
                                               parse_log, parse_ptx_isa, tools)
 

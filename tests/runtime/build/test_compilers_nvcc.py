@@ -11,8 +11,8 @@ import pytest
 
 from tests.runtime.build.test_compilers import NVRTC_LOG, bare_machine, fake_nvcc, own_cache  # noqa: F401
 from warpconv.codegen.errors import CompileError, ToolNotFound
-from warpconv.runtime.build import compilers
 from warpconv.runtime import env
+from warpconv.runtime.build import compilers
 from warpconv.runtime.build.compilers import CompilerKind, pycuda_route, tools
 
 

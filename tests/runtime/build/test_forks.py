@@ -11,8 +11,8 @@ import pytest
 
 from tests import checks
 from warpconv import conv2d
-from warpconv.runtime.call import conv
 from warpconv.runtime import env, forks
+from warpconv.runtime.call import conv
 
 pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system"),
               pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")]

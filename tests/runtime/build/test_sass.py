@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from warpconv.codegen.errors import ArgumentError, ToolNotFound
-from warpconv.runtime.build import compilers, disassembly as sass
 from warpconv.runtime import env
+from warpconv.runtime.build import compilers, disassembly as sass
 from warpconv.runtime.build.compilers import CompilerKind, tools
 
 SOURCE = """\

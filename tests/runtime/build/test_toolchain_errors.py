@@ -11,10 +11,10 @@ import pytest
 from tests import checks
 from warpconv import conv2d
 from warpconv.codegen.errors import CompileError, DeviceError, FileError, ToolNotFound
-from warpconv.runtime.build import cache
-from warpconv.runtime.call import conv
 from warpconv.runtime import env
+from warpconv.runtime.build import cache
 from warpconv.runtime.build.compilers import nvcc, tools
+from warpconv.runtime.call import conv
 from warpconv.runtime.devices.cpu import find_toolchain
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))

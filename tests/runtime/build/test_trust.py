@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from tests import checks
-from tests.runtime.owners import give_away, is_root
 from tests.runtime.build.test_cache import KEY, build, never
+from tests.runtime.owners import give_away, is_root
 from warpconv.codegen.errors import DeviceError
-from warpconv.runtime.build import cache, entry
-from warpconv.runtime.call import conv
 from warpconv.runtime import env, trust
+from warpconv.runtime.build import cache, entry
 from warpconv.runtime.build.cache import DiskCache
+from warpconv.runtime.call import conv
 from warpconv.runtime.devices.cpu import loading
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners of files, as POSIX has them")

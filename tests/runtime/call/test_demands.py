@@ -8,12 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from tests.runtime.arrays.fake_arrays import torch  # noqa: F401
-from tests.runtime.devices.fake_cuda import PRIMARY, cuda  # noqa: F401
 from tests.runtime.call.test_quick_calls import ORDINAL, SHAPE, Operands, dense, load
+from tests.runtime.devices.fake_cuda import PRIMARY, cuda  # noqa: F401
 from warpconv.codegen.errors import ArgumentError, ShapeError, UnsupportedSpec
 from warpconv.codegen.select import plan_layer
-from warpconv.runtime.call import conv
 from warpconv.runtime import tuning
+from warpconv.runtime.call import conv
+from warpconv.runtime.devices.cuda import contexts
 
 
 def demanding(plan, **demands):
@@ -72,7 +73,7 @@ def test_a_kernel_refuses_addresses(cuda, torch, name, operand, argument):
     kernel, operands = load(cuda, demanding(DIRECT, **{name: {"multiple_of": 16}})), Operands(torch)
     tensor = getattr(operands, operand)
     kernel(operands.x, operands.w, out=operands.y)
-    for offset in (4, 8):
+    for _ in range(2):                          # 4 and 8 bytes past a multiple of 16
         tensor._pointer += 4
         with pytest.raises(ArgumentError, match=f"{name} a multiple of 16 bytes") as caught:
             kernel(operands.x, operands.w, out=operands.y)
@@ -154,7 +155,7 @@ def test_what_was_measured_is_taken_where_it_still_serves(cuda, monkeypatch, bes
     conv.clear()
     plan = conv.specialize(SHAPE, device="cuda:1").plan
     conv.clear()
-    rules = plan_layer(SHAPE, arch="sm_80")
+    rules = plan_layer(SHAPE, arch=contexts.hardware(1))
     assert (plan == rules) if expected is None else (plan.spec.algorithm, plan.options.k_tile) == expected
 
 

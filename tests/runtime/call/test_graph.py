@@ -10,13 +10,13 @@ import pytest
 
 import warpconv
 from tests.runtime.arrays.fake_arrays import cupy, torch  # noqa: F401
-from tests.runtime.devices.fake_cuda import PRIMARY, cuda  # noqa: F401
 from tests.runtime.call.test_quick_calls import ORDINAL, SHAPE, Operands, dense, load
+from tests.runtime.devices.fake_cuda import PRIMARY, cuda  # noqa: F401
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError
 from warpconv.codegen.select import plan_layer
 from warpconv.runtime.call import conv
-from warpconv.runtime.devices.cuda import memory, streams
 from warpconv.runtime.call.recording import recording
+from warpconv.runtime.devices.cuda import memory, streams
 
 
 @pytest.fixture

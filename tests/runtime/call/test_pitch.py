@@ -18,8 +18,8 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.serialise import canonical, decode, encode
 from warpconv.codegen.spec import KernelSpec, index_bits
-from warpconv.runtime.arrays import factories as array_factories
 from warpconv.runtime import arrays
+from warpconv.runtime.arrays import factories as array_factories
 from warpconv.runtime.call import conv, pitch
 from warpconv.runtime.devices.cpu import Mode
 from warpconv.runtime.devices.cpu.memory import stage

@@ -16,9 +16,9 @@ from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.call import conv, signatures
-from warpconv.runtime.devices.cuda.backend import CudaBackend
 from warpconv.runtime.call.kernel import Kernel
 from warpconv.runtime.call.recording import recording
+from warpconv.runtime.devices.cuda.backend import CudaBackend
 
 SHAPE = ConvShape(n=2, c=3, h=9, w=11, k=4, r=3, s=3, padding=1)
 ORDINAL = 1
@@ -152,8 +152,13 @@ def test_what_has_to_be_checked_again(cuda, torch, kernel, checked, change, monk
             tensor.shape, tensor._strides = shape, dense(shape)
     else:
         class Graph:
-            check = add = lambda self, *arguments: None
-            join = lambda self, ordinal, pointer: 88
+            def check(self, *arguments):
+                pass
+
+            add = check
+
+            def join(self, ordinal, pointer):
+                return 88
 
         monkeypatch.setattr(recording, "graph", Graph())
     if change == "output's address":

@@ -13,9 +13,9 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.epilogue import Epilogue, parse_epilogue
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.accuracy.measure import measure
 from warpconv.runtime.call import conv
 from warpconv.runtime.call.conv import specialize
-from warpconv.runtime.accuracy.measure import measure
 from warpconv.runtime.tuning.operands import Judge, Operands
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))

@@ -15,8 +15,8 @@ from warpconv.cli import cli
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
 from warpconv.codegen.select import explain, plan_layer, select
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.call import conv
 from warpconv.runtime import env
+from warpconv.runtime.call import conv
 from warpconv.runtime.devices.cpu import backend
 from warpconv.runtime.layers import NamedLayer, read_layers
 

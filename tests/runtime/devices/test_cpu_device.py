@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.runtime.devices.cpu_kernels.harness import KERNEL, compiler_or_skip, fault, floats, program, read, run, scratch, source, written
+from tests.runtime.devices.cpu_kernels.harness import (KERNEL, compiler_or_skip, fault, floats, program, read, run,
+                                                      scratch, source, written)
 from tests.runtime.devices.test_cpu_device_counts import run_convolution
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, CompileError, KernelFault, ToolNotFound
-from warpconv.runtime.devices.cpu import Buffer, CpuProgram, Mode, build_key_fields, find_toolchain
-from warpconv.runtime.devices.cpu import abi
+from warpconv.runtime.devices.cpu import Buffer, CpuProgram, Mode, abi, build_key_fields, find_toolchain
 
 TOOLCHAIN = compiler_or_skip()
 IDENTITY = KERNEL + "k(float* y) { y[threadIdx.x] = threadIdx.x; }"

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.runtime.devices.cpu_kernels.harness import KERNEL, compiler_or_skip, fault, floats, read, run, source, written
+from tests.runtime.devices.cpu_kernels.harness import (KERNEL, compiler_or_skip, fault, floats, read, run, source,
+                                                      written)
 from tests.runtime.devices.test_cpu_device_counts import run_convolution
 from warpconv.codegen.errors import KernelFault
 from warpconv.runtime.devices.cpu import Buffer, Mode

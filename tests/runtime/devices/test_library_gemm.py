@@ -119,9 +119,8 @@ def test_cublas_is_asked_for_the_product_that_numpy_makes(host_cublas, n, groups
 
 
 def test_threads_at_work_at_the_same_time_have_handles_of_their_own(host_cublas):
-    with cublas._handle() as first:
-        with cublas._handle() as second:
-            assert first != second
+    with cublas._handle() as first, cublas._handle() as second:
+        assert first != second
     with cublas._handle() as again:
         assert again in (first, second) and len(host_cublas.made) == 2
 

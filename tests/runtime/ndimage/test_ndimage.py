@@ -7,11 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings as options, strategies as st
 
 import warpconv
+from tests import checks, reference, settings
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.shape import ConvShape
-
-from tests import checks, reference, settings
 
 try:
     from scipy import ndimage
@@ -180,8 +179,8 @@ def test_channels_may_come_last(dtype):
     expected = warpconv.correlate(np.ascontiguousarray(planes), taps, mode="mirror", axes=(2, 3), device="cpu")
     made = warpconv.correlate(x, taps, mode="mirror", layout="NHWC", device="cpu")
     assert np.allclose(np.moveaxis(made, -1, 1), expected, rtol=1e-6, atol=1e-5)
-    for given, axes in ((planes, (2, 3)), (planes[0], (1, 2))):        # the same memory, seen in the other order
-        seen = warpconv.correlate(given, taps, mode="mirror", axes=axes, device="cpu")
+    for memory, axes in ((planes, (2, 3)), (planes[0], (1, 2))):        # the same memory, seen in the other order
+        seen = warpconv.correlate(memory, taps, mode="mirror", axes=axes, device="cpu")
         assert np.moveaxis(seen, -3, -1).flags.c_contiguous
         assert np.allclose(seen, expected[:len(seen)] if seen.ndim == 4 else expected[0], rtol=1e-6, atol=1e-5)
     with pytest.raises(ShapeError, match="height, width, channels"):

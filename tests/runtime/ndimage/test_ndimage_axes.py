@@ -6,16 +6,9 @@ import inspect
 
 import numpy as np
 import pytest
-import warpconv
-from hypothesis import given
-from hypothesis import settings as options
-from hypothesis import strategies as st
-from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
-from warpconv.runtime.ndimage import filters, lines, planes, recipes, work
-from warpconv.runtime.ndimage.planes import Image
-from warpconv.runtime.ndimage.target import Target
+from hypothesis import given, settings as options, strategies as st
 
+import warpconv
 from tests import settings
 from tests.runtime.ndimage.test_ndimage import (
     DRAWN,
@@ -26,6 +19,11 @@ from tests.runtime.ndimage.test_ndimage import (
     needs_scipy,
     strided,
 )
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.runtime.ndimage import filters, lines, planes, recipes, work
+from warpconv.runtime.ndimage.planes import Image
+from warpconv.runtime.ndimage.target import Target
 
 EPSILON = float(np.finfo(np.float32).eps)
 SHAPES = ((7,), (5, 9), (6, 8, 3), (3, 6, 8), (4, 5, 18), (1, 5, 1, 7), (2, 3, 4, 5))

@@ -7,6 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import warpconv
+from tests import settings
+from tests.runtime.ndimage.test_ndimage import (DRAWN, DTYPES, MODES, drawn_image, ndimage, needs_cpu,
+                                                needs_scipy, poisoned)
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.runtime.ndimage import work
@@ -14,9 +17,6 @@ from warpconv.runtime.ndimage.filters import gaussian_taps
 from warpconv.runtime.ndimage.lines import line_of, of_lines
 from warpconv.runtime.ndimage.planes import Image
 from warpconv.runtime.ndimage.target import Target
-
-from tests import settings
-from tests.runtime.ndimage.test_ndimage import DRAWN, DTYPES, MODES, drawn_image, ndimage, needs_cpu, needs_scipy, poisoned
 
 EPSILON = float(np.finfo(np.float32).eps)
 PAD = {"reflect": "symmetric", "constant": "constant", "nearest": "edge", "mirror": "reflect", "wrap": "wrap"}
@@ -282,7 +282,8 @@ def test_two_axes_are_done_at_once_where_that_changes_nothing():
         return len(at_work._parts(of_lines(made_of, image, made)))
 
     def lines(first, second, mode="reflect", cval=0.0, other=None):
-        return [line_of(np.array(first, float), 0, mode, cval), line_of(np.array(second, float), 1, other or mode, cval)]
+        return [line_of(np.array(first, float), 0, mode, cval),
+                line_of(np.array(second, float), 1, other or mode, cval)]
 
     slope, mean = lines([-1, 0, 1], [1, 2, 1]), lines([0.25, 0.5, 0.25], [0.25, 0.5, 0.25])
     assert count(slope, "uint8", "uint8") == count(slope, "float32", "float32") == count(mean, "uint8", "float32") == 1

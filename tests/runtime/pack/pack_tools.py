@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 
+from warpconv.codegen.hardware import Hardware
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.build import compilers
@@ -74,6 +75,7 @@ def use_fake_gpu(monkeypatch, arch="sm_90", driver=(13, 0)):
     FakeCudaBackend.made, FakeCudaBackend.error = [], None
     monkeypatch.setattr(backend, "CudaBackend", FakeCudaBackend)
     monkeypatch.setattr(contexts, "arch", lambda ordinal: arch)
+    monkeypatch.setattr(contexts, "hardware", lambda ordinal: Hardware.of(arch))
     monkeypatch.setattr(contexts, "name", lambda ordinal: "a GPU that nobody has measured")
     monkeypatch.setattr(contexts, "usable", lambda: None)
     monkeypatch.setattr(contexts, "default_device", lambda: 0)

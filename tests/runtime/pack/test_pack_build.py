@@ -11,8 +11,8 @@ import pytest
 from tests.runtime.pack.pack_tools import LAYERS, SHAPE, use_fake_compiler
 from warpconv.codegen.errors import ArgumentError, FileError, PackError
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.pack import build as pack_build
 from warpconv.runtime.layers import NamedLayer
+from warpconv.runtime.pack import build as pack_build
 from warpconv.runtime.pack.pack import build_pack, open_pack
 
 ARCHS = ("sm_80", "sm_90")

@@ -8,8 +8,8 @@ from warpconv.codegen.hardware import Arch
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
-from warpconv.runtime.build.pipeline import BuiltKernel
 from warpconv.runtime.build.compilers import Compiled, CompilerKind
+from warpconv.runtime.build.pipeline import BuiltKernel
 from warpconv.runtime.pack.choice import PtxTooNew, check_ptx, cubin_runs, newest_isa, ptx_runs, ranked, serves
 from warpconv.runtime.pack.format import LayerRecord, Record
 

@@ -22,8 +22,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.call import conv
 from warpconv.runtime.layers import NamedLayer, read_layers
-from warpconv.runtime.pack.pack import build_pack, find_in_packs, open_pack
 from warpconv.runtime.pack.choice import PtxTooNew
+from warpconv.runtime.pack.pack import build_pack, find_in_packs, open_pack
 
 STRIDED = LAYERS[1].shape
 FUSED = LAYERS[1].epilogue
@@ -116,7 +116,7 @@ def test_what_is_near_is_named(path, monkeypatch):
 
 def test_the_documents_pack_serves_what_they_ask_for(tmp_path, compiler, monkeypatch):
     """The layers file and the call of docs/packs.md, as they stand there."""
-    text = (Path(__file__).parents[2] / "docs" / "packs.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "packs.md").read_text(encoding="utf-8")
     layers, call = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("toml", "python"))
     monkeypatch.chdir(tmp_path)
     Path("layers.toml").write_text(layers, encoding="utf-8")
@@ -220,6 +220,7 @@ SERVING = """
 
     backend.CudaBackend = Backend
     contexts.usable, contexts.default_device, contexts.arch = lambda: None, lambda: 0, lambda ordinal: "sm_90"
+    contexts.hardware = lambda ordinal: warpconv.codegen.hardware.Hardware.of("sm_90")
     shape = warpconv.ConvShape(n=2, c=3, h=20, w=40, k=4, r=3, s=3)
     kernel = warpconv.open_pack(sys.argv[1]).specialize(shape, device="cuda")
     assert kernel.source.startswith("//") and kernel.report.cubin.startswith(b"\\x7fELF")

@@ -6,6 +6,7 @@ import pytest
 
 from tests.runtime.pack.pack_tools import use_fake_compiler, use_fake_gpu
 from warpconv.codegen.errors import KernelNotBuilt
+from warpconv.codegen.request import Request
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.call import conv
 from warpconv.runtime.layers import NamedLayer
@@ -33,7 +34,7 @@ def test_a_kernel_serves_the_sizes_that_its_plan_takes(tmp_path, compiler, monke
     with pytest.raises(KernelNotBuilt) as caught:
         pack.specialize(odd, device="cuda", algorithm="wide")
     monkeypatch.setenv("WARPCONV_PACK", str(path))
-    assert find_in_packs(PLANE, device=0) is not None and find_in_packs(odd, device=0) is None
+    assert find_in_packs(Request.of(PLANE), device=0) is not None and find_in_packs(Request.of(odd), device=0) is None
     count = len(compiler.calls)
     assert conv.specialize(odd, device="cuda").plan is not None and len(compiler.calls) == count + 1
     assert conv.specialize(PLANE, device="cuda").plan is None and len(compiler.calls) == count + 1

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from warpconv.codegen.border import Border
-from warpconv.codegen.hardware import DEFAULT_ARCH
 from warpconv.codegen.errors import ArgumentError, CompileError, DeviceError, FileError, ToolNotFound, UnsupportedSpec
+from warpconv.codegen.hardware import DEFAULT_ARCH
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import generator_digest
 from warpconv.codegen.shape import ConvShape

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from warpconv.cli import cli
-from warpconv.codegen.hardware import Arch
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import FileError
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.serialise import plan_digest
 from warpconv.codegen.shape import ConvShape

@@ -35,7 +35,7 @@ def scratch() -> Path:
     return path
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def program(text: str, mode: Mode = Mode.CHECK, entry: str = "k", toolchain: Toolchain | None = None) -> CpuProgram:
     """``text`` compiled; one object per text, mode and compiler."""
     directory = Path(tempfile.mkdtemp(dir=scratch()))
