@@ -1,4 +1,4 @@
-"""Templates that a person lays over warpconv's change the text, the key and the banner; without them all is as it was."""
+"""Templates that a person lays over warpconv's change text, key and banner; without them all is as it was."""
 
 from __future__ import annotations
 
