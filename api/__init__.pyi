@@ -1,6 +1,7 @@
-"""What ``import warpconv`` has, for type checkers and editors: the names that __init__.py imports when they are used."""
+"""What ``import warpconv`` has, for type checkers and editors: the names that __init__.py imports when they are
+used."""
 
-from warpconv.codegen.version import VERSION as __version__
+from warpconv.codegen.version import VERSION as __version__  # noqa: F401 - the name is public
 from warpconv.codegen.border import Border as Border
 from warpconv.codegen.dtypes import Cast as Cast, DType as DType, Layout as Layout
 from warpconv.codegen.epilogue import Epilogue as Epilogue

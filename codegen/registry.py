@@ -86,14 +86,14 @@ def _forget() -> None:
 
 
 def _folder(row: Algorithm, templates: PurePath | str | None) -> Any:
-    module = sys.modules.get(row.plan.__module__)
-    if getattr(module, "__file__", None) is None:
+    file = getattr(sys.modules.get(row.plan.__module__), "__file__", None)
+    if file is None:
         raise ArgumentError("a planner is in a module's file", argument="row", value=row.plan.__module__,
                             hint="put it into a .py file, and import it from there")
     package = places.package_of(row.plan.__module__)
     folder: Any
     if templates is None:
-        folder = (resources.files(package) if package else Path(str(module.__file__)).parent).joinpath("templates")
+        folder = (resources.files(package) if package else Path(file).parent).joinpath("templates")
     elif Path(templates).is_dir():
         folder = Path(templates)
     else:

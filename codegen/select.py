@@ -175,7 +175,9 @@ class Resolution:
 
 
 def resolve(request: Request, tuning: Tuning | None = None) -> Resolution:
-    """A request's plan, and how it came to it; what ``tuning`` has measured goes before the rule.
+    """A ``request``'s plan, and how it came to it; what ``tuning`` has measured goes before the rule.
+
+    Returns the Resolution: its ``plan``, ``selection`` and ``candidates``.
 
     Raises UnsupportedSpec where nothing serves it, ArgumentError for names and values that no algorithm has.
     """

@@ -117,7 +117,9 @@ def shipped() -> dict[str, str]:
 
 
 def read_layers(path: str | os.PathLike[str]) -> tuple[NamedLayer, ...]:
-    """The layers of a file (``.toml`` or ``.json``), or of a shipped one by its bare name, in the file's order.
+    """The layers of a file, in the file's order.
+
+    ``path``: a file (``.toml`` or ``.json``), or a shipped one by its bare name. Returns a NamedLayer for each.
 
     Raises FileError where it cannot be read or is no TOML or JSON; ArgumentError, ShapeError or ArgumentTypeError,
     naming file, layer and field, where a value is not one that a layer can have.

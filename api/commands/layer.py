@@ -105,7 +105,7 @@ def templates_option(command: Callable) -> Callable:
             ctx.with_resource(env.scope(templates=folder))
 
     return click.option("--templates", metavar="FOLDER", expose_value=False, callback=lay_over,
-                        help="Lay these templates over warpconv's own, by their names (or: WARPCONV_TEMPLATES).")(command)
+                        help="Lay these templates over warpconv's own, by their names.")(command)
 
 
 @dataclass(frozen=True, kw_only=True)

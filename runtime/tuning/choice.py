@@ -110,9 +110,11 @@ def table_of_file(path: Path, arch: Arch | str) -> Table:
 def tuning_table(database: str | os.PathLike[str] | None = None, *, arch: Arch | str = DEFAULT_ARCH) -> Table:
     """Measured choices for ``select``, ``plan_layer``, ``explain`` and ``resolve`` to take as ``tuning=``.
 
-    ``database``: a file that ``tune`` or ``warpconv tune`` wrote; None for the timings that come with warpconv and, over
-    them, the user's own (WARPCONV_TUNE_DB). ``arch``: the architecture whose timings count, whichever device of it
-    was measured. Raises FileError where a file cannot be read, ArgumentError for an unknown architecture.
+    ``database``: a file that ``tune`` or ``warpconv tune`` wrote; None for the timings that come with warpconv and,
+    over them, the user's own (WARPCONV_TUNE_DB). ``arch``: the architecture whose timings count, whichever device of it
+    was measured. Returns the table.
+
+    Raises FileError where a file cannot be read, ArgumentError for an unknown architecture.
     """
     arch = Arch.parse(arch)
     if database is not None:

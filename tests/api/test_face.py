@@ -17,7 +17,8 @@ SHAPE = warpconv.ConvShape(c=1, h=99, w=99, k=1, r=3, s=3)
 
 
 def test_every_error_is_exported():
-    found = {name for name, kind in vars(errors).items() if isinstance(kind, type) and kind.__module__ == errors.__name__}
+    found = {name for name, kind in vars(errors).items()
+             if isinstance(kind, type) and kind.__module__ == errors.__name__}
     assert found <= set(warpconv.__all__) and "PlannerError" in found
 
 

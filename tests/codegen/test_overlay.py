@@ -1,4 +1,4 @@
-"""Templates that a person lays over warpconv's: they change the text, the key and the banner, and nothing without them."""
+"""Templates that a person lays over warpconv's change text, key and banner; without them all is as it was."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def test_text_key_and_banner_change(folder):
     made, overlay = warpconv.render(PLAN, templates=folder), Overlay.of(folder)
     head, body = made.text.split("#", 1)
     assert body == before.split("#", 1)[1] + "// laid over\n"
-    assert overlay.digest in head and "laid over" in head and "--templates FOLDER" in head and str(folder) not in made.text
+    assert overlay.digest in head and "laid over" in head and "--templates FOLDER" in head
+    assert str(folder) not in made.text
     assert plan_digest(PLAN, overlay) != plan_digest(PLAN) and "templates" not in plan_identity(PLAN)
     assert warpconv.render(PLAN).text == before == warpconv.render(PLAN, templates=None).text
     write(folder, SOURCE + "// and edited\n")

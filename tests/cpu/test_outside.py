@@ -1,5 +1,5 @@
-"""An algorithm from outside of the package, docs/examples/column: registered by the door that warpconv's own go through,
-planned, emitted, executed, and gone again."""
+"""An algorithm from outside of the package, docs/examples/column: registered by the door that warpconv's own go
+through, planned, emitted, executed, and gone again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "column"
 PAGE = ROOT / "docs" / "adding-an-algorithm.md"
 LAYERS = [warpconv.ConvShape(n=n, c=1, h=h, w=w, k=1, r=r, s=s, padding=padding) for n, h, w, r, s, padding in (
-    (2, 21, 140, 3, 5, (1, 2)), (1, 9, 7, 3, 3, 0), (3, 1, 33, 1, 4, 0), (1, 40, 129, 7, 7, 3), (1, 5, 5, 5, 2, (4, 0)))]
+    (2, 21, 140, 3, 5, (1, 2)), (1, 9, 7, 3, 3, 0), (3, 1, 33, 1, 4, 0), (1, 40, 129, 7, 7, 3),
+    (1, 5, 5, 5, 2, (4, 0)))]
 SUMMARY = "a thread for several rows of a column; each pixel is loaded once for all"
 cpu = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 

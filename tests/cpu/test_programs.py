@@ -80,7 +80,8 @@ def _plan(spec, options) -> KernelPlan:
         preparation=Preparation(
             steps=(Launch(entry="prepare_filter", grid=(one, one, one), block=(64, 1, 1), arguments=("w", "turned")),),
             buffer=Workspace(name="turned", bytes_each=4 * spec.c * spec.k)))
-    return KernelPlan(spec=spec, options=options, numbers=None, templates=("test_product/kernel.cu.jinja",), program=program,
+    return KernelPlan(spec=spec, options=options, numbers=None, templates=("test_product/kernel.cu.jinja",),
+                      program=program,
                       cost=Cost(unit="pixel", warp_loads=0, shuffles=0, fma=0, registers=16, direct_loads=0),
                       phrase="test only")
 

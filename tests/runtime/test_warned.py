@@ -31,7 +31,8 @@ def place_of(call):
     return HERE.read_text(encoding="utf-8").splitlines()[caught[0].lineno - 1]
 
 
-@pytest.mark.skipif(checks.no_cpu_device() is not None or contexts.usable() is None, reason="the CPU device is not auto's")
+@pytest.mark.skipif(checks.no_cpu_device() is not None or contexts.usable() is None,
+                    reason="auto does not take the CPU device")
 @pytest.mark.parametrize("call", [
     lambda: warpconv.conv2d(X, W),  # here
     lambda: warpconv.conv2d(X, W, padding=[1, 1]),  # here
