@@ -318,7 +318,8 @@ def _declares_again(opening: Token, closing: Token) -> bool:
     declared, depth = set(), 0
     for token in tokens_from(opening.after, closing.before):
         depth += (token.text in OPENING) - (token.text in CLOSING)
-        if not depth and token.kind == "name" and token.before.kind == "name" and token.after.text in ("=", ";", "[", ","):
+        named = token.kind == "name" and token.before.kind == "name"
+        if named and not depth and token.after.text in ("=", ";", "[", ","):
             declared.add(token.text)
     own = set(tokens_from(opening, closing))
     rest = tokens_from(around.after, around.matching()) if around.text == "{" else ()
