@@ -44,7 +44,8 @@ def find(name: str) -> str | None:
     for folder in (resources.files(PACKAGE), *_beside.values()):
         source = folder.joinpath(*name.split("/"))
         if source.is_file():
-            return source.read_text(encoding="utf-8")
+            text: str = source.read_text(encoding="utf-8")
+            return text
     return None
 
 

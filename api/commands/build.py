@@ -11,8 +11,8 @@ import click
 from warpconv.codegen.errors import ArgumentError
 
 from .layer import LayerRequest, layer_options, read_arch, read_layer, templates_option
-from .requests import layers_argument, named_layers, refuse_layer
 from .output import add_row, console, echo_record, heading, json_option, seconds_text, table
+from .requests import layers_argument, named_layers, refuse_layer
 
 FAILED = 1      # exit code where a kernel could not be built
 _STYLES = {"failed": "red", "declined": "yellow", "up-to-date": "dim"}

@@ -188,7 +188,7 @@ def test_no_border_takes_more_instructions_or_registers_than_zeros(size):
         built = compilers.compile_source(render(made).text, arch="sm_90", kind=compilers.CompilerKind.NVCC)
         entry, = built.entries
         assert entry.spill_stores == entry.spill_loads == entry.stack_bytes == 0, (mode, entry)
-        resident = resident_blocks(made.spec.arch, entry.registers, made.numbers.threads)
+        resident = resident_blocks(made.spec.hardware, entry.registers, made.numbers.threads)
         return copying_loop(sass.disassemble(built.cubin)), resident, made.options.min_blocks
 
     instructions, resident, min_blocks = compiled(Border.ZEROS)
