@@ -39,7 +39,7 @@ ROOM_FOR_ROWS = 125           # planned registers from which more rows ahead lea
 MOST_REGISTERS = 2 * THREAD_REGISTERS     # planned ones, of which half are spilled
 TALLEST_FILTER = 31
 LARGEST_TEXT = 8192           # products of a row: more takes the compiler many seconds
-BYTES_OF_A_PRODUCT = 62       # in the text;
+BYTES_OF_A_PRODUCT = {Sums.FLOAT: 62, Sums.MAD: 62, Sums.DP4A: 28}      # in the text; dp4a makes four at a time
 BYTES_OF_AN_INPUT = 75        # of a column, from its word to a number
 MOST_ACCUMULATORS = 136       # registers of the output rows in work, from which a lane has fewer columns
 WEIGHTS_HELD = 90             # that stay in registers beside them
@@ -253,7 +253,7 @@ def _block_refusal(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumb
     if words > THREAD_REGISTERS:
         return f"{words} words of the {numbers.step_rows} input rows of a step (at most {THREAD_REGISTERS}: registers)"
     products = spec.r * spec.s * options.columns * options.filters
-    return text_refusal(products, BYTES_OF_A_PRODUCT, "products of a step",
+    return text_refusal(products, BYTES_OF_A_PRODUCT[options.sums], "products of a step",
                         beside=BYTES_OF_AN_INPUT * numbers.step_rows * len(numbers.inputs))
 
 

@@ -276,7 +276,7 @@ def test_defaults_do_not_spill():
     if not compilers.available()[kind]:
         pytest.skip("nvcc is not installed")
     plans = [planned(plane(size, **layer)) for size, layer in (
-        (3, {}), (5, {"padding_mode": "reflect"}), (7, {}), (9, {"w": 511}), (11, {"weight_dtype": "int8"}), (29, {}),
+        (3, {}), (5, {"padding_mode": "reflect"}), (7, {}), (9, {"w": 511}), (11, {"weight_dtype": "int8"}), (31, {}),
         (5, {"dtype": "uint16", "stride": 2}), (7, {"dtype": "int16", "weight_dtype": "int16"}))]
 
     def report(made: KernelPlan) -> str | None:
