@@ -36,7 +36,7 @@ FEW_WEIGHTS = 9               # none up to 3x3, where 24 warps of a multiprocess
 BANK_WEIGHTS = 30             # of a single filter that are quicker in constant memory: 5x5 takes 93 us so, 97 with a
                               # register each; 7x7 180 and 187, but others like it spill (8192^2, H200)
 ROOM_FOR_ROWS = 125           # planned registers from which more rows ahead leave too few warps (7x7, H200)
-MOST_REGISTERS = 2 * THREAD_REGISTERS     # planned ones, of which half are spilled
+MOST_REGISTERS = 2 * THREAD_REGISTERS     # planned ones, beyond which rows ahead would be loaded to be spilled
 TALLEST_FILTER = 31
 LARGEST_TEXT = 8192           # products of a row: more takes the compiler many seconds
 BYTES_OF_A_PRODUCT = {Sums.FLOAT: 62, Sums.MAD: 62, Sums.DP4A: 28}      # in the text; dp4a makes four at a time
@@ -247,8 +247,9 @@ def _block_refusal(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumb
         return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
     if options.sub_block_rows * options.warp_rows > 4096:
         return f"sub_block_rows = {options.sub_block_rows} in {options.warp_rows} warps (at most 4096 in all)"
-    if registers > MOST_REGISTERS:
-        return f"about {registers} registers, most of which would be spilled (at most {MOST_REGISTERS})"
+    if registers > MOST_REGISTERS and options.rows_ahead > 1:
+        return (f"about {registers} registers, most of which would be spilled (at most {MOST_REGISTERS} with "
+                f"rows_ahead = {options.rows_ahead}): fewer rows ahead")
     words = numbers.step_rows * row_words(spec, options.columns)
     if words > THREAD_REGISTERS:
         return f"{words} words of the {numbers.step_rows} input rows of a step (at most {THREAD_REGISTERS}: registers)"
