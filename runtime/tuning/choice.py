@@ -121,7 +121,7 @@ def tuning_table(database: str | os.PathLike[str] | None = None, *, arch: Arch |
         return table_of_file(Path(database), arch)
     found = Database()
     found.take(shipped())
-    if (path := user_file()).exists():
+    if paths.exists(path := user_file()):
         found.take(files.read(path))
     return Table(found, arch)
 
