@@ -23,7 +23,7 @@ from warpconv.codegen import render as codegen_render
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import KernelSource
 from warpconv.codegen.templates import Overlay
-from warpconv.runtime import env
+from warpconv.runtime import env, paths
 
 
 def laid_over(settings: env.Settings | None = None) -> Overlay | None:
@@ -78,7 +78,7 @@ class CompiledTemplates:
     def _paths(self, name: str) -> list[str]:
         parts = name.split("/")
         source = os.path.join(self._folder, *parts)
-        places = [importlib.util.cache_from_source(source)] if os.path.exists(source) else []   # else from elsewhere
+        places = [importlib.util.cache_from_source(source)] if paths.exists(source) else []   # else from elsewhere
         if self._second is not None:
             places.append(os.path.join(self._second, "-".join(parts) + f".{sys.implementation.cache_tag}"))
         return [f"{place.removesuffix('.pyc')}.{self._identity}.jinjac" for place in places]
