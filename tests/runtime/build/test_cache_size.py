@@ -112,7 +112,7 @@ def test_a_builder_at_work_is_not_swept_whatever_its_age(disk):
         assert directory.is_dir()
         return build(directory)
 
-    orphan = disk.root / "tmp" / "orphan"
+    orphan = disk.root / "tmp" / f"orphan-{0:032x}"
     orphan.mkdir(parents=True)
     aged(orphan)
     assert disk.fetch(KEY, build_slowly).path.is_relative_to(disk.root)
