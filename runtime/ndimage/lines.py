@@ -36,10 +36,14 @@ class Line:
     divisor: int = 1
 
     @property
-    def keeps_cval(self) -> bool:
-        """Whether what stands outside of a filtered image is what filtering made of the outside."""
-        return (self.border is not Border.CONSTANT or not self.cval
-                or bool(abs(self.taps.sum() / self.divisor - 1) < 1e-12))
+    def has_value(self) -> bool:
+        """Whether a value other than 0 stands outside of the image."""
+        return self.border is Border.CONSTANT and self.cval != 0
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether an image of one value everywhere stays what it is."""
+        return bool(abs(self.taps.sum() / self.divisor - 1) < 1e-12)
 
 
 @dataclass(frozen=True)
@@ -119,8 +123,8 @@ def of_lines(lines: Sequence[Line], image: Image, dtype: DType) -> list[Pass]:
 
     SciPy stores, and casts, between the axes, so it is the same for floats but for rounding, and for integers if all is
     whole (then modulo 2^bits). What stands outside of the second filter's input is a pixel that the first has filtered,
-    but for a constant border its value, not filtered: where no line minds that, any order gives the same, and the
-    largest planes are done at once.
+    but for a constant border its value, not filtered: where no line has such a value, or no line changes one, any order
+    gives the same, and the largest planes are done at once.
     """
     if dtype.is_float:
         lines = [line if line.divisor == 1 else replace(line, taps=line.taps / line.divisor, divisor=1)
@@ -129,7 +133,7 @@ def of_lines(lines: Sequence[Line], image: Image, dtype: DType) -> list[Pass]:
     reads = [read for read in (image.view.dtype, dtype) if read is not DType.INT32]
     alike = dtype.is_float or all(line.divisor == 1 and exact(Pass.along(line), read) for line in lines
                                   for read in reads)
-    if alike and all(line.keeps_cval for line in lines):
+    if alike and (not any(line.has_value for line in lines) or all(line.keeps_values for line in lines)):
         return _largest_first(list(lines), image, dtype)
     return _in_turn(list(lines), image, dtype)
 
@@ -160,7 +164,7 @@ def _in_turn(lines: list[Line], image: Image, dtype: DType) -> list[Pass]:
     alone = len(lines) == 2
     while lines:
         first, *rest = lines
-        if rest and first.keeps_cval and _in_planes(first, rest[0], image) and (
+        if rest and (first.keeps_values or not first.has_value) and _in_planes(first, rest[0], image) and (
                 _stored_alike(first, rest[0], image, dtype, alone)):
             made.append(Pass.product(first, rest[0]))
             lines = rest[1:]

@@ -251,3 +251,17 @@ def test_repeated_calls_are_checked():
 def test_a_target_knows_its_type():
     image = Image.of(np.zeros((2, 3), np.uint8))
     assert Target.of("int16", image).dtype is DType.INT16 and Target.of(None, image).dtype is DType.UINT8
+
+
+@needs_cpu
+@needs_scipy
+@pytest.mark.parametrize("name, arguments", [("gaussian_filter", {"sigma": 0.6, "order": (0, 0, 1)}),
+                                             ("gaussian_filter", {"sigma": 1, "order": (1, 0, 0)}),
+                                             ("sobel", {"axis": 2}), ("sobel", {"axis": 0}), ("prewitt", {"axis": 1})])
+@pytest.mark.parametrize("mode", [("constant", "reflect", "reflect"), ("reflect", "constant", "constant"), "constant"])
+def test_a_value_outside_is_not_filtered_by_other_axes(name, arguments, mode):
+    """What stands outside along one axis is the value itself, whatever a slope along another makes of values."""
+    x = settings.generator(5).standard_normal((6, 8, 3)).astype(np.float32)
+    theirs = getattr(ndimage, name)(x, mode=mode, cval=2.0, **arguments)
+    got = getattr(warpconv, name)(x, mode=mode, cval=2.0, device="cpu", **arguments)
+    assert np.abs(got - theirs).max() <= 1e-4
