@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from .border import Border
 from .dtypes import Cast, DType, Layout
-from .errors import ShapeError
 from .layer import padding_text
 from .numerics import Numerics
 from .options import idle
@@ -141,11 +140,11 @@ def _side(plan: KernelPlan, name: str) -> str | int:
 
 def _sides(spec: KernelSpec, name: str) -> Iterator[tuple[int, int]]:
     """Sizes of the input and the output along H or W: what the letter stands for, then larger and smaller ones."""
-    least = {"H": spec.dilation[0] * (spec.r - 1) + 1, "W": spec.dilation[1] * (spec.s - 1) + 1}
-    usual = {axis: max(ASSUMED_SIDE, extent) for axis, extent in least.items()}
-    for size in itertools.chain(range(usual[name], usual[name] + 64), range(usual[name] - 1, 0, -1)):
-        try:
-            shape = spec.example_shape(**{axis.lower(): side for axis, side in {**usual, name: size}.items()})
-        except ShapeError:      # an empty output
+    axis = "HW".index(name)
+    usual = [max(ASSUMED_SIDE, extent) for extent in spec.extents]
+    for size in itertools.chain(range(usual[axis], usual[axis] + 64), range(usual[axis] - 1, 0, -1)):
+        image = [*usual[:axis], size, *usual[axis + 1:]]
+        made = spec.outputs_of(image)[axis]
+        if made < 1:
             return
-        yield size, shape.p if name == "H" else shape.q
+        yield size, made

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -91,6 +92,11 @@ class Layer:
     def extents(self) -> tuple[int, ...]:
         """Rows and columns that a filter spans, its dilation counted."""
         return tuple(step * (taps - 1) + 1 for taps, step in zip(self.taps, self.dilation))
+
+    def outputs_of(self, image: Sequence[int]) -> tuple[int, ...]:
+        """The output's sizes along the spatial axes for an input of these; below 1 where there is no output."""
+        return tuple((size + sum(pads) - extent) // stride + 1 for size, pads, extent, stride in zip(
+            image, self.padding, self.extents, self.stride))
 
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:

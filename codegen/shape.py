@@ -103,8 +103,7 @@ class ConvShape(Layer):
     @functools.cached_property
     def outputs(self) -> tuple[int, ...]:
         """The output's sizes along the spatial axes: (P, Q)."""
-        return tuple((size + sum(pads) - extent) // stride + 1 for size, pads, extent, stride in zip(
-            self.image, self.padding, self.extents, self.stride))
+        return self.outputs_of(self.image)
 
     @functools.cached_property
     def p(self) -> int:

@@ -76,6 +76,7 @@ def test_the_banner_has_the_command_that_emits_the_same_bytes(layer):
     assert good(*words[1:]) == text
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_every_algorithms_command_gives_its_plan_again(dtype, layout):

@@ -55,6 +55,7 @@ def check(before: np.ndarray, after: np.ndarray, kernel: np.ndarray, mode: str =
 
 # ---- borders
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("border", PADS)
 @pytest.mark.parametrize("kernel", ["gaussian:7,1.5", "sharpen", "box:4"])
 def test_borders_are_those_of_numpy_pad(photos, tmp_path, border, kernel):
@@ -65,6 +66,7 @@ def test_borders_are_those_of_numpy_pad(photos, tmp_path, border, kernel):
           mode, **options)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("border", PADS)
 def test_a_picture_smaller_than_its_filter(tmp_path, border):
     crop("china", (70, 60, 75, 63)).save(tmp_path / "tiny.png")
@@ -122,6 +124,7 @@ def test_a_gradients_magnitude(photos, tmp_path):
     assert result.exit_code == 2 and "--kernel twice" in result.stderr
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("options, wanted", [
     (["--abs"], lambda v: np.abs(v)), (["--abs", "--scale", "0.3"], lambda v: np.abs(v) * 0.3),
     (["--abs", "--offset", "9"], lambda v: np.abs(v) + 9), (["--abs", "--scale", "-1"], lambda v: -np.abs(v)),

@@ -116,6 +116,7 @@ def test_planned_texts_are_within_the_limit() -> None:
                 assert len(render(candidate.plan).text) <= MOST_BYTES
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("r, s, stride", [(63, 63, 1), (63, 31, 2), (45, 45, (2, 1)), (31, 63, (1, 2)), (1, 63, 4),
                                           (129, 1, 1)])
 @pytest.mark.parametrize("dtype, layout", [("float32", "NCHW"), ("float16", "NCHW"), ("float16", "NHWC"),

@@ -282,6 +282,7 @@ def test_one_value_in_the_other_bodies(body, changes):
     checks.check_checked(made, shape)
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("border", [BORDERS[0], BORDERS[1], BORDERS[3]], ids=lambda border: border["padding_mode"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -230,6 +230,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read(buffers):
 
 # ---- the emitted text, executed
 
+@pytest.mark.thin(3)
 @on_the_cpu
 @pytest.mark.parametrize("shape, values", [
     (depthwise(32, 14, 7, n=3), {}), (depthwise(64, 7, 3, n=2), {}), (depthwise(8, 28, 5, n=2), {}),
@@ -248,6 +249,7 @@ def test_every_access_checked(shape, values):
     checks.check_checked(staged(shape, (BIAS, RELU), **values), shape)
 
 
+@pytest.mark.thin(4)
 @on_the_cpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape, values", [
@@ -280,6 +282,7 @@ def test_quarters_read_shared_memory_without_conflicts():
     assert 49 <= weights <= 49 * 3                    # four corners read four places of a filter
 
 
+@pytest.mark.thin(3)
 @on_the_cpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("values", [{"buffers": 2}, {"buffers": 2, "weights": "shared"}, {"buffers": 1},
@@ -301,6 +304,7 @@ def test_offsets_of_64_bits():
     checks.check_checked(made, shape)
 
 
+@pytest.mark.thin(3)
 @on_the_cpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("c, side, size", [(64, 14, 3), (64, 14, 7), (64, 7, 3), (64, 7, 7)])

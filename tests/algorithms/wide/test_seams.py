@@ -78,6 +78,7 @@ def test_seams_that_shared_memory_does_not_hold_are_refused():
         planned(plane(33, 9), **{**STACK, "warp_rows": 32, "rows_ahead": 1, "turn_steps": 1, "loads": "registers"})
 
 
+@pytest.mark.thin(4)
 @on_cpu_device
 @pytest.mark.parametrize("h", [1, 7, 31, 64, 65, 100])
 @pytest.mark.parametrize("padding_mode", ["zeros", "constant", "replicate", "reflect", "symmetric", "circular"])
@@ -91,6 +92,7 @@ def test_images_lower_than_a_seam_and_taller(h, padding_mode):
         checks.check_checked(made, shape)
 
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("changes, epilogue", [
     (dict(stride=2), ()), (dict(dilation=(2, 1)), ()), (dict(stride=(2, 1), dilation=(3, 2)), (Epilogue.BIAS,)),

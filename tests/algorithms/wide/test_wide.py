@@ -157,6 +157,7 @@ def test_accumulators_move_on_without_moves():
         ("acc_p0", "out"), ("acc_p1", "acc_p0"), ("acc_p2", "acc_p1"), ("acc_p3", "acc_p2"), ("", "acc_p3")]
 
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("shape, values", [
     (plane(3), REGISTERS), (plane(5), REGISTERS), (plane(5, dtype="float16"), REGISTERS),

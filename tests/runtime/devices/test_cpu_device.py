@@ -166,6 +166,7 @@ def test_arrays_that_cannot_be_buffers():
 
 # ---- fibers and workers
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("name", ["conv5_direct", "conv5_shuffle", "conv5_shared"])
 def test_portable_fibers_give_the_same(name, mode):

@@ -246,6 +246,7 @@ def test_half_results_are_rounded_once(dtype):
     assert got.dtype == np.float16 and np.all(np.abs(got - exact) <= np.spacing(np.abs(got)) / 2 + bound)
 
 
+@pytest.mark.thin(2)
 @needs_cpu
 @pytest.mark.parametrize("call", [
     lambda x, **more: warpconv.gaussian_filter(x, (0.5, 3.0, 0.7), **more),
