@@ -3,8 +3,9 @@
 A fault swaps an operator, turns a comparison, changes a number or drops a statement, in planners, templates, primitives
 or the run time, each as often. It is made in a copy of the tree, in which the quick tests run until the first failure
 and, where it survives, the long ones. The table (JSON and Markdown beside each other) says which test killed it after
-how many seconds. ``--again FILE`` makes the faults of an earlier table in this tree, ``--root`` takes another checkout,
-``--stages`` other tests, one pytest command line each: both for a comparison with how it was before.
+how many seconds. ``--again FILE`` makes the faults of an earlier table, wherever their lines stand now, ``--root``
+takes another checkout, ``--stages`` other tests, one pytest command line each: for a comparison with how it was
+before. ``--jobs`` tests several faults at a time, each in a copy of its own.
 
 A fault that no test finds is either one to write a test for, or changes nothing that can be seen; which, a person says.
 """
@@ -16,6 +17,7 @@ import ast
 import itertools
 import json
 import os
+import queue
 import random
 import re
 import shlex
@@ -24,16 +26,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 STAGES = ("-n 2 --dist worksteal", "-n 2 --dist worksteal -m long")
-PRIMITIVES = ("templates/parts/primitives.cuh.jinja", "templates/parts/elements.cuh.jinja")
+PRIMITIVES = ("templates/*/primitives.cuh.jinja", "templates/*/elements.cuh.jinja")
 # group -> the files that it is drawn from
-GROUPS = {"planner": ("codegen/*.py", "codegen/parts/**/*.py", "codegen/algorithms/**/*.py"),
-          "template": ("templates/**/*.jinja",), "primitive": PRIMITIVES, "run time": ("runtime/**/*.py",)}
+GROUPS = {"planner": ("codegen/**/*.py",), "template": ("templates/**/*.jinja",), "primitive": PRIMITIVES,
+          "run time": ("runtime/**/*.py",)}
 SWAPS = {"+": "-", "-": "+", "*": "+", "//": "*", "/": "*", "%": "//", "<<": ">>", ">>": "<<", "&": "|", "|": "&",
          "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&"}
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
@@ -46,7 +49,7 @@ STATEMENT = re.compile(r"^\s+(?!return|const|int|float|unsigned|template|typedef
 
 @dataclass(frozen=True)
 class Fault:
-    """``text`` at ``at`` of a file, which becomes ``other``."""
+    """``text`` at ``at`` of a file, which becomes ``other``; ``code``: the line, stripped, where it is ``column``."""
 
     group: str
     path: str
@@ -55,6 +58,8 @@ class Fault:
     at: int
     text: str
     other: str
+    code: str = ""
+    column: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,9 +74,10 @@ class Outcome:
 
 def files(root: Path, group: str) -> list[Path]:
     """A group's files; primitives are a group of their own."""
-    found = {path for pattern in GROUPS[group] for path in root.glob(pattern)}
+    found, primitives = ({path for pattern in patterns for path in root.glob(pattern)}
+                         for patterns in (GROUPS[group], PRIMITIVES))
     return sorted(path for path in found if path.name != "__init__.py" or path.stat().st_size > 2000
-                  if (path.relative_to(root).as_posix() in PRIMITIVES) == (group == "primitive"))
+                  if (path in primitives) == (group == "primitive"))
 
 
 def faults(root: Path, group: str) -> Iterator[Fault]:
@@ -80,7 +86,10 @@ def faults(root: Path, group: str) -> Iterator[Fault]:
         text = path.read_text(encoding="utf-8")
         found = _in_python(text) if path.suffix == ".py" else _in_template(text)
         for kind, at, old, new in found:
-            yield Fault(group, str(path.relative_to(root)), text.count("\n", 0, at) + 1, kind, at, old, new)
+            start = text.rfind("\n", 0, at) + 1
+            line = text[start:(text + "\n").index("\n", at)]
+            yield Fault(group, path.relative_to(root).as_posix(), text.count("\n", 0, at) + 1, kind, at, old, new,
+                        line.strip(), at - start - len(line) + len(line.lstrip()))
 
 
 def draw(root: Path, seed: int, count: int) -> list[Fault]:
@@ -94,6 +103,27 @@ def draw(root: Path, seed: int, count: int) -> list[Fault]:
         kind = rng.choice(sorted({fault.kind for fault in left}))
         chosen.append(rng.choice([fault for fault in left if fault.kind == kind]))
     return chosen
+
+
+def moved(root: Path, fault: Fault) -> Fault | None:
+    """The same fault in another state of the tree: its line, wherever it stands now, in its own file where that has it
+    once; None where it is gone, or is met at several places."""
+    places: list[tuple[Path, int]] = []
+    for path in sorted({path for group in GROUPS for path in files(root, group)}):
+        if path.suffix == Path(fault.path).suffix:
+            text = path.read_text(encoding="utf-8")
+            places += [(path, match.start(1)) for match in re.finditer(
+                rf"^[ \t]*({re.escape(fault.code)})[ \t]*$", text, re.MULTILINE)]
+    own = [place for place in places if place[0].name == Path(fault.path).name]
+    places = own if len(own) == 1 else places
+    if len(places) != 1:
+        return None
+    path, start = places[0]
+    text = path.read_text(encoding="utf-8")
+    at = start + fault.column
+    if text[at:at + len(fault.text)] != fault.text:
+        return None
+    return replace(fault, path=path.relative_to(root).as_posix(), line=text.count("\n", 0, at) + 1, at=at)
 
 
 def _in_python(text: str) -> Iterator[tuple[str, int, str, str]]:
@@ -252,13 +282,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--root", type=Path, default=ROOT, help="another checkout")
     parser.add_argument("--stages", action="append", help="pytest's arguments; once for each stage")
     parser.add_argument("--limit", type=float, default=3600, help="seconds that a stage may take")
+    parser.add_argument("--jobs", type=int, default=1, help="faults that are tested at a time")
     parser.add_argument("--list", action="store_true", help="only list the faults")
     parser.add_argument("--unsure", action="store_true", help="leave out the run without a fault")
     parser.add_argument("-o", "--output", type=Path, default=Path("mutations"), help="written with .json and .md")
     given = parser.parse_args(arguments)
     stages = given.stages or list(STAGES)
     if given.again:
-        listed = [Fault(**one["fault"]) for one in json.loads(given.again.read_text(encoding="utf-8"))["outcomes"]]
+        listed = []
+        for one in json.loads(given.again.read_text(encoding="utf-8"))["outcomes"]:
+            fault = Fault(**one["fault"])
+            found = moved(given.root, fault)
+            if found is None:
+                print(f"gone, or met at several places: {_said(fault)}")
+            else:
+                listed.append(found)
     else:
         listed = draw(given.root, given.seed, given.count)
     if given.list:
@@ -266,16 +304,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(_said(fault))
         return
     outcomes: list[Outcome] = []
-    with tempfile.TemporaryDirectory(prefix="warpconv-mutations-") as scratch:
-        folder = copy(given.root, Path(scratch).resolve())
+    with tempfile.TemporaryDirectory(prefix="warpconv-mutations-") as scratch, ThreadPoolExecutor(given.jobs) as pool:
+        folders = [copy(given.root, Path(scratch).resolve() / str(number)) for number in range(given.jobs)]
+        free: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        for folder in folders:
+            free.put(folder)
         for stage in () if given.unsure else stages:
-            test = killer(folder, stage, given.limit)
+            test = killer(folders[0], stage, given.limit)
             if test is not None:
                 sys.exit(f"{test} fails without a fault: pytest {stage}")
-        for fault in listed:
-            outcomes.append(outcome(folder, fault, stages, given.limit))
-            one = outcomes[-1]
-            print(f"{len(outcomes)}: {_said(fault)}: {one.test or 'lives'}, {one.seconds:.0f} s", flush=True)
+
+        def tested(fault: Fault) -> Outcome:
+            folder = free.get()
+            try:
+                return outcome(folder, fault, stages, given.limit)
+            finally:
+                free.put(folder)
+
+        for one in pool.map(tested, listed):
+            outcomes.append(one)
+            print(f"{len(outcomes)}: {_said(one.fault)}: {one.test or 'lives'}, {one.seconds:.0f} s", flush=True)
             document = {"seed": None if given.again else given.seed, "stages": stages,
                         "outcomes": [asdict(each) for each in outcomes]}
             given.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -67,6 +67,20 @@ def test_a_seed_draws_the_same_faults_and_all_groups(tmp_path):
         assert text[fault.at:fault.at + len(fault.text)] == fault.text
 
 
+def test_a_fault_is_found_again_where_its_line_went(tmp_path):
+    (tmp_path / "old" / "codegen").mkdir(parents=True)
+    (tmp_path / "old" / "codegen" / "plan.py").write_text(PYTHON, encoding="utf-8")
+    drawn = {fault.other: fault for fault in mutate.faults(tmp_path / "old", "planner")}
+    (tmp_path / "new" / "codegen" / "wide").mkdir(parents=True)
+    (tmp_path / "new" / "codegen" / "wide" / "numbers.py").write_text(
+        "def g():\n    pass\n\n\n" + PYTHON.replace("b.append(a + 1)", "b.extend(a)"), encoding="utf-8")
+    found = mutate.moved(tmp_path / "new", drawn["*"])
+    assert (found.path, found.line, found.text, found.other) == ("codegen/wide/numbers.py", 14, "//", "*")
+    mutate.apply(tmp_path / "new", found)
+    assert "    return a * 2\n" in (tmp_path / "new" / "codegen" / "wide" / "numbers.py").read_text(encoding="utf-8")
+    assert mutate.moved(tmp_path / "new", drawn["-"]) is None       # its line is gone
+
+
 def test_this_tree_has_faults_of_every_group():
     assert all(mutate.files(mutate.ROOT, group) for group in mutate.GROUPS)
 

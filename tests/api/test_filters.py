@@ -185,6 +185,7 @@ def test_a_demo_that_fails_leaves_no_empty_folder(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["kept"]
 
 
+@pytest.mark.long
 def test_the_demo_from_end_to_end(tmp_path):
     folder = tmp_path / "made"
     result = run("demo", "--device", "cpu", "-o", folder, "--kernel", "gaussian:7,1.5", "--json")

@@ -23,6 +23,7 @@ DOCS = PHOTOS.parent
 PHOTOGRAPHS = ("docs/photos/china.jpg", "docs/photos/flower.jpg")
 
 
+@pytest.mark.long
 def test_the_gallery_in_docs_is_what_the_command_makes(tmp_path, monkeypatch):
     monkeypatch.chdir(DOCS.parent)
     page = tmp_path / "gallery.md"

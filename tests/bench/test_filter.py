@@ -1,10 +1,13 @@
 """The study of filter as a command, end to end on a small photograph."""
 
+import pytest
+
 import bench.__main__ as main
 from bench.devices import HostDevice
 from bench.studies import filter_command
 
 
+@pytest.mark.long
 def test_every_row_is_measured_and_judged(tmp_path):
     made = main.run(filter_command.STUDY, tmp_path, quick=True, device=HostDevice())
     assert {row["status"] for row in made.rows.values()} == {"ok"}

@@ -23,7 +23,7 @@ needs_scipy = pytest.mark.skipif(ndimage is None, reason="scipy is not installed
 DTYPES = ("uint8", "int8", "uint16", "int16", "float32")
 MODES = ("reflect", "constant", "nearest", "mirror", "wrap")
 FILTERS = ((3, 3), (2, 4), (1, 5), (4, 1))
-DRAWN = options(max_examples=100 if settings.whole else 20, deadline=None, suppress_health_check=list(HealthCheck))
+DRAWN = options(max_examples=100 if settings.whole else 10, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def drawn_image(rng, shape, dtype):

@@ -68,7 +68,7 @@ def calls(draw, name):
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("name", CALLS)
-@options(DRAWN, max_examples=60 if settings.whole else 12)
+@options(DRAWN, max_examples=60 if settings.whole else 6)
 @given(data=st.data())
 def test_drawn_calls(name, data):
     case = data.draw(calls(name))
