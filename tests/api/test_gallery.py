@@ -59,6 +59,7 @@ def test_its_pictures_are_the_filters_and_its_links_lead_to_them():
     assert np.array_equal(by_hand(tiny, shift(), "edge"), np.pad(tiny, ((SHIFT, 0), (SHIFT, 0)), "edge")[:6, :10])
 
 
+@pytest.mark.long
 def test_photographs_without_an_author_are_told_so(tmp_path):
     Image.linear_gradient("L").save(tmp_path / "plain.png")
     page = tmp_path / "page.md"

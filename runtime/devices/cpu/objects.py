@@ -19,7 +19,7 @@ from warpconv.runtime import paths
 from warpconv.runtime.build.compilers import tools
 
 from .report import Mode
-from .toolchain import Toolchain, find_toolchain
+from .toolchain import LONG_TEXT, Toolchain, find_toolchain
 
 DEVICE = Path(__file__).parent / "device"
 # The names that device/device_primitives.h defines in place of the emitted text's one-line definitions.
@@ -64,6 +64,7 @@ def machine_fields(mode: Mode, toolchain: Toolchain) -> tuple[tuple[str, str], .
     """The same without the text."""
     return (("device", "cpu"), ("mode", mode.value), ("compiler", " ".join(toolchain.command)),
             ("compiler_identity", toolchain.identity), ("kernel_flags", " ".join(toolchain.kernel_flags(mode))),
+            ("long_text", f"{LONG_TEXT}: {' '.join(toolchain.kernel_flags(mode, LONG_TEXT + 1))}"),
             ("runtime_flags", " ".join(toolchain.runtime_flags(mode))), ("headers", device_digest()))
 
 
@@ -81,7 +82,7 @@ def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path, run
     start = time.perf_counter()
     if runtime is None:
         runtime = runtime_object(runtime_directory or directory, mode, toolchain).read_bytes()
-    flags = toolchain.kernel_flags(mode)
+    flags = toolchain.kernel_flags(mode, len(text))
 
     def compiled(scratch: Path) -> tuple[bytes, str]:
         (scratch / "unit.cpp").write_text(_translation_unit(text, entries), encoding="utf-8")

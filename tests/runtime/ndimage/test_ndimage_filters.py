@@ -133,7 +133,7 @@ def test_means(call, size, shifted):
 def test_means_of_multiples_and_their_neighbours_are_exact(dtype):
     """Images of one value, and of one value with one pixel above or below: where truncation goes wrong first."""
     ends = np.iinfo(dtype)
-    for size in (3, 11, 129):
+    for size in (3, 11, 129) if dtype == "uint8" else (3, 11):
         rows = [np.full(size, value, dtype) for value in (ends.max, ends.min, ends.max // 3, ends.min // 3, 100, 3)]
         for row in list(rows):
             for step in (-1, 1):
