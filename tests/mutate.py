@@ -1,8 +1,8 @@
 """``python -m tests.mutate --seed S --count 20``: what do the tests find? Faults drawn by a seed, one at a time.
 
 A fault swaps an operator, turns a comparison, changes a number or drops a statement, in planners, templates, primitives
-or the run time, each as often. It is made in a copy of the tree, in which the quick tests run until the first failure
-and, where it survives, the long ones. The table (JSON and Markdown beside each other) says which test killed it after
+or the run time, each as often. It is made in a copy of the tree, in which the quick tests run until the first failure,
+those of the file's own room before all others, and, where it survives, the long ones. The table (JSON and Markdown beside each other) says which test killed it after
 how many seconds. ``--again FILE`` makes the faults of an earlier table, wherever their lines stand now, ``--root``
 takes another checkout, ``--stages`` other tests, one pytest command line each: for a comparison with how it was
 before. ``--jobs`` tests several faults at a time, each in a copy of its own.
@@ -225,12 +225,22 @@ def outcome(folder: Path, fault: Fault, stages: Sequence[str], limit: float) -> 
     start = time.monotonic()
     try:
         for number, stage in enumerate(stages):
-            test = killer(folder, stage, limit)
+            room = room_of(folder, fault) if not number else None
+            test = killer(folder, f"{stage} {room}", limit) if room else None
+            test = test or killer(folder, stage, limit)
             if test is not None:
                 return Outcome(fault, number, test, round(time.monotonic() - start, 1))
         return Outcome(fault, None, "", round(time.monotonic() - start, 1))
     finally:
         (folder / fault.path).write_text(text, encoding="utf-8")
+
+
+def room_of(folder: Path, fault: Fault) -> str | None:
+    """The folder of tests that is a faulty file's own, which are run before all others: most kills take seconds."""
+    parts = Path(fault.path).parts[:-1]
+    kinds = {"templates": ("algorithms", *parts[1:2]), "codegen": parts[1:3], "runtime": ("runtime", *parts[1:2])}
+    room = Path("tests", *kinds.get(parts[0], ()))
+    return room.as_posix() if len(room.parts) == 3 and (folder / room).is_dir() else None
 
 
 def killer(folder: Path, stage: str, limit: float) -> str | None:

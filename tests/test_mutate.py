@@ -81,6 +81,14 @@ def test_a_fault_is_found_again_where_its_line_went(tmp_path):
     assert mutate.moved(tmp_path / "new", drawn["-"]) is None       # its line is gone
 
 
+@pytest.mark.parametrize("path, room", [
+    ("codegen/algorithms/wide/numbers.py", "tests/algorithms/wide"), ("templates/wide/x.jinja", "tests/algorithms/wide"),
+    ("runtime/build/cache.py", "tests/runtime/build"), ("codegen/epilogue.py", None), ("runtime/env.py", None),
+    ("templates/parts/elements.cuh.jinja", None)])
+def test_a_file_has_a_room_of_tests(path, room):
+    assert mutate.room_of(mutate.ROOT, Fault("planner", path, 1, "number", 0, "1", "2")) == room
+
+
 def test_this_tree_has_faults_of_every_group():
     assert all(mutate.files(mutate.ROOT, group) for group in mutate.GROUPS)
 
