@@ -2,10 +2,10 @@
 
 A fault swaps an operator, turns a comparison, changes a number or drops a statement, in planners, templates, primitives
 or the run time, each as often. It is made in a copy of the tree, in which the quick tests run until the first failure,
-those of the file's own room before all others, and, where it survives, the long ones. The table (JSON and Markdown beside each other) says which test killed it after
-how many seconds. ``--again FILE`` makes the faults of an earlier table, wherever their lines stand now, ``--root``
-takes another checkout, ``--stages`` other tests, one pytest command line each: for a comparison with how it was
-before. ``--jobs`` tests several faults at a time, each in a copy of its own.
+those of the file's own room before all others, and, where it survives, the long ones. The table (JSON and Markdown
+beside each other) says which test killed it after how many seconds. ``--again FILE`` makes the faults of an earlier
+table, wherever their lines stand now, ``--root`` takes another checkout, ``--stages`` other tests, one pytest command
+line each: for a comparison with how it was before. ``--jobs`` tests several faults at a time, each in a copy of its own.
 
 A fault that no test finds is either one to write a test for, or changes nothing that can be seen; which, a person says.
 """
@@ -239,7 +239,7 @@ def room_of(folder: Path, fault: Fault) -> str | None:
     """The folder of tests that is a faulty file's own, which are run before all others: most kills take seconds."""
     parts = Path(fault.path).parts[:-1]
     kinds = {"templates": ("algorithms", *parts[1:2]), "codegen": parts[1:3], "runtime": ("runtime", *parts[1:2])}
-    room = Path("tests", *kinds.get(parts[0], ()))
+    room = Path("tests", *kinds.get("".join(parts[:1]), ()))
     return room.as_posix() if len(room.parts) == 3 and (folder / room).is_dir() else None
 
 
