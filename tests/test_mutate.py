@@ -83,8 +83,8 @@ def test_a_fault_is_found_again_where_its_line_went(tmp_path):
 
 @pytest.mark.parametrize("path, room", [
     ("codegen/algorithms/wide/numbers.py", "tests/algorithms/wide"),
-    ("templates/wide/x.jinja", "tests/algorithms/wide"), ("runtime/build/cache.py", "tests/runtime/build"), ("codegen/epilogue.py", None), ("runtime/env.py", None),
-    ("templates/parts/elements.cuh.jinja", None)])
+    ("templates/wide/x.jinja", "tests/algorithms/wide"), ("runtime/build/cache.py", "tests/runtime/build"),
+    ("codegen/epilogue.py", None), ("runtime/env.py", None), ("templates/parts/elements.cuh.jinja", None)])
 def test_a_file_has_a_room_of_tests(path, room):
     assert mutate.room_of(mutate.ROOT, Fault("planner", path, 1, "number", 0, "1", "2")) == room
 
