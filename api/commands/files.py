@@ -25,7 +25,7 @@ def read_array(path: str, argument: str) -> Any:
     import numpy as np
     try:
         array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:      # a damaged header ends in any of NumPy's, tokenize's and ast's errors
         reason = "it is no .npy file, or has pickled objects" if "pickle" in str(error) else _reason(error)
         raise InputFileError(f"the file cannot be read as an array: {reason}", argument=argument, value=path,
                              hint="a .npy file as numpy.save writes it") from error

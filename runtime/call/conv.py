@@ -144,7 +144,9 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
 def _batched(input: Any, *more: Any) -> list[Any]:
     """One image's input, residual and output as a batch of one; ShapeError where some have a batch and others not."""
     for name, value in zip(("residual", "out"), more):
-        if value is not None and getattr(value, "ndim", 3) != 3:
+        if value is not None and not hasattr(value, "ndim"):
+            raise ArgumentTypeError("not an array", argument=name, value=value, hint="an array of the input's library")
+        if value is not None and value.ndim != 3:
             raise ShapeError(f"input has no axis of images, and {name} has", argument=name, value=tuple(value.shape),
                              hint="all of three axes, or all of four")
     return [None if value is None else value[None] for value in (input, *more)]

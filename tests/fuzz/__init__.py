@@ -1,0 +1,1 @@
+"""A fuzzer: ``python -m tests.fuzz --seconds N --seed S``."""

@@ -1,0 +1,142 @@
+"""Calls of conv2d: drawn layers of every algorithm on arrays placed in every way, and arguments that cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import warpconv
+from warpconv.codegen.errors import UnsupportedSpec, WarpconvError
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue, Numerics
+
+from .. import drawn, reference
+from ..axes import Choose
+from ..cases import Case
+from .world import World
+
+GUARD = 3       # elements beside an array of its own, which a call must leave as they are
+
+
+def values(choose: Choose, world: World) -> str:
+    """A layer's outputs against the float64 reference; outputs lie in a canvas whose other elements must not change."""
+    found = drawn.draw_layer_and_case(choose, images=choose((False, True)))
+    if found is None:
+        return "refused"
+    case, shape = found
+    named, separable = choose((case.algorithm, "auto")), shape.separable
+    rng = np.random.default_rng(choose(range(1 << 20)))
+    if separable:       # conv2d takes the whole filter and finds its factors
+        shape = replace(shape, separable=False)
+    x, w, bias = reference.operands(shape, rng)
+    if separable:       # products of small numbers are exact in every type
+        column, row = (rng.integers(-3, 4, (shape.k, 1, *sizes)) for sizes in ((shape.r, 1), (1, shape.s)))
+        w = np.broadcast_to(column * row, w.shape).astype(w.dtype)
+    steps = tuple(case.epilogue)
+    bias = bias if Epilogue.BIAS in steps else None
+    residual = reference.residual(shape, rng) if Epilogue.RESIDUAL in steps else None
+    where = {name: choose(PLACES) for name in ("x", "w", "out")}
+    canvas = reference.poisoned(shape)
+    out, around = guarded(canvas) if where["out"] is not None else (None, None)
+    world.tell(f"{case}, {shape}, algorithm={named!r}, arrays {where}")
+    before = None if around is None else around.copy()
+    given_x, given_w = placed(x, where["x"]), placed(w, where["w"])
+    try:
+        got = world.host(warpconv.conv2d(
+            world.array(given_x), world.array(given_w), None if bias is None else world.array(bias), **geometry(shape),
+            layout=shape.layout.value, epilogue=steps, algorithm=named, accum_dtype=accumulated(case, shape),
+            residual=None if residual is None else world.array(residual), device=world.device,
+            separable=True if separable and shape.channels == 1 else None,
+            out=out if world.takes_host_arrays else None))
+    except UnsupportedSpec:
+        return "refused"
+    if out is not None and world.takes_host_arrays:
+        assert got is out, "out= is not what comes back"
+        inside = np.zeros(around.shape, bool)
+        inside[tuple(slice(GUARD, -GUARD) for _ in out.shape)] = True
+        assert same_bits(around[~inside], before[~inside]), "an element beside the output was written"
+    assert same_bits(given_x, x) and same_bits(given_w, w), "an input was written"
+    reference.expected(x, w, shape, bias=bias, residual=residual, epilogue=steps, numerics=case.numerics).check(
+        np.asarray(got), str(case))
+    return "right"
+
+
+def geometry(shape: ConvShape) -> dict[str, Any]:
+    """conv2d's arguments of a layer, without its sizes."""
+    given = {"stride": shape.stride, "padding": shape.padding, "dilation": shape.dilation, "groups": shape.groups,
+             "padding_mode": shape.padding_mode.value, "padding_value": shape.padding_value, "cast": shape.cast.value}
+    return given if shape.out_dtype is None else {**given, "out_dtype": shape.out_dtype.value}
+
+
+def accumulated(case: Case, shape: ConvShape) -> str | None:
+    """conv2d's name of a case's arithmetic."""
+    return "float16" if case.numerics is Numerics.FLOAT16 and shape.dtype.value == "float16" else None
+
+
+PLACES = (None, "plain", "crop", "turned", "backwards", "steps")
+
+
+def placed(array: np.ndarray, how: str | None) -> np.ndarray:
+    """The same elements elsewhere in memory: a part of a larger array, its axes in another order, backwards, apart."""
+    if how == "crop":
+        return guarded(array)[0]
+    if how == "turned":
+        return np.ascontiguousarray(array.transpose()).transpose()
+    if how == "backwards":
+        return array[..., ::-1].copy()[..., ::-1]
+    if how == "steps":
+        wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
+        wide[..., ::2] = array
+        return wide[..., ::2]
+    return array.copy()
+
+
+def guarded(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A copy inside a larger array, and that array."""
+    around = np.resize(np.arange(251, dtype=np.uint8), tuple(n + 2 * GUARD for n in array.shape)).astype(array.dtype)
+    inner = around[tuple(slice(GUARD, -GUARD) for _ in array.shape)]
+    inner[...] = array
+    return inner, around
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    return np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
+
+
+# values for any argument: most of them cannot be
+ODD: tuple[Any, ...] = (0, -1, 1, 2, 3, 2**31, 2**63, 1.5, float("nan"), float("inf"), None, True, "", "same", "zeros",
+                        "reflect", "float16", "NHWC", "x" * 300, "\x00", (), (1,), (1, 2), (1, 2, 3), ((1, 2), (3, 4)),
+                        [2, 2], {}, {"a": 1}, b"1", object, 1j, np.int64(2), np.float32(1), np.zeros(2))
+DTYPES = ("float32", "float16", "float64", "int64", "uint8", "int8", "bool", "complex64", "object", "<U3", ">f4",
+          "datetime64[s]")
+ARGUMENTS = ("bias", "stride", "padding", "dilation", "groups", "activation", "padding_mode", "padding_value",
+             "epilogue", "algorithm", "layout", "accum_dtype", "residual", "out", "out_dtype", "cast", "device",
+             "stream", "workspace_limit", "separable")
+
+
+def arguments(choose: Choose, world: World) -> str:
+    """Arrays and arguments of which some cannot be: a result, or an error of warpconv's own."""
+    def array(rank: int) -> Any:
+        if choose((False,) * 9 + (True,)):
+            return choose(ODD)
+        sizes = tuple(choose((0, 1, 2, 3, 5, 8)) if choose((False, True)) else 4
+                      for _ in range(choose((rank,) * 6 + (0, 1, 2, 3, 5))))
+        return np.zeros(sizes, choose(("float32",) * 4 + DTYPES))
+
+    x, w = array(4), array(4)
+    given = {choose(ARGUMENTS): choose(ODD) for _ in range(choose((0, 1, 1, 2, 3)))}
+    given.setdefault("device", world.device)
+    if world.device == "cpu" and (given["device"] is None or isinstance(given["device"], str)):
+        given["device"] = "cpu"
+    world.tell(f"conv2d({told(x)}, {told(w)}, {given})")
+    try:
+        warpconv.conv2d(x, w, **given)
+    except WarpconvError:
+        return "refused"
+    return "right"
+
+
+def told(value: Any) -> str:
+    return f"zeros({value.shape}, {value.dtype})" if isinstance(value, np.ndarray) else repr(value)[:60]

@@ -1,0 +1,92 @@
+"""What the fuzzer found, one test each; and that it is itself what it says."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import warpconv
+from tests import checks
+from tests.fuzz import __main__ as fuzz
+from tests.fuzz import images, layers
+from tests.fuzz.choices import Choices, smaller
+from warpconv.codegen.errors import ArgumentTypeError
+from warpconv.commands.files import InputFileError, read_array
+
+needs_compiler = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
+
+
+# ---- found
+
+@pytest.mark.parametrize("name", ["residual", "out"])
+def test_an_image_without_a_batch_beside_what_is_no_array(name):
+    x, w = np.zeros((4, 5, 5), np.float32), np.zeros((4, 4, 1, 1), np.float32)
+    with pytest.raises(ArgumentTypeError, match=f"not an array .{name} = 0") as raised:
+        warpconv.conv2d(x, w, **{name: 0}, device="cpu")
+    assert raised.value.argument == name
+
+
+def test_an_array_file_whose_header_ends_in_the_middle(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.zeros((1, 1, 12, 12), np.float32))
+    data = path.read_bytes()
+    path.write_bytes(data[:62] + b"(" * 30 + data[92:])
+    with pytest.raises(InputFileError, match="cannot be read as an array"):
+        read_array(str(path), "input")
+
+
+# ---- the fuzzer
+
+def test_a_case_is_the_same_each_time_and_can_be_played_again():
+    draw = lambda choose: [choose(range(100)) for _ in range(20)]     # noqa: E731
+    first = Choices((3, 7))
+    drawn = draw(first)
+    assert draw(Choices((3, 7))) == drawn != draw(Choices((3, 8)))
+    assert draw(Choices(None, first.made)) == drawn
+    assert draw(Choices(None, first.made[:3])) == drawn[:3] + [0] * 17
+
+
+def test_what_fails_is_made_smaller():
+    made = smaller([9, 4, 7, 50], lambda choices: choices[1] >= 2 and choices[3] >= 10, 100)
+    assert made == [0, 2, 0, 25]
+
+
+@needs_compiler
+@pytest.mark.parametrize("change, how", [
+    (lambda y: y, "right"), (lambda y: y + np.ones_like(y), "wrong"), (lambda y: 1 / 0, "raw")])
+def test_a_fault_is_seen_and_told(tmp_path, monkeypatch, capsys, change, how):
+    real = warpconv.conv2d
+
+    def other(*args, **kwargs):
+        y = real(*args, **kwargs)
+        y[...] = change(y)
+        return y
+
+    monkeypatch.setattr(layers.warpconv, "conv2d", other)
+    monkeypatch.setattr(fuzz, "TRIES", 3)
+    record = tmp_path / "record.json"
+    status = fuzz.main(["--seed", "5", "--kind", "conv2d", "--cases", "3", "--record", str(record)])
+    kept = json.loads(record.read_text())
+    said = capsys.readouterr().out
+    assert status == (how != "right") and kept["next"] == 3 and kept["counts"].keys() <= {f"conv2d {how}",
+                                                                                          "conv2d refused"}
+    assert kept["sources"] and ("--seed 5 --case" in said) == (how != "right") == bool(kept["failed"])
+
+
+def test_scipys_results_are_compared():
+    given = {"cval": 0.0}
+    theirs = np.arange(6, dtype=np.uint8)
+    images.near(theirs, theirs, theirs, given, "sobel")
+    with pytest.raises(AssertionError, match="off by 1"):
+        images.near(theirs + np.uint8(1), theirs, theirs, given, "sobel")
+    with pytest.raises(AssertionError, match="off by"):
+        images.near(np.float32([1.1]), np.float32([1]), np.float32([1]), given, "gaussian_filter")
+
+
+@needs_compiler
+def test_the_first_cases_of_each_kind():
+    for kind in ("arguments", "scipy", "files", "commands"):
+        pytest.importorskip("scipy")
+        assert fuzz.main(["--seed", "4", "--kind", kind, "--cases", "12"]) == 0
