@@ -38,13 +38,13 @@ def ring(body: str, parameters: str, args: list, *, threads: int = 128, barriers
          mode: Mode = Mode.CHECK, **launch) -> LaunchReport:
     """Run a kernel whose mbarriers begin ``barriers`` bytes into its shared memory."""
     text = TEXT + RING.format(threads=threads, parameters=parameters, barriers=barriers, body=body)
-    return program(text, mode).launch("k", grid=launch.pop("grid", (1, 1, 1)), block=(threads, 1, 1), shared_bytes=shared,
-                                      args=args, **launch)
+    grid = launch.pop("grid", (1, 1, 1))
+    return program(text, mode).launch("k", grid=grid, block=(threads, 1, 1), shared_bytes=shared, args=args, **launch)
 
 
 def unswizzled(memory: np.ndarray, row_bytes: int) -> np.ndarray:
-    """Rows as they were before the swizzle: of 16-byte cells, cell c of row r lies at c ^ (r % 8), or with rows of 64
-    bytes at c ^ (r / 2 % 4); memory begins at a multiple of 1024."""
+    """Rows as they were before the swizzle: of 16-byte cells, cell c of row r lies at c ^ (r % 8), or with rows
+    of 64 bytes at c ^ (r / 2 % 4); memory begins at a multiple of 1024."""
     rows = memory.reshape(-1, row_bytes // 16, 16)
     r, c = np.indices(rows.shape[:2])
     return rows[r, c ^ (r % 8) if row_bytes == 128 else c ^ (r // 2 % 4)].reshape(-1, row_bytes)
