@@ -106,7 +106,11 @@ STORE = """
     for (int i = t; i < n / 2; i += 128) ((unsigned short*)shared)[i] = x[i];
     wc_fence_shared();
     __syncthreads();
-    if (t == 0) {{ wc_tensor_store_{rank}(&map, shared, {names}); wc_tensor_stores_commit(); wc_tensor_stores_done(); }}"""
+    if (t == 0) {{
+        wc_tensor_store_{rank}(&map, shared, {names});
+        wc_tensor_stores_commit();
+        wc_tensor_stores_done();
+    }}"""
 
 
 @BOTH

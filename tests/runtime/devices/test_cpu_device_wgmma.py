@@ -190,7 +190,7 @@ def test_store_matrices(mode, count, transposed):
                  [read(np.ascontiguousarray(fragments(matrices)).view(np.uint32).reshape(-1)), written(y)], mode=mode)
     expected = matrices[:count].swapaxes(1, 2) if transposed else matrices[:count]
     assert np.array_equal(y, expected)
-    if mode is Mode.CHECK:          # rows side by side: as many passes as they have times 128 bytes; and the plain reads
+    if mode is Mode.CHECK:          # rows side by side: a pass for each 128 bytes; and the plain reads
         assert report.shared_wavefronts == count + 2 * count
 
 

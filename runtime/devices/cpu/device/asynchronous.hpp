@@ -71,8 +71,8 @@ public:
     void begin_block();
     // What must not be under way when a block ends. False after a fault.
     bool end_block();
-    // The words for what `thread` waits for, why it does not come.
-    void describe(const Awaited &awaited, char (&text)[300]) const;
+    // Where threads wait for ever for what is not coming: a fault that names up to three such things. False where none does.
+    bool fault_waiting();
 
     void init(Thread &thread, void *address, int arrivals);
     void arrive(Thread &thread, void *address, int bytes);
@@ -103,6 +103,7 @@ private:
     void check_operands(Thread &thread, const Product &product, unsigned group);
     void read_operands(const Product &product);
     void make(unsigned group);
+    int describe(const Awaited &awaited, char *text, size_t size) const;
     const char *place(uintptr_t address, char (&text)[64]) const;
 
     Worker &worker_;

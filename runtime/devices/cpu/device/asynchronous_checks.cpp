@@ -169,9 +169,8 @@ void Checker::stored_from(Thread &thread, uintptr_t address) {
     asynchronous_reads_[offset / kGranule * kAsynchronousReaders + clocks_.of_stores(thread.number) - clocks_.of_group(0)] = now_;
 }
 
-// 16 bytes of a product's operands, for all threads of the group. False where nothing has filled them.
+// 16 bytes of a product's operands, which lie in shared memory, for all threads of the group. False where nothing has filled them.
 bool Checker::read_by_group(Thread &thread, uintptr_t address, unsigned group) {
-    if (!shared_span(thread, address, kGranule, "wgmma reads")) return false;
     const uintptr_t offset = address - shared_.begin;
     Thread *const threads = &thread.worker->threads[group * kGroupThreads];
     for (uintptr_t i = offset; i < offset + kGranule; ++i) {

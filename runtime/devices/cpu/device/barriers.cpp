@@ -180,22 +180,46 @@ void Asynchronous::meet(Thread &thread, int barrier, int threads) {
 
 // ---- ends
 
-void Asynchronous::describe(const Awaited &awaited, char (&text)[300]) const {
+// In words, why it does not come.
+int Asynchronous::describe(const Awaited &awaited, char *text, size_t size) const {
     char where[64];
-    if (awaited.kind == Awaited::kNamedBarrier) {
-        snprintf(text, sizeof text, "barrier %u: %u of its %u threads have come", awaited.index,
-                 named_arrived_[awaited.index], named_threads_[awaited.index]);
-    } else if (awaited.kind == Awaited::kProduct) {
+    if (awaited.kind == Awaited::kNamedBarrier)
+        return snprintf(text, size, "barrier %u, %u of its %u threads have come", awaited.index, named_arrived_[awaited.index],
+                        named_threads_[awaited.index]);
+    if (awaited.kind == Awaited::kProduct) {
         const WarpGroup &group = groups_[awaited.index];
-        snprintf(text, sizeof text, "wgmma number %lu of warp group %u, which %u of its %u threads have issued",
-                 (unsigned long)awaited.number, awaited.index, group.products[awaited.number - group.made].issued,
-                 kGroupThreads);
-    } else {
-        const Barrier &barrier = barriers_[awaited.index];
-        snprintf(text, sizeof text, "the mbarrier at %s: in its phase %lu %u of %u arrivals and %ld of %ld expected bytes have "
-                 "not come", place(barrier.address, where), (unsigned long)barrier.phase, barrier.missing, barrier.arrivals,
-                 (long)barrier.bytes, (long)barrier.expected);
+        return snprintf(text, size, "wgmma number %lu, issued by %u of the %u threads of warp group %u",
+                        (unsigned long)awaited.number, group.products[awaited.number - group.made].issued, kGroupThreads,
+                        awaited.index);
     }
+    const Barrier &barrier = barriers_[awaited.index];
+    int length = snprintf(text, size, "the mbarrier at %s, phase %lu, which lacks %u of %u arrivals",
+                          place(barrier.address, where), (unsigned long)barrier.phase, barrier.missing, barrier.arrivals);
+    if (barrier.expected && length < (int)size)
+        length += snprintf(text + length, size - length, " and %ld of %ld bytes", (long)barrier.bytes, (long)barrier.expected);
+    return length;
+}
+
+bool Asynchronous::fault_waiting() {
+    constexpr unsigned kNamed = 3;
+    const Thread *named[kNamed];
+    unsigned count = 0;
+    for (const Thread &thread : worker_.threads) {
+        bool other = thread.warp->waiting >> thread.lane & 1;
+        for (unsigned i = 0; i < count; ++i)
+            other &= thread.awaited.kind != named[i]->awaited.kind || thread.awaited.index != named[i]->awaited.index;
+        if (other && count < kNamed) named[count++] = &thread;
+    }
+    if (!count) return false;
+    char text[400];
+    int length = describe(named[0]->awaited, text, sizeof text);
+    for (unsigned i = 1; i < count && length < (int)sizeof text - 1; ++i) {
+        length += snprintf(text + length, sizeof text - length, "; thread (%u,%u,%u) for ", named[i]->thread_index.x,
+                           named[i]->thread_index.y, named[i]->thread_index.z);
+        if (length < (int)sizeof text - 1) length += describe(named[i]->awaited, text + length, sizeof text - length);
+    }
+    worker_.fault(*named[0], WCPU_DEADLOCK, "waits for ever for %s", text);
+    return true;
 }
 
 bool Asynchronous::end_block() {

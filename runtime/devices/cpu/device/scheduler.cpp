@@ -224,16 +224,11 @@ void Worker::check_barrier() {
 }
 
 void Worker::fault_stuck() {
-    const Thread *barrier = nullptr, *meeting = nullptr, *waiting = nullptr;
+    if (asynchronous.fault_waiting()) return;
+    const Thread *barrier = nullptr, *meeting = nullptr;
     for (const Thread &thread : threads) {
         if (!barrier && thread.warp->at_barrier >> thread.lane & 1) barrier = &thread;
         if (!meeting && thread.warp->meeting >> thread.lane & 1) meeting = &thread;
-        if (!waiting && thread.warp->waiting >> thread.lane & 1) waiting = &thread;
-    }
-    if (waiting) {
-        char text[300];
-        asynchronous.describe(waiting->awaited, text);
-        return fault(*waiting, WCPU_DEADLOCK, "waits for ever for %s", text);
     }
     const unsigned lane = meeting->lane, mask = meeting->warp->mask[lane];
     const char *call = meeting->warp->source[lane] == WCPU_SYNCWARP ? "__syncwarp"
@@ -248,7 +243,7 @@ void Worker::fault_stuck() {
 }
 
 void Worker::fault(const Thread &thread, wcpu_fault_kind kind, const char *format, ...) {
-    char what[360], message[512];
+    char what[440], message[512];
     va_list values;
     va_start(values, format);
     vsnprintf(what, sizeof what, format, values);

@@ -186,6 +186,8 @@ void Asynchronous::check_operands(Thread &thread, const Product &product, unsign
     Checker &checker = worker_.checker;
     const MatrixRows a(product.a), b(product.b);
     char text[64];
+    if (!checker.shared_span(thread, a.begin, (kProductRows - 1) * a.row_bytes + 32, "wgmma reads as a")
+        || !checker.shared_span(thread, b.begin, (product.columns - 1) * b.row_bytes + 32, "wgmma reads as b")) return;
     for (int row = 0; row < kProductRows; ++row)
         for (int half = 0; half < 2; ++half)
             if (!checker.read_by_group(thread, a.at(row, half), group))

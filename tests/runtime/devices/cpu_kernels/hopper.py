@@ -39,7 +39,8 @@ def ring(body: str, parameters: str, args: list, *, threads: int = 128, barriers
     """Run a kernel whose mbarriers begin ``barriers`` bytes into its shared memory."""
     text = TEXT + RING.format(threads=threads, parameters=parameters, barriers=barriers, body=body)
     grid = launch.pop("grid", (1, 1, 1))
-    return program(text, mode).launch("k", grid=grid, block=(threads, 1, 1), shared_bytes=shared, args=args, **launch)
+    return program(text, mode).launch("k", grid=grid, block=(threads, 1, 1), shared_bytes=shared, args=args,
+                                      threads=launch.pop("workers", None), **launch)
 
 
 def unswizzled(memory: np.ndarray, row_bytes: int) -> np.ndarray:
