@@ -166,8 +166,8 @@ def _refuse_assembly(text: str) -> None:
         line = text.splitlines()[number - 1].strip()
         raise CompileError(f"inline PTX in line {number} of the text, which the CPU device cannot execute: "
                            f"{line[:200]}", source=text, options=(), log="",
-                           hint="only the primitives of templates/parts/primitives.cuh.jinja can hold it: the device "
-                                "has functions of its own for these")
+                           hint="only the primitives of templates/parts/primitives.cuh.jinja and hopper.cuh.jinja can "
+                                "hold it: the device has functions of its own for these")
 
 
 def _with_scratch(directory: Path, work: Callable[[Path], _T]) -> _T:
