@@ -53,6 +53,14 @@ def test_an_arrival_while_bytes_are_missing():
         ring(text, "float* y", [written(floats(128))])
 
 
+def test_more_bytes_than_a_barrier_counts():
+    text = "if (t == 0) { wc_barrier_init(full, 2); " \
+           "wc_barrier_expect(full, 900000); wc_barrier_expect(full, 200000); } " \
+           "y[t] = 0;"
+    with pytest.raises(KernelFault, match="200000 bytes .* beside 900000: it counts to 1048575"):
+        ring(text, "float* y", [written(floats(128))])
+
+
 def test_a_barrier_that_is_not_initialised():
     with pytest.raises(KernelFault, match="mbarrier at byte 65536 of dynamic .*, which is not initialised") as caught:
         ring("wc_barrier_wait(full, 1); y[t] = 0;", "float* y", [written(floats(128))])

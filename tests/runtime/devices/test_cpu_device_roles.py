@@ -1,5 +1,7 @@
 """Rings of stages between a producer and consumers on the CPU device, and each fault that they can have, planted."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -9,13 +11,18 @@ from tests.runtime.devices.cpu_kernels.roles import RING, changed, expecting, li
 from warpconv.codegen.errors import KernelFault
 from warpconv.runtime.devices.cpu import Mode
 
-compiler_or_skip()
+TOOLCHAIN = compiler_or_skip()
 
 
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
 def test_a_ring_in_any_order(mode, order):
     y, expected = run_ring(RING, mode, order)
+    assert np.allclose(y, expected, rtol=2e-3, atol=2e-2)
+
+
+def test_a_ring_where_fibers_are_switched_portably():
+    y, expected = run_ring(RING, toolchain=dataclasses.replace(TOOLCHAIN, fiber="ucontext"))
     assert np.allclose(y, expected, rtol=2e-3, atol=2e-2)
 
 

@@ -103,9 +103,9 @@ void Asynchronous::arrive(Thread &thread, void *address, int bytes) {
         return worker_.fault(thread, WCPU_BARRIER_MISUSE, "arrives at the mbarrier at %s, which has all %u arrivals of its "
                              "phase %lu and waits for %ld bytes", place(barrier->address, text), barrier->arrivals,
                              (unsigned long)barrier->phase, (long)barrier->bytes);
-    if (bytes < 0)
-        return worker_.fault(thread, WCPU_BARRIER_MISUSE, "expects %d bytes at the mbarrier at %s", bytes,
-                             place(barrier->address, text));
+    if (bytes < 0 || barrier->bytes + bytes >= 1 << 20)
+        return worker_.fault(thread, WCPU_BARRIER_MISUSE, "expects %d bytes at the mbarrier at %s beside %ld: it counts to "
+                             "1048575", bytes, place(barrier->address, text), (long)barrier->bytes);
     barrier->expected += bytes;
     barrier->bytes += bytes;
     --barrier->missing;

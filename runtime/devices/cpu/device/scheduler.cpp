@@ -232,7 +232,8 @@ void Worker::fault_stuck() {
     }
     const unsigned lane = meeting->lane, mask = meeting->warp->mask[lane];
     const char *call = meeting->warp->source[lane] == WCPU_SYNCWARP ? "__syncwarp"
-                       : meeting->warp->source[lane] == WCPU_BALLOT ? "a vote" : "a shuffle";
+                       : meeting->warp->source[lane] == WCPU_BALLOT ? "a vote"
+                       : meeting->warp->source[lane] == WCPU_GATHER ? "stmatrix or ldmatrix" : "a shuffle";
     if (barrier)
         fault(*barrier, WCPU_DIVERGENT_BARRIER, "waits at __syncthreads, which thread (%u,%u,%u) never reaches: it "
               "waits at %s with mask 0x%08x", meeting->thread_index.x, meeting->thread_index.y,

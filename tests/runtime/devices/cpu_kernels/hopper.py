@@ -7,7 +7,7 @@ import struct
 import numpy as np
 
 from tests.runtime.devices.cpu_kernels.harness import KERNEL, program
-from warpconv.runtime.devices.cpu import Buffer, LaunchReport, Mode, TensorMap
+from warpconv.runtime.devices.cpu import Buffer, LaunchReport, Mode, TensorMap, Toolchain
 
 TEXT = "struct __align__(64) TensorMap { unsigned long long words[16]; };\n"
 RING = KERNEL + """__launch_bounds__({threads}) k({parameters}) {{
@@ -35,12 +35,12 @@ def of(buffer: Buffer, box, **how) -> TensorMap:
 
 
 def ring(body: str, parameters: str, args: list, *, threads: int = 128, barriers: int = 65536, shared: int = 66560,
-         mode: Mode = Mode.CHECK, **launch) -> LaunchReport:
+         mode: Mode = Mode.CHECK, toolchain: Toolchain | None = None, **launch) -> LaunchReport:
     """Run a kernel whose mbarriers begin ``barriers`` bytes into its shared memory."""
     text = TEXT + RING.format(threads=threads, parameters=parameters, barriers=barriers, body=body)
     grid = launch.pop("grid", (1, 1, 1))
-    return program(text, mode).launch("k", grid=grid, block=(threads, 1, 1), shared_bytes=shared, args=args,
-                                      threads=launch.pop("workers", None), **launch)
+    return program(text, mode, toolchain=toolchain).launch("k", grid=grid, block=(threads, 1, 1), shared_bytes=shared,
+                                                           args=args, threads=launch.pop("workers", None), **launch)
 
 
 def unswizzled(memory: np.ndarray, row_bytes: int) -> np.ndarray:

@@ -96,13 +96,14 @@ def expecting(expected: int, body: str = RING) -> str:
     return body.replace("24576);         // (expect)", f"{expected});")
 
 
-def run_ring(body: str, mode=Mode.CHECK, order: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def run_ring(body: str, mode=Mode.CHECK, order: int = 0, toolchain=None) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal((rows, 64 * STEPS)).astype(np.float16) for rows in (128, 64))
     y = np.zeros((64, 128), np.float16)
     ring(body, PARAMETERS, [of(read(a, "a"), (64, 64), swizzle=128), of(read(b, "b"), (64, 64), swizzle=128),
                             of(written(y), (64, 64), swizzle=128), np.int32(STEPS)],
-         threads=384, barriers=73728, shared=98304, mode=mode, order=order)
+         threads=384, barriers=73728, shared=98304, mode=mode, order=order,
+         toolchain=toolchain)
     return y, b.astype(np.float64) @ a.astype(np.float64).T
 
 
