@@ -175,6 +175,41 @@ def test_threads_that_fill_a_stage():
     assert caught.value.kind == "shared-race"
 
 
+@pytest.mark.parametrize("order", [0, 1])
+def test_a_lane_does_not_arrive_for_the_others_of_its_warp(order):
+    """All lanes read one word, and one arrives: whichever read it last, the others may still be at it."""
+    text = """
+    unsigned* const word = (unsigned*)shared;
+    if (t == 0) wc_barrier_init(full, 1);
+    if (t == 0) word[0] = 1;
+    __syncthreads();
+    if (warp == 1) {
+        y[lane] = word[0];
+        MEET
+        if (lane == 0) wc_barrier_arrive(full);
+    }
+    if (t == 0) { wc_barrier_wait(full, 0); word[0] = 2; }"""
+    y = np.zeros(32, np.uint32)
+    ring(text.replace("MEET", "__syncwarp();"), "unsigned* y", [written(y)], order=order)
+    assert np.all(y == 1)
+    with pytest.raises(KernelFault, match="writes byte 0 of dynamic shared memory, which another thread") as caught:
+        ring(text.replace("MEET", ""), "unsigned* y", [written(y)], order=order)
+    assert caught.value.kind == "shared-race"
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_each_lane_may_arrive_for_itself(order):
+    text = """
+    unsigned* const word = (unsigned*)shared;
+    if (t == 0) { wc_barrier_init(full, 32); word[0] = 1; }
+    __syncthreads();
+    if (warp == 1) { y[lane] = word[0]; wc_barrier_arrive(full); }
+    if (t == 0) { wc_barrier_wait(full, 0); word[0] = 2; }"""
+    y = np.zeros(32, np.uint32)
+    ring(text, "unsigned* y", [written(y)], order=order)
+    assert np.all(y == 1)
+
+
 def test_shared_memory_begins_at_a_multiple_of_1024():
     y = np.zeros(128, np.uint64)
     for workers in (1, 2):

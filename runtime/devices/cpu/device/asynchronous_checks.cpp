@@ -87,9 +87,7 @@ bool Checker::shared_span(Thread &thread, uintptr_t address, uint64_t size, cons
 
 bool Checker::reads_of_warp_ordered(const Thread &thread, const WarpRead &read, unsigned warp) const {
     if (read.time < block_time_ || read.time < barrier_time_) return true;
-    if (read.thread != kManyOfWarp) return is_ordered(thread, read.thread, read.time);
-    const Warp &readers = thread.worker->warps[warp];
-    for (unsigned left = readers.alive; left; left &= left - 1)
+    for (unsigned left = read.lanes; left; left &= left - 1)
         if (!is_ordered(thread, warp * kLanes + __builtin_ctz(left), read.time)) return false;
     return true;
 }
@@ -101,11 +99,11 @@ bool Checker::reads_ordered(const Thread &thread, uintptr_t offset) const {
     return true;
 }
 
-void Checker::note_read(const Thread &thread, SharedByte &, uintptr_t offset) {
+void Checker::note_read(const Thread &thread, uintptr_t offset) {
     const unsigned warp = thread.number / kLanes;
     WarpRead &read = warp_reads_[offset * warps_ + warp];
-    const bool alone = read.thread == thread.number || reads_of_warp_ordered(thread, read, warp);
-    read = {now_, alone ? thread.number : kManyOfWarp};
+    const bool alone = reads_of_warp_ordered(thread, read, warp);
+    read = {alone ? now_ : read.time, (alone ? 0 : read.lanes) | 1u << thread.lane};
 }
 
 // Copies and products that may still read these 16 bytes.

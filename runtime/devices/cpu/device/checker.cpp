@@ -8,6 +8,7 @@
 namespace warpcpu {
 
 constexpr uint16_t kManyReaders = 0xffff;          // in several warps
+constexpr uint16_t kManyOfWarp = 0x8000;           // in one: its number is added
 constexpr uint32_t kAtomicWriter = 0xffffffff, kManyThreads = 0xfffffffe;
 
 Checker::Checker(Launch &launch) : launch_(launch) {
@@ -147,7 +148,7 @@ void Checker::check_shared_byte(const Touch &touch, uintptr_t offset) {
         byte.write_time = now_;
         byte.writer = thread.number;
     } else {
-        if (clocks_.followed()) note_read(thread, byte, offset);
+        if (clocks_.followed()) note_read(thread, offset);
         const bool first = byte.read_time < block_time_ || is_ordered(thread, byte.reader, byte.read_time);
         const unsigned warp = thread.number / kLanes;
         const bool same_warp = byte.reader >= kManyOfWarp ? byte.reader == kManyOfWarp + warp : byte.reader / kLanes == warp;

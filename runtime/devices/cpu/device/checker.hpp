@@ -18,8 +18,6 @@ struct Thread;
 struct Warp;
 struct Worker;
 
-constexpr uint16_t kManyOfWarp = 0x8000;      // readers in one warp: its number is added
-
 struct Range {
     uintptr_t begin = 0, end = 0;
     bool contains(uintptr_t address) const { return address - begin < end - begin; }
@@ -32,10 +30,10 @@ struct SharedByte {
                                       // writer of a copy: the column of its mbarrier (clocks.hpp)
 };
 
-// The last time that a warp read a byte: one thread of it, or several (kManyOfWarp).
+// The lanes of a warp that read a byte with nothing between, and when the first of them did: lanes take turns, so one may have
+// arrived at a barrier before the next has read. A lane that has arrived since `time` and then reads again is not caught.
 struct WarpRead {
-    uint32_t time;
-    uint32_t thread;
+    uint32_t time, lanes;
 };
 
 // Checks the accesses of one worker, which runs one block at a time.
@@ -87,7 +85,7 @@ private:
     void check_shared_byte(const Touch &touch, uintptr_t offset);
     bool reads_ordered(const Thread &thread, uintptr_t offset) const;
     bool reads_of_warp_ordered(const Thread &thread, const WarpRead &read, unsigned warp) const;
-    void note_read(const Thread &thread, SharedByte &byte, uintptr_t offset);
+    void note_read(const Thread &thread, uintptr_t offset);
     void check_asynchronous_readers(Thread &thread, const char *verb, uintptr_t offset);
     bool fenced(const Thread &thread, unsigned writer, uint32_t time) const;
     void check_asynchronous_read(Thread &thread, const SharedByte &byte, uintptr_t offset, const char *verb);
