@@ -1,5 +1,8 @@
 """What the device's functions compute: shuffles, votes, vectors, bits, 16-bit floats; in both modes alike."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -266,6 +269,21 @@ def test_bfloat16():
     up = (low > 0x8000) | ((low == 0x8000) & (exact >> 16 & 1 == 1))
     expected = np.where(np.isnan(values), 0x7FFF, (exact >> 16) + up).astype(np.uint16)
     assert np.array_equal(convert("wc_float_to_bfloat16", values, "float", "unsigned short", np.uint16), expected)
+
+
+def test_every_primitive_of_a_fragment_is_this_devices_too():
+    """Whatever fragment of templates/parts defines it."""
+    from warpconv.runtime.devices.cpu.objects import DEVICE, HOPPER_PRIMITIVES, PRIMITIVES
+
+    texts = [path.read_text() for path in (Path(__file__).parents[3] / "templates" / "parts").rglob("*.jinja")]
+    fragments = {name for text in texts for name in re.findall(r"macro (wc_\w+)\(", text)} - {"wc_wgmma"}
+    assert set(PRIMITIVES) <= fragments <= {*PRIMITIVES, *HOPPER_PRIMITIVES}
+    for header, names in (("device_primitives.h", PRIMITIVES), ("hopper_primitives.h", HOPPER_PRIMITIVES)):
+        text = (DEVICE / header).read_text()
+        suffixes = "".join(f"{head}{suffix}{tail}(" for suffix in ("", "_transposed")
+                           for head, tail in re.findall(r"(\w+)##suffix##(\w+)\(", text))
+        for name in names:
+            assert re.search(rf"\b{name}[(,]", text) or f"{name}(" in suffixes, name
 
 
 def test_the_fragments_primitives_are_exactly_this_devices():

@@ -1,0 +1,166 @@
+"""Tensor copies on the CPU device, against NumPy's statement of what lies where."""
+
+import numpy as np
+import pytest
+
+from tests.runtime.devices.cpu_kernels.harness import compiler_or_skip, read, written
+from tests.runtime.devices.cpu_kernels.hopper import im2col, of, pack, ring, unswizzled
+from warpconv.codegen.errors import KernelFault
+from warpconv.runtime.devices.cpu import Buffer, Mode, TensorMap
+
+compiler_or_skip()
+
+BOTH = pytest.mark.parametrize("mode", list(Mode))
+PARAMETERS = "const __grid_constant__ TensorMap map, unsigned short* y, int n, "
+LOAD = """
+    if (t == 0) wc_barrier_init(full, 1);
+    __syncthreads();
+    if (t == 0) {{ wc_barrier_expect(full, n); {call}; }}
+    wc_barrier_wait(full, 0);
+    for (int i = t; i < n / 2; i += 128) y[i] = ((unsigned short*)shared)[i];"""
+BEYOND = 24                   # more than any box here reaches out
+COORDINATES = {2: "c0, c1", 3: "c0, c1, c2", 4: "c0, c1, c2, c3"}
+
+
+def numbers(*shape: int) -> np.ndarray:
+    """16-bit elements that are all different as far as there are enough, and never zero."""
+    return (np.arange(np.prod(shape)) % 65535 + 1).astype(np.uint16).reshape(shape)
+
+
+def box_at(x: np.ndarray, at, box) -> np.ndarray:
+    """A box with zeros where it lies outside; ``at`` and ``box`` innermost first."""
+    return np.pad(x, BEYOND)[beyond(at, box)]
+
+
+def beyond(at, box) -> tuple[slice, ...]:
+    """Where a box lies in an array with BEYOND elements around it."""
+    return tuple(slice(BEYOND + a, BEYOND + a + b) for a, b in zip(at[::-1], box[::-1]))
+
+
+@BOTH
+@pytest.mark.parametrize("shape, box, at, swizzle", [
+    ((20, 64), (64, 16), (0, 3), 128),
+    ((20, 72), (64, 24), (16, -2), 128),                 # channels and rows that are not there
+    ((20, 40), (32, 16), (-8, 9), 64),
+    ((7, 9, 64), (64, 5, 3), (0, -1, 5), 128),
+    ((3, 7, 9, 64), (64, 6, 4, 1), (0, -1, 4, 2), 128),
+    ((3, 7, 9, 32), (32, 6, 4, 2), (0, 5, -2, -1), 64),
+    ((5, 8, 24), (8, 8, 5), (16, 1, 1), 0),
+    ((20, 32), (32, 20), (0, 0), 128),                   # rows of half the swizzled ones: its bits are the address's
+])
+def test_boxes(mode, shape, box, at, swizzle):
+    x, size = numbers(*shape), 2 * int(np.prod(box))
+    y = np.zeros(size // 2, np.uint16)
+    names = COORDINATES[len(shape)]
+    report = ring(LOAD.format(call=f"wc_tensor_load_{len(shape)}(shared, &map, full, {names})"),
+                  PARAMETERS + ", ".join(f"int {name}" for name in names.split(", ")),
+                  [of(read(x), box, swizzle=swizzle), written(y), np.int32(size), *map(np.int32, at)], mode=mode)
+    expected = box_at(x, at, box)
+    got = unswizzled(y.view(np.uint8), swizzle).reshape(-1) if swizzle else y.view(np.uint8)
+    assert np.array_equal(got.view(np.uint16).reshape(expected.shape), expected)
+    if mode is Mode.CHECK:
+        counts = report.buffers["x"]
+        assert counts.load_requests == 1
+        assert counts.load_bytes == 2 * np.count_nonzero(expected)
+
+
+CASES = {
+    "3x3": dict(image=(2, 7, 9, 64), filter=(3, 3), stride=(1, 1), padding=(1, 1), dilation=(1, 1)),
+    "strides": dict(image=(3, 9, 11, 64), filter=(3, 3), stride=(2, 3), padding=(1, 1), dilation=(1, 1)),
+    "3x1, padding 1x0": dict(image=(2, 8, 5, 64), filter=(3, 1), stride=(2, 1), padding=(1, 0), dilation=(1, 1)),
+    "1x3, padding 0x1": dict(image=(4, 3, 7, 64), filter=(1, 3), stride=(1, 2), padding=(0, 1), dilation=(1, 1)),
+    "dilation": dict(image=(2, 11, 13, 64), filter=(3, 5), stride=(1, 1), padding=(2, 4), dilation=(2, 3)),
+    "no padding": dict(image=(5, 4, 4, 64), filter=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1)),
+    "72 channels": dict(image=(2, 5, 6, 72), filter=(3, 3), stride=(1, 1), padding=(1, 1), dilation=(1, 1)),
+    "1x1": dict(image=(9, 2, 2, 64), filter=(1, 1), stride=(1, 1), padding=(0, 0), dilation=(1, 1)),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("channels", [64, 32])
+def test_im2col_walks_over_rows_and_images(mode, case, channels):
+    n, h, w, c = case["image"]
+    x = numbers(*case["image"])
+    (r, s), (sh, sw), (ph, pw), (dh, dw) = (case[name] for name in ("filter", "stride", "padding", "dilation"))
+    p, q = (h + 2 * ph - (r - 1) * dh - 1) // sh + 1, (w + 2 * pw - (s - 1) * dw - 1) // sw + 1
+    upper = pw - (s - 1) * dw, ph - (r - 1) * dh
+    map_ = TensorMap(read(x), pack((c, w, h, n), (channels, 48), swizzle=2 * channels, im2col=True,
+                                   element_strides=(1, sw, sh, 1), lower=(-pw, -ph), upper=upper))
+    size = 48 * channels * 2
+    rng = np.random.default_rng(1)
+    for start in sorted({0, q - 1, p * q - 3, *rng.integers(0, n * p * q, 3).tolist()} - {-1, -2, -3}):
+        image, rest = divmod(start, p * q)
+        tap, first = (int(rng.integers(r)), int(rng.integers(s))), channels * int(rng.integers(-(-c // channels)))
+        y = np.zeros(size // 2, np.uint16)
+        at = first, rest % q * sw - pw, rest // q * sh - ph, image, tap[1] * dw, tap[0] * dh
+        ring(LOAD.format(call="wc_tensor_load_im2col(shared, &map, full, c, w, h, image, tap_w, tap_h)"),
+             PARAMETERS + "int c, int w, int h, int image, int tap_w, int tap_h",
+             [map_, written(y), np.int32(size), *map(np.int32, at)], mode=mode)
+        expected = im2col(x, start, 48, first, channels, tap, p=p, q=q, stride=(sh, sw), padding=(ph, pw),
+                          dilation=(dh, dw))
+        assert np.array_equal(unswizzled(y.view(np.uint8), 2 * channels).view(np.uint16), expected), (start, at)
+
+
+STORE = """
+    for (int i = t; i < n / 2; i += 128) ((unsigned short*)shared)[i] = x[i];
+    wc_fence_shared();
+    __syncthreads();
+    if (t == 0) {{
+        wc_tensor_store_{rank}(&map, shared, {names});
+        wc_tensor_stores_commit();
+        wc_tensor_stores_done();
+    }}"""
+
+
+@BOTH
+@pytest.mark.parametrize("shape, box, at, swizzle", [
+    ((20, 64), (64, 16), (0, 3), 128),
+    ((20, 72), (64, 24), (16, 5), 128),
+    ((3, 7, 9, 64), (64, 6, 4, 1), (0, 4, 5, 2), 128),
+    ((5, 8, 24), (8, 8, 5), (16, 1, 1), 0),
+])
+def test_stores_leave_what_is_outside(mode, shape, box, at, swizzle):
+    y, size = np.zeros(shape, np.uint16), 2 * int(np.prod(box))
+    inside = numbers(*box[::-1])
+    memory = inside.view(np.uint8).reshape(-1, swizzle or 16)
+    memory = unswizzled(memory, swizzle) if swizzle else memory       # the swizzle is its own inverse
+    names = COORDINATES[len(shape)]
+    ring(STORE.format(rank=len(shape), names=names),
+         "const unsigned short* x, const __grid_constant__ TensorMap map, int n, "
+         + ", ".join(f"int {name}" for name in names.split(", ")),
+         [read(memory.view(np.uint16).reshape(-1)), of(Buffer("y", y, writable=True), box, swizzle=swizzle),
+          np.int32(size), *map(np.int32, at)], mode=mode)
+    expected = np.pad(np.zeros(shape, np.uint16), BEYOND)
+    expected[beyond(at, box)] = inside
+    assert np.array_equal(y, expected[(slice(BEYOND, -BEYOND),) * len(shape)])
+
+
+@pytest.mark.parametrize("how, words", [
+    (dict(sizes=(64, 21), box=(64, 8)), "names 2688 bytes from byte 0 of its 2560"),
+    (dict(sizes=(64, 20), box=(64, 8), address=16), "from byte 16"),
+    (dict(sizes=(64, 19), box=(64, 8), address=2), "multiple of 16"),
+    (dict(sizes=(64, 20), box=(64, 257)), "a box of 257"),
+    (dict(sizes=(64, 20), box=(60, 8)), "rows of 120 bytes"),
+    (dict(sizes=(64, 20), box=(64, 8), swizzle=64), "more than the 64 swizzled"),
+    (dict(sizes=(64, 20), box=(64, 8), strides=(120,)), "a stride of 120 bytes"),
+    (dict(sizes=(64, 20), box=(64, 8), element_strides=(1, 2, 1, 1)), "element strides"),
+    (dict(sizes=(64, 0), box=(64, 8)), "size 0"),
+    (dict(sizes=(64, 2, 2, 2), box=(64, 8), im2col=True, lower=(-129, 0)), "a corner at -129"),
+    (dict(sizes=(64, 2, 2, 2), box=(64, 1025), im2col=True), "1025 pixels"),
+    (dict(sizes=(64, 2, 2, 2), box=(64, 8), im2col=True, element_strides=(1, 9, 1, 1)), "element stride 9"),
+])
+def test_maps_that_a_driver_would_refuse(how, words):
+    with pytest.raises(KernelFault, match=words) as caught:
+        ring("y[t] = 0;", "const __grid_constant__ TensorMap map, float* y",
+             [TensorMap(read(numbers(20, 64)), pack(**how)), written(np.zeros(128, np.float32))])
+    assert caught.value.kind == "descriptor"
+
+
+def test_a_buffer_and_its_map_are_one():
+    x, y = Buffer("x", numbers(16, 64), writable=True), np.zeros(16 * 64, np.uint16)
+    body = "if (t == 0) x[5] = 7; __syncthreads();" + LOAD.format(call="wc_tensor_load_2(shared, &map, full, 0, 0)")
+    with pytest.raises(KernelFault) as caught:        # the same memory, so the copy races with the write
+        ring(body.replace("t == 0) {", "t == 1) {"), "unsigned short* x, " + PARAMETERS.rstrip(", "),
+             [x, of(x, (64, 16)), written(y), np.int32(2048)])
+    assert caught.value.kind == "global-race"
