@@ -104,7 +104,8 @@ class KernelFault(WarpconvError, RuntimeError):
     """The CPU device saw an emitted kernel break a rule of the machine (``kind`` is one of KernelFault.KINDS)."""
 
     KINDS = ("out-of-bounds", "misaligned", "read-only", "uninitialised-read", "unwritten-output", "global-race",
-             "shared-race", "register-index", "inactive-lane", "divergent-barrier", "deadlock", "launch")
+             "shared-race", "register-index", "inactive-lane", "divergent-barrier", "deadlock", "launch", "barrier-misuse",
+             "descriptor", "asynchronous-order")
 
     def __init__(self, message: str, *, kind: str, entry: str | None = None, hint: str | None = None):
         super().__init__(message, argument="kernel", value=entry, hint=hint)

@@ -39,7 +39,7 @@ class CLaunch(ctypes.Structure):
                 ("buffers", ctypes.POINTER(CBuffer)), ("arguments", ctypes.POINTER(ctypes.c_void_p)),
                 *((name, ctypes.c_uint64) for name in LAUNCH_COUNTS),
                 ("stacks", ctypes.POINTER(CStacks)),
-                ("fault_kind", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("fault", ctypes.c_char * 512)]
+                ("fault_kind", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("fault", ctypes.c_char * 512)]
 
 
 class CKernel(ctypes.Structure):

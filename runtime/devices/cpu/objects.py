@@ -35,7 +35,19 @@ PRIMITIVES = ("wc_half_to_float", "wc_float_to_half", "wc_bfloat16_to_float", "w
               "wc_mma_bfloat16s_16", "wc_mma_bfloat16s_8", "wc_mma_halves_pair", "wc_mma_bfloat16s_pair",
               "wc_mma_halves_sparse_32", "wc_mma_halves_sparse_16", "wc_mma_bfloat16s_sparse_32",
               "wc_mma_bfloat16s_sparse_16")
-_PRIMITIVE = re.compile(rf"^__device__ __forceinline__ [\w *]+ ({'|'.join(PRIMITIVES)})\(.*\) \{{.*\}}$", re.MULTILINE)
+# The same of templates/parts/hopper.cuh.jinja and device/hopper_primitives.h.
+HOPPER_PRIMITIVES = ("wc_barrier_init", "wc_barriers_ready", "wc_barrier_expect", "wc_barrier_arrive",
+                     "wc_barrier_wait", "wc_sync_threads", "wc_tensor_load_2", "wc_tensor_load_3",
+                     "wc_tensor_load_4", "wc_tensor_load_im2col", "wc_tensor_store_2", "wc_tensor_store_3",
+                     "wc_tensor_store_4", "wc_tensor_stores_commit", "wc_tensor_stores_read_all",
+                     "wc_tensor_stores_read_but_1", "wc_tensor_stores_done", "wc_fence_shared", "wc_matrix_rows_128",
+                     "wc_matrix_rows_64", "wc_wgmma_halves", "wc_wgmma_bfloat16s", "wc_wgmma_fence",
+                     "wc_wgmma_commit", "wc_wgmma_wait_all", "wc_wgmma_wait_but_1", "wc_registers_fewer",
+                     "wc_registers_more", "wc_store_matrices_4", "wc_store_matrices_2",
+                     "wc_store_matrices_transposed_4", "wc_store_matrices_transposed_2",
+                     "wc_load_matrices_transposed_4", "wc_load_matrices_transposed_2")
+_PRIMITIVE = re.compile(rf"^__device__ __forceinline__ [\w *]+ ({'|'.join(PRIMITIVES + HOPPER_PRIMITIVES)})"
+                        r"\(.*\) \{.*\}$", re.MULTILINE)
 DYNAMIC_CAPACITY = 227 * 1024            # bytes: what a block can have on sm_90
 
 _DYNAMIC_SHARED = re.compile(r"\bextern\s+(?:__align__\s*\([^)]*\)\s*)?__shared__\b[^;\[]*?(\w+)\s*\[\s*\]\s*;")
@@ -137,7 +149,7 @@ def _translation_unit(text: str, entries: Sequence[str]) -> str:
     function = "nullptr"
     if dynamic:
         # All such arrays begin at the same address, as on the GPU: their names become labels of one array.
-        lines.append(f'alignas(256) thread_local unsigned char wcpu_dynamic[{DYNAMIC_CAPACITY}] asm("wcpu_dynamic");')
+        lines.append(f'alignas(1024) thread_local unsigned char wcpu_dynamic[{DYNAMIC_CAPACITY}] asm("wcpu_dynamic");')
         lines += [f'asm(".globl {name}\\n.type {name}, @tls_object\\n.set {name}, wcpu_dynamic");' for name in dynamic]
         lines.append("static void *wcpu_dynamic_address() { return wcpu_dynamic; }")
         function = "wcpu_dynamic_address"

@@ -17,11 +17,15 @@ from warpconv.runtime import paths
 from . import objects as _build
 from . import loading
 from .abi import COUNT_NAMES, FAULT_KINDS, KEPT_STACKS, LAUNCH_COUNTS, CBuffer, CKernel, CLaunch
+from .maps import BYTES as MAP_BYTES
+from .maps import TensorMap
 from .memory import Staged, stage
 from .report import Buffer, BufferCounts, LaunchReport, Mode
 from .toolchain import Toolchain
 
-Argument = Buffer | np.generic | None
+Argument = Buffer | TensorMap | np.generic | None
+
+_SUMS_TO_NEAREST = 1             # enum wcpu_launch_flag
 
 _MOST_THREADS = 1024
 _BLOCK_LIMITS = (1024, 1024, 64)
@@ -83,22 +87,26 @@ class CpuProgram:
         return cls(loading.load(data, _build.object_name(mode)), entries=entries, mode=mode)
 
     def launch(self, entry: str, *, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int,
-               args: Sequence[Argument], threads: int | None = None, order: int = 0) -> LaunchReport:
+               args: Sequence[Argument], threads: int | None = None, order: int = 0,
+               sums_to_nearest: bool = False) -> LaunchReport:
         """Run one kernel to its end on ``threads`` cores (default: all that this process may use).
 
         ``order`` changes the order in which what is unordered happens: bit 0 turns the lanes round, bit 1 the
-        warps, bit 2 the blocks. Raises KernelFault if the launch or the kernel breaks a rule: in FAST mode
-        only kinds launch, deadlock and divergent-barrier are seen. After a fault the writable buffers hold no result.
+        warps, bit 2 the blocks. ``sums_to_nearest``: wgmma rounds each sum, where it else cuts it as the hardware does.
+        Raises KernelFault if the launch or the kernel breaks a rule: in FAST mode only kinds launch, deadlock,
+        divergent-barrier and descriptor, and those uses of mbarriers, copies and wgmma that need no look at memory, are
+        seen. After a fault the writable buffers hold no result.
         """
         kernel = self._kernel_of(entry)
         _check_launch(entry, kernel, grid, block, shared_bytes)
         _check_arguments(entry, kernel, args)
-        with stage([a for a in args if isinstance(a, Buffer)], self.mode) as staged:
-            values, pointers = _argument_values(args, staged)
+        with stage(_buffers_of(args), self.mode) as staged:
+            values, pointers = _argument_values(args, staged, entry)
             buffers = (CBuffer * max(1, len(staged)))(*(s.description for s in staged))
             request = CLaunch(grid=tuple(grid), block=tuple(block), shared_bytes=shared_bytes,
                               workers=threads or _available_cores(), order=order, buffer_count=len(staged),
-                              buffers=buffers, arguments=pointers, stacks=KEPT_STACKS)
+                              buffers=buffers, arguments=pointers, stacks=KEPT_STACKS,
+                              flags=_SUMS_TO_NEAREST if sums_to_nearest else 0)
             start = time.perf_counter()
             faulted = self._library.wcpu_run(ctypes.byref(kernel), ctypes.byref(request))
             seconds = time.perf_counter() - start
@@ -195,21 +203,32 @@ def _check_arguments(entry: str, kernel: CKernel, args: Sequence[Argument]) -> N
 def _kind_and_size(argument: Argument) -> tuple[str, int]:
     if argument is None or isinstance(argument, Buffer):
         return "p", ctypes.sizeof(ctypes.c_void_p)
+    if isinstance(argument, TensorMap):
+        return "s", MAP_BYTES
     if isinstance(argument, np.generic):
         return {"f": "f", "V": "s"}.get(argument.dtype.kind, "i"), argument.dtype.itemsize
-    raise ArgumentTypeError("a kernel's argument is a Buffer, a NumPy scalar or None", argument="args",
+    raise ArgumentTypeError("a kernel's argument is a Buffer, a TensorMap, a NumPy scalar or None", argument="args",
                             value=type(argument).__name__)
 
 
-def _argument_values(args: Sequence[Argument], staged: Sequence[Staged]) -> tuple[list, ctypes.Array]:
+def _buffers_of(args: Sequence[Argument]) -> list[Buffer]:
+    """The arguments' buffers, each once, those that maps describe too."""
+    buffers = (a.buffer if isinstance(a, TensorMap) else a for a in args if isinstance(a, (Buffer, TensorMap)))
+    return list({id(buffer): buffer for buffer in buffers}.values())
+
+
+def _argument_values(args: Sequence[Argument], staged: Sequence[Staged], entry: str) -> tuple[list, ctypes.Array]:
     """The arguments' values in memory and the array of their addresses; the first keeps the second alive."""
-    addresses = iter(staged)
+    addresses = {id(one.buffer): one.address for one in staged}
     values = []
     for argument in args:
-        if isinstance(argument, np.generic):
+        if isinstance(argument, TensorMap):
+            packed = argument.at(addresses[id(argument.buffer)], entry)
+            values.append((ctypes.c_char * len(packed)).from_buffer_copy(packed))
+        elif isinstance(argument, np.generic):
             values.append((ctypes.c_char * argument.dtype.itemsize).from_buffer_copy(argument.tobytes()))
         else:
-            values.append(ctypes.c_void_p(None if argument is None else next(addresses).address))
+            values.append(ctypes.c_void_p(None if argument is None else addresses[id(argument)]))
     pointers = (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(value) for value in values))
     return values, pointers
 

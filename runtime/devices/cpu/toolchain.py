@@ -84,7 +84,7 @@ class Toolchain:
         fiber = ("-DWARPCPU_FIBER_UCONTEXT",) if self.fiber == "ucontext" else ()
         # the switch pushes below the stack pointer, where x86-64 lets a function keep data ("red zone")
         machine = ("-mno-red-zone",) if _is_x86_64() else ()
-        return (*_RUNTIME, *machine, *check, *fiber)
+        return (*_RUNTIME, *machine, *_processor_flags(), *check, *fiber)
 
     def link_flags(self) -> tuple[str, ...]:
         """Flags that link both into a shared object whose own names win over those of the process."""

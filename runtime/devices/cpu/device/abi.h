@@ -27,7 +27,7 @@ enum wcpu_count {
 enum wcpu_fault_kind {
     WCPU_NO_FAULT, WCPU_OUT_OF_BOUNDS, WCPU_MISALIGNED, WCPU_READ_ONLY, WCPU_UNINITIALISED_READ, WCPU_UNWRITTEN_OUTPUT,
     WCPU_GLOBAL_RACE, WCPU_SHARED_RACE, WCPU_REGISTER_INDEX, WCPU_INACTIVE_LANE, WCPU_DIVERGENT_BARRIER, WCPU_DEADLOCK,
-    WCPU_LAUNCH
+    WCPU_LAUNCH, WCPU_BARRIER_MISUSE, WCPU_DESCRIPTOR, WCPU_ASYNCHRONOUS_ORDER
 };
 
 struct wcpu_buffer {
@@ -57,8 +57,22 @@ struct wcpu_launch {
     void **arguments;                 // one address per kernel parameter
     wcpu_u64 shuffles, barriers, shared_requests, shared_wavefronts, constant_requests;
     wcpu_stacks *stacks;
-    wcpu_u32 fault_kind, reserved;
+    wcpu_u32 fault_kind, flags;       // wcpu_launch_flag
     char fault[512];
+};
+
+enum wcpu_launch_flag { WCPU_SUMS_TO_NEAREST = 1 };      // wgmma's; else they are cut as the hardware cuts them
+
+// What stands for a GPU's tensor map, within the 128 bytes that a kernel gets by value (maps.py packs and checks it).
+// Dimensions innermost first.
+struct wcpu_tensor_map {
+    wcpu_u64 address;
+    wcpu_u8 rank, im2col, element_bytes, swizzle;        // swizzle: bytes of a swizzled row, 0, 64 or 128
+    wcpu_u8 element_strides[4];
+    wcpu_u32 sizes[4];
+    wcpu_u64 strides[3];              // bytes; of dimensions 1, 2, 3
+    wcpu_u32 box[4];                  // im2col: channels, pixels
+    int lower[2], upper[2];           // im2col: corners, W and H
 };
 
 // What a kernel's text offers: one per entry, made by the generated tail (launcher.h).
@@ -72,7 +86,7 @@ struct wcpu_kernel {
 };
 
 // Sources of an exchange that are no lane.
-enum wcpu_exchange_kind { WCPU_BALLOT = -1, WCPU_SYNCWARP = -2 };
+enum wcpu_exchange_kind { WCPU_BALLOT = -1, WCPU_SYNCWARP = -2, WCPU_GATHER = -3 };
 
 // Lanes meet in these calls: a compiler must not make two calls in two branches into one.
 #ifdef __clang__
@@ -89,6 +103,29 @@ WCPU_MEETING wcpu_u64 wcpu_exchange(wcpu_ids *self, wcpu_u64 value, unsigned mas
 WCPU_MEETING void wcpu_block_barrier(wcpu_ids *self);
 WCPU_MEETING unsigned wcpu_active_lanes(wcpu_ids *self, int place);    // place: tells two calls apart, no more
 void wcpu_atomic_access(void *address, unsigned size);
+
+// What Hopper's primitives do (hopper_primitives.h has them by the names of the emitted text).
+void wcpu_barrier_init(wcpu_ids *self, void *barrier, int arrivals);
+void wcpu_barrier_arrive(wcpu_ids *self, void *barrier, int bytes);
+WCPU_MEETING void wcpu_barrier_wait(wcpu_ids *self, void *barrier, unsigned parity);
+WCPU_MEETING void wcpu_named_barrier(wcpu_ids *self, int barrier, int threads);
+void wcpu_tensor_load(wcpu_ids *self, void *to, const void *map, void *barrier, int rank, int c0, int c1, int c2, int c3);
+void wcpu_tensor_load_im2col(wcpu_ids *self, void *to, const void *map, void *barrier, int c, int w, int h, int n,
+                             int tap_w, int tap_h);
+void wcpu_tensor_store(wcpu_ids *self, const void *map, const void *from, int rank, int c0, int c1, int c2, int c3);
+void wcpu_stores_commit(wcpu_ids *self);
+void wcpu_stores_wait(wcpu_ids *self, int pending);
+void wcpu_fence_shared(wcpu_ids *self);
+wcpu_u64 wcpu_matrix_rows(wcpu_ids *self, const void *rows, int row_bytes);
+void wcpu_wgmma(wcpu_ids *self, float *sums, int columns, wcpu_u64 a, wcpu_u64 b, int adds, int bfloat16);
+void wcpu_wgmma_fence(wcpu_ids *self);
+void wcpu_wgmma_commit(wcpu_ids *self);
+WCPU_MEETING void wcpu_wgmma_wait(wcpu_ids *self, int pending);
+// Words of 8 x 8 matrices from the way lanes hold them to rows (store), and from rows to that way (load): 16 bytes a lane.
+struct wcpu_row { wcpu_u64 low, high; };
+WCPU_MEETING wcpu_row wcpu_rows_of_words(wcpu_ids *self, wcpu_row words, int transposed);
+WCPU_MEETING wcpu_row wcpu_words_of_rows(wcpu_ids *self, wcpu_row row, int transposed);
+
 __attribute__((visibility("default"))) int wcpu_run(const wcpu_kernel *kernel, wcpu_launch *launch);
 __attribute__((visibility("default"))) wcpu_u64 wcpu_symbol_size(void *address);
 }

@@ -8,7 +8,6 @@
 namespace warpcpu {
 
 constexpr uint16_t kManyReaders = 0xffff;          // in several warps
-constexpr uint16_t kManyOfWarp = 0x8000;           // in one: its number is added
 constexpr uint32_t kAtomicWriter = 0xffffffff, kManyThreads = 0xfffffffe;
 
 Checker::Checker(Launch &launch) : launch_(launch) {
@@ -26,6 +25,7 @@ void Checker::begin_block(Worker &worker, uint64_t index) {
     block_time_ = barrier_time_ = ++now_;
     for (Thread &thread : worker.threads)
         for (uint32_t &time : thread.ordered_with) time = 0;
+    for (std::vector<uint32_t> &fences : fences_) fences.clear();
 }
 
 void Checker::settle(Worker &worker) {
@@ -41,6 +41,11 @@ void Checker::warp_barrier(Warp &warp, unsigned lanes) {
     for (unsigned left = lanes; left; left &= left - 1)
         for (unsigned others = lanes; others; others &= others - 1)
             warp.threads[__builtin_ctz(left)].ordered_with[__builtin_ctz(others)] = now_;
+    if (!clocks_.followed()) return;
+    Thread *threads[kLanes];
+    size_t count = 0;
+    for (unsigned left = lanes; left; left &= left - 1) threads[count++] = &warp.threads[__builtin_ctz(left)];
+    meet(threads, count);
 }
 
 void Checker::access(Thread &thread, uintptr_t address, unsigned size, bool write, uintptr_t pc) {
@@ -99,12 +104,19 @@ bool Checker::shared_access(const Touch &touch) {
     if ((touch.size & (touch.size - 1)) == 0 && touch.address % touch.size)
         return worker.fault(touch.thread, WCPU_MISALIGNED, "%u-byte %s of %s", touch.size, touch.verb(),
                             shared_place(offset, place)), false;
+    if (clocks_.followed() && touch.write)
+        for (uintptr_t i = offset / 16; i <= (offset + touch.size - 1) / 16; ++i)
+            check_asynchronous_readers(touch.thread, "writes", i * 16);
     for (unsigned i = 0; i < touch.size; ++i) check_shared_byte(touch, offset + i);
     return true;
 }
 
 // Did `other`'s access at `time` certainly happen before what `thread` does now?
 bool Checker::is_ordered(const Thread &thread, unsigned other, uint32_t time) const {
+    if (clocks_.followed() && other < clocks_.size()) {
+        if (time < clocks_.row(thread.number)[other]) return true;
+        if (other >= clocks_.threads()) return false;       // a copy or a product: no barrier of threads ends it
+    }
     if (time < barrier_time_) return true;
     if (other == kManyReaders) return false;
     if (other >= kManyOfWarp) {                    // a __syncwarp of all lanes since
@@ -123,10 +135,11 @@ void Checker::check_shared_byte(const Touch &touch, uintptr_t offset) {
     if (byte.write_time < block_time_) {
         if (!touch.write && !unwritten_read_.thread) unwritten_read_ = {&thread, offset};
     } else if (!is_ordered(thread, byte.writer, byte.write_time)) {
-        thread.worker->fault(thread, WCPU_SHARED_RACE, "%ss %s, which thread number %u of the block has written with "
-                             "no barrier between", touch.verb(), shared_place(offset, place), byte.writer);
+        char writer[96];
+        thread.worker->fault(thread, WCPU_SHARED_RACE, "%ss %s, %s", touch.verb(), shared_place(offset, place),
+                             writer_words(byte, writer));
     }
-    if (touch.write && byte.read_time >= block_time_ && !is_ordered(thread, byte.reader, byte.read_time))
+    if (touch.write && byte.read_time >= block_time_ && !reads_ordered(thread, offset))
         thread.worker->fault(thread, WCPU_SHARED_RACE, "writes %s, which %s has read with no barrier between",
                              shared_place(offset, place),
                              byte.reader >= kManyOfWarp ? "another thread of the block" : "one other thread");
@@ -134,6 +147,7 @@ void Checker::check_shared_byte(const Touch &touch, uintptr_t offset) {
         byte.write_time = now_;
         byte.writer = thread.number;
     } else {
+        if (clocks_.followed()) note_read(thread, byte, offset);
         const bool first = byte.read_time < block_time_ || is_ordered(thread, byte.reader, byte.read_time);
         const unsigned warp = thread.number / kLanes;
         const bool same_warp = byte.reader >= kManyOfWarp ? byte.reader == kManyOfWarp + warp : byte.reader / kLanes == warp;
@@ -157,7 +171,7 @@ void Checker::check_buffer(const Touch &touch, int index) const {
     Worker &worker = *touch.thread.worker;
     if (touch.address < buffer.begin || touch.address + touch.size > buffer.end) return out_of_bounds(touch);
     const uint64_t offset = touch.address - buffer.begin;
-    if ((touch.size & (touch.size - 1)) == 0 && offset % touch.size)
+    if (!touch.bulk && (touch.size & (touch.size - 1)) == 0 && offset % touch.size)
         return worker.fault(touch.thread, WCPU_MISALIGNED, "%u-byte %s of buffer '%s' at element %lu, which is at byte "
                             "%lu", touch.size, touch.verb(), buffer.name, (unsigned long)(offset / buffer.unit),
                             (unsigned long)offset);

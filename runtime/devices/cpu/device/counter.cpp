@@ -97,6 +97,13 @@ void Counter::count_instruction(const Instruction &instruction) {
     counts[3] += bytes;
 }
 
+void Counter::count_copied(int buffer, bool write, uintptr_t offset, unsigned size) {
+    uint64_t *counts = buffers_[buffer].values + (write ? WCPU_STORE_REQUESTS : WCPU_LOAD_REQUESTS);
+    counts[1] += (offset + size - 1) / kSectorBytes - offset / kSectorBytes + 1;
+    counts[2] += (offset + size - 1) / kLineBytes - offset / kLineBytes + 1;
+    counts[3] += size;
+}
+
 void Counter::add_to(wcpu_launch &launch) const {
     for (size_t i = 0; i < buffers_.size(); ++i)
         for (int j = 0; j < WCPU_BUFFER_COUNTS; ++j) launch.buffers[i].counts[j] += buffers_[i].values[j];

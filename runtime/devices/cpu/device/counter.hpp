@@ -49,6 +49,9 @@ public:
     explicit Counter(size_t buffers);
     // Lines up what the lanes of `warp` have recorded, counts it, and clears their traces.
     void count(Warp &warp);
+    // A tensor copy, one request: a contiguous part of a buffer that it reads or writes.
+    void count_copy(int buffer, bool write) { ++buffers_[buffer].values[write ? WCPU_STORE_REQUESTS : WCPU_LOAD_REQUESTS]; }
+    void count_copied(int buffer, bool write, uintptr_t offset, unsigned size);
     void add_to(wcpu_launch &launch) const;
 
 private:

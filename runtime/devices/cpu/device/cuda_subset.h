@@ -58,4 +58,5 @@ struct dim3 {
 #include "warp_intrinsics.h"
 #include "scalar_functions.h"
 #include "device_primitives.h"
+#include "hopper_primitives.h"
 #include "launcher.h"

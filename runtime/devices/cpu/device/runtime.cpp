@@ -1,8 +1,13 @@
 // The runtime as one translation unit: it is compiled once and linked into every kernel's shared object.
 #include "scheduler.cpp"
+#include "calls.cpp"
+#include "barriers.cpp"
+#include "tensor_copies.cpp"
+#include "wgmma.cpp"
 #include "symbols.hpp"
 #ifdef WARPCPU_CHECK
 #include "checker.cpp"
+#include "asynchronous_checks.cpp"
 #include "counter.cpp"
 #include "instrumentation.hpp"
 #endif

@@ -1,4 +1,5 @@
-// How a worker runs a block: each warp until all its lanes wait or have ended, then the block's barrier, and again.
+// How a worker runs a block: each warp until all its lanes wait or have ended, again while that let others run on, then the
+// block's barrier.
 #include "scheduler.hpp"
 
 #include <cstdio>
@@ -33,7 +34,7 @@ void Launch::report(wcpu_fault_kind kind, const char *message) {
 Worker::Worker(Launch &launch)
     : launch(launch), current(&wcpu_current), order(launch.request.order), stacks(launch.request.stacks),
       threads(launch.block_threads()),
-      warps((threads.size() + kLanes - 1) / kLanes)
+      warps((threads.size() + kLanes - 1) / kLanes), asynchronous(*this)
 #ifdef WARPCPU_CHECK
       , checker(launch), counter(launch.request.buffer_count)
 #endif
@@ -86,6 +87,14 @@ __attribute__((always_inline)) inline void Worker::wait(Thread &thread) {
     else switch_context(thread.context, scheduler);
 }
 
+// Returns when the event has come.
+void Worker::await(Thread &thread, const Awaited &event) {
+    thread.awaited = event;
+    thread.warp->waiting |= 1u << thread.lane;
+    thread.warp->ready &= ~(1u << thread.lane);
+    wait(thread);
+}
+
 // ---- blocks
 
 void Worker::run() {
@@ -114,9 +123,10 @@ void Worker::begin_block(uint64_t index) {
     }
     for (Warp &warp : warps) {
         warp.alive = warp.ready = ~0u >> (kLanes - warp.lanes);
-        warp.meeting = warp.converging = warp.at_barrier = 0;
+        warp.meeting = warp.converging = warp.at_barrier = warp.waiting = 0;
     }
     block_barriers = 0;
+    asynchronous.begin_block();
 #ifdef WARPCPU_CHECK
     checker.begin_block(*this, index);
 #endif
@@ -127,9 +137,17 @@ void Worker::run_block(uint64_t index) {
     for (bool more = true; more && !abandoned;) {
         for (size_t i = 0; i < warps.size() && !abandoned; ++i)
             run_warp(warps[order & kWarpsDescending ? warps.size() - 1 - i : i]);
-        more = !abandoned && pass_barrier();
+        more = !abandoned && (any_ready() || pass_barrier());
     }
+    if (!abandoned) asynchronous.end_block();
     if (block_barriers > most_barriers) most_barriers = block_barriers;
+}
+
+// Has a warp, while others ran, got what its lanes waited for?
+bool Worker::any_ready() const {
+    for (const Warp &warp : warps)
+        if (warp.ready) return true;
+    return false;
 }
 
 // Until no lane of it is ready.
@@ -201,15 +219,21 @@ void Worker::check_barrier() {
     if (ended)
         return fault(*ended, WCPU_DIVERGENT_BARRIER, "ended before the __syncthreads that thread (%u,%u,%u) waits at",
                      first->thread_index.x, first->thread_index.y, first->thread_index.z);
-    checker.block_barrier();
+    checker.block_barrier(*this);
 #endif
 }
 
 void Worker::fault_stuck() {
-    const Thread *barrier = nullptr, *meeting = nullptr;
+    const Thread *barrier = nullptr, *meeting = nullptr, *waiting = nullptr;
     for (const Thread &thread : threads) {
         if (!barrier && thread.warp->at_barrier >> thread.lane & 1) barrier = &thread;
         if (!meeting && thread.warp->meeting >> thread.lane & 1) meeting = &thread;
+        if (!waiting && thread.warp->waiting >> thread.lane & 1) waiting = &thread;
+    }
+    if (waiting) {
+        char text[300];
+        asynchronous.describe(waiting->awaited, text);
+        return fault(*waiting, WCPU_DEADLOCK, "waits for ever for %s", text);
     }
     const unsigned lane = meeting->lane, mask = meeting->warp->mask[lane];
     const char *call = meeting->warp->source[lane] == WCPU_SYNCWARP ? "__syncwarp"
@@ -248,6 +272,7 @@ __attribute__((noinline)) bool Worker::complete(Warp &warp, unsigned mask) {
     uint64_t ballot = 0;
     for (unsigned left = participants; left; left &= left - 1)
         ballot |= (uint64_t)(warp.value[lowest(left)] != 0) << lowest(left);
+    if (warp.source[lowest(participants)] == WCPU_GATHER) memcpy(warp.gathered, warp.words, sizeof warp.gathered);
     for (unsigned left = participants; left; left &= left - 1) {
         const unsigned lane = lowest(left);
         const int source = warp.source[lane];
@@ -330,58 +355,3 @@ static void run_workers(Launch &launch, unsigned count) {
 }
 
 }  // namespace warpcpu
-
-using warpcpu::Thread;
-using warpcpu::Warp;
-
-extern "C" {
-
-wcpu_ids *wcpu_self() { return wcpu_current; }
-
-wcpu_u64 wcpu_exchange(wcpu_ids *self, wcpu_u64 value, unsigned mask, int source) {
-    Thread &thread = *static_cast<Thread *>(self);
-    Warp &warp = *thread.warp;
-    const unsigned lane = thread.lane;
-#ifdef WARPCPU_CHECK
-    warp.site[lane] = __builtin_return_address(0);
-    if (!(mask >> lane & 1))
-        thread.worker->fault(thread, WCPU_INACTIVE_LANE, "lane %u calls a _sync function with mask 0x%08x, which "
-                             "leaves it out", lane, mask);
-#endif
-    warp.value[lane] = value;
-    warp.source[lane] = source;
-    warp.mask[lane] = mask;
-    warp.meeting |= 1u << lane;
-    warp.ready &= ~(1u << lane);
-    if (!warp.all_meet(mask) || !thread.worker->complete(warp, mask)) thread.worker->wait(thread);
-    return warp.result[lane];
-}
-
-void wcpu_block_barrier(wcpu_ids *self) {
-    Thread &thread = *static_cast<Thread *>(self);
-    thread.site = __builtin_return_address(0);
-    thread.warp->at_barrier |= 1u << thread.lane;
-    thread.warp->ready &= ~(1u << thread.lane);
-    thread.worker->wait(thread);
-}
-
-unsigned wcpu_active_lanes(wcpu_ids *self, int) {
-    Thread &thread = *static_cast<Thread *>(self);
-    thread.site = __builtin_return_address(0);
-    thread.warp->converging |= 1u << thread.lane;
-    thread.warp->ready &= ~(1u << thread.lane);
-    thread.worker->wait(thread);
-    return thread.warp->result[thread.lane];
-}
-
-int wcpu_run(const wcpu_kernel *kernel, wcpu_launch *request) {
-    warpcpu::Launch launch(*kernel, *request);
-    uint64_t workers = request->workers;
-    const uint64_t most = warpcpu::kMostMappings / (2 * launch.block_threads());
-    if (workers > most) workers = most;
-    if (workers > launch.blocks) workers = launch.blocks;
-    warpcpu::run_workers(launch, workers);
-    return request->fault_kind;
-}
-
-}  // extern "C"

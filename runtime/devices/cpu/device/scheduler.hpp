@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "abi.h"
+#include "asynchronous.hpp"
 #include "fiber.hpp"
 
 #ifdef WARPCPU_CHECK
@@ -33,6 +34,7 @@ struct Thread : wcpu_ids {
     Stack stack;
     Context context;
     void *site;                       // the call of __syncthreads or __activemask at which it waits
+    Awaited awaited;                  // while it is `waiting`
 #ifdef WARPCPU_CHECK
     Trace trace;
     uint32_t ordered_with[kLanes];    // when this lane last met each lane of its warp at a __syncwarp
@@ -40,14 +42,16 @@ struct Thread : wcpu_ids {
 };
 
 // 32 threads. A lane is in one of: ready (may run), meeting (waits for lanes of its warp), converging (asks who is with
-// it, and waits until nobody else of the warp can run), at_barrier (waits for the block), or no longer alive.
+// it, and waits until nobody else of the warp can run), at_barrier (waits for the block), waiting (for an event of the block:
+// see Awaited), or no longer alive.
 struct Warp {
-    unsigned alive, ready, meeting, converging, at_barrier;
+    unsigned alive, ready, meeting, converging, at_barrier, waiting;
     Thread *threads;                  // by lane
     uint64_t value[kLanes], result[kLanes];
     int source[kLanes];
     unsigned mask[kLanes];
     void *site[kLanes];
+    uint64_t words[kLanes][2], gathered[kLanes][2];     // of a gathering: what each lane brings; what all brought last
     unsigned lanes;                   // 32, but for the last warp of a block
 
     // Do all lanes of `mask` that are still alive wait in a meeting?
@@ -78,6 +82,7 @@ struct Worker {
     StackPool stacks;
     std::vector<Thread> threads;
     std::vector<Warp> warps;
+    Asynchronous asynchronous;
     bool abandoned = false;
     uint64_t shuffles = 0, block_barriers = 0, most_barriers = 0;
 #ifdef WARPCPU_CHECK
@@ -91,6 +96,7 @@ struct Worker {
     void begin_block(uint64_t index);
     void run_warp(Warp &warp);
     bool release_converged(Warp &warp);
+    bool any_ready() const;
     bool pass_barrier();
     void check_barrier();
     void end_step(Warp &warp);
@@ -104,6 +110,7 @@ struct Worker {
     bool complete(Warp &warp, unsigned mask);
     void check_meeting(Warp &warp, unsigned participants);
     void finish(Thread &thread);
+    void await(Thread &thread, const Awaited &event);
 
     // Records the fault and gives the block up: on a fiber it does not return, in the scheduler it does.
     void fault(const Thread &thread, wcpu_fault_kind kind, const char *format, ...)

@@ -1,0 +1,101 @@
+// Hopper's device primitives, by the names of templates/parts/hopper.cuh.jinja: mbarriers, tensor copies (TMA), wgmma. Each
+// calls the runtime (barriers.cpp, tensor_copies.cpp, wgmma.cpp), which has what is shared by the threads of a block.
+//
+//   name                        does here
+//   wc_barrier_...              an mbarrier in the runtime, which its 8 bytes name; who waits lets others run
+//   wc_sync_threads             bar.sync of some warps
+//   wc_tensor_load_..., _store  the copy at once; who may count on it is what the checks know
+//   wc_wgmma_...                the products when the first thread of the warp group waits for them. Sums are cut, not rounded
+//                               (see wgmma.cpp); Mode.CHECK reads rows behind a box that nothing filled as NaN
+//   wc_fence_shared             is noted, and asked for where wgmma or a store reads what a thread wrote
+//   wc_registers_..., wc_barriers_ready   nothing
+#pragma once
+
+__forceinline__ void wc_barrier_init(unsigned long long *barrier, int arrivals) {
+    wcpu_barrier_init(wcpu_self(), barrier, arrivals);
+}
+__forceinline__ void wc_barriers_ready() {}
+__forceinline__ void wc_barrier_expect(unsigned long long *barrier, int bytes) {
+    wcpu_barrier_arrive(wcpu_self(), barrier, bytes);
+}
+__forceinline__ void wc_barrier_arrive(unsigned long long *barrier) { wcpu_barrier_arrive(wcpu_self(), barrier, 0); }
+__forceinline__ void wc_barrier_wait(unsigned long long *barrier, unsigned parity) {
+    wcpu_barrier_wait(wcpu_self(), barrier, parity);
+}
+__forceinline__ void wc_sync_threads(int barrier, int threads) { wcpu_named_barrier(wcpu_self(), barrier, threads); }
+
+__forceinline__ void wc_tensor_load_2(void *to, const void *map, unsigned long long *barrier, int c0, int c1) {
+    wcpu_tensor_load(wcpu_self(), to, map, barrier, 2, c0, c1, 0, 0);
+}
+__forceinline__ void wc_tensor_load_3(void *to, const void *map, unsigned long long *barrier, int c0, int c1, int c2) {
+    wcpu_tensor_load(wcpu_self(), to, map, barrier, 3, c0, c1, c2, 0);
+}
+__forceinline__ void wc_tensor_load_4(void *to, const void *map, unsigned long long *barrier, int c0, int c1, int c2, int c3) {
+    wcpu_tensor_load(wcpu_self(), to, map, barrier, 4, c0, c1, c2, c3);
+}
+__forceinline__ void wc_tensor_load_im2col(void *to, const void *map, unsigned long long *barrier, int c, int w, int h, int n,
+                                           unsigned short tap_w, unsigned short tap_h) {
+    wcpu_tensor_load_im2col(wcpu_self(), to, map, barrier, c, w, h, n, tap_w, tap_h);
+}
+__forceinline__ void wc_tensor_store_2(const void *map, const void *from, int c0, int c1) {
+    wcpu_tensor_store(wcpu_self(), map, from, 2, c0, c1, 0, 0);
+}
+__forceinline__ void wc_tensor_store_3(const void *map, const void *from, int c0, int c1, int c2) {
+    wcpu_tensor_store(wcpu_self(), map, from, 3, c0, c1, c2, 0);
+}
+__forceinline__ void wc_tensor_store_4(const void *map, const void *from, int c0, int c1, int c2, int c3) {
+    wcpu_tensor_store(wcpu_self(), map, from, 4, c0, c1, c2, c3);
+}
+__forceinline__ void wc_tensor_stores_commit() { wcpu_stores_commit(wcpu_self()); }
+__forceinline__ void wc_tensor_stores_read_all() { wcpu_stores_wait(wcpu_self(), 0); }
+__forceinline__ void wc_tensor_stores_read_but_1() { wcpu_stores_wait(wcpu_self(), 1); }
+__forceinline__ void wc_tensor_stores_done() { wcpu_stores_wait(wcpu_self(), 0); }
+__forceinline__ void wc_fence_shared() { wcpu_fence_shared(wcpu_self()); }
+
+__forceinline__ unsigned long long wc_matrix_rows_128(const void *rows) { return wcpu_matrix_rows(wcpu_self(), rows, 128); }
+__forceinline__ unsigned long long wc_matrix_rows_64(const void *rows) { return wcpu_matrix_rows(wcpu_self(), rows, 64); }
+template <int Sums>
+__forceinline__ void wc_wgmma_halves(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, 0);
+}
+template <int Sums>
+__forceinline__ void wc_wgmma_bfloat16s(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, 1);
+}
+__forceinline__ void wc_wgmma_fence() { wcpu_wgmma_fence(wcpu_self()); }
+__forceinline__ void wc_wgmma_commit() { wcpu_wgmma_commit(wcpu_self()); }
+__forceinline__ void wc_wgmma_wait_all() { wcpu_wgmma_wait(wcpu_self(), 0); }
+__forceinline__ void wc_wgmma_wait_but_1() { wcpu_wgmma_wait(wcpu_self(), 1); }
+
+__forceinline__ void wc_registers_fewer() {}
+__forceinline__ void wc_registers_more() {}
+
+// Each row is one 16-byte access of the lane that has its address, as ldmatrix and stmatrix are counted.
+__forceinline__ uint4 wcpu_as_words(wcpu_row row) {
+    return uint4((unsigned)row.low, (unsigned)(row.low >> 32), (unsigned)row.high, (unsigned)(row.high >> 32));
+}
+__forceinline__ wcpu_row wcpu_as_row(unsigned a, unsigned b, unsigned c, unsigned d) {
+    return {a | (unsigned long long)b << 32, c | (unsigned long long)d << 32};
+}
+#define WCPU_MATRICES(suffix, transposed)                                                                              \
+    __forceinline__ void wc_store_matrices##suffix##_4(void *to, unsigned a, unsigned b, unsigned c, unsigned d) {     \
+        const uint4 row = wcpu_as_words(wcpu_rows_of_words(wcpu_self(), wcpu_as_row(a, b, c, d), transposed));         \
+        *(uint4 *)to = row;                                                                                            \
+    }                                                                                                                  \
+    __forceinline__ void wc_store_matrices##suffix##_2(void *to, unsigned a, unsigned b) {                             \
+        const uint4 row = wcpu_as_words(wcpu_rows_of_words(wcpu_self(), wcpu_as_row(a, b, 0, 0), transposed));         \
+        if (wcpu_lane() < 16) *(uint4 *)to = row;                                                                      \
+    }
+WCPU_MATRICES(, 0)
+WCPU_MATRICES(_transposed, 1)
+__forceinline__ void wc_load_matrices_transposed_4(unsigned &a, unsigned &b, unsigned &c, unsigned &d, const void *from) {
+    const uint4 row = *(const uint4 *)from;
+    const uint4 words = wcpu_as_words(wcpu_words_of_rows(wcpu_self(), wcpu_as_row(row.x, row.y, row.z, row.w), 1));
+    a = words.x, b = words.y, c = words.z, d = words.w;
+}
+__forceinline__ void wc_load_matrices_transposed_2(unsigned &a, unsigned &b, const void *from) {
+    uint4 row(0, 0, 0, 0);
+    if (wcpu_lane() < 16) row = *(const uint4 *)from;
+    const uint4 words = wcpu_as_words(wcpu_words_of_rows(wcpu_self(), wcpu_as_row(row.x, row.y, row.z, row.w), 1));
+    a = words.x, b = words.y;
+}

@@ -1,0 +1,256 @@
+// wgmma: products of a warp group from shared memory.
+//
+// How sums round. Products are exact. The 16 of an instruction and the sum before are aligned to the largest of their
+// exponents and cut, towards zero, two bits behind the float's last (25 behind the point); then they are added exactly, and the
+// sum is cut to a float. So have Khattak and Mikaitis (arXiv 2512.07004) found the H100's tensor cores to do for 16-bit elements.
+// Assumed here, and not measured: that wgmma does as mma does there; that an exponent is the sum of the factors' (before a product
+// of 2 or more is normalised), subnormal ones by their leading bit; infinity where a sum is beyond the largest float; and
+// subnormal sums rounded. With WCPU_SUMS_TO_NEAREST each product is added in float32, as in mma.sync's emulation.
+#include "wgmma.hpp"
+
+#include <cmath>
+#include <cstring>
+
+#include "asynchronous.hpp"
+#include "scheduler.hpp"
+
+namespace warpcpu {
+
+typedef double Numbers __attribute__((vector_size(32)));
+typedef int32_t Integers __attribute__((vector_size(16)));
+typedef int64_t Bits __attribute__((vector_size(32)));
+
+static double size_of(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits &= 0x7ff0000000000000u;
+    memcpy(&value, &bits, sizeof bits);
+    return value;
+}
+
+static double element(uint16_t bits, bool bfloat16) {
+    if (bfloat16) {
+        const uint32_t word = (uint32_t)bits << 16;
+        float value;
+        memcpy(&value, &word, sizeof value);
+        return value;
+    }
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const double sign = bits >> 15 ? -1 : 1;
+    if (exponent == 31) return fraction ? NAN : sign * INFINITY;
+    const uint32_t word = (uint32_t)(bits & 0x7fff) << 13;       // its exponent is 127 - 15 too small
+    float value;
+    memcpy(&value, &word, sizeof value);
+    return sign * (double)(value * 0x1p112f);
+}
+
+// ---- what the matrix descriptors name
+
+constexpr int kSwizzleShift = 62;     // 1: rows of 128 bytes, 2: of 64
+
+uint64_t Asynchronous::matrix_rows(Thread &thread, const void *rows, int row_bytes) {
+    char text[64];
+    if ((uintptr_t)rows % row_bytes)
+        return worker_.fault(thread, WCPU_DESCRIPTOR, "describes rows of %d bytes that begin at %s", row_bytes,
+                             place((uintptr_t)rows, text)), 0;
+    return (uint64_t)(uintptr_t)rows >> 4 | (row_bytes == 128 ? 1ull : 2ull) << kSwizzleShift;
+}
+
+struct MatrixRows {
+    uintptr_t begin;                  // in the layout without swizzle
+    unsigned row_bytes;
+    explicit MatrixRows(uint64_t descriptor)
+        : begin((descriptor & ((1ull << 48) - 1)) << 4), row_bytes(descriptor >> kSwizzleShift == 2 ? 64 : 128) {}
+    // 16 bytes: half a row's 16 elements.
+    uintptr_t at(int row, int half) const { return swizzled(begin + row * row_bytes + half * 16, row_bytes); }
+};
+
+static void read_half(const void *address, bool filled, bool bfloat16, double *values, double *sizes, int step, bool &finite) {
+    uint16_t bits[8];
+    memcpy(bits, address, sizeof bits);
+    for (int i = 0; i < 8; ++i) {
+        const double value = filled ? element(bits[i], bfloat16) : NAN;
+        values[i * step] = value;
+        sizes[i * step] = size_of(value);
+        finite &= std::isfinite(value);
+    }
+}
+
+void Asynchronous::read_operands(const Product &product) {
+    Operands &numbers = *operands_;
+    const MatrixRows a(product.a), b(product.b);
+    for (int row = 0; row < kProductRows; ++row) {
+        numbers.a_finite[row] = true;
+        for (int half = 0; half < 2; ++half)
+            read_half((const void *)a.at(row, half), true, product.bfloat16, &numbers.a[row][8 * half],
+                      &numbers.a_size[row][8 * half], 1, numbers.a_finite[row]);
+    }
+    for (int column = 0; column < product.columns; ++column) {
+        numbers.b_finite[column] = true;
+        for (int half = 0; half < 2; ++half) {
+            bool filled = true;
+            WCPU_CHECKED(filled = worker_.checker.is_filled(b.at(column, half));)
+            read_half((const void *)b.at(column, half), filled, product.bfloat16, &numbers.b[8 * half][column],
+                      &numbers.b_size[8 * half][column], kProductColumns, numbers.b_finite[column]);
+        }
+    }
+}
+
+// ---- sums
+
+static float cut(double value) {
+    if (std::fabs(value) >= 0x1p128) return value < 0 ? -INFINITY : INFINITY;
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits &= ~((1ull << 29) - 1);
+    memcpy(&value, &bits, sizeof bits);
+    return (float)value;
+}
+
+static void add_to_nearest(Operands &numbers, int row, int column) {
+    float sum = numbers.sums[row][column];
+    for (int k = 0; k < kProductDepth; ++k) sum += (float)numbers.a[row][k] * (float)numbers.b[k][column];
+    numbers.sums[row][column] = sum;
+}
+
+static void add_not_finite(Operands &numbers, int row, int column) {
+    double sum = numbers.sums[row][column];
+    for (int k = 0; k < kProductDepth; ++k) sum += numbers.a[row][k] * numbers.b[k][column];
+    numbers.sums[row][column] = (float)sum;
+}
+
+// Four columns: `size` is that of the largest, `scale` turns what is kept of it into an integer.
+static void add_cut(Operands &numbers, int row, int column) {
+    float *const sums = &numbers.sums[row][column];
+    const Numbers before = {sums[0], sums[1], sums[2], sums[3]};
+    Numbers size = (Numbers)((Bits)before & 0x7ff0000000000000);
+    const Numbers least = Numbers{} + 0x1p-600;
+    size = size > least ? size : least;
+    for (int k = 0; k < kProductDepth; ++k) {
+        const Numbers product = *(const Numbers *)&numbers.b_size[k][column] * numbers.a_size[row][k];
+        size = product > size ? product : size;
+    }
+    const Numbers scale = 0x1p25 / size;
+    Numbers sum = __builtin_convertvector(__builtin_convertvector(before * scale, Integers), Numbers);
+    for (int k = 0; k < kProductDepth; ++k) {
+        const Numbers product = *(const Numbers *)&numbers.b[k][column] * numbers.a[row][k];
+        sum += __builtin_convertvector(__builtin_convertvector(product * scale, Integers), Numbers);
+    }
+    sum *= size * 0x1p-25;
+    for (int i = 0; i < 4; ++i) sums[i] = cut(sum[i]);
+}
+
+static void add_products(Operands &numbers, int columns, bool to_nearest) {
+    for (int row = 0; row < kProductRows; ++row)
+        for (int column = 0; column < columns; column += 4) {
+            float *const sums = &numbers.sums[row][column];
+            float before[4];
+            memcpy(before, sums, sizeof before);
+            if (!to_nearest) add_cut(numbers, row, column);
+            for (int i = 0; i < 4; ++i) {
+                const bool finite = numbers.a_finite[row] && numbers.b_finite[column + i] && std::isfinite(before[i]);
+                if (finite && !to_nearest) continue;
+                sums[i] = before[i];
+                if (finite) add_to_nearest(numbers, row, column + i);
+                else add_not_finite(numbers, row, column + i);
+            }
+        }
+}
+
+// Where lane `lane` of warp `warp` has its sums of columns 2 i and 2 i + 1 (i even: of its upper row; odd: of the row 8 below).
+template <class Move> static void each_sum(Product &product, Move move) {
+    for (unsigned thread = 0; thread < kGroupThreads; ++thread) {
+        const int row = thread / kLanes * 16 + thread % kLanes / 4, column = thread % 4 * 2;
+        for (int i = 0; i < product.columns / 2; ++i)
+            move(product.sums[thread][i], row + (i & 2 ? 8 : 0), column + i / 4 * 8 + (i & 1));
+    }
+}
+
+void Asynchronous::make(unsigned group) {
+    Product &product = groups_[group].products.front();
+    if (!operands_) operands_.reset(new Operands);
+    Operands &numbers = *operands_;
+    read_operands(product);
+    each_sum(product, [&](float &sum, int row, int column) { numbers.sums[row][column] = product.adds ? sum : 0; });
+    add_products(numbers, product.columns, worker_.launch.request.flags & WCPU_SUMS_TO_NEAREST);
+    each_sum(product, [&](float &sum, int row, int column) { sum = numbers.sums[row][column]; });
+    groups_[group].products.pop_front();
+    ++groups_[group].made;
+}
+
+// ---- what threads ask for
+
+// All that the product reads, when the last thread of the group has issued it.
+void Asynchronous::check_operands(Thread &thread, const Product &product, unsigned group) {
+#ifdef WARPCPU_CHECK
+    Checker &checker = worker_.checker;
+    const MatrixRows a(product.a), b(product.b);
+    char text[64];
+    for (int row = 0; row < kProductRows; ++row)
+        for (int half = 0; half < 2; ++half)
+            if (!checker.read_by_group(thread, a.at(row, half), group))
+                return worker_.fault(thread, WCPU_UNINITIALISED_READ, "wgmma reads row %d of a at %s, which no copy and no "
+                                     "thread has filled", row, place(a.at(row, half), text));
+    int filled = -1;
+    for (int row = 0; row < product.columns; ++row) {
+        bool whole = true;
+        for (int half = 0; half < 2; ++half) whole &= checker.read_by_group(thread, b.at(row, half), group);
+        if (whole && filled == row - 1) filled = row;
+        else if (whole || row == 0)
+            return worker_.fault(thread, WCPU_UNINITIALISED_READ, "wgmma reads row %d of b at %s, which no copy and no thread "
+                                 "has filled", filled + 1, place(b.at(filled + 1, 0), text));
+    }
+#else
+    (void)thread, (void)product, (void)group;
+#endif
+}
+
+void Asynchronous::multiply(Thread &thread, float *sums, int columns, uint64_t a, uint64_t b, bool adds, bool bfloat16) {
+    Pending &pending = pending_of(thread);
+    const unsigned index = thread.number / kGroupThreads;
+    if (index >= groups_.size())
+        return worker_.fault(thread, WCPU_DIVERGENT_BARRIER, "issues wgmma, which takes four whole warps");
+    if (columns < 8 || columns > kProductColumns || columns % 8)
+        return worker_.fault(thread, WCPU_DESCRIPTOR, "issues wgmma of %d columns; it has 8, 16, .. 256", columns);
+    if (!pending.fenced)
+        return worker_.fault(thread, WCPU_ASYNCHRONOUS_ORDER, "issues wgmma with no wgmma.fence since it last waited for all");
+    WarpGroup &group = groups_[index];
+    const uint64_t number = pending.issued++;
+    if (number == group.made + group.products.size()) group.products.push_back({a, b, columns, adds, bfloat16, 0, {}});
+    Product &product = group.products[number - group.made];
+    if (product.a != a || product.b != b || product.columns != columns || product.adds != adds || product.bfloat16 != bfloat16)
+        return worker_.fault(thread, WCPU_DESCRIPTOR, "issues another wgmma than others of its warp group: descriptors, columns "
+                             "and whether it adds must be the same in all %u threads", kGroupThreads);
+    product.sums[thread.number % kGroupThreads] = sums;
+    if (++product.issued < kGroupThreads) return;
+    WCPU_CHECKED(group.times.push_back(worker_.checker.tick());)
+    check_operands(thread, product, index);
+    wake({Awaited::kProduct, index, number});
+}
+
+void Asynchronous::commit_products(Thread &thread) {
+    Pending &pending = pending_of(thread);
+    pending.groups.push_back(pending.issued);
+}
+
+// Until all groups but the `left` youngest are made.
+void Asynchronous::wait_products(Thread &thread, unsigned left) {
+    Pending &pending = pending_of(thread);
+    const unsigned index = thread.number / kGroupThreads;
+    if (index >= groups_.size()) return;
+    uint64_t end = 0;
+    while (pending.groups.size() > left) {
+        end = pending.groups.front();
+        pending.groups.pop_front();
+    }
+    WarpGroup &group = groups_[index];
+    while (group.made < end) {
+        if (group.products.front().issued < kGroupThreads) worker_.await(thread, {Awaited::kProduct, index, group.made});
+        else make(index);
+    }
+    if (pending.groups.empty()) pending.fenced = false;
+    WCPU_CHECKED(const uint32_t now = worker_.checker.tick();
+                 if (end) worker_.checker.products_have_read(thread, index, end < group.times.size() ? group.times[end] : now);)
+}
+
+}  // namespace warpcpu

@@ -1,0 +1,65 @@
+"""Tensor maps for kernels of the tests, packed by hand, and NumPy's statement of what copies and products do."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from tests.runtime.devices.cpu_kernels.harness import KERNEL, program
+from warpconv.runtime.devices.cpu import Buffer, LaunchReport, Mode, TensorMap
+
+TEXT = "struct __align__(64) TensorMap { unsigned long long words[16]; };\n"
+RING = KERNEL + """__launch_bounds__({threads}) k({parameters}) {{
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const int t = threadIdx.x, warp = t / 32, lane = t % 32;
+    unsigned long long* const full = (unsigned long long*)(shared + {barriers});
+    {body}
+}}"""
+
+
+def pack(sizes, box, *, swizzle=0, im2col=False, element_strides=None, lower=(0, 0), upper=(0, 0), item=2, strides=None,
+         address=0) -> bytes:
+    """``struct wcpu_tensor_map``; dimensions innermost first, strides of an array without gaps where none are given."""
+    rank = len(sizes)
+    if strides is None:
+        strides = [item * int(np.prod(sizes[:i])) for i in range(1, rank)]
+    fill = [0] * 4
+    return struct.pack("<Q4B4B4I3Q4I2i2i", address, rank, im2col, item, swizzle, *(element_strides or [1] * 4),
+                       *(list(sizes) + fill)[:4], *(list(strides) + fill)[:3], *(list(box) + fill)[:4], *lower, *upper)
+
+
+def of(buffer: Buffer, box, **how) -> TensorMap:
+    """The map of a whole array: its last dimension is the innermost."""
+    return TensorMap(buffer, pack(buffer.array.shape[::-1], box, item=buffer.array.itemsize, **how))
+
+
+def ring(body: str, parameters: str, args: list, *, threads: int = 128, barriers: int = 65536, shared: int = 66560,
+         mode: Mode = Mode.CHECK, **launch) -> LaunchReport:
+    """Run a kernel whose mbarriers begin ``barriers`` bytes into its shared memory."""
+    text = TEXT + RING.format(threads=threads, parameters=parameters, barriers=barriers, body=body)
+    return program(text, mode).launch("k", grid=launch.pop("grid", (1, 1, 1)), block=(threads, 1, 1), shared_bytes=shared,
+                                      args=args, **launch)
+
+
+def unswizzled(memory: np.ndarray, row_bytes: int) -> np.ndarray:
+    """Rows as they were before the swizzle: of 16-byte cells, cell c of row r lies at c ^ (r % 8), or with rows of 64
+    bytes at c ^ (r / 2 % 4); memory begins at a multiple of 1024."""
+    rows = memory.reshape(-1, row_bytes // 16, 16)
+    r, c = np.indices(rows.shape[:2])
+    return rows[r, c ^ (r % 8) if row_bytes == 128 else c ^ (r // 2 % 4)].reshape(-1, row_bytes)
+
+
+def im2col(x: np.ndarray, start: int, pixels: int, c: int, channels: int, tap, *, p: int, q: int, stride,
+           padding, dilation) -> np.ndarray:
+    """Rows of the lowered matrix of an NHWC array, from output pixel ``start`` on, at one tap; zeros outside."""
+    n_images, height, width, depth = x.shape
+    rows = np.zeros((pixels, channels), x.dtype)
+    for i in range(pixels):
+        n, rest = divmod(start + i, p * q)
+        y = rest // q * stride[0] - padding[0] + tap[0] * dilation[0]
+        z = rest % q * stride[1] - padding[1] + tap[1] * dilation[1]
+        if n < n_images and 0 <= y < height and 0 <= z < width:
+            part = x[n, y, z, c:c + channels]
+            rows[i, :len(part)] = part
+    return rows
