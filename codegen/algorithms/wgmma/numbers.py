@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpconv.codegen.descriptors import MOST_BOX
 from warpconv.codegen.dtypes import DType
+from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.wgmma import DEPTH, ROWS, WARP_GROUP, WgmmaShape
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec
@@ -20,7 +21,9 @@ ROW_BYTES = 2 * SLICE           # the widest swizzle
 CELL_BYTES = 16
 ALIGNMENT = 1024                # of what a swizzle walks through: eight rows
 STORED_FILTERS = 64             # of a buffer
-STORE_PIXELS = (64, 48, 32, 16)
+STORE_PIXELS = (128, 96, 80, 64, 48, 32)
+USUAL_BUFFER = 64               # pixels of a buffer: two of them are as quick as one of all, and leave room for stages
+SPARE_ROWS = 16                 # of a buffer, which take the pixels that are dropped: a lane its own
 SIDE_THREADS = 256              # of the entries beside the product
 BARRIER_BYTES = 8
 MULTIPLY = {DType.FLOAT16: "wc_wgmma_halves", DType.BFLOAT16: "wc_wgmma_bfloat16s"}
@@ -58,7 +61,7 @@ class WgmmaNumbers:
     parts: int
     store_bytes: int
     stored_bytes: int
-    stores_pending: int         # stores that may still read shared memory when a buffer is filled anew
+    stores_read: str            # the primitive that waits until a buffer can be filled anew
     buffers_each: int
     all_buffers: int
     first_loads: int
@@ -69,6 +72,7 @@ class WgmmaNumbers:
     box_columns: int = 1        # halo: pixels of the box,
     box_rows: int = 1
     box_bytes: int = 1
+    spare_rows: int = 0         # of a buffer behind its outputs, from one group's to the next one's
     groups: int = GROUPS
     threads: int = THREADS
     side_threads: int = SIDE_THREADS
@@ -97,12 +101,24 @@ def is_staged(spec: KernelSpec, options: WgmmaOptions) -> bool:
     return options.splits == 1 and 2 * spec.k % CELL_BYTES == 0
 
 
-def store_pixels(options: WgmmaOptions) -> int:
-    """Pixels of a buffer: all of a box of outputs, or as many as share out a group's."""
+def buffer_sizes(options: WgmmaOptions) -> tuple[int, ...]:
+    """Pixels that a buffer of outputs may have: all of a group's, or as many as share them out."""
     columns = group_columns(options)
     if options.form is Form.HALO:
-        return columns
-    return next((n for n in STORE_PIXELS if columns % n == 0), columns)
+        return (columns,)
+    return (columns, *(n for n in STORE_PIXELS if columns % n == 0 and n < columns))
+
+
+def resolved(options: WgmmaOptions) -> WgmmaOptions:
+    """``options`` with the largest buffer that is no larger than the one asked for, and nothing of the other form."""
+    if options.form is Form.HALO:
+        options = replace(options, splits=1)
+    else:
+        options = replace(options, rows=1, columns=1, boxes=2)
+    sizes = buffer_sizes(options)
+    if options.buffer == DERIVED:
+        return replace(options, buffer=next((n for n in sizes if n <= USUAL_BUFFER), sizes[0]))
+    return replace(options, buffer=next((n for n in sizes if n <= options.buffer), sizes[-1]))
 
 
 def box_of(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
@@ -117,7 +133,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
     shared_out = options.filters >= GROUPS * ROWS           # filters, else pixels
     matrices = options.filters // ROWS // (GROUPS if shared_out else 1)
     slices, taps = -(-spec.c // SLICE), spec.r * spec.s
-    staged, stored = is_staged(spec, options), store_pixels(options)
+    staged, stored = is_staged(spec, options), resolved(options).buffer
     box_rows, box_columns = box_of(spec, options) if halo else (1, 1)
     filter_bytes = options.filters * ROW_BYTES
     if halo:
@@ -126,14 +142,16 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         pixel_bytes = _aligned(reached * ROW_BYTES)
         ring = options.boxes * pixel_bytes + options.stages * filter_bytes
         outputs = options.rows * options.columns
-        store_bytes, stored_bytes = _aligned((outputs + 1) * ROW_BYTES), outputs * ROW_BYTES
         buffers_each, shared_buffer = 1, not shared_out
+        spare_rows = SPARE_ROWS if shared_buffer else 0
+        store_bytes, stored_bytes = _aligned((outputs + SPARE_ROWS + spare_rows) * ROW_BYTES), outputs * ROW_BYTES
         barriers = 2 * (options.boxes + options.stages)
     else:
         pixel_bytes = options.pixels * ROW_BYTES
         ring = options.stages * (pixel_bytes + filter_bytes)
         store_bytes = stored_bytes = stored * ROW_BYTES
-        buffers_each, shared_buffer = 2, False
+        spare_rows = 0
+        buffers_each, shared_buffer = min(2, matrices * (columns // stored)), False
         barriers = 2 * options.stages
     all_buffers = (buffers_each if shared_buffer else buffers_each * GROUPS) if staged else 0
     buffers_at, barriers_at = ring, ring + all_buffers * store_bytes
@@ -150,10 +168,10 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         steps=slices * taps, depths=min(SLICE, -(-spec.c // DEPTH) * DEPTH) // DEPTH, taps=taps,
         pixel_bytes=pixel_bytes, filter_bytes=filter_bytes, stage_bytes=pixel_bytes + filter_bytes,
         store_pixels=stored, parts=parts, store_bytes=store_bytes, stored_bytes=stored_bytes,
-        stores_pending=0 if residual else buffers_each - 1, buffers_each=buffers_each, all_buffers=all_buffers,
+        stores_read="wc_tensor_stores_read_but_1" if buffers_each > 1 and not residual else "wc_tensor_stores_read_all", buffers_each=buffers_each, all_buffers=all_buffers,
         first_loads=min(buffers_each, matrices * parts), buffers_at=buffers_at, barriers_at=barriers_at,
         arrived_at=arrived_at, shared_bytes=arrived_at + BARRIER_BYTES * all_buffers, box_rows=box_rows,
-        box_columns=box_columns, box_bytes=box_rows * box_columns * ROW_BYTES)
+        box_columns=box_columns, spare_rows=spare_rows, box_bytes=box_rows * box_columns * ROW_BYTES)
 
 
 def _aligned(nbytes: int) -> int:

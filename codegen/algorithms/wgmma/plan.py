@@ -29,7 +29,7 @@ from warpconv.codegen.spec import Epilogue, KernelSpec
 
 from .choice import FILTERS, LEAST_STAGES, MOST_SUMS, candidates, choice, halo_refusal, instructions
 from .numbers import (GROUPS, MORE_REGISTERS, ROWS, SIDE_THREADS, SLICE, STORED_FILTERS, WgmmaNumbers, box_of,
-                      group_columns, is_plain, is_staged, make_numbers, store_pixels)
+                      group_columns, is_plain, is_staged, make_numbers, resolved)
 from .options import Form, WgmmaOptions
 
 FILTER, SUMS = "filter", "partial_sums"     # the program's names for the prepared filter and the sums of split tiles
@@ -50,7 +50,10 @@ def supports(spec: KernelSpec) -> str | None:
 def plan(spec: KernelSpec, options: WgmmaOptions) -> KernelPlan:
     """Raises UnsupportedSpec where plan values and spec do not go together."""
     spec = replace(spec, arch=TARGET) if spec.arch != TARGET else spec
-    refusal = supports(spec) or _tile_refusal(options) or _form_refusal(spec, options) or _fit_refusal(spec, options)
+    refusal = supports(spec) or _tile_refusal(options)
+    if refusal is None:
+        options = resolved(options)
+        refusal = _form_refusal(spec, options) or _fit_refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     descriptors = _descriptors(spec, options)
@@ -94,8 +97,8 @@ def _form_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
             return f"splits = {options.splits} of {steps} steps (at most one each)"
         return None
     refusal = halo_refusal(spec)
-    if refusal is not None or options.splits > 1:
-        return refusal or "the sums of boxes for all taps are not split"
+    if refusal is not None:
+        return refusal
     needed = options.rows * (options.columns + spec.s - 1) - (spec.s - 1)
     if needed > options.pixels:
         return f"{options.rows} x {options.columns} outputs need {needed} columns, pixels = {options.pixels}"
@@ -138,7 +141,7 @@ def _descriptors(spec: KernelSpec, options: WgmmaOptions) -> tuple[Descriptor, .
             sizes: tuple[Length, ...] = (Length(each=spec.k), Length(by=(q,)), Length(by=(p,)), Length(by=(n,)))
             box: tuple[int, ...] = (STORED_FILTERS, options.columns, options.rows, 1)
         else:
-            sizes, box = (Length(each=spec.k), Length(by=(n, p, q))), (STORED_FILTERS, store_pixels(options))
+            sizes, box = (Length(each=spec.k), Length(by=(n, p, q))), (STORED_FILTERS, options.buffer)
         found.append(Descriptor(argument="y_map", of="y", dtype=spec.dtype, sizes=sizes, box=box))
         if Epilogue.RESIDUAL in spec.epilogue:
             found.append(replace(found[-1], argument="residual_map", of="residual"))
