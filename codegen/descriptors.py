@@ -106,7 +106,8 @@ class Descriptor:
 
     def __str__(self) -> str:
         sizes = ", ".join(map(str, self.sizes))
-        text = f"{self.argument}: {self.of} as ({sizes}) of {self.dtype.value}, the innermost first, {self.walk.value}, "
+        text = (f"{self.argument}: {self.of} as ({sizes}) of {self.dtype.value}, the innermost first, "
+                f"{self.walk.value}, ")
         if self.walk is Walk.TILED:
             text += f"boxes of {' x '.join(map(str, self.box))}"
         else:

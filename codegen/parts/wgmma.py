@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 WARP_GROUP = 128                # threads that multiply together
@@ -24,6 +25,7 @@ class WgmmaShape:
     operands: str
 
     @classmethod
+    @functools.cache
     def of(cls, columns: int) -> WgmmaShape:
         sums = columns * ROWS // WARP_GROUP
         return cls(columns=columns, sums=sums, a=sums, b=sums + 1, adds=sums + 2,

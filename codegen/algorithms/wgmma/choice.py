@@ -21,12 +21,13 @@ from warpconv.codegen.parts.wgmma import MOST_COLUMNS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import GROUPS, ROW_BYTES, ROWS, WgmmaNumbers, group_columns, is_staged, make_numbers
+from .numbers import BARRIER_BYTES, GROUPS, ROW_BYTES, ROWS, SLICE, WgmmaNumbers, group_columns, is_staged, make_numbers
 from .options import Form, WgmmaOptions
 
 FILTERS = (64, 128, 256)
 MOST_SUMS = 192                 # of a thread
 LEAST_STAGES, MOST_STAGES = 2, 8
+BARRIERS_BYTES = 2 * BARRIER_BYTES      # of a stage
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 LEAST_STEPS = 4                 # of the reduction that are left to each part of a sum
 LEAST_HALO_WIDTH = 14           # of the outputs, from which on a box for all taps is tried
@@ -60,11 +61,17 @@ def candidates(spec: KernelSpec, shape: ConvShape | None = None) -> Iterator[Wgm
             if found is not None:
                 yield found
             split = with_stages(spec, replace(tile, splits=2))
-            if split is not None:
-                steps = make_numbers(spec, split).steps
+            if split is not None and (shape is None or _few_tiles(spec, tile, shape)):
+                steps = -(-spec.c // SLICE) * spec.r * spec.s
                 yield from (replace(split, splits=n) for n in SPLITS if n > 1 and steps // n >= LEAST_STEPS)
     if shape is not None:
         yield from _boxes(spec, shape)
+
+
+def _few_tiles(spec: KernelSpec, tile: WgmmaOptions, shape: ConvShape) -> bool:
+    """Whether whole sums would leave most of the chip idle in some wave."""
+    tiles = -(-shape.n * shape.p * shape.q // tile.pixels) * -(-spec.k // tile.filters)
+    return tiles < spec.hardware.multiprocessors
 
 
 def _boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
@@ -101,12 +108,10 @@ def halo_refusal(spec: KernelSpec) -> str | None:
 
 def with_stages(spec: KernelSpec, options: WgmmaOptions) -> WgmmaOptions | None:
     """The same with as many stages as shared memory holds; None where it does not hold enough."""
-    limit = spec.hardware.shared_block
-    for stages in range(MOST_STAGES, LEAST_STAGES - 1, -1):
-        found = replace(options, stages=stages)
-        if make_numbers(spec, found).shared_bytes <= limit:
-            return found
-    return None
+    least = make_numbers(spec, replace(options, stages=LEAST_STAGES))
+    each = least.filter_bytes if options.form is Form.HALO else least.stage_bytes
+    more = (spec.hardware.shared_block - least.shared_bytes) // (each + BARRIERS_BYTES)
+    return replace(options, stages=min(MOST_STAGES, LEAST_STAGES + more)) if more >= 0 else None
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> WgmmaOptions:

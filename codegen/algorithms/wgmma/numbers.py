@@ -63,6 +63,7 @@ class WgmmaNumbers:
     stored_bytes: int
     stores_read: str            # the primitive that waits until a buffer can be filled anew
     buffers_each: int
+    takes_turns: bool           # whether a count of buffers tells which one is next, or which phase of its barrier
     all_buffers: int
     first_loads: int
     buffers_at: int
@@ -168,7 +169,8 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         steps=slices * taps, depths=min(SLICE, -(-spec.c // DEPTH) * DEPTH) // DEPTH, taps=taps,
         pixel_bytes=pixel_bytes, filter_bytes=filter_bytes, stage_bytes=pixel_bytes + filter_bytes,
         store_pixels=stored, parts=parts, store_bytes=store_bytes, stored_bytes=stored_bytes,
-        stores_read="wc_tensor_stores_read_but_1" if buffers_each > 1 and not residual else "wc_tensor_stores_read_all", buffers_each=buffers_each, all_buffers=all_buffers,
+        stores_read=f"wc_tensor_stores_read_{'but_1' if buffers_each > 1 and not residual else 'all'}",
+        buffers_each=buffers_each, takes_turns=buffers_each > 1 or residual, all_buffers=all_buffers,
         first_loads=min(buffers_each, matrices * parts), buffers_at=buffers_at, barriers_at=barriers_at,
         arrived_at=arrived_at, shared_bytes=arrived_at + BARRIER_BYTES * all_buffers, box_rows=box_rows,
         box_columns=box_columns, spare_rows=spare_rows, box_bytes=box_rows * box_columns * ROW_BYTES)

@@ -17,11 +17,10 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True)
 class WgmmaOptions:
-    """Plan values. A tile has ``filters`` x ``pixels`` outputs; ``stages`` slices lie in the ring; ``splits`` blocks share
-    the sums of a tile, added up in a fixed order by a second launch. In the form ``halo`` a tile is ``rows`` x ``columns``
-    outputs of an image, which ``pixels`` columns of the products hold, and ``boxes`` slices of pixels lie in a ring of
-    their own. At most ``buffer`` pixels of outputs are
-    stored at a time."""
+    """Plan values. A tile has ``filters`` x ``pixels`` outputs; ``stages`` slices lie in the ring; ``splits`` blocks
+    share the sums of a tile, added up in a fixed order by a second launch. In the form ``halo`` a tile is ``rows`` x
+    ``columns`` outputs of an image, which ``pixels`` columns of the products hold, and ``boxes`` slices of pixels lie
+    in a ring of their own. At most ``buffer`` pixels of outputs are stored at a time."""
 
     form: Form = Form.IM2COL
     filters: int = 128

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.axes import DTYPES, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
-# (C, K, groups): slices of channels that are filled and that are not, several; filters that fill a tile and that do not,
-# and those whose outputs no descriptor stores
+# (C, K, groups): slices of channels that are filled and that are not, several; filters that fill a tile and that do
+# not, and those whose outputs no descriptor stores
 CHANNELS = ((8, 24, 1), (64, 64, 1), (72, 33, 1), (16, 136, 1), (136, 8, 1), (24, 85, 1))
 # (filters, pixels, stages, buffer)
 TILES = ((64, 32, 2, 16), (64, 96, 3, 48), (64, 64, 4, 32), (128, 16, 3, 16), (128, 80, 2, 80), (128, 64, 2, 32),
@@ -47,11 +47,12 @@ def variants() -> Iterable[Row]:
     """Every tile, im2col ones with the reduction whole and split, stored through shared memory and from registers."""
     for i, tile in enumerate((*TILES, *BOXES, *TILES)):
         halo = len(tile) == 6
-        yield dict(filter=((3, 3), (2, 3), (1, 1))[i % (2 if halo else 3)],
+        splits = 1 if halo or i < len(TILES) else 1 + i % 2
+        yield dict(filter=((3, 3), (2, 3), (1, 1))[i % (2 if halo or splits > 1 else 3)],
                    channels=CHANNELS[(0, 1, 3, 4)[i % 4] if halo else i % len(CHANNELS)], padding=PADDINGS[i % 4],
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], layout="NHWC",
                    stride=1 if halo else 1 + i % 2, dilation=1 if halo else 1 + i // 2 % 2, tile=tile,
-                   splits=1 if halo or i < len(TILES) else 1 + i % 2)
+                   splits=splits)
 
 
 ROWS = {"wgmma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}

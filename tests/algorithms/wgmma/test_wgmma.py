@@ -45,7 +45,8 @@ def small(**changes: Any) -> ConvShape:
     (dict(groups=2), "sm_90", "2 groups"), ({}, "sm_80", "no wgmma"), ({}, "sm_100", "no wgmma"),
     (dict(padding_mode="reflect"), "sm_90", "border reflect"), (dict(c=12), "sm_90", "pixels 24 bytes apart"),
     (dict(stride=9), "sm_90", "strides of 9 rows"), (dict(padding=130, h=300, w=300), "sm_90", "corner of -130"),
-    (dict(dilation=70, padding=70), "sm_90", None), (dict(dilation=100, padding=60, h=200, w=200), "sm_90", "corner of")])
+    (dict(dilation=70, padding=70), "sm_90", None),
+    (dict(dilation=100, padding=60, h=200, w=200), "sm_90", "corner of")])
 def test_layers_that_are_refused_in_words(changes, arch, says):
     spec = KernelSpec.of(small(**changes), algorithm="wgmma", arch=Arch.parse(arch))
     reason = ALGORITHM.supports(spec)
@@ -53,7 +54,8 @@ def test_layers_that_are_refused_in_words(changes, arch, says):
 
 
 @pytest.mark.parametrize("values, says", [
-    (dict(filters=96), "filters = 96"), (dict(pixels=40), "pixels = 40"), (dict(filters=64, pixels=1024), "pixels = 1024"),
+    (dict(filters=96), "filters = 96"), (dict(pixels=40), "pixels = 40"),
+    (dict(filters=64, pixels=1024), "pixels = 1024"),
     (dict(filters=256, pixels=208), "208 sums a thread"), (dict(stages=1), "stages = 1"),
     (dict(splits=10), "splits = 10 of 9 steps"), (dict(filters=128, pixels=256, stages=8), "bytes of shared memory"),
     (dict(form="halo", pixels=64, rows=9, columns=9), "9 x 9 outputs need 97 columns")])
