@@ -26,6 +26,7 @@ MOST_PIXELS = 1024          # of an im2col copy
 MOST_STRIDE = 8             # from one pixel of an im2col copy to the next
 CORNERS = range(-128, 128)  # of the im2col walk, of four dimensions
 MOST_OFFSET = 255           # of a tap from the window's first, of four dimensions
+SWIZZLES = (0, 32, 64, 128)
 MOST_COORDINATE = 2**31 - 1
 
 _PACKED = struct.Struct("<Q4B4B4I3Q4I2i2i")     # what the CPU device takes in place of a descriptor
@@ -133,7 +134,7 @@ class Descriptor:
         inner = self.box[0] * self.dtype.itemsize
         if inner % ALIGNMENT:
             return f"rows of {inner} bytes (a multiple of {ALIGNMENT})"
-        if inner > self.swizzle:
+        if self.swizzle and inner > self.swizzle:
             return f"rows of {inner} bytes under a swizzle of {self.swizzle} (no more than it)"
         along = self.box if self.walk is Walk.TILED else self.box[:1]
         if not all(1 <= n <= MOST_BOX for n in along):
