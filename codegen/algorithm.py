@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from .batch import assumed_batch
 from .errors import PlannerError, WarpconvError
 from .plan import KernelPlan
 from .shape import ConvShape
@@ -17,8 +18,6 @@ from .spec import KernelSpec
 _log = logging.getLogger("warpconv.plan")
 _log.addHandler(logging.NullHandler())      # where nobody configured logging, the reason that a candidate gives is all
 
-ASSUMED_IMAGES = 64         # of a layer with channels
-ASSUMED_PIXELS = 256 * 256  # of single planes together, at least
 BANK_COPY = 1.2e6   # issue slots of an H200 while a filter that was not prepared is copied to constant memory: 1.3 us
 
 
@@ -87,10 +86,3 @@ def _declining(algorithm: str, name: str, function: Callable[..., Any]) -> Calla
 
     _DECLINING.add(guarded)
     return guarded
-
-
-def assumed_batch(shape: ConvShape) -> int:
-    """The images that a layer's choice is made for: a plane comes alone if it is large, channels come in a batch."""
-    if shape.c == shape.k == 1:
-        return max(1, ASSUMED_PIXELS // (shape.h * shape.w))
-    return ASSUMED_IMAGES

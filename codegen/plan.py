@@ -12,31 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from .descriptors import Descriptor
+from .dimension import Dimension
 from .hardware import GRID_LIMIT
+from .layer import later
 from .shape import ConvShape
 from .spec import KernelSpec
-
-
-class Dimension(enum.Enum):
-    """A size that is known only when the kernel is called; of arrays with gaps also how far rows, planes and images lie
-    apart."""
-
-    N = "N"
-    H = "H"
-    W = "W"
-    P = "P"
-    Q = "Q"
-    X_ROW = "X_ROW"
-    X_PLANE = "X_PLANE"
-    X_IMAGE = "X_IMAGE"
-    Y_ROW = "Y_ROW"
-    Y_PLANE = "Y_PLANE"
-    Y_IMAGE = "Y_IMAGE"
-
-    def of(self, shape: ConvShape) -> int:
-        array, _, distance = self.value.lower().rpartition("_")
-        size: int = getattr(getattr(shape, f"{array}_distances") if array else shape, distance)
-        return size
 
 
 class Role(enum.Enum):
@@ -50,6 +31,7 @@ class Role(enum.Enum):
     WORKSPACE = "workspace"
     SIZE = "size"
     INDEX = "index"     # which round of a Repeat
+    DESCRIPTOR = "descriptor"   # of an array, by value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +54,13 @@ class Argument:
 
     @property
     def is_pointer(self) -> bool:
-        return self.role not in (Role.SIZE, Role.INDEX)
+        return self.role not in (Role.SIZE, Role.INDEX, Role.DESCRIPTOR)
 
     @property
     def declaration(self) -> str:
         """The C parameter."""
+        if self.role is Role.DESCRIPTOR:
+            return f"const __grid_constant__ {self.c_type} {self.name}"
         if not self.is_pointer:
             return f"{self.c_type} {self.name}"
         const = "" if self.role in (Role.OUTPUT, Role.WORKSPACE) else "const "
@@ -274,9 +258,14 @@ class Program:
     steps: tuple[Step, ...]
     workspaces: tuple[Workspace, ...] = ()
     preparation: Preparation | None = None
+    descriptors: tuple[Descriptor, ...] = later(())
 
     def argument(self, name: str) -> Argument:
         return next(a for a in self.arguments if a.name == name)
+
+    def descriptor(self, name: str) -> Descriptor:
+        """That of an argument."""
+        return next(d for d in self.descriptors if d.argument == name)
 
     @property
     def demands(self) -> str:
@@ -290,7 +279,7 @@ class Program:
                 value = Dimension(argument.name).of(shape)
                 if not argument.admits(value):
                     return f"this plan needs {argument.demand}, not {value}"
-        return None
+        return next((reason for d in self.descriptors if (reason := d.refusal(shape)) is not None), None)
 
     @property
     def launches(self) -> tuple[Launch, ...]:
@@ -381,5 +370,6 @@ class KernelPlan:
         lines = [f"kernel {self.spec.algorithm} for {self.spec.arch}",
                  f"layer  {self.spec.layer}", f"plan   {self.phrase}",
                  "values " + ", ".join(f"{name}={value}" for name, value in self.settings().items()),
-                 f"cost   {self.cost}", *(f"step   {step}" for step in self.program.steps)]
+                 f"cost   {self.cost}", *(f"step   {step}" for step in self.program.steps),
+                 *(f"map    {descriptor}" for descriptor in self.program.descriptors)]
         return "\n".join(lines + [f"note   {note}" for note in self.notes])

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .batch import shared_batch
 from .epilogue import Epilogue, parse_epilogue
 from .errors import ArgumentError, ArgumentTypeError
 from .hardware import DEFAULT_ARCH, Arch, Hardware
@@ -59,8 +60,9 @@ class Request:
 
     @property
     def for_any_batch(self) -> Request:
-        """The same for one image: kernels are shared by all batches."""
-        return self if self.layer.n == 1 else replace(self, layer=self.layer.with_batch(1))
+        """The same for the batch that stands for all that share this one's kernel."""
+        batch = shared_batch(self.layer)
+        return self if self.layer.n == batch else replace(self, layer=self.layer.with_batch(batch))
 
     @property
     def by_rule(self) -> bool:

@@ -3,8 +3,8 @@
 The rule: of the algorithms that support the layer, take the one whose planner estimates the fewest issue slots
 for it (loads, shuffles, FMAs and bookkeeping, edges included; more where there are too few warps to fill a large GPU,
 since then the time of one warp counts). At these kernels' arithmetic intensity the issue slots decide, not the
-memory. The batch does not change the choice: it is assumed, so that all batches share a kernel. A tuning table, where
-given, overrules the estimate for the layers it knows. An algorithm that leans on a library or on prepared
+memory. The batch does not change the choice: it is assumed, so that all batches share a kernel; but for 16 bits
+with several channels, where the power of two below it does (codegen/batch.py). A tuning table, where given, overrules the estimate for the layers it knows. An algorithm that leans on a library or on prepared
 filters (the slides' steps) is left to those who name it, and one whose workspace is over a limit that was given is
 declined, unless its planner has a lighter form.
 """
@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from .algorithm import Algorithm, assumed_batch
+from .algorithm import Algorithm
+from .batch import assumed_batch
 from .dtypes import DType
 from .errors import ArgumentError, ArgumentTypeError, PlannerError, UnsupportedSpec
 from .hardware import DEFAULT_ARCH, Arch, Hardware
@@ -195,7 +196,7 @@ def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardwa
     Parameters
     ----------
     shape : ConvShape
-        The layer. Its batch does not change the choice.
+        The layer. Its batch does not change the choice, but for 16 bits with several channels a group.
     algorithm : str
         "auto" for the quickest by rule, or the name of one.
     arch : Arch, Hardware or str
@@ -237,7 +238,7 @@ def select(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, tuning:
     Parameters
     ----------
     shape : ConvShape
-        The layer. Its batch does not change the choice.
+        The layer. Its batch does not change the choice, but for 16 bits with several channels a group.
     arch : Arch, Hardware or str
         An architecture (sm_75 to sm_120, "sm_90" if none is given), or the Hardware at hand, whose multiprocessors the
         grid is then made for.
@@ -314,7 +315,7 @@ def explain(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, *,
     Parameters
     ----------
     shape : ConvShape
-        The layer. Its batch does not change the choice.
+        The layer. Its batch does not change the choice, but for 16 bits with several channels a group.
     arch : Arch, Hardware or str
         An architecture (sm_75 to sm_120, "sm_90" if none is given), or the Hardware at hand, whose multiprocessors the
         grid is then made for.

@@ -39,10 +39,11 @@ from typing import Any
 
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, FileError, WarpconvError
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.layer import describe_geometry, describe_types, layer_fields
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm as registered
-from warpconv.codegen.select import plan_layer
+from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics, parse_epilogue
 
@@ -80,6 +81,16 @@ class NamedLayer:
         return plan_layer(self.shape, algorithm=self.algorithm, arch=arch, epilogue=self.epilogue,
                           settings=self.settings, numerics=self.numerics,
                           workspace_limit=env.settings().workspace_limit)
+
+    def portable_plan(self, arch: Any, made: KernelPlan) -> KernelPlan | None:
+        """The plan whose cubin later chips take, too, where ``made`` is one for a form of the architecture that
+        no other has, and the choice was by rule; else None."""
+        target = Arch.parse(arch)
+        if self.algorithm != "auto" or self.settings or target.feature or made.spec.arch == target:
+            return None
+        answers = explain(self.shape, arch=target, epilogue=self.epilogue, numerics=self.numerics,
+                          workspace_limit=env.settings().workspace_limit)
+        return next((a.plan for a in answers if a.plan is not None and a.plan.spec.arch == target), None)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.shape}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 
-from warpconv.codegen.algorithm import assumed_batch
+from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.pitch import VECTOR_BYTES, Pitch

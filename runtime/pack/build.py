@@ -252,7 +252,17 @@ def _tasks(layers: Sequence[NamedLayer], archs: Sequence[Arch | str], ptx: bool,
     kinds = _kinds(settings)
     for task in tasks:
         _plan(task, kinds, settings)
-    return tasks
+    return [each for task in tasks for each in (task, *_portable(task, kinds, settings))]
+
+
+def _portable(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings) -> Iterator[_Task]:
+    """What stands beside a kernel for a form of the architecture that one chip alone has: one that others run, too."""
+    made = None if task.plan is None else task.layer.portable_plan(task.arch, task.plan)
+    if made is not None:
+        twin = _Task(task.layer, task.arch, task.ptx)
+        _take(twin, made, kinds, settings)
+        task.arch = task.plan.spec.arch
+        yield twin
 
 
 def _parse_archs(archs: Sequence[Arch | str], ptx: bool) -> Iterator[tuple[Arch, bool]]:
@@ -266,8 +276,7 @@ def _plan(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings) ->
     """Plan a task, or decline it with the reason."""
     layer = task.layer
     try:
-        task.plan = layer.plan(task.arch)
-        task.estimate = registered(task.plan.spec.algorithm).slots(task.plan, layer.shape)
+        _take(task, layer.plan(task.arch), kinds, settings)
     except UnsupportedSpec as error:
         task.row = Row(name=layer.name, algorithm=layer.algorithm, arch=str(task.arch), status=DECLINED,
                        reason=error.reason)
@@ -275,7 +284,12 @@ def _plan(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings) ->
     except ArgumentError as error:
         raise ArgumentError(f"layer {layer.name}: {error.message}", argument=error.argument, value=error.value,
                             hint=error.hint) from error
-    task.keys = tuple(cache_key(task.plan, CudaTarget(kind, task.ptx), settings).directory for kind in kinds)
+
+
+def _take(task: _Task, plan: KernelPlan, kinds: Sequence[CompilerKind], settings: env.Settings) -> None:
+    """Raises UnsupportedSpec where there is no estimate."""
+    task.plan, task.estimate = plan, registered(plan.spec.algorithm).slots(plan, task.layer.shape)
+    task.keys = tuple(cache_key(plan, CudaTarget(kind, task.ptx), settings).directory for kind in kinds)
 
 
 def _kinds(settings: env.Settings) -> list[CompilerKind]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from warpconv.codegen.descriptors import SWIZZLES, Walk
 from warpconv.codegen.plan import (GRID_LIMIT, Argument, Blocks, Dimension, Extent, Launch, LibraryCall, Program,
                                    Repeat, Role, Step, Workspace)
 from warpconv.codegen.spec import Epilogue, KernelSpec
@@ -51,6 +52,7 @@ def check_program(program: Program, spec: KernelSpec) -> None:
         for step in steps:
             _step(step, known)
     _require(program.steps, "it has no steps")
+    _descriptors(program, known)
     _require(len(program.workspaces) <= MOST, f"it has {len(program.workspaces)} workspaces")
     _unique((w.name for w in program.workspaces), "workspaces")
     for workspace in program.workspaces:
@@ -81,6 +83,26 @@ def _arguments(arguments: Sequence[Argument], spec: KernelSpec) -> dict[str, Arg
     _require(sorted(r.value for r in found) == sorted(r.value for r in wanted),
              f"its arrays are {', '.join(r.value for r in found)}, not {', '.join(r.value for r in wanted)}")
     return {argument.name: argument for argument in arguments}
+
+
+def _descriptors(program: Program, known: Mapping[str, Argument]) -> None:
+    """Every argument of that role has one, of an array, within the hardware's limits as far as no size decides."""
+    wanted = sorted(name for name, argument in known.items() if argument.role is Role.DESCRIPTOR)
+    _require(sorted(d.argument for d in program.descriptors) == wanted, "its descriptors are not those of its arguments")
+    for descriptor in program.descriptors:
+        name = descriptor.argument
+        _require(descriptor.of in known and known[descriptor.of].is_pointer, f"{name} describes no array")
+        _require(2 <= len(descriptor.sizes) <= 4, f"{name} has {len(descriptor.sizes)} dimensions")
+        boxed = 2 if descriptor.walk is Walk.IM2COL else len(descriptor.sizes)
+        _require(len(descriptor.box) == boxed, f"{name} copies boxes of {len(descriptor.box)} dimensions")
+        _require(descriptor.swizzle in SWIZZLES, f"{name} has no such swizzle")
+        for length in descriptor.sizes:
+            _number(length.each, f"a size of {name}", 1, 2**32)
+            _require(len(length.by) <= len(Dimension), f"{name} multiplies too many sizes")
+        for value in (*descriptor.box, *descriptor.lower, *descriptor.upper, *descriptor.strides):
+            _number(value, f"a number of {name}", -2**31, 2**31)
+        reason = descriptor.refusal()
+        _require(reason is None, str(reason))
 
 
 def _step(step: Step, known: Mapping[str, Argument], inside: bool = False) -> None:

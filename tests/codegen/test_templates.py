@@ -31,6 +31,8 @@ FAMILIES = {
     "toeplitz/walk": ("bands", "planes"),
     "toeplitz/border": ("zeros", "value", "pixels"),
     "toeplitz_nhwc/border": ("zeros", "value", "pixels"),
+    "wgmma/form": ("im2col", "halo"),
+    "wgmma/stores": ("staged", "pairs"),
     "wide/rows": ("rows_registers", "rows_async", "rows_bordered"),
     "wide/filter": ("weights", "separable"),
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from warpconv.codegen.algorithm import assumed_batch
+from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.shape import ConvShape
@@ -23,9 +23,10 @@ from .options import MmaOptions
 # (tile_m, tile_n, warps_m, warps_n)
 TILES = ((128, 128, 2, 2), (128, 128, 2, 4), (128, 256, 2, 4), (256, 128, 4, 2), (64, 128, 2, 2), (64, 128, 2, 4),
          (64, 256, 1, 4), (256, 64, 4, 2), (128, 64, 4, 1), (128, 64, 2, 2), (128, 64, 4, 2), (64, 64, 2, 2),
-         (64, 64, 1, 2), (256, 32, 8, 1), (128, 32, 4, 1), (64, 32, 4, 1), (128, 16, 4, 1))
+         (64, 64, 1, 2), (256, 32, 8, 1), (128, 32, 4, 1), (64, 32, 4, 1), (128, 16, 4, 1), (32, 64, 2, 2),
+         (32, 128, 1, 4), (16, 64, 1, 4), (16, 128, 1, 4))
 DEPTHS = ((64, 3), (64, 2), (32, 4), (32, 3), (32, 5))      # tile_k, stages
-SPLITS = (1, 2, 4, 8)
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 LEAST_STEPS = 2             # tiles of the reduction that are left to each part of a sum
 QUARTERS = 4                # of a multiprocessor, each with its own issue slots
 # Issue slots of a quarter's warp
@@ -74,8 +75,8 @@ def _copies_fit(spec: KernelSpec, options: MmaOptions) -> bool:
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> MmaOptions:
-    """The candidate of the least estimate for the layer's sizes, for a batch that is assumed; without sizes the first
-    that filters fill."""
+    """The candidate of the least estimate for the layer's sizes, for the batch that kernels are shared by; without
+    sizes the first that filters fill."""
     if shape is None:
         return next(candidates(spec))
     shape = shape.with_batch(assumed_batch(shape))

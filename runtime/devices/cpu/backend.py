@@ -10,7 +10,7 @@ import numpy as np
 
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import DeviceError
-from warpconv.codegen.plan import Dimension, KernelPlan, Launch, Program, Role, Workspace
+from warpconv.codegen.plan import Argument, Dimension, KernelPlan, Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime import env, forks
@@ -22,6 +22,7 @@ from warpconv.runtime.call.checks import Call, name_of
 from warpconv.runtime.devices.steps import execute
 
 from . import objects, quick
+from .maps import TensorMap
 from .program import CpuProgram
 from .report import Buffer, LaunchReport, Mode
 from .target import CpuTarget
@@ -115,18 +116,30 @@ class _Executor:
 
     def launch(self, step: Launch, shape: ConvShape, operands: Mapping[str, Any]) -> None:
         program, compiled = self._backend.program, self._backend.compiled
-        args = [self._argument(program, name, shape, operands) for name in step.arguments]
+        buffers: dict[str, Buffer] = {}         # a descriptor's array may be an argument of its own, too
+        args = [self._argument(program, name, shape, operands, buffers) for name in step.arguments]
         report = compiled.launch(step.entry, grid=step.grid_of(shape), block=step.block, shared_bytes=step.shared_bytes,
                                  args=args, threads=env.settings().cpu_threads)
         if compiled.mode is Mode.CHECK:
             self._backend.reports.append(report)
 
-    def _argument(self, program: Program, name: str, shape: ConvShape, operands: Mapping[str, Any]) -> Any:
+    def _argument(self, program: Program, name: str, shape: ConvShape, operands: Mapping[str, Any],
+                  buffers: dict[str, Buffer]) -> Any:
         argument = program.argument(name)
+        if argument.role is Role.DESCRIPTOR:
+            described = program.descriptor(name)
+            buffer = self._argument(program, described.of, shape, operands, buffers)
+            return TensorMap(buffer, described.at(shape).packed(0))
         if argument.role is Role.SIZE:
             return np.int32(Dimension(name).of(shape))
         if argument.role is Role.INDEX:
             return np.int32(operands[name])
+        if name not in buffers:
+            buffers[name] = self._buffer(argument, operands)
+        return buffers[name]
+
+    def _buffer(self, argument: Argument, operands: Mapping[str, Any]) -> Buffer:
+        name = argument.name
         writable = argument.role in (Role.OUTPUT, Role.WORKSPACE)
         output = argument.role is Role.OUTPUT
         array = operands[name]

@@ -17,13 +17,14 @@ from warpconv.runtime.call.checks import MOST_LAYERS, Call, name_of
 from warpconv.runtime.call.recording import recording
 from warpconv.runtime.devices.steps import execute, require
 
-from . import contexts, memory, quick, streams
+from . import contexts, memory, quick, streams, tensor_maps
 from .memory import Block
 from .modules import CudaModule, Launcher
 from .pycuda_modules import PycudaModule
 
 Elsewhere = tuple[ArrayView, "int | None"]      # an array, and the stream that is its library's and not the call's
 Geometry = tuple[tuple[int, int, int], dict[str, int]]
+_KINDS = {Role.SIZE: "int", Role.INDEX: "int", Role.DESCRIPTOR: "descriptor"}     # of arguments that are no pointers
 _FRAMEWORKS = (ArrayKind.TORCH, ArrayKind.CUPY)
 
 
@@ -74,7 +75,7 @@ class _Loaded:
         self.geometry: dict[tuple[int, tuple[int, int, int]], Geometry] = {}      # by step and N, H, W
         self.quick: dict[quick.QuickLaunch, list] = {}      # its slots, of a filter's own module
         for step in program.launches:
-            kinds = tuple("pointer" if program.argument(n).is_pointer else "int" for n in step.arguments)
+            kinds = tuple(_KINDS.get(program.argument(n).role, "pointer") for n in step.arguments)
             self.launchers[id(step)] = self.module.launcher(step.entry, kinds, step.block, step.shared_bytes)
 
 
@@ -343,8 +344,13 @@ class _Executor:
     def launch(self, step: Launch, shape: ConvShape | None, operands: Mapping[str, int]) -> None:
         key = (id(step), None if shape is None else (shape.n, shape.h, shape.w, shape.x_pitch, shape.y_pitch))
         grid, sizes = self._loaded.geometry.get(key) or self._work_out(key, step, shape)
-        args = [operands[name] if name in operands else sizes[name] for name in step.arguments]
+        args = [operands[name] if name in operands else sizes[name] if name in sizes
+                else self._descriptor(name, shape, operands) for name in step.arguments]
         self._loaded.launchers[id(step)](grid, args, self._launch_stream)
+
+    def _descriptor(self, name: str, shape: ConvShape | None, operands: Mapping[str, int]) -> bytes:
+        described = self._program.descriptor(name)
+        return tensor_maps.encoded(described.at(shape), operands[described.of])
 
     def _work_out(self, key: tuple[int, Any], step: Launch, shape: ConvShape | None) -> Geometry:
         """Grid and size arguments, once per layer; a filter's preparation knows no layer."""

@@ -35,6 +35,7 @@ _OUT_INT = POINTER(c_int)
 # Names as the library exports them: the plain ones without _v2 are kept only for programs of CUDA 3.
 _PROTOTYPES: dict[str, tuple | None] = {
     "cuInit": (c_uint,),
+    "cuDriverGetVersion": (_OUT_INT,),
     "cuGetErrorName": (c_int, POINTER(c_char_p)),
     "cuGetErrorString": (c_int, POINTER(c_char_p)),
     "cuDevicePrimaryCtxRetain": (_OUT, c_int),
@@ -76,6 +77,8 @@ _PROTOTYPES: dict[str, tuple | None] = {
     "cuEventDestroy_v2": (_HANDLE,),
 }
 _OPTIONAL = {"cuCtxGetId": (_HANDLE, POINTER(c_ulonglong)),              # since CUDA 12.0
+             "cuTensorMapEncodeTiled": None,                             # since CUDA 12.0: given ctypes objects
+             "cuTensorMapEncodeIm2col": None,
              "cuLaunchKernelEx": None,                                   # since CUDA 11.8; as cuLaunchKernel
              "cuGraphInstantiateWithFlags": (_OUT, _HANDLE, c_ulonglong),    # since CUDA 11.4
              # since CUDA 11.3: stream -> state, number, graph, its nodes that the next one stands behind, how many

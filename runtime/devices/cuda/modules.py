@@ -9,6 +9,7 @@ over an argument block that is laid out once.
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 import threading
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from .libcuda import NOT_FOUND, call, check, libcuda
 
 Launcher = Callable[[Sequence[int], Sequence["int | float"], int], None]
 
-ARGUMENT_CODES = {"pointer": "P", "int": "i", "long long": "q", "float": "f"}
+ARGUMENT_CODES = {"pointer": "P", "int": "i", "long long": "q", "float": "f", "descriptor": "128s"}
 MOST_REMEMBERED = 4096             # grids or streams of one launcher
 STATIC_LIMIT = 48 * 1024           # dynamic shared memory beyond this has to be asked for
 _MAX_DYNAMIC_SHARED = 8             # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -167,8 +168,9 @@ def _layout(arg_ctypes: Sequence[str]) -> struct.Struct:
 
 def _offsets(layout: str) -> list[int]:
     """Where each argument lies: its end, with native alignment, less its size."""
-    kinds = layout[1:]
-    return [struct.calcsize("@" + kinds[:i + 1]) - struct.calcsize("@" + kind) for i, kind in enumerate(kinds)]
+    kinds = re.findall(r"\d*[a-zA-Z]", layout)
+    return [struct.calcsize("@" + "".join(kinds[:i + 1])) - struct.calcsize("@" + kind)
+            for i, kind in enumerate(kinds)]
 
 
 def _attribute(function: int, number: int) -> int:

@@ -15,11 +15,12 @@ from ctypes import byref, c_int, c_uint, c_ulonglong, c_void_p
 from functools import partial
 from typing import Any
 
+from warpconv.codegen.descriptors import BYTES, TensorMap
 from warpconv.codegen.plan import Dimension, Launch, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.call.checks import name_of
 
-from . import contexts, streams
+from . import contexts, streams, tensor_maps
 from .libcuda import check, libcuda, unconverted
 
 _ROLES = (Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT)
@@ -44,11 +45,15 @@ class _Config(ctypes.Structure):
 class _Slot:
     """Memory of one call's launches, and the driver's functions bound to it."""
 
-    __slots__ = ("put", "fires", "ask", "number", "ask_owner", "at", "owner", "configs", "stream", "keep")
+    __slots__ = ("put", "fires", "ask", "number", "ask_owner", "at", "owner", "configs", "stream", "keep",
+                 "descriptors")
 
-    def __init__(self, steps: Sequence[_Step], sizes: Sequence[int], functions: Sequence[int]):
+    def __init__(self, steps: Sequence[_Step], sizes: Sequence[int], functions: Sequence[int],
+                 maps: Sequence[tuple[int, TensorMap]]):
         count = len(_ROLES)
-        block = (c_ulonglong * (count + len(sizes)))(*(0,) * count, *sizes)     # a size's lower half is its int
+        words = len(maps) * (BYTES // 8)
+        # a size's lower half is its int; descriptors last
+        block = (c_ulonglong * (count + len(sizes) + words))(*(0,) * count, *sizes)
         self.put: Callable[..., None] = partial(_ADDRESSES.pack_into, block, 0)
         self.stream = 0
         start = ctypes.addressof(block)
@@ -64,7 +69,16 @@ class _Slot:
         self.ask_owner = partial(unconverted("cuPointerGetAttribute"), byref(self.owner), c_int(_POINTER_CONTEXT),
                                  self.at)
         self.keep = block
+        base = start + 8 * (count + len(sizes))
+        self.descriptors = [[slot, made, base + BYTES * i, 0] for i, (slot, made) in enumerate(maps)]
 
+    def describe(self, addresses: Sequence[int]) -> None:
+        """The descriptors of arrays that lie elsewhere than in the call before."""
+        for described in self.descriptors:
+            slot, made, at, known = described
+            if addresses[slot] != known:
+                ctypes.memmove(at, tensor_maps.encoded(made, addresses[slot]), BYTES)
+                described[3] = addresses[slot]
 
     def to(self, stream: int) -> None:
         """Launch on this stream from now on."""
@@ -100,8 +114,8 @@ class QuickLaunch:
     ``functions`` are the handles of the steps' kernels; a filter with a constant bank has some of its own
     (``functions_of`` its loaded module)."""
 
-    __slots__ = ("_context", "_number", "_owner", "_constant", "_steps", "_sizes", "_functions", "_functions_of",
-                 "_free", "_shares_memory")
+    __slots__ = ("_context", "_number", "_owner", "_constant", "_steps", "_sizes", "_maps", "_functions",
+                 "_functions_of", "_free", "_shares_memory")
 
     def __init__(self, program: Program, shape: ConvShape, loaded: Any, functions_of: Callable[[Any], tuple[int, ...]],
                  *, constant: bool, shares_memory: bool):
@@ -116,6 +130,9 @@ class QuickLaunch:
             numbers[program.preparation.buffer.name] = _ROLES.index(Role.WEIGHT)    # it stands in the weight's place
         numbers |= {size.value: len(_ROLES) + number for number, size in enumerate(Dimension)}
         self._sizes = tuple(size.of(shape) for size in Dimension)
+        self._maps = tuple((numbers[d.of], d.at(shape)) for d in program.descriptors)
+        first, words = len(_ROLES) + len(self._sizes), BYTES // 8
+        numbers |= {d.argument: first + words * i for i, d in enumerate(program.descriptors)}
         self._steps = tuple(_Step(step, shape, numbers) for step in program.steps)
         self._functions_of = functions_of
         self._functions = functions_of(loaded)
@@ -139,13 +156,15 @@ class QuickLaunch:
         try:
             slot = free.pop()
         except IndexError:
-            slot = _Slot(self._steps, self._sizes, functions)
+            slot = _Slot(self._steps, self._sizes, functions, self._maps)
         if slot.ask() or slot.number.value != self._number or self._shares_memory and self._is_elsewhere(slot, x):
             free.append(slot)
             return False
         if slot.stream != stream:
             slot.to(stream)
         slot.put(x, w, bias, residual, y)
+        if slot.descriptors:
+            slot.describe((x, w, bias, residual, y))
         for fire in slot.fires:
             status = fire()
             if status:

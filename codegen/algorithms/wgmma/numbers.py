@@ -1,0 +1,180 @@
+"""Every number in the text of ``wgmma``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from warpconv.codegen.descriptors import MOST_BOX
+from warpconv.codegen.dtypes import DType
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.wgmma import DEPTH, ROWS, WARP_GROUP, WgmmaShape
+from warpconv.codegen.plan import Argument
+from warpconv.codegen.spec import Epilogue, KernelSpec
+
+from .options import Form, WgmmaOptions
+
+GROUPS = 2                      # of warps that multiply; a third one copies
+THREADS = WARP_GROUP * (GROUPS + 1)
+FEWER_REGISTERS, MORE_REGISTERS = 40, 232       # of a thread that copies, that multiplies: 64,512 of a block
+SLICE = 64                      # channels of a step
+ROW_BYTES = 2 * SLICE           # the widest swizzle
+CELL_BYTES = 16
+ALIGNMENT = 1024                # of what a swizzle walks through: eight rows
+STORED_FILTERS = 64             # of a buffer
+STORE_PIXELS = (128, 96, 80, 64, 48, 32)
+USUAL_BUFFER = 64               # pixels of a buffer: two of them are as quick as one of all, and leave room for stages
+SPARE_ROWS = 16                 # of a buffer, which take the pixels that are dropped: a lane its own
+SIDE_THREADS = 256              # of the entries beside the product
+BARRIER_BYTES = 8
+MULTIPLY = {DType.FLOAT16: "wc_wgmma_halves", DType.BFLOAT16: "wc_wgmma_bfloat16s"}
+
+
+@dataclass(frozen=True)
+class WgmmaNumbers:
+    """What the templates of ``wgmma`` write besides the spec."""
+
+    arguments: tuple[Argument, ...]             # of the product's entry
+    addition_arguments: tuple[Argument, ...]    # of the entry that adds the sums of split tiles
+    shape: WgmmaShape
+    multiply: str               # the primitive
+    plain: bool                 # every pixel is one window: no walk
+    all_tiled: bool             # no descriptor walks windows
+    store_bias: bool            # whether the product's entry adds it
+    guard_filters: bool         # whether the last tile has fewer
+    staged: bool                # outputs go through shared memory,
+    stores: str                 # and the fragment that stores them
+    shared_buffer: bool         # both groups fill one buffer
+    odd_matrix: bool            # an odd number of eight pixels goes into a buffer
+    loads_residual: bool        # it comes through shared memory
+    matrices: int               # of 64 filters: a group's
+    group_filters: int          # from one group's to the next one's,
+    group_pixels: int           # 0 where both have the same
+    filter_tiles: int
+    slices: int
+    steps: int
+    depths: int
+    taps: int
+    pixel_bytes: int
+    filter_bytes: int
+    stage_bytes: int
+    store_pixels: int
+    parts: int
+    store_bytes: int
+    stored_bytes: int
+    stores_read: str            # the primitive that waits until a buffer can be filled anew
+    buffers_each: int
+    takes_turns: bool           # whether a count of buffers tells which one is next, or which phase of its barrier
+    all_buffers: int
+    first_loads: int
+    buffers_at: int
+    barriers_at: int
+    arrived_at: int
+    shared_bytes: int
+    box_columns: int = 1        # halo: pixels of the box,
+    box_rows: int = 1
+    box_bytes: int = 1
+    spare_rows: int = 0         # of a buffer behind its outputs, from one group's to the next one's
+    groups: int = GROUPS
+    threads: int = THREADS
+    side_threads: int = SIDE_THREADS
+    slice: int = SLICE
+    row_bytes: int = ROW_BYTES
+    matrix_rows: int = ROWS * ROW_BYTES // CELL_BYTES
+    depth_cells: int = 2 * DEPTH // CELL_BYTES
+    fewer_registers: int = FEWER_REGISTERS
+    more_registers: int = MORE_REGISTERS
+    word_sums: tuple[tuple[int, int], ...] = ((0, 1), (2, 3), (4, 5), (6, 7))
+
+
+def group_columns(options: WgmmaOptions) -> int:
+    """Pixels of a group: all of a tile's where the groups share its filters out, else their half."""
+    return options.pixels if options.filters >= GROUPS * ROWS else options.pixels // GROUPS
+
+
+def is_plain(spec: KernelSpec, options: WgmmaOptions) -> bool:
+    """Whether every pixel of x is the window of one output, and a box holds those of a tile."""
+    one = spec.r == spec.s == 1 and spec.stride == (1, 1) and not any(map(any, spec.padding))
+    return one and options.form is Form.IM2COL and options.pixels <= MOST_BOX
+
+
+def is_staged(spec: KernelSpec, options: WgmmaOptions) -> bool:
+    """Whether outputs are copied by a descriptor, whose distances are multiples of 16 bytes."""
+    return options.splits == 1 and 2 * spec.k % CELL_BYTES == 0
+
+
+def buffer_sizes(options: WgmmaOptions) -> tuple[int, ...]:
+    """Pixels that a buffer of outputs may have: all of a group's, or as many as share them out."""
+    columns = group_columns(options)
+    if options.form is Form.HALO:
+        return (columns,)
+    return (columns, *(n for n in STORE_PIXELS if columns % n == 0 and n < columns))
+
+
+def resolved(options: WgmmaOptions) -> WgmmaOptions:
+    """``options`` with the largest buffer that is no larger than the one asked for, and nothing of the other form."""
+    if options.form is Form.HALO:
+        options = replace(options, splits=1)
+    else:
+        options = replace(options, rows=1, columns=1, boxes=2)
+    sizes = buffer_sizes(options)
+    if options.buffer == DERIVED:
+        return replace(options, buffer=next((n for n in sizes if n <= USUAL_BUFFER), sizes[0]))
+    return replace(options, buffer=next((n for n in sizes if n <= options.buffer), sizes[-1]))
+
+
+def box_of(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
+    """Rows and columns of the pixels of all taps of a tile (halo)."""
+    return options.rows + spec.r - 1, options.columns + spec.s - 1
+
+
+def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argument, ...] = (),
+                 addition: tuple[Argument, ...] = ()) -> WgmmaNumbers:
+    """All numbers of plan values that fit together."""
+    halo, columns = options.form is Form.HALO, group_columns(options)
+    shared_out = options.filters >= GROUPS * ROWS           # filters, else pixels
+    matrices = options.filters // ROWS // (GROUPS if shared_out else 1)
+    slices, taps = -(-spec.c // SLICE), spec.r * spec.s
+    staged, stored = is_staged(spec, options), resolved(options).buffer
+    box_rows, box_columns = box_of(spec, options) if halo else (1, 1)
+    filter_bytes = options.filters * ROW_BYTES
+    if halo:
+        # the last row of pixels that the last tap's products read, of columns that are dropped
+        reached = max(box_rows * box_columns, options.pixels + (spec.r - 1) * box_columns + spec.s - 1)
+        pixel_bytes = _aligned(reached * ROW_BYTES)
+        ring = options.boxes * pixel_bytes + options.stages * filter_bytes
+        outputs = options.rows * options.columns
+        buffers_each, shared_buffer = 1, not shared_out
+        spare_rows = SPARE_ROWS if shared_buffer else 0
+        store_bytes, stored_bytes = _aligned((outputs + SPARE_ROWS + spare_rows) * ROW_BYTES), outputs * ROW_BYTES
+        barriers = 2 * (options.boxes + options.stages)
+    else:
+        pixel_bytes = options.pixels * ROW_BYTES
+        ring = options.stages * (pixel_bytes + filter_bytes)
+        store_bytes = stored_bytes = stored * ROW_BYTES
+        spare_rows = 0
+        buffers_each, shared_buffer = min(2, matrices * (columns // stored)), False
+        barriers = 2 * options.stages
+    all_buffers = (buffers_each if shared_buffer else buffers_each * GROUPS) if staged else 0
+    buffers_at, barriers_at = ring, ring + all_buffers * store_bytes
+    arrived_at = barriers_at + BARRIER_BYTES * barriers
+    parts = columns // stored if not halo else 1
+    residual = Epilogue.RESIDUAL in spec.epilogue and staged
+    return WgmmaNumbers(
+        arguments=arguments, addition_arguments=addition, shape=WgmmaShape.of(columns), multiply=MULTIPLY[spec.dtype],
+        plain=is_plain(spec, options), all_tiled=halo or is_plain(spec, options), store_bias=Epilogue.BIAS in spec.epilogue
+        and options.splits == 1, guard_filters=spec.k % options.filters != 0, staged=staged,
+        stores="staged" if staged else "pairs", shared_buffer=shared_buffer, odd_matrix=stored % 16 != 0,
+        loads_residual=residual, matrices=matrices, group_filters=ROWS * matrices if shared_out else 0,
+        group_pixels=0 if shared_out else columns, filter_tiles=-(-spec.k // options.filters), slices=slices,
+        steps=slices * taps, depths=min(SLICE, -(-spec.c // DEPTH) * DEPTH) // DEPTH, taps=taps,
+        pixel_bytes=pixel_bytes, filter_bytes=filter_bytes, stage_bytes=pixel_bytes + filter_bytes,
+        store_pixels=stored, parts=parts, store_bytes=store_bytes, stored_bytes=stored_bytes,
+        stores_read=f"wc_tensor_stores_read_{'but_1' if buffers_each > 1 and not residual else 'all'}",
+        buffers_each=buffers_each, takes_turns=buffers_each > 1 or residual, all_buffers=all_buffers,
+        first_loads=min(buffers_each, matrices * parts), buffers_at=buffers_at, barriers_at=barriers_at,
+        arrived_at=arrived_at, shared_bytes=arrived_at + BARRIER_BYTES * all_buffers, box_rows=box_rows,
+        box_columns=box_columns, spare_rows=spare_rows, box_bytes=box_rows * box_columns * ROW_BYTES)
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT

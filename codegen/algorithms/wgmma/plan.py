@@ -1,0 +1,229 @@
+"""``wgmma``: dense layers of 16-bit elements in NHWC as a product of matrices by Hopper's warp groups.
+
+    y[pixel][filter] = sum over tap and channel of w[filter][tap][channel] * x[window of pixel][tap][channel]
+
+Filters are the rows of the product and pixels its columns. One thread of a block has the tensor memory accelerator
+copy slices of both into a ring in shared memory; two groups of four warps multiply them (wgmma), sums in float32. The
+accelerator knows x by a descriptor that walks windows (im2col), or brings one box of pixels from which every tap is
+read (halo). The text is for sm_90a, the form of sm_90 that has these instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.descriptors import ALIGNMENT, C_TYPE, Descriptor, Walk
+from warpconv.codegen.dimension import Dimension, Length
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import LANES, Arch
+from warpconv.codegen.parts.arguments import layer_arguments, named
+from warpconv.codegen.parts.refusals import common_refusal
+from warpconv.codegen.parts.wgmma import COLUMN_UNIT, DEPTH, MOST_COLUMNS
+from warpconv.codegen.plan import (Argument, Blocks, Cost, Extent, KernelPlan, Launch, Preparation, Program, Role,
+                                   Workspace)
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue, KernelSpec
+
+from .choice import FILTERS, LEAST_STAGES, MOST_SUMS, candidates, choice, halo_refusal, instructions
+from .numbers import (GROUPS, MORE_REGISTERS, ROWS, SIDE_THREADS, SLICE, STORED_FILTERS, WgmmaNumbers, box_of,
+                      group_columns, is_plain, is_staged, make_numbers, resolved)
+from .options import Form, WgmmaOptions
+
+FILTER, SUMS = "filter", "partial_sums"     # the program's names for the prepared filter and the sums of split tiles
+MOST_FILTER_BLOCKS = 1024
+TARGET = Arch(9, 0, "a")
+
+
+def supports(spec: KernelSpec) -> str | None:
+    """None, or in words why the spec cannot be served."""
+    if (spec.arch.major, spec.arch.minor) != (TARGET.major, TARGET.minor):
+        return f"{spec.arch} has no wgmma (9.0 alone)"
+    if spec.groups > 1:
+        return f"{spec.groups} groups: a slice of {SLICE} channels would be of several"
+    reason = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC,), residual=True)
+    return reason or _pixels(spec, WgmmaOptions()).refusal()
+
+
+def plan(spec: KernelSpec, options: WgmmaOptions) -> KernelPlan:
+    """Raises UnsupportedSpec where plan values and spec do not go together."""
+    spec = replace(spec, arch=TARGET) if spec.arch != TARGET else spec
+    refusal = supports(spec) or _tile_refusal(options)
+    if refusal is None:
+        options = resolved(options)
+        refusal = _form_refusal(spec, options) or _fit_refusal(spec, options)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    descriptors = _descriptors(spec, options)
+    arguments = _arguments(spec, options, descriptors)
+    split, staged = options.splits > 1, is_staged(spec, options)
+    written = (SUMS,) if split else ("bias",) if staged else ("bias", "residual", "y")
+    taken = named(arguments, *(d.argument for d in descriptors), *written, "N", "P", "Q")
+    adding = named(arguments, SUMS, "bias", "residual", "y", "N", "P", "Q")
+    numbers = make_numbers(spec, options, taken, adding if split else ())
+    steps = [_product(spec, options, numbers)]
+    if split:
+        steps.append(_addition(spec, adding))
+    program = Program(arguments=arguments, steps=tuple(steps), preparation=_preparation(spec), descriptors=descriptors,
+                      workspaces=(_sums(spec, options),) if split else ())
+    return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("wgmma/kernel.cu.jinja",),
+                      program=program, cost=_cost(spec, options, numbers), phrase=_phrase(options, numbers))
+
+
+def _tile_refusal(options: WgmmaOptions) -> str | None:
+    """Whether the instruction has tiles of such sizes."""
+    if options.filters not in FILTERS:
+        return f"filters = {options.filters} (one of {', '.join(map(str, FILTERS))})"
+    unit = COLUMN_UNIT if options.form is Form.HALO else 2 * COLUMN_UNIT
+    parts = GROUPS if options.filters < GROUPS * ROWS else 1
+    if options.pixels % (unit * parts) or group_columns(options) > MOST_COLUMNS:
+        return (f"pixels = {options.pixels} beside {options.filters} filters (a multiple of {unit * parts}, at most "
+                f"{MOST_COLUMNS * parts})")
+    sums = max(1, options.filters // (GROUPS * ROWS)) * group_columns(options) // 2
+    if sums > MOST_SUMS:
+        return f"{sums} sums a thread (at most {MOST_SUMS}): fewer pixels beside {options.filters} filters"
+    if options.stages < LEAST_STAGES:
+        return f"stages = {options.stages} (at least {LEAST_STAGES})"
+    return None
+
+
+def _form_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
+    """Whether the layer can have this form."""
+    if options.form is Form.IM2COL:
+        steps = make_numbers(spec, options).steps
+        if not 1 <= options.splits <= steps:
+            return f"splits = {options.splits} of {steps} steps (at most one each)"
+        return None
+    refusal = halo_refusal(spec)
+    if refusal is not None:
+        return refusal
+    needed = options.rows * (options.columns + spec.s - 1) - (spec.s - 1)
+    if needed > options.pixels:
+        return f"{options.rows} x {options.columns} outputs need {needed} columns, pixels = {options.pixels}"
+    return None
+
+
+def _fit_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
+    """Whether shared memory and descriptors hold the tile."""
+    shared = make_numbers(spec, options).shared_bytes
+    if shared > spec.hardware.shared_block:
+        return (f"{shared} bytes of shared memory for a block (at most {spec.hardware.shared_block}): fewer stages or "
+                "pixels")
+    return next((reason for d in _descriptors(spec, options) if (reason := d.refusal()) is not None), None)
+
+
+def _pixels(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
+    """How x is copied."""
+    n, h, w = (Length(by=(size,)) for size in (Dimension.N, Dimension.H, Dimension.W))
+    made = Descriptor(argument="x_map", of="x", dtype=spec.dtype, sizes=(Length(each=spec.c), w, h, n), box=())
+    if options.form is Form.HALO:
+        rows, columns = box_of(spec, options)
+        return replace(made, box=(SLICE, columns, rows, 1))
+    if is_plain(spec, options):
+        pixels = Length(by=(Dimension.N, Dimension.H, Dimension.W))
+        return replace(made, sizes=(Length(each=spec.c), pixels), box=(SLICE, options.pixels))
+    (top, bottom), (left, right) = spec.padding
+    upper = right - spec.dilation[1] * (spec.s - 1), bottom - spec.dilation[0] * (spec.r - 1)
+    return replace(made, walk=Walk.IM2COL, box=(SLICE, options.pixels), lower=(-left, -top), upper=upper,
+                   strides=(spec.stride[1], spec.stride[0]))
+
+
+def _descriptors(spec: KernelSpec, options: WgmmaOptions) -> tuple[Descriptor, ...]:
+    """Those of pixels and filters, and of what is copied from and to the output's place."""
+    filters = Descriptor(argument="filter_map", of=FILTER, dtype=spec.dtype, box=(SLICE, 1, options.filters),
+                         sizes=(Length(each=spec.c), Length(each=spec.r * spec.s), Length(each=spec.k)))
+    found = [_pixels(spec, options), filters]
+    if is_staged(spec, options):
+        n, p, q = Dimension.N, Dimension.P, Dimension.Q
+        if options.form is Form.HALO:
+            sizes: tuple[Length, ...] = (Length(each=spec.k), Length(by=(q,)), Length(by=(p,)), Length(by=(n,)))
+            box: tuple[int, ...] = (STORED_FILTERS, options.columns, options.rows, 1)
+        else:
+            sizes, box = (Length(each=spec.k), Length(by=(n, p, q))), (STORED_FILTERS, options.buffer)
+        found.append(Descriptor(argument="y_map", of="y", dtype=spec.dtype, sizes=sizes, box=box))
+        if Epilogue.RESIDUAL in spec.epilogue:
+            found.append(replace(found[-1], argument="residual_map", of="residual"))
+    return tuple(found)
+
+
+def _arguments(spec: KernelSpec, options: WgmmaOptions, descriptors: tuple[Descriptor, ...]) -> tuple[Argument, ...]:
+    """The layer's, aligned as descriptors ask, the prepared filter, the sums of split tiles, the descriptors."""
+    described = {d.of for d in descriptors}
+    arguments = tuple(replace(a, multiple_of=ALIGNMENT) if a.name in described else a for a in layer_arguments(spec))
+    arguments += (Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
+    if options.splits > 1:
+        arguments += (Argument(name=SUMS, role=Role.WORKSPACE, c_type="float"),)
+    return arguments + tuple(Argument(name=d.argument, role=Role.DESCRIPTOR, c_type=C_TYPE) for d in descriptors)
+
+
+def _product(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers) -> Launch:
+    """A block for each multiprocessor, or for each tile where there are fewer; tiles of one place's filters come side
+    by side, so that their pixels are found in the cache."""
+    add = options.pixels - 1
+    tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=add, per=options.pixels,
+                   times=numbers.filter_tiles * options.splits, limit=spec.hardware.multiprocessors)
+    if options.form is Form.HALO:       # blocks without a tile end at once
+        tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), times=numbers.filter_tiles,
+                       limit=spec.hardware.multiprocessors)
+    return Launch(entry=spec.name, grid=(tiles, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
+                  arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
+
+
+def _addition(spec: KernelSpec, taken: tuple[Argument, ...]) -> Launch:
+    """The second launch of split tiles: the parts of every sum to its output."""
+    outputs = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=spec.k, add=SIDE_THREADS - 1, per=SIDE_THREADS)
+    return Launch(entry="add_partial_sums", grid=(outputs, Blocks(), Blocks()), block=(SIDE_THREADS, 1, 1),
+                  arguments=tuple(a.name for a in taken))
+
+
+def _sums(spec: KernelSpec, options: WgmmaOptions) -> Workspace:
+    return Workspace(name=SUMS, bytes_each=4 * spec.k * options.splits, first_step=0, last_step=1,
+                     per=(Extent(of=Dimension.N), Extent(of=Dimension.P), Extent(of=Dimension.Q)))
+
+
+def _preparation(spec: KernelSpec) -> Preparation:
+    """The filter as [filter][tap][channel]."""
+    elements = spec.k * spec.c * spec.r * spec.s
+    grid = (Blocks(times=-(-elements // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
+    launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
+    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=2 * elements))
+
+
+def _cost(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers) -> Cost:
+    """Of a warp's share of a tile; a product of matrices counts as the FMAs of a lane that it stands for."""
+    products = numbers.steps * numbers.depths * DEPTH
+    outputs = numbers.matrices * numbers.shape.sums
+    return Cost(unit=f"a warp's {LANES * outputs} outputs", warp_loads=0, shuffles=0, fma=products * outputs,
+                registers=MORE_REGISTERS, direct_loads=spec.c * spec.r * spec.s * outputs)
+
+
+def _phrase(options: WgmmaOptions, numbers: WgmmaNumbers) -> str:
+    tiles = f"tiles of {options.filters} filters x {options.pixels} pixels"
+    if options.form is Form.HALO:
+        tiles = (f"tiles of {options.filters} filters x {options.rows} x {options.columns} outputs from one box of "
+                 f"{numbers.box_rows} x {numbers.box_columns} pixels for all taps, {options.boxes} boxes")
+    split = f", sums in {options.splits} parts" if options.splits > 1 else ""
+    return (f"{tiles} by two warp groups and a copying thread, {options.stages} stages{split}, "
+            f"{numbers.shared_bytes} bytes of shared memory")
+
+
+def lighter(spec: KernelSpec, options: WgmmaOptions) -> WgmmaOptions | None:
+    """The same without partial sums, or None where there are none."""
+    return replace(options, splits=1) if options.splits > 1 else None
+
+
+def space(spec: KernelSpec) -> Iterable[WgmmaOptions]:
+    """Every tile, with the reduction whole and split."""
+    return candidates(spec)
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """choice.instructions of this plan."""
+    return instructions(plan.spec, plan.options, shape)
+
+
+ALGORITHM = Algorithm(name="wgmma", summary="a product of matrices by Hopper's warp groups, copied by descriptors",
+                      options=WgmmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
+                      estimate=estimate, lighter=lighter)

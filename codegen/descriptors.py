@@ -1,0 +1,172 @@
+"""Descriptors of tensors: what the tensor memory accelerator (TMA, sm_90 on) is told of an array whose boxes it copies.
+
+A plan holds a ``Descriptor`` for each that its kernel takes: how the array is laid out, by sizes that a call fills in,
+and what one copy brings. ``at`` makes the numbers of a call of it, ``refusal`` says which limit of the hardware they
+are beyond. Limits: CUDA driver API, "Tensor Map Object Management"; PTX ISA, "Tensors" (im2col mode).
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import struct
+from dataclasses import dataclass
+
+from .dimension import Length
+from .dtypes import DType
+from .shape import ConvShape
+
+C_TYPE = "TensorMap"        # of a kernel's parameter that is a descriptor
+BYTES = 128                 # of a descriptor
+ALIGNMENT = 16              # bytes, of the array's address and of all its distances
+MOST_SIZE = 2**32           # elements along a dimension
+MOST_DISTANCE = 2**40       # bytes, less one
+MOST_BOX = 256              # elements of a box along a dimension, channels of a pixel
+MOST_PIXELS = 1024          # of an im2col copy
+MOST_STRIDE = 8             # from one pixel of an im2col copy to the next
+CORNERS = range(-128, 128)  # of the im2col walk, of four dimensions
+MOST_OFFSET = 255           # of a tap from the window's first, of four dimensions
+SWIZZLES = (0, 32, 64, 128)
+MOST_COORDINATE = 2**31 - 1
+
+_PACKED = struct.Struct("<Q4B4B4I3Q4I2i2i")     # what the CPU device takes in place of a descriptor
+
+
+class Walk(enum.Enum):
+    """What one copy brings."""
+
+    TILED = "tiled"         # a box
+    IM2COL = "im2col"       # channels of pixels, one tap of as many windows, over rows and images
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorMap:
+    """The numbers of one call's descriptor; dimensions from the innermost on, ``distances`` in bytes."""
+
+    dtype: DType
+    walk: Walk
+    sizes: tuple[int, ...]
+    distances: tuple[int, ...]
+    box: tuple[int, ...]
+    lower: tuple[int, int]
+    upper: tuple[int, int]
+    strides: tuple[int, int]
+    swizzle: int
+
+    @property
+    def nbytes(self) -> int:
+        """Of the array."""
+        return self.sizes[-1] * self.distances[-1]
+
+    def packed(self, address: int) -> bytes:
+        """The 128 bytes that the CPU device takes in a descriptor's place."""
+        im2col = self.walk is Walk.IM2COL
+        strides = (1, *self.strides, 1) if im2col else (1, 1, 1, 1)
+        numbers = (*_filled(self.sizes, 4), *_filled(self.distances, 3), *_filled(self.box, 4))
+        data = _PACKED.pack(address, len(self.sizes), im2col, self.dtype.itemsize, self.swizzle, *strides, *numbers,
+                            *self.lower, *self.upper)
+        return data.ljust(BYTES, b"\0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descriptor:
+    """What a kernel is told of an array by a parameter of its own.
+
+    Attributes
+    ----------
+    argument : str
+        The parameter, of Role.DESCRIPTOR.
+    of : str
+        The argument whose array it describes.
+    dtype : DType
+        The array's elements.
+    sizes : tuple of Length
+        The array's dimensions as the copies see them, the innermost first; they lie without gaps.
+    box : tuple of int
+        Elements of a copy along each dimension; of an im2col copy its channels and pixels.
+    walk : Walk
+        What one copy brings.
+    lower, upper : pair of int
+        Columns and rows by which the walk of windows begins and ends beside the image (im2col).
+    strides : pair of int
+        Columns and rows from one window to the next (im2col).
+    swizzle : int
+        Bytes of a row of shared memory within which 16-byte cells change places.
+    """
+
+    argument: str
+    of: str
+    dtype: DType
+    sizes: tuple[Length, ...]
+    box: tuple[int, ...]
+    walk: Walk = Walk.TILED
+    lower: tuple[int, int] = (0, 0)
+    upper: tuple[int, int] = (0, 0)
+    strides: tuple[int, int] = (1, 1)
+    swizzle: int = 128
+
+    def __str__(self) -> str:
+        sizes = ", ".join(map(str, self.sizes))
+        text = (f"{self.argument}: {self.of} as ({sizes}) of {self.dtype.value}, the innermost first, "
+                f"{self.walk.value}, ")
+        if self.walk is Walk.TILED:
+            text += f"boxes of {' x '.join(map(str, self.box))}"
+        else:
+            text += (f"{self.box[0]} channels of {self.box[1]} pixels, corners (W, H) {self.lower} and {self.upper}, "
+                     f"strides 1, {self.strides[0]}, {self.strides[1]}, 1")
+        return f"{text}, {self.swizzle}-byte swizzle, zeros outside"
+
+    def at(self, shape: ConvShape | None) -> TensorMap:
+        """The numbers for a layer."""
+        sizes = tuple(length.count(shape) for length in self.sizes)
+        distances = tuple(itertools.accumulate(sizes[:-1], lambda a, b: a * b, initial=self.dtype.itemsize))[1:]
+        return TensorMap(dtype=self.dtype, walk=self.walk, sizes=sizes, distances=distances, box=self.box,
+                         lower=self.lower, upper=self.upper, strides=self.strides, swizzle=self.swizzle)
+
+    def refusal(self, shape: ConvShape | None = None) -> str | None:
+        """Which limit the descriptor is beyond, in words, or None; without a layer those that no size decides."""
+        reason = self._box_refusal() or (self._walk_refusal() if self.walk is Walk.IM2COL else None)
+        if reason is None and (shape is not None or not any(length.by for length in self.sizes)):
+            reason = self._size_refusal(self.at(shape))
+        return None if reason is None else f"a descriptor of {self.of} cannot have {reason}"
+
+    def _box_refusal(self) -> str | None:
+        inner = self.box[0] * self.dtype.itemsize
+        if inner % ALIGNMENT:
+            return f"rows of {inner} bytes (a multiple of {ALIGNMENT})"
+        if self.swizzle and inner > self.swizzle:
+            return f"rows of {inner} bytes under a swizzle of {self.swizzle} (no more than it)"
+        along = self.box if self.walk is Walk.TILED else self.box[:1]
+        if not all(1 <= n <= MOST_BOX for n in along):
+            return f"boxes of {' x '.join(map(str, along))} elements (1 to {MOST_BOX} along each dimension)"
+        each = self.sizes[0].each * self.dtype.itemsize
+        if each % ALIGNMENT:
+            return f"pixels {each} bytes apart (a multiple of {ALIGNMENT})"
+        return None
+
+    def _walk_refusal(self) -> str | None:
+        if not 1 <= self.box[1] <= MOST_PIXELS:
+            return f"{self.box[1]} pixels a copy (1 to {MOST_PIXELS})"
+        for corner in (*self.lower, *self.upper):
+            if corner not in CORNERS:
+                return f"a corner of {corner} pixels ({CORNERS[0]} to {CORNERS[-1]}): padding, filter or dilation"
+        if not all(1 <= stride <= MOST_STRIDE for stride in self.strides):
+            return f"strides of {self.strides[1]} rows and {self.strides[0]} columns (1 to {MOST_STRIDE})"
+        return None
+
+    def _size_refusal(self, made: TensorMap) -> str | None:
+        for size in made.sizes:
+            if not 1 <= size <= MOST_SIZE:
+                return f"{size} elements along a dimension (1 to 2^32)"
+        if made.sizes[-1] > MOST_COORDINATE or max(made.sizes) > MOST_COORDINATE:
+            return f"{max(made.sizes)} elements along a dimension that coordinates of 32 bits reach"
+        for distance in made.distances:
+            if distance % ALIGNMENT:
+                return f"distances of {distance} bytes (a multiple of {ALIGNMENT})"
+            if distance >= MOST_DISTANCE:
+                return f"distances of {distance} bytes (less than 2^40)"
+        return None
+
+
+def _filled(values: tuple[int, ...], count: int) -> tuple[int, ...]:
+    return (*values, *(0,) * (count - len(values)))

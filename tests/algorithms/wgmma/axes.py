@@ -1,0 +1,58 @@
+"""What covers ``wgmma`` in the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tests.axes import DTYPES, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
+
+# (C, K, groups): slices of channels that are filled and that are not, several; filters that fill a tile and that do
+# not, and those whose outputs no descriptor stores
+CHANNELS = ((8, 24, 1), (64, 64, 1), (72, 33, 1), (16, 136, 1), (136, 8, 1), (24, 85, 1))
+# (filters, pixels, stages, buffer)
+TILES = ((64, 32, 2, 16), (64, 96, 3, 48), (64, 64, 4, 32), (128, 16, 3, 16), (128, 80, 2, 80), (128, 64, 2, 32),
+         (256, 32, 2, 32))
+# (filters, pixels, rows, columns, boxes, stages), for filters of up to 3 x 3
+BOXES = ((64, 48, 3, 10, 2, 2), (128, 40, 2, 17, 2, 3), (128, 72, 4, 15, 1, 2), (256, 32, 2, 13, 2, 2))
+AXES: Mapping[str, tuple] = {
+    "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (1, 9)), "channels": CHANNELS, "padding": PADDINGS,
+    "epilogue": WITH_RESIDUAL, "dtype": DTYPES[1:], "layout": ("NHWC",), "stride": (1, 2, (1, 3)),
+    "dilation": (1, 2, (3, 1)), "tile": (*TILES, *BOXES), "splits": (1, 2, 3)}
+SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16), "w": (1, 7, 12, 19)}
+
+
+def values(row: Row) -> dict[str, Any]:
+    tile = row["tile"]
+    if len(tile) == 4:
+        names = ("filters", "pixels", "stages", "buffer")
+        return {"form": "im2col", **dict(zip(names, tile)), "splits": row["splits"]}
+    names = ("filters", "pixels", "rows", "columns", "boxes", "stages")
+    return {"form": "halo", **dict(zip(names, tile))}
+
+
+def layer(choose: Choose) -> dict[str, Any]:
+    """16 bits in NHWC; channels by eights, any filters."""
+    return {"c": choose((8, 16, 24, 64, 72, 136)), "k": choose((1, 5, 8, 24, 64, 72, 85, 136)), "layout": "NHWC",
+            "dtype": choose(DTYPES[1:])}
+
+
+def draw(choose: Choose, layer: Row) -> dict[str, Any]:
+    """Mostly what the planner takes, else another tile."""
+    names = ("filters", "pixels", "stages", "buffer")
+    return choose(({}, {}, {}, {"form": "im2col", **dict(zip(names, choose(TILES)))}))
+
+
+def variants() -> Iterable[Row]:
+    """Every tile, im2col ones with the reduction whole and split, stored through shared memory and from registers."""
+    for i, tile in enumerate((*TILES, *BOXES, *TILES)):
+        halo = len(tile) == 6
+        splits = 1 if halo or i < len(TILES) else 1 + i % 2
+        yield dict(filter=((3, 3), (2, 3), (1, 1))[i % (2 if halo or splits > 1 else 3)],
+                   channels=CHANNELS[(0, 1, 3, 4)[i % 4] if halo else i % len(CHANNELS)], padding=PADDINGS[i % 4],
+                   epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], layout="NHWC",
+                   stride=1 if halo else 1 + i % 2, dilation=1 if halo else 1 + i // 2 % 2, tile=tile,
+                   splits=splits)
+
+
+ROWS = {"wgmma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}

@@ -1,0 +1,214 @@
+// warpconv 0.1.0: wgmma, float16. Generated from templates/wgmma/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,H,W,72 --filter 85,3,3 --padding 2 --dilation 2,2 --dtype float16 --layout NHWC \
+//     --epilogue bias,residual --arch sm_90a --algorithm wgmma \
+//     --set form=im2col --set filters=64 --set pixels=64 --set stages=4 --set buffer=32 --set splits=1
+//
+// layer  x[N, H, W, 72] * w[85, 72, 3, 3] -> y[N, P, Q, 85], stride 1, padding 2, dilation 2, float16 NHWC, then bias,
+//        residual
+//        N, H, W (and so P, Q) are arguments; all else is in the text
+// plan   tiles of 64 filters x 64 pixels by two warp groups and a copying thread, 4 stages, 65600 bytes of shared
+//        memory
+// cost   a warp's 512 outputs: 0 warp loads, 0 shuffles, 18432 FMA a lane, about 232 registers (direct: 10368 loads)
+//
+// A product of matrices on the tensor cores of four warps (wgmma): filters times output pixels, over all taps and
+// channels. One thread of a block keeps the tensor memory accelerator (TMA) copying slices of 64 channels of both into
+// a ring in shared memory; two groups of four warps multiply what has come. Blocks take tiles until none is left.
+//
+// The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col):
+//
+// x_map: x as (72, W, H, N) of float16, the innermost first, im2col, 64 channels of 64 pixels, corners (W, H) (-2, -2)
+// and (-2, -2), strides 1, 1, 1, 1, 128-byte swizzle, zeros outside
+//
+// filter_map: filter as (72, 9, 85) of float16, the innermost first, tiled, boxes of 64 x 1 x 64, 128-byte swizzle,
+// zeros outside
+constexpr int C = 72;                           // channels of a pixel of x
+constexpr int K = 85;                           // channels of a pixel of y: filters
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 2;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 2;                     // columns of zeros to the left of the image
+constexpr int DILATION_H = 2;                   // input rows from one tap to the next
+constexpr int DILATION_W = 2;                   // input columns from one tap to the next
+constexpr int GROUPS = 2;                       // groups of four warps that multiply
+constexpr int TILE_FILTERS = 64;                // filters of a tile
+constexpr int FILTER_TILES = 2;                 // tiles across all filters
+constexpr int GROUP_PIXELS = 32;                // pixels from one group's to the next one's
+constexpr int MATRICES = 1;                     // of 64 filters: a group's
+constexpr int SUMS = 16;                        // of a thread: of such a matrix
+constexpr int SLICE = 64;                       // channels of a step
+constexpr int SLICES = 2;                       // of a tap
+constexpr int STEPS = 18;                       // of the reduction: slices of all taps
+constexpr int DEPTHS = 4;                       // of 16 products: a step's instructions
+constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
+constexpr int MATRIX_ROWS = 512;                // 16 bytes each: from one matrix of filters to the next
+constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: 16 products, along a row
+constexpr int TILE_PIXELS = 64;                 // pixels of a tile
+// of the ring: a slice of a tap of the tile's pixels, and that of its filters
+constexpr int STAGES = 4;
+constexpr int STAGE_BYTES = 16384;              // of shared memory
+constexpr int PIXEL_BYTES = 8192;               // of a stage: pixels come first
+constexpr int BARRIERS = 65536;                 // and the barriers,
+constexpr int THREADS = 384;                    // threads of a block
+constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = unsigned short;                 // float16, as bits
+
+// A descriptor, as the driver encodes it.
+struct TensorMap {
+    __align__(64) unsigned long long words[16];
+};
+
+// float16 elements: bits in memory, float in registers
+__device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
+__device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
+
+// What happens to an output value before it is stored: bias, then residual.
+__device__ __forceinline__ float finish(float value, float bias, float residual) {
+    value = value + bias;
+    value = value + residual;
+    return value;
+}
+
+// barriers in shared memory, copies by descriptors, products of four warps
+__device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void wc_barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
+__device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_registers_fewer() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_tensor_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier, int c, int w, int h, int n, unsigned short tap_w, unsigned short tap_h) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2], { %7, %8};" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c), "r"(w), "r"(h), "r"(n), "h"(tap_w), "h"(tap_h) : "memory"); }
+__device__ __forceinline__ void wc_tensor_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ unsigned long long wc_matrix_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_wgmma_halves(float (&sums)[16], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %18, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, adds, 1, 1, 0, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]) : "l"(a), "l"(b), "r"((int)adds)); }
+__device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_all() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_but_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
+__device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
+        const TensorMap* x_map, const TensorMap* filter_map, int tiles, int P, int Q) {
+    int stage = 0;
+    unsigned parity = 1;
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_filter = tile % FILTER_TILES * TILE_FILTERS, first_pixel = tile / FILTER_TILES * TILE_PIXELS;
+        const int image = first_pixel / (P * Q), place = first_pixel % (P * Q);
+        const int top = place / Q - PAD_TOP, left = place % Q - PAD_LEFT;                         // of the first window
+        for (int step = 0; step < STEPS; ++step) {
+            const int tap = step / SLICES, channel = step % SLICES * SLICE;
+            unsigned char* const to = ring + stage * STAGE_BYTES;
+            wc_barrier_wait(freed + stage, parity);
+            wc_barrier_expect(filled + stage, STAGE_BYTES);
+            wc_tensor_load_im2col(to, x_map, filled + stage, channel, left, top, image,
+                                  (unsigned short)(tap % S * DILATION_W), (unsigned short)(tap / S * DILATION_H));
+            wc_tensor_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
+            if (++stage == STAGES) {
+                stage = 0;
+                parity ^= 1;
+            }
+        }
+    }
+}
+
+// The products of a tile: a group's sums over all steps. Those of a step are under way while the next stage is waited
+// for; then the stage before is free.
+__device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], const unsigned char* ring,
+        unsigned long long* filled, unsigned long long* freed, int& stage, unsigned& parity, int steps, int group,
+        int thread) {
+    int before = 0;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+        wc_barrier_wait(filled + stage, parity);
+        const unsigned char* const at = ring + stage * STAGE_BYTES;
+        const unsigned long long filters = wc_matrix_rows_128(at + PIXEL_BYTES);
+        const unsigned long long pixels = wc_matrix_rows_128(at + group * (GROUP_PIXELS * ROW_BYTES));
+        wc_wgmma_fence();
+#pragma unroll
+        for (int depth = 0; depth < DEPTHS; ++depth)
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m)
+                wc_wgmma_halves(sums[m], filters + m * MATRIX_ROWS + depth * DEPTH_CELLS, pixels + depth * DEPTH_CELLS,
+                    step > 0 || depth > 0);
+        wc_wgmma_commit();
+        if (step > 0) {
+            wc_wgmma_wait_but_1();
+            if (thread == 0) wc_barrier_arrive(freed + before);
+        }
+        before = stage;
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+    wc_wgmma_wait_all();
+    if (thread == 0) wc_barrier_arrive(freed + before);
+}
+
+// The filter with the channels of a tap side by side: once for each filter, before the first call.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
+    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < (long long)K * R * S * C;
+            i += gridDim.x * SIDE_THREADS) {
+        const int channel = (int)(i % C), tap = (int)(i / C % (R * S));
+        filter[i] = w[(i / (C * R * S) * C + channel) * (R * S) + tap];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map,
+        const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int P,
+        int Q) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS * FILTER_TILES;
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const freed = filled + STAGES;
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            wc_barrier_init(filled + stage, 1);
+            wc_barrier_init(freed + stage, GROUPS);
+        }
+        wc_barriers_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        // the group that copies: one thread, which needs few registers
+        wc_registers_fewer();
+        if (threadIdx.x == 0) fetch(shared, filled, freed, &x_map, &filter_map, tiles, P, Q);
+    } else {
+        // the groups that multiply
+        wc_registers_more();
+        const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+        int stage = 0;
+        unsigned parity = 0;
+        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            const int first_filter = tile % FILTER_TILES * TILE_FILTERS;
+            const int first_pixel = tile / FILTER_TILES * TILE_PIXELS + group * GROUP_PIXELS;
+            float biases[MATRICES][2];      // of this thread's filters, eight apart
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                for (int lower = 0; lower < 2; ++lower) {
+                    const int k = first_filter + m * 64 + warp * 16 + lane / 4 + lower * 8;
+                    biases[m][lower] = k < K ? wc_half_to_float(__ldg(bias + k)) : 0.0f;
+                }
+            }
+            float sums[MATRICES][SUMS];
+            multiply_tile(sums, shared, filled, freed, stage, parity, STEPS, group, thread);
+
+            // the sums to where they belong
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                for (int i = 0; i < SUMS; ++i) {
+                    const int pixel = first_pixel + i / 4 * 8 + lane % 4 * 2 + i % 2;
+                    const int k = first_filter + m * 64 + warp * 16 + lane / 4 + i / 2 % 2 * 8;
+                    if (pixel >= pixels || k >= K) continue;
+                    const index_t at = (index_t)pixel * K + k;
+                    y[at] = wc_float_to_half(finish(sums[m][i], biases[m][i / 2 % 2], wc_half_to_float(residual[at])));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+"""The plans of ``wgmma`` whose emitted text is kept under review: one of each form that a kernel can take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.axes import BIAS, RELU, RESIDUAL
+from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue
+
+
+def _wgmma(c: int, k: int, size: int, *epilogue: Epilogue, h: int = 28, dtype: str = "float16", padding: Any = 0,
+           stride: int = 1, dilation: int = 1, **values: Any) -> KernelPlan:
+    shape = ConvShape(n=32, c=c, h=h, w=h, k=k, r=size, s=size, dtype=dtype, layout="NHWC", padding=padding,
+                      stride=stride, dilation=dilation)
+    return plan_layer(shape, algorithm="wgmma", epilogue=epilogue, settings=values)
+
+
+def plans() -> dict[str, KernelPlan]:
+    """File name (without .cu) -> plan."""
+    return {
+        "wgmma_1x1_residual_bfloat16": _wgmma(64, 256, 1, BIAS, RESIDUAL, RELU, dtype="bfloat16", form="im2col",
+                                              filters=128, pixels=192, buffer=64, splits=1, stages=4),
+        "wgmma_3x3_stride_2_float16": _wgmma(128, 136, 3, BIAS, RELU, padding=1, stride=2, form="im2col", filters=128,
+                                             pixels=96, buffer=96, splits=1, stages=5),
+        "wgmma_3x3_halo_residual_float16": _wgmma(64, 64, 3, BIAS, RESIDUAL, RELU, h=56, padding=1, form="halo",
+                                                  filters=64, pixels=416, rows=7, columns=56, boxes=2, stages=4),
+        "wgmma_3x3_splits_bfloat16": _wgmma(512, 512, 3, BIAS, h=7, padding=1, dtype="bfloat16", form="im2col",
+                                            filters=128, pixels=64, splits=4, stages=6),
+        "wgmma_3x3_dilation_85_filters_float16": _wgmma(72, 85, 3, BIAS, RESIDUAL, padding=2, dilation=2,
+                                                        form="im2col", filters=64, pixels=64, splits=1, stages=4),
+    }

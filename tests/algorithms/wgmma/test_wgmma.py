@@ -1,0 +1,209 @@
+"""``wgmma``: what is planned, refused and chosen, and what the CPU device and compilers make of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpconv
+from tests import checks
+from tests.axes import BIAS, RELU, RESIDUAL
+from warpconv.codegen.algorithms.wgmma import ALGORITHM
+from warpconv.codegen.algorithms.wgmma.choice import candidates, choice, cycles, tiles_of
+from warpconv.codegen.algorithms.wgmma.numbers import make_numbers, resolved
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import Arch, Hardware
+from warpconv.codegen.render import render
+from warpconv.codegen.select import explain, plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+from warpconv.runtime.build.pipeline import build
+
+on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
+TARGET = Arch(9, 0, "a")
+# (C, H = W, filter, K, stride, padding): of ResNet-50
+LAYERS = ((64, 56, 1, 64, 1, 0), (64, 56, 3, 64, 1, 1), (256, 56, 1, 512, 2, 0), (128, 28, 3, 128, 1, 1),
+          (256, 14, 3, 256, 1, 1), (2048, 7, 1, 512, 1, 0), (512, 7, 3, 512, 1, 1))
+
+
+def layer(c: int, h: int, size: int, k: int, stride: int = 1, padding: Any = 0, n: int = 32, **more: Any) -> ConvShape:
+    return ConvShape(**{**dict(n=n, c=c, h=h, w=h, k=k, r=size, s=size, stride=stride, padding=padding,
+                               dtype="float16", layout="NHWC"), **more})
+
+
+def small(**changes: Any) -> ConvShape:
+    return ConvShape(**{**dict(n=1, c=16, h=9, w=9, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
+                        **changes})
+
+
+# ---- what is served
+
+@pytest.mark.parametrize("changes, arch, says", [
+    (dict(layout="NCHW"), "sm_90", "layout NCHW"), (dict(dtype="float32"), "sm_90", "float32"),
+    (dict(groups=2), "sm_90", "2 groups"), ({}, "sm_80", "no wgmma"), ({}, "sm_100", "no wgmma"),
+    (dict(padding_mode="reflect"), "sm_90", "border reflect"), (dict(c=12), "sm_90", "pixels 24 bytes apart"),
+    (dict(stride=9), "sm_90", "strides of 9 rows"), (dict(padding=130, h=300, w=300), "sm_90", "corner of -130"),
+    (dict(dilation=70, padding=70), "sm_90", None),
+    (dict(dilation=100, padding=60, h=200, w=200), "sm_90", "corner of")])
+def test_layers_that_are_refused_in_words(changes, arch, says):
+    spec = KernelSpec.of(small(**changes), algorithm="wgmma", arch=Arch.parse(arch))
+    reason = ALGORITHM.supports(spec)
+    assert (reason is None) if says is None else says in reason
+
+
+@pytest.mark.parametrize("values, says", [
+    (dict(filters=96), "filters = 96"), (dict(pixels=40), "pixels = 40"),
+    (dict(filters=64, pixels=1024), "pixels = 1024"),
+    (dict(filters=256, pixels=208), "208 sums a thread"), (dict(stages=1), "stages = 1"),
+    (dict(splits=10), "splits = 10 of 9 steps"), (dict(filters=128, pixels=256, stages=8), "bytes of shared memory"),
+    (dict(form="halo", pixels=64, rows=9, columns=9), "9 x 9 outputs need 97 columns")])
+def test_plan_values_that_do_not_go_together(values, says):
+    given = {"form": "im2col", "filters": 128, "pixels": 64, "stages": 4, "splits": 1, **values}
+    with pytest.raises(UnsupportedSpec, match=says):
+        plan_layer(small(), algorithm="wgmma", settings=given)
+
+
+@pytest.mark.parametrize("changes", [dict(stride=2), dict(dilation=2), dict(r=1, s=1, padding=0), dict(k=33)])
+def test_one_box_serves_taps_that_lie_side_by_side(changes):
+    with pytest.raises(UnsupportedSpec, match="one box for all taps"):
+        plan_layer(small(**changes), algorithm="wgmma", settings={"form": "halo", "filters": 64, "pixels": 64,
+                                                                  "rows": 2, "columns": 9})
+
+
+def test_the_text_is_for_the_form_of_sm_90_that_has_the_instructions():
+    made = plan_layer(small(), algorithm="wgmma", arch="sm_90")
+    assert made.spec.arch == TARGET and "--arch sm_90a" in render(made).text
+
+
+# ---- descriptors
+
+def test_descriptors_are_a_recipe_in_plan_text_and_program():
+    made = plan_layer(layer(64, 28, 3, 72, 2, 1), algorithm="wgmma", epilogue=(BIAS, RESIDUAL, RELU))
+    names = [d.argument for d in made.program.descriptors]
+    assert names == ["x_map", "filter_map", "y_map", "residual_map"]
+    walk = made.program.descriptor("x_map")
+    assert (walk.lower, walk.upper, walk.strides) == ((-1, -1), (-1, -1), (2, 2))
+    text = " ".join(line.removeprefix("//").strip() for line in render(made).text.splitlines())
+    for described in made.program.descriptors:
+        assert str(described) in str(made) and str(described) in text
+    numbers = walk.at(layer(64, 28, 3, 72, 2, 1))
+    assert numbers.sizes == (64, 28, 28, 32) and numbers.distances == (128, 3584, 100352)
+
+
+def test_asymmetric_padding_and_dilation_are_corners():
+    made = plan_layer(small(padding=((0, 2), (3, 1)), dilation=(2, 1)), algorithm="wgmma")
+    walk = made.program.descriptor("x_map")
+    assert walk.lower == (-3, 0) and walk.upper == (1 - 2, 2 - 4)
+
+
+def test_sizes_beyond_a_descriptor_are_declined_in_words():
+    program = plan_layer(layer(8, 9, 1, 8, n=1), algorithm="wgmma").program
+    assert program.refusal(layer(8, 9, 1, 8, n=1)) is None
+    assert "coordinates of 32 bits" in program.refusal(layer(8, 2**14, 1, 8, n=9))
+    chosen = plan_layer(layer(8, 2**14, 1, 8, n=9))
+    assert chosen.spec.algorithm != "wgmma"
+
+
+def test_outputs_that_no_descriptor_stores_go_from_registers():
+    text = render(plan_layer(small(k=33), algorithm="wgmma")).text
+    assert "y_map" not in text and "y[at] = " in text
+
+
+# ---- what is chosen
+
+@pytest.mark.parametrize("sizes", LAYERS)
+@pytest.mark.parametrize("n", [1, 32])
+def test_it_is_chosen_where_the_chip_has_it(sizes, n):
+    chosen = {arch: explain(layer(*sizes, n=n), arch)[0].algorithm for arch in ("sm_90", "sm_80")}
+    assert chosen == {"sm_90": "wgmma", "sm_80": "mma"}
+
+
+@pytest.mark.parametrize("multiprocessors", [78, 114, 132])
+def test_tiles_come_in_whole_waves_of_the_chip_at_hand(multiprocessors):
+    """256 x 14 x 14, 3x3 in a batch: more of the last wave is used than tiles of powers of two would."""
+    hardware = Hardware.of("sm_90", multiprocessors=multiprocessors)
+    shape = layer(256, 14, 3, 256, 1, 1, n=64)
+    spec = KernelSpec.of(shape, algorithm="wgmma", arch=TARGET, at_hand=hardware)
+    found = choice(spec, shape)
+
+    def used(options: Any) -> float:
+        waves = tiles_of(options, make_numbers(spec, options), shape) / multiprocessors
+        return waves / -(-waves // 1)
+
+    assert used(found) > 0.9
+    grid = plan_layer(shape, algorithm="wgmma", arch=hardware).program.steps[0].grid_of(shape)
+    assert grid[0] <= multiprocessors
+
+
+def test_splitting_pays_for_few_tiles_and_not_for_many():
+    def quickest(n: int) -> int:
+        shape = layer(512, 7, 3, 512, 1, 1, n=n)
+        spec = KernelSpec.of(shape, algorithm="wgmma", arch=TARGET)
+        return min(candidates(spec, shape), key=lambda options: cycles(spec, options, shape)).splits
+
+    assert quickest(1) > 1 and quickest(64) == 1
+
+
+def test_a_limit_on_workspace_leaves_sums_whole():
+    made = plan_layer(layer(512, 7, 3, 512, 1, 1, n=1), algorithm="wgmma", workspace_limit=0)
+    assert made.settings()["splits"] == 1 and not made.program.workspaces
+
+
+def test_every_candidate_is_a_plan():
+    for shape in (layer(64, 28, 3, 72, 1, 1), layer(136, 14, 1, 33), layer(512, 7, 3, 512, 1, 1, n=1)):
+        spec = KernelSpec.of(shape, algorithm="wgmma", arch=TARGET)
+        for options in candidates(spec, shape):
+            assert ALGORITHM.plan(spec, options).options == resolved(options)
+
+
+# ---- what is computed
+
+@on_cpu_device
+@pytest.mark.parametrize("values", [dict(form="im2col", filters=64, pixels=64, splits=1),
+                                    dict(form="halo", filters=64, pixels=64, rows=3, columns=9)])
+def test_products_outside_of_a_window_do_not_spread_what_is_not_finite(values):
+    """Inf and NaN reach the outputs whose windows hold them, and no other."""
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal((1, 9, 9, 8)).astype("f2"), rng.standard_normal((8, 8, 3, 3)).astype("f2")
+    x[0, 4, 4, 2], x[0, 0, 0, 0] = np.inf, np.nan
+    kernel = warpconv.specialize(ConvShape.of(x.shape, w.shape, dtype="float16", layout="NHWC", padding=1),
+                                 device="cpu", algorithm="wgmma", settings={**values, "stages": 2})
+    reached = np.zeros((9, 9), bool)
+    reached[3:6, 3:6] = reached[:2, :2] = True
+    assert (~np.isfinite(kernel(x, w).astype("f4")).all(axis=-1)[0] == reached).all()
+
+
+@on_cpu_device
+def test_split_sums_have_equal_bits_from_call_to_call():
+    rng = np.random.default_rng(4)
+    x, w = rng.standard_normal((2, 7, 7, 64)).astype("f2"), rng.standard_normal((24, 64, 3, 3)).astype("f2")
+    kernel = warpconv.specialize(ConvShape.of(x.shape, w.shape, dtype="float16", layout="NHWC", padding=1),
+                                 device="cpu", algorithm="wgmma",
+                                 settings={"form": "im2col", "filters": 64, "pixels": 32, "stages": 2, "splits": 3})
+    first = kernel(x, w)
+    assert all((kernel(x, w) == first).all() for _ in range(3))
+
+
+@on_cpu_device
+def test_a_residual_is_added_in_place():
+    rng = np.random.default_rng(5)
+    x, w = rng.standard_normal((1, 6, 7, 16)).astype("f2"), rng.standard_normal((24, 16, 1, 1)).astype("f2")
+    residual = rng.standard_normal((1, 6, 7, 24)).astype("f2")
+    expected = warpconv.conv2d(x, w, layout="NHWC", residual=residual.copy(), algorithm="direct", device="cpu")
+    warpconv.conv2d(x, w, layout="NHWC", residual=residual, out=residual, algorithm="wgmma", device="cpu")
+    assert np.allclose(residual.astype("f4"), expected.astype("f4"), atol=1e-2)
+
+
+# ---- what compilers make of it
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("sizes, n", [(LAYERS[1], 32), (LAYERS[2], 32), (LAYERS[6], 1),
+                                      *(pytest.param(sizes, n, marks=pytest.mark.long)
+                                        for sizes in LAYERS for n in (1, 32))])
+def test_sums_stay_in_registers(sizes, n):
+    for epilogue in ((), (BIAS, RESIDUAL, RELU)):
+        made = plan_layer(layer(*sizes, n=n), algorithm="wgmma", arch="sm_90", epilogue=epilogue)
+        for entry in build(made).compiled.entries:
+            assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
