@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from warpconv.codegen.batch import assumed_batch
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.shape import ConvShape
@@ -24,7 +25,7 @@ from .options import MmaOptions
 TILES = ((128, 128, 2, 2), (128, 128, 2, 4), (128, 256, 2, 4), (256, 128, 4, 2), (64, 128, 2, 2), (64, 128, 2, 4),
          (64, 256, 1, 4), (256, 64, 4, 2), (128, 64, 4, 1), (128, 64, 2, 2), (128, 64, 4, 2), (64, 64, 2, 2),
          (64, 64, 1, 2), (256, 32, 8, 1), (128, 32, 4, 1), (64, 32, 4, 1), (128, 16, 4, 1), (32, 64, 2, 2),
-         (32, 128, 1, 4), (16, 64, 1, 4), (16, 128, 1, 4))
+         (32, 128, 1, 4), (16, 64, 1, 4), (16, 128, 1, 4), (32, 64, 1, 4))
 DEPTHS = ((64, 3), (64, 2), (32, 4), (32, 3), (32, 5))      # tile_k, stages
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 LEAST_STEPS = 2             # tiles of the reduction that are left to each part of a sum
@@ -39,6 +40,8 @@ BLOCK_SLOTS = 2400.0        # of a warp besides: where its pixels lie, the first
 STORE_SLOTS = 9.2           # of a matrix's sums: the epilogue, the stores
 LONE_WARP = 2.3             # times as long as its slots a warp takes that has a quarter to itself
 LAUNCH_CYCLES = 6500.0      # of the second launch of split tiles
+PASS_CYCLES = 3500.0        # of the launch that brings x to NHWC,
+PASS_SHARE = 1.2            # and of its bytes, at the speed of a copy
 MEMORY_SHARE = 0.76         # of the bytes, at the speed of a copy: some stay in the cache
 OVERLAPPED = 0.85           # of the lesser of memory and arithmetic
 
@@ -54,7 +57,8 @@ def candidates(spec: KernelSpec) -> Iterator[MmaOptions]:
             if shared_bytes(options) > PORTABLE_SHARED or not _copies_fit(spec, options):
                 continue
             steps = reduction_steps(spec, options)
-            yield from (replace(options, splits=n) for n in SPLITS if n == 1 or steps // n >= LEAST_STEPS)
+            yield from (replace(options, splits=n) for n in SPLITS
+                        if (n > 1 and steps // n >= LEAST_STEPS) or (n == 1 and _stores_fit(spec, options)))
 
 
 def shared_bytes(options: MmaOptions) -> int:
@@ -65,6 +69,11 @@ def shared_bytes(options: MmaOptions) -> int:
 def reduction_steps(spec: KernelSpec, options: MmaOptions) -> int:
     """Tiles of the reduction."""
     return -(-spec.channels * spec.r * spec.s // options.tile_k)
+
+
+def _stores_fit(spec: KernelSpec, options: MmaOptions) -> bool:
+    """Whether a warp has four matrices of pixels side by side, which lanes of NCHW exchange."""
+    return spec.layout is Layout.NHWC or options.tile_m // options.warps_m % (4 * MATRIX_COLUMNS) == 0
 
 
 def _copies_fit(spec: KernelSpec, options: MmaOptions) -> bool:
@@ -100,7 +109,10 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     if options.splits > 1:
         arithmetic += LAUNCH_CYCLES + 8 * pixels * spec.k * options.splits / cycle_bytes
     memory = MEMORY_SHARE * shape.bytes_moved / cycle_bytes
-    return max(arithmetic, memory) + (1 - OVERLAPPED) * min(arithmetic, memory)
+    passing = 0.0
+    if spec.layout is Layout.NCHW:
+        passing = PASS_CYCLES + PASS_SHARE * 4 * shape.n * shape.c * shape.h * shape.w / cycle_bytes
+    return passing + max(arithmetic, memory) + (1 - OVERLAPPED) * min(arithmetic, memory)
 
 
 def _warp_slots(spec: KernelSpec, options: MmaOptions) -> float:

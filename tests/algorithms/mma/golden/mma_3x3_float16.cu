@@ -119,21 +119,22 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
-// A tile's products for a warp's sums. Lane l gives the address of a row of matrix l / 8 of four: of 16 pixels two
-// cells each, of 16 filters two cells each.
-__device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* pixels,
-        const element* filters, int warp_m, int warp_n, int lane) {
+// A tile's products for a warp's sums, pixels times filters. Lane l gives the address of a row of matrix l / 8 of four:
+// two cells each of 16 rows, two each of 16 columns.
+__device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* rows,
+        const element* columns, int first_row, int first_column, int lane) {
 #pragma unroll
     for (int k = 0; k < TILE_K / 16; ++k) {
         unsigned a[MATRICES_M][4], b[MATRICES_N][2];
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m)
             wc_load_matrices_4(a[m][0], a[m][1], a[m][2], a[m][3],
-                               pixels + cell_at(warp_m + m * 16 + lane % 16, 2 * k + lane / 16));
+                               rows + cell_at(first_row + m * 16 + lane % 16, 2 * k + lane / 16));
 #pragma unroll
         for (int n = 0; n < MATRICES_N; n += 2)
             wc_load_matrices_4(b[n][0], b[n][1], b[n + 1][0], b[n + 1][1],
-                               filters + cell_at(warp_n + n * 8 + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
+                               columns
+                                   + cell_at(first_column + n * 8 + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m)
 #pragma unroll
@@ -142,12 +143,12 @@ __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICE
     }
 }
 
-// The four lanes of a pixel have two filters of four matrices each; after it lane i of them has the eight of matrix i.
+// The four lanes of a row have two columns of four matrices each; after it lane i of them has the eight of matrix i.
 __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3, int lane) {
     const bool odd = lane & 1, upper = lane & 2;
     const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 1);
     const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 1);
-    // filters of lanes 0, 1 or 2, 3: of matrix 0 or 1, and of matrix 2 or 3
+    // columns of lanes 0, 1 or 2, 3: of matrix 0 or 1, and of matrix 2 or 3
     const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
     const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
     const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2);
