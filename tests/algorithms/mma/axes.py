@@ -54,7 +54,8 @@ def variants() -> Iterable[Row]:
                        i % len(wide_channels if deep else CHANNELS)],
                    padding=PADDINGS[i % 4], padding_mode=BORDERS[i % 6], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)],
                    dtype=DTYPES[1 + i % 2], layout=LAYOUTS[i % 3 % 2], stride=1 + i % 2,
-                   dilation=1 + i // 2 % 2, tile=tile, splits=1 + i // len(TILES) if i % 3 < 2 else 1, vector=0 if deep else (0, 1)[i // 2 % 2])
+                   dilation=1 + i // 2 % 2, tile=tile, splits=1 + i // len(TILES) if i % 3 < 2 else 1,
+                   vector=0 if deep else (0, 1)[i // 2 % 2])
 
 
 ROWS = {"mma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}
