@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..hardware import QUARTERS
 from ..spec import KernelSpec
 
-START_CYCLES, TAP_CYCLES = 4000, 30     # before the first product, and of each: most wait for a load
+START_CYCLES, TAP_CYCLES = 2000, 250    # before the first product, and of each: most wait for a load
 
 
 def lone_thread(spec: KernelSpec, reduction: int, pace: float) -> float:

@@ -19,8 +19,10 @@ CELL = 8                        # elements of 16 bytes: a row of the instruction
 MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_DEPTH = 16, 8, 16       # mma.m16n8k16: pixels, filters, products
 VECTORS = (8, 4, 2, 1)          # channels of a copy: 16, 8, 4 and 2 bytes
 SIDE_THREADS = 256              # of the entries beside the product
-PASS_TILE = 64                  # pixels, and channels, of a block of the pass from NCHW
+PASS_TILE = 4096                # elements of a block of the pass from NCHW,
+PASS_CHANNELS = (8, 16, 32, 64)         # and channels of it
 REGISTERS_BESIDE = 32           # of a thread besides sums, factors and windows: addresses, the loop
+REGISTERS_SINGLE = 24           # and where channels are copied one by one: what is on its way
 MOST_REGISTERS = 255
 
 
@@ -31,6 +33,10 @@ class MmaNumbers:
     arguments: tuple[Argument, ...]             # of the product's entry
     addition_arguments: tuple[Argument, ...]    # of the entry that adds the sums of split tiles
     pass_arguments: tuple[Argument, ...]        # of the entry that brings x from NCHW to NHWC
+    pass_channels: int          # and its tile
+    pass_pixels: int
+    padded: bool                # whether it leaves more channels than x has: whole 16 bytes
+    stored_channels: int        # of a group then
     filters_first: bool         # whether filters are the rows of a product and pixels its columns, as NCHW stores them
     store_bias: bool            # whether the product's entry adds it
     regrouped: bool             # whether four lanes exchange their filters, to store 16 bytes each
@@ -66,7 +72,6 @@ class MmaNumbers:
     border: str                 # a cell of that value
     registers: int
     side_threads: int = SIDE_THREADS
-    pass_tile: int = PASS_TILE
 
     inside: str = "(unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W"     # when a tap lies in the image
 
@@ -82,9 +87,21 @@ class MmaNumbers:
         return " && ".join(conditions + ([self.inside] if self.guard_taps and not self.one_value else []))
 
 
+def stored_channels(spec: KernelSpec) -> int:
+    """Channels of a group as they are copied: the pass from NCHW fills up those of a whole layer to 16 bytes."""
+    filled = spec.layout is Layout.NCHW and spec.groups == 1
+    return -(-spec.channels // CELL) * CELL if filled else spec.channels
+
+
 def channel_vector(spec: KernelSpec) -> int:
     """The widest copy that every pixel's channels of a group consist of."""
-    return next(v for v in VECTORS if spec.channels % v == 0)
+    return next(v for v in VECTORS if stored_channels(spec) % v == 0)
+
+
+def pass_tile(spec: KernelSpec) -> tuple[int, int]:
+    """Channels and pixels of a block of the pass from NCHW."""
+    channels = next((c for c in PASS_CHANNELS if c >= spec.c), PASS_CHANNELS[-1])
+    return channels, PASS_TILE // channels
 
 
 def store_widths(spec: KernelSpec, options: MmaOptions) -> tuple[int, ...]:
@@ -115,7 +132,7 @@ def planned_registers(options: MmaOptions) -> int:
     factors = warp_m // MATRIX_ROWS * 4 + warp_n // MATRIX_COLUMNS * 2
     threads = LANES * options.warps_m * options.warps_n
     windows = options.tile_m * options.tile_k // max(1, options.vector) // threads
-    return sums + factors + 3 * windows + REGISTERS_BESIDE
+    return sums + factors + 3 * windows + REGISTERS_BESIDE + (REGISTERS_SINGLE if options.vector == 1 else 0)
 
 
 def matrices(spec: KernelSpec, options: MmaOptions) -> tuple[int, int]:
@@ -132,7 +149,8 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
     cells = options.tile_k // CELL
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     copy_columns = options.tile_k // options.vector
-    products = spec.channels * spec.r * spec.s
+    channels = stored_channels(spec)
+    products = channels * spec.r * spec.s
     k_steps = -(-products // options.tile_k)
     stage = (options.tile_m + options.tile_n) * options.tile_k
     padded = any(map(any, spec.padding))
@@ -141,6 +159,8 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
     rows, columns = matrices(spec, options)
     return MmaNumbers(
         arguments=arguments, addition_arguments=addition, pass_arguments=passing,
+        pass_channels=pass_tile(spec)[0], pass_pixels=pass_tile(spec)[1], padded=channels != spec.channels,
+        stored_channels=channels,
         filters_first=spec.layout is Layout.NCHW, threads=threads,
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1, odd_filters=spec.filters % 2 != 0,
         regrouped=options.store_vector == CELL and options.splits == 1,
@@ -150,7 +170,7 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
         copy_columns=copy_columns, copy_rows=threads // copy_columns,
         pixel_copies=options.tile_m * copy_columns // threads, filter_rows=max(1, threads // cells),
         filter_copies=-(-filter_cells // threads), all_copy_filters=filter_cells % threads == 0,
-        tap_chunks=spec.channels // options.vector, chunks=products // options.vector,
+        tap_chunks=channels // options.vector, chunks=products // options.vector,
         guard_chunks=products % options.tile_k != 0, k_steps=k_steps, n_tiles=-(-spec.filters // options.tile_n),
         guard_filters=spec.filters % options.tile_n != 0, stage=stage,
         shared_bytes=2 * options.stages * stage, guard_taps=padded and not reads,

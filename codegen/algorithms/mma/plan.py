@@ -7,9 +7,9 @@ that nothing is stored between; the filter is put in the order of its tiles once
 shared memory that asynchronous copies fill (cp.async), go to registers as matrices (ldmatrix) and are multiplied by
 mma.sync.m16n8k16 with sums in float32: the portable form, from sm_80 on.
 
-In NCHW a launch before it brings x to NHWC, tile by tile through shared memory. y is made in NCHW at once: there
-filters are the rows of a product and pixels its columns, so that what four lanes have after an exchange lies side by
-side.
+In NCHW a launch before it brings x to NHWC, tile by tile through shared memory, its channels filled up to 16 bytes. y
+is made in NCHW at once: there filters are the rows of a product and pixels its columns, so that what four lanes have
+after an exchange lies side by side.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice, instructions, reduction_steps, shared_bytes
-from .numbers import (MATRIX_COLUMNS, MATRIX_DEPTH, MATRIX_ROWS, MOST_REGISTERS, PASS_TILE, SIDE_THREADS,
-                      MmaNumbers, make_numbers, planned_registers, resolved, store_widths)
+from .numbers import (MATRIX_COLUMNS, MATRIX_DEPTH, MATRIX_ROWS, MOST_REGISTERS, SIDE_THREADS, MmaNumbers,
+                      make_numbers, pass_tile, planned_registers, resolved, store_widths, stored_channels)
 from .options import MmaOptions
 
 # The program's names for the prepared filter, the sums of split tiles, x in NHWC
@@ -108,8 +108,8 @@ def _tile_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
 
 def _layer_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
     """What the layer and the chip make of the tile."""
-    if spec.channels % options.vector:
-        return f"vector = {options.vector} does not divide C/groups = {spec.channels}"
+    if stored_channels(spec) % options.vector:
+        return f"vector = {options.vector} does not divide C/groups = {stored_channels(spec)}"
     if options.store_vector not in (widths := store_widths(spec, options)):
         return (f"store_vector = {options.store_vector} (one of {', '.join(map(str, widths))} for {spec.layout.value}, "
                 f"{spec.filters} filters a group, tile_n = {options.tile_n}, warps_n = {options.warps_n}, splits = "
@@ -148,13 +148,14 @@ def _wide_pass(options: MmaOptions) -> bool:
 
 def _pass(spec: KernelSpec, taken: tuple[Argument, ...]) -> Launch:
     """From NCHW to NHWC: a tile of pixels x channels a block."""
-    pixels = Blocks(of=Dimension.N, by=(Dimension.H, Dimension.W), add=PASS_TILE - 1, per=PASS_TILE)
-    grid = (pixels, Blocks(times=-(-spec.c // PASS_TILE), limit=GRID_LIMIT[1]), Blocks())
+    channels, each = pass_tile(spec)
+    pixels = Blocks(of=Dimension.N, by=(Dimension.H, Dimension.W), add=each - 1, per=each)
+    grid = (pixels, Blocks(times=-(-spec.groups * stored_channels(spec) // channels), limit=GRID_LIMIT[1]), Blocks())
     return Launch(entry="to_nhwc", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=tuple(a.name for a in taken))
 
 
 def _pixels(spec: KernelSpec, product: int) -> Workspace:
-    return Workspace(name=PIXELS, bytes_each=2 * spec.c, first_step=0, last_step=product,
+    return Workspace(name=PIXELS, bytes_each=2 * spec.groups * stored_channels(spec), first_step=0, last_step=product,
                      per=(Extent(of=Dimension.N), Extent(of=Dimension.H), Extent(of=Dimension.W)))
 
 

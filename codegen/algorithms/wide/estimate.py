@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warpconv.codegen.algorithm import BANK_COPY
 from warpconv.codegen.hardware import LANES
+from warpconv.codegen.parts.latency import lone_thread
 from warpconv.codegen.parts.weights import BankWeights
 from warpconv.codegen.plan import Cost, KernelPlan
 from warpconv.codegen.shape import ConvShape
@@ -62,5 +63,6 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     text = fma * numbers.slots
     fetched = min(text, CACHED_TEXT) + LATER_TEXT * max(0, text - CACHED_TEXT)
     start = spec.hardware.issue_slots(FETCH_SLOTS * fetched + BANK_COPY * (options.weights is BankWeights.CONSTANT))
-    return start + planes * across * (steps * (waits * spec.channels * (needed * (fma + shared) + row + loads) + 12)
+    work: float = planes * across * (steps * (waits * spec.channels * (needed * (fma + shared) + row + loads) + 12)
                                      + warps * setup + seams * (SEAM_SLOTS + options.columns))
+    return start + max(work, lone_thread(spec, shape.reduction, 1.0))

@@ -41,7 +41,8 @@ constexpr int COPY_COLUMNS = 8;                 // copies of a row that a block 
 constexpr int COPY_ROWS = 16;                   // rows that it copies at once
 constexpr int PIXEL_COPIES = 2;                 // copies of a thread into a tile of pixels
 constexpr int FILTER_COPIES = 4;                // copies of a thread into a tile of filters
-constexpr int PASS_TILE = 64;                   // pixels, and channels: a tile of x on its way to NHWC
+constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
+constexpr int PASS_PIXELS = 64;                 // pixels
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = unsigned short;                 // float16, as bits
@@ -228,35 +229,37 @@ __device__ __forceinline__ void load_eight(element (&eight)[8], const element* x
     }
 }
 
-// x as NHWC has it: a tile of pixels x channels through shared memory. The 16-byte cells of a pixel change places from
-// eight pixels to the next, so that neither side has two lanes in a bank.
+// Where a pixel's channel lies in a tile: 16 bytes are left out after eight pixels, so that lanes with eight pixels of
+// a channel each are in different banks.
+__device__ __forceinline__ int in_tile(int pixel, int channel) {
+    return pixel * PASS_CHANNELS + pixel / 8 * 8 + channel;
+}
+
+// x as NHWC has it, a tile of pixels x channels through shared memory.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 to_nhwc(const unsigned short* __restrict__ x, unsigned short* __restrict__ x_nhwc, int N, int H, int W) {
-    __shared__ __align__(16) element tile[PASS_TILE * PASS_TILE];
-    constexpr int EIGHTS = PASS_TILE / 8, ROUNDS = PASS_TILE * EIGHTS / SIDE_THREADS;
-    const index_t pixels_x = (index_t)H * W, pixels = N * pixels_x, first_pixel = (index_t)blockIdx.x * PASS_TILE;
-    const int first_channel = blockIdx.y * PASS_TILE;
-    element eights[ROUNDS][8];
-    const index_t of_eight = first_pixel + threadIdx.x % EIGHTS * 8;
-    const index_t image = of_eight / pixels_x, place = of_eight % pixels_x;
+    __shared__ __align__(16) element tile[PASS_PIXELS * PASS_CHANNELS + PASS_PIXELS];
+    constexpr int EIGHTS = PASS_PIXELS / 8, ROUNDS = PASS_CHANNELS * EIGHTS / SIDE_THREADS, ACROSS = PASS_CHANNELS / 8;
+    const index_t pixels_x = (index_t)H * W, pixels = N * pixels_x, first_pixel = (index_t)blockIdx.x * PASS_PIXELS;
+    const int first_channel = blockIdx.y * PASS_CHANNELS;
+    element eights[ROUNDS][8] = {};
+    const int eight = threadIdx.x % EIGHTS;
+    const index_t of_eight = first_pixel + eight * 8, image = of_eight / pixels_x, place = of_eight % pixels_x;
 #pragma unroll
     for (int i = 0; i < ROUNDS; ++i) {
         const int channel = first_channel + threadIdx.x / EIGHTS + i * (SIDE_THREADS / EIGHTS);
         if (channel < C && of_eight < pixels) load_eight(eights[i], x, image, place, channel, pixels, pixels_x);
     }
 #pragma unroll
-    for (int i = 0; i < ROUNDS; ++i) {
-        const int channel = threadIdx.x / EIGHTS + i * (SIDE_THREADS / EIGHTS), eight = threadIdx.x % EIGHTS;
-        if (first_channel + channel < C && of_eight < pixels)
+    for (int i = 0; i < ROUNDS; ++i)
 #pragma unroll
-            for (int j = 0; j < 8; ++j)
-                tile[(eight * 8 + j) * PASS_TILE + (channel / 8 ^ eight) * 8 + channel % 8] = eights[i][j];
-    }
+        for (int j = 0; j < 8; ++j)
+            tile[in_tile(eight * 8 + j, threadIdx.x / EIGHTS + i * (SIDE_THREADS / EIGHTS))] = eights[i][j];
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < ROUNDS; ++i) {
-        const int cell = threadIdx.x + i * SIDE_THREADS, pixel = cell / EIGHTS, channel = cell % EIGHTS * 8;
-        const element* const from = tile + pixel * PASS_TILE + (cell % EIGHTS ^ pixel / 8) * 8;
+        const int cell = threadIdx.x + i * SIDE_THREADS, pixel = cell / ACROSS, channel = cell % ACROSS * 8;
+        const element* const from = tile + in_tile(pixel, channel);
         element* const to = x_nhwc + (first_pixel + pixel) * C + first_channel + channel;
         if (first_pixel + pixel >= pixels) break;
         if (first_channel + channel < C) *(uint4*)to = *(const uint4*)from;

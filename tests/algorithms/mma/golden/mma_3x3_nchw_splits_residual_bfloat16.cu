@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,128,H,W --filter 65,3,3 --padding 1 --dtype bfloat16 --epilogue residual --arch sm_90 \
 //     --algorithm mma \
-//     --set tile_m=32 --set tile_n=64 --set tile_k=64 --set warps_m=2 --set warps_n=2 --set stages=3 \
-//     --set splits=4 --set vector=8 --set store_vector=1 --set min_blocks=7
+//     --set tile_m=16 --set tile_n=64 --set tile_k=64 --set warps_m=1 --set warps_n=4 --set stages=3 \
+//     --set splits=4 --set vector=8 --set store_vector=1 --set min_blocks=9
 //
 // layer  x[N, 128, H, W] * w[65, 128, 3, 3] -> y[N, 65, P, Q], stride 1, padding 1, bfloat16, then residual
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 32 pixels x 64 filters x 64 products on the tensor cores, 2 x 2 warps a block, 3 stages, 36864 bytes
+// plan   tiles of 16 pixels x 64 filters x 64 products on the tensor cores, 1 x 4 warps a block, 3 stages, 30720 bytes
 //        of shared memory
-// cost   a warp's 16 pixels x 32 filters: 108 warp loads, 0 shuffles, 18432 FMA a lane, about 66 registers (direct:
-//        18432 loads)
+// cost   a warp's 16 pixels x 16 filters: 90 warp loads, 0 shuffles, 9216 FMA a lane, about 51 registers (direct: 9216
+//        loads)
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
 // tile of both, TILE_K products at a time. Pixels are gathered from x in NHWC, as an entry before it leaves it, the
@@ -24,28 +24,27 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_M = 32;                      // tile of a block: pixels,
+constexpr int TILE_M = 16;                      // tile of a block: pixels,
 constexpr int TILE_N = 64;                      // filters,
 constexpr int TILE_K = 64;                      // products of an output
 constexpr int K_STEPS = 18;                     // tiles of the reduction
 constexpr int N_TILES = 2;                      // tiles of a group's filters
 constexpr int SPLITS = 4;                       // blocks that share a sum
-constexpr int WARP_M = 16;                      // tile of a warp: pixels,
-constexpr int WARP_N = 32;                      // filters
-constexpr int MATRICES_M = 2;                   // of 16 filters: a warp's tile
+constexpr int WARP_N = 16;                      // filters
+constexpr int MATRICES_M = 1;                   // of 16 filters: a warp's tile
 constexpr int MATRICES_N = 2;                   // of 8 pixels: a warp's tile
-constexpr int WARPS_M = 2;                      // warps along pixels
 constexpr int THREADS = 128;                    // threads of a block
 constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
-constexpr int STAGE = 6144;                     // elements of such a tile, pixels and filters
+constexpr int STAGE = 5120;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 8;                        // 16 bytes each: a row of a tile in shared memory
 constexpr int VECTOR = 8;                       // channels of a copy
 constexpr int TAP_CHUNKS = 16;                  // copies of a tap
 constexpr int COPY_COLUMNS = 8;                 // copies of a row that a block makes at once,
 constexpr int COPY_ROWS = 16;                   // rows that it copies at once
-constexpr int PIXEL_COPIES = 2;                 // copies of a thread into a tile of pixels
+constexpr int PIXEL_COPIES = 1;                 // copies of a thread into a tile of pixels
 constexpr int FILTER_COPIES = 4;                // copies of a thread into a tile of filters
-constexpr int PASS_TILE = 64;                   // pixels, and channels: a tile of x on its way to NHWC
+constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
+constexpr int PASS_PIXELS = 64;                 // pixels
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = unsigned short;                 // bfloat16, as bits
@@ -191,42 +190,44 @@ __device__ __forceinline__ void load_eight(element (&eight)[8], const element* x
     }
 }
 
-// x as NHWC has it: a tile of pixels x channels through shared memory. The 16-byte cells of a pixel change places from
-// eight pixels to the next, so that neither side has two lanes in a bank.
+// Where a pixel's channel lies in a tile: 16 bytes are left out after eight pixels, so that lanes with eight pixels of
+// a channel each are in different banks.
+__device__ __forceinline__ int in_tile(int pixel, int channel) {
+    return pixel * PASS_CHANNELS + pixel / 8 * 8 + channel;
+}
+
+// x as NHWC has it, a tile of pixels x channels through shared memory.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 to_nhwc(const unsigned short* __restrict__ x, unsigned short* __restrict__ x_nhwc, int N, int H, int W) {
-    __shared__ __align__(16) element tile[PASS_TILE * PASS_TILE];
-    constexpr int EIGHTS = PASS_TILE / 8, ROUNDS = PASS_TILE * EIGHTS / SIDE_THREADS;
-    const index_t pixels_x = (index_t)H * W, pixels = N * pixels_x, first_pixel = (index_t)blockIdx.x * PASS_TILE;
-    const int first_channel = blockIdx.y * PASS_TILE;
-    element eights[ROUNDS][8];
-    const index_t of_eight = first_pixel + threadIdx.x % EIGHTS * 8;
-    const index_t image = of_eight / pixels_x, place = of_eight % pixels_x;
+    __shared__ __align__(16) element tile[PASS_PIXELS * PASS_CHANNELS + PASS_PIXELS];
+    constexpr int EIGHTS = PASS_PIXELS / 8, ROUNDS = PASS_CHANNELS * EIGHTS / SIDE_THREADS, ACROSS = PASS_CHANNELS / 8;
+    const index_t pixels_x = (index_t)H * W, pixels = N * pixels_x, first_pixel = (index_t)blockIdx.x * PASS_PIXELS;
+    const int first_channel = blockIdx.y * PASS_CHANNELS;
+    element eights[ROUNDS][8] = {};
+    const int eight = threadIdx.x % EIGHTS;
+    const index_t of_eight = first_pixel + eight * 8, image = of_eight / pixels_x, place = of_eight % pixels_x;
 #pragma unroll
     for (int i = 0; i < ROUNDS; ++i) {
         const int channel = first_channel + threadIdx.x / EIGHTS + i * (SIDE_THREADS / EIGHTS);
         if (channel < C && of_eight < pixels) load_eight(eights[i], x, image, place, channel, pixels, pixels_x);
     }
 #pragma unroll
-    for (int i = 0; i < ROUNDS; ++i) {
-        const int channel = threadIdx.x / EIGHTS + i * (SIDE_THREADS / EIGHTS), eight = threadIdx.x % EIGHTS;
-        if (first_channel + channel < C && of_eight < pixels)
+    for (int i = 0; i < ROUNDS; ++i)
 #pragma unroll
-            for (int j = 0; j < 8; ++j)
-                tile[(eight * 8 + j) * PASS_TILE + (channel / 8 ^ eight) * 8 + channel % 8] = eights[i][j];
-    }
+        for (int j = 0; j < 8; ++j)
+            tile[in_tile(eight * 8 + j, threadIdx.x / EIGHTS + i * (SIDE_THREADS / EIGHTS))] = eights[i][j];
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < ROUNDS; ++i) {
-        const int cell = threadIdx.x + i * SIDE_THREADS, pixel = cell / EIGHTS, channel = cell % EIGHTS * 8;
-        const element* const from = tile + pixel * PASS_TILE + (cell % EIGHTS ^ pixel / 8) * 8;
+        const int cell = threadIdx.x + i * SIDE_THREADS, pixel = cell / ACROSS, channel = cell % ACROSS * 8;
+        const element* const from = tile + in_tile(pixel, channel);
         element* const to = x_nhwc + (first_pixel + pixel) * C + first_channel + channel;
         if (first_pixel + pixel >= pixels) break;
         if (first_channel + channel < C) *(uint4*)to = *(const uint4*)from;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 7)
+extern "C" __global__ void __launch_bounds__(THREADS, 9)
 mma_3x3(unsigned short* __restrict__ x_nhwc, unsigned short* __restrict__ filter, float* __restrict__ partial_sums,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
@@ -237,7 +238,7 @@ mma_3x3(unsigned short* __restrict__ x_nhwc, unsigned short* __restrict__ filter
     const index_t first_pixel = (index_t)(blockIdx.x / (N_TILES * SPLITS)) * TILE_M;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int warp_m = warp % WARPS_M * WARP_M, warp_n = warp / WARPS_M * WARP_N;
+    const int warp_m = 0, warp_n = warp * WARP_N;
 
     // what this thread copies: of some pixels' windows the same column of products, of some filters the same cell
     const int column = threadIdx.x % COPY_COLUMNS;
@@ -274,7 +275,7 @@ mma_3x3(unsigned short* __restrict__ x_nhwc, unsigned short* __restrict__ filter
 
     // the sums to where they belong
     const int first_k = n_tile * TILE_N + warp_n + lane / 4;           // of this lane's filters of a matrix
-    const index_t lane_pixel = first_pixel + warp_m + lane % 4 * 2;
+    const index_t lane_pixel = first_pixel + lane % 4 * 2;
 #pragma unroll
     for (int m = 0; m < MATRICES_M; ++m)
 #pragma unroll

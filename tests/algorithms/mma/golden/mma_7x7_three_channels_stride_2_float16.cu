@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 --layout NHWC \
 //     --arch sm_90 --algorithm mma \
-//     --set tile_m=256 --set tile_n=64 --set tile_k=32 --set warps_m=4 --set warps_n=2 --set stages=4 \
-//     --set splits=1 --set vector=1 --set store_vector=8 --set min_blocks=1
+//     --set tile_m=64 --set tile_n=64 --set tile_k=32 --set warps_m=2 --set warps_n=2 --set stages=4 \
+//     --set splits=1 --set vector=1 --set store_vector=8 --set min_blocks=3
 //
 // layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 256 pixels x 64 filters x 32 products on the tensor cores, 4 x 2 warps a block, 4 stages, 81920 bytes
+// plan   tiles of 64 pixels x 64 filters x 32 products on the tensor cores, 2 x 2 warps a block, 4 stages, 32768 bytes
 //        of shared memory
-// cost   a warp's 64 pixels x 32 filters: 165 warp loads, 0 shuffles, 10240 FMA a lane, about 216 registers (direct:
-//        9408 loads)
+// cost   a warp's 32 pixels x 32 filters: 90 warp loads, 0 shuffles, 5120 FMA a lane, about 152 registers (direct: 4704
+//        loads)
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
 // tile of both, TILE_K products at a time. Pixels are gathered from x as they lie there, the channels of a tap side by
@@ -25,25 +25,25 @@ constexpr int STRIDE_H = 2;                     // input rows from one output to
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int PAD_TOP = 3;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 3;                     // columns of zeros to the left of the image
-constexpr int TILE_M = 256;                     // tile of a block: pixels,
+constexpr int TILE_M = 64;                      // tile of a block: pixels,
 constexpr int TILE_N = 64;                      // filters,
 constexpr int TILE_K = 32;                      // products of an output
 constexpr int K_STEPS = 5;                      // tiles of the reduction
-constexpr int WARP_M = 64;                      // tile of a warp: pixels,
+constexpr int WARP_M = 32;                      // tile of a warp: pixels,
 constexpr int WARP_N = 32;                      // filters
-constexpr int MATRICES_M = 4;                   // of 16 pixels: a warp's tile
+constexpr int MATRICES_M = 2;                   // of 16 pixels: a warp's tile
 constexpr int MATRICES_N = 4;                   // of 8 filters: a warp's tile
-constexpr int WARPS_M = 4;                      // warps along pixels
-constexpr int THREADS = 256;                    // threads of a block
+constexpr int WARPS_M = 2;                      // warps along pixels
+constexpr int THREADS = 128;                    // threads of a block
 constexpr int STAGES = 4;                       // tiles in shared memory: copied, or multiplied
-constexpr int STAGE = 10240;                    // elements of such a tile, pixels and filters
+constexpr int STAGE = 4096;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 4;                        // 16 bytes each: a row of a tile in shared memory
 constexpr int TAP_CHUNKS = 3;                   // copies of a tap
 constexpr int CHUNKS = 147;                     // copies of all products of an output
 constexpr int COPY_COLUMNS = 32;                // copies of a row that a block makes at once,
-constexpr int COPY_ROWS = 8;                    // rows that it copies at once
-constexpr int PIXEL_COPIES = 32;                // copies of a thread into a tile of pixels
-constexpr int FILTER_COPIES = 1;                // copies of a thread into a tile of filters
+constexpr int COPY_ROWS = 4;                    // rows that it copies at once
+constexpr int PIXEL_COPIES = 16;                // copies of a thread into a tile of pixels
+constexpr int FILTER_COPIES = 2;                // copies of a thread into a tile of filters
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = unsigned short;                 // float16, as bits
@@ -162,7 +162,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
 mma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];

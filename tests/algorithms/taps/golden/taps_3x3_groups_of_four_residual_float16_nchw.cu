@@ -2,12 +2,12 @@
 // Emit it again with
 //   warpconv emit --input N,32,H,W --filter 32,3,3 --padding 1 --groups 8 --dtype float16 --epilogue residual \
 //     --arch sm_90 --algorithm taps \
-//     --set tile_p=8 --set tile_q=16 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=4 --set vector=1 --set store_vector=2 --set min_blocks=5
+//     --set tile_p=2 --set tile_q=16 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
+//     --set warps=1 --set vector=1 --set store_vector=2 --set min_blocks=23
 //
 // layer  x[N, 32, H, W] * w[32, 4, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1, groups 8, float16, then residual
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is in the text
-// plan   tiles of 8 x 16 outputs x 8 filters, four taps an instruction, 4 warps a block, 2216 bytes of shared memory
+// plan   tiles of 2 x 16 outputs x 8 filters, four taps an instruction, 1 warps a block, 1352 bytes of shared memory
 // cost   a warp's 2 strips of 16 columns x 8 filters: 15 warp loads, 8 shuffles, 768 FMA a lane, about 86 registers
 //        (direct: 576 loads)
 //
@@ -24,22 +24,21 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 8;                       // tile of a block: output rows,
+constexpr int TILE_P = 2;                       // tile of a block: output rows,
 constexpr int TILE_Q = 16;                      // output columns,
 constexpr int BLOCKS = 1;                       // which has so many times eight
 constexpr int CHUNKS = 3;                       // of four taps: a filter
 constexpr int STRIPS = 2;                       // of 16 columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int STRIP_SETS = 4;                   // times STRIPS: a tile
-constexpr int ITEMS = 4;                        // a block's, which its warps share
+constexpr int ITEMS = 1;                        // a block's, which its warps share
 constexpr int ROWS = 1;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
-constexpr int WARPS = 4;                        // of a block
-constexpr int THREADS = 128;                    // of a block
-constexpr int HALO_ROWS = 10;                   // input rows that a tile's windows cover
+constexpr int WARPS = 1;                        // of a block
+constexpr int THREADS = 32;                     // of a block
+constexpr int HALO_ROWS = 4;                    // input rows that a tile's windows cover
 constexpr int HALO_COLUMNS = 18;                // input columns
-constexpr int PLANE = 181;                      // pixels of a group in shared memory
-constexpr int PIXELS = 180;                     // pixels that a block copies
+constexpr int PLANE = 73;                       // pixels of a group in shared memory
+constexpr int PIXELS = 72;                      // pixels that a block copies
 constexpr int BATCH = 4;                        // pixels that a thread loads before it stores the first
 constexpr int GROUP_FILTERS = 96;               // fours of elements: filters of a group in a block
 constexpr unsigned OUTSIDE = 0;                 // an element outside of the image
@@ -155,7 +154,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 5)
+extern "C" __global__ void __launch_bounds__(THREADS, 23)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, const unsigned short* residual,
         unsigned short* y, int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
@@ -176,7 +175,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
-            const int of_block = item / STRIP_SETS, first_strip = item % STRIP_SETS * STRIPS;
+            const int of_block = item;
             const int warp_group = first_group + of_block;
             // where this lane's pixels of each strip begin: lane / 4 and eight further on
             int places[STRIPS][2];
@@ -184,7 +183,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             for (int s = 0; s < STRIPS; ++s)
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const int strip = first_strip + s, column = half * 8 + lane / 4;
+                    const int strip = s, column = half * 8 + lane / 4;
                     places[s][half] = strip * HALO_COLUMNS + column;
                 }
             float4 sums[ROWS][COLUMNS] = {};
@@ -229,7 +228,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
                             const float4 sum = sums[m][n + i];
-                            const int of = first_strip + (n + i) / 2, added_p = first_p + of;
+                            const int of = (n + i) / 2, added_p = first_p + of;
                             const int added_q = first_q + (n + i) % 2 * 8 + lane % 4 * 2;
                             const bool exists = filter_exists && added_p < P;
                             const element* const added = residual + ((image * K + all_k) * P + added_p) * Q + added_q;
@@ -240,7 +239,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                                 finish((half ? sum.w : sum.y), added_1));
                         }
                         const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                        const int column = n + lane % 4, strip = first_strip + column / 2;
+                        const int column = n + lane % 4, strip = column / 2;
                         const int p = first_p + strip, q = first_q + column % 2 * 8;
                         if (filter_exists && p < P) store_some(y + ((image * K + all_k) * P + p) * Q + q, eight, Q - q);
                     }

@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 32,3,3 --stride 2,2 --padding 1 --dtype bfloat16 --epilogue bias \
 //     --arch sm_90 --algorithm taps \
-//     --set tile_p=8 --set tile_q=32 --set tile_filters=32 --set groups_tile=1 --set warp_groups=1 --set strips=4 \
-//     --set warps=4 --set vector=1 --set store_vector=8 --set min_blocks=3
+//     --set tile_p=8 --set tile_q=16 --set tile_filters=32 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
+//     --set warps=4 --set vector=1 --set store_vector=8 --set min_blocks=4
 //
 // layer  x[N, 3, H, W] * w[32, 3, 3, 3] -> y[N, 32, P, Q], stride 2, padding 1, bfloat16, then bias
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 8); all else is in the text
-// plan   tiles of 8 x 32 outputs x 32 filters, four taps an instruction, 4 warps a block, 11912 bytes of shared memory
-// cost   a warp's 4 strips of 16 columns x 32 filters: 36 warp loads, 32 shuffles, 3072 FMA a lane, about 144 registers
-//        (direct: 1728 loads)
+// plan   tiles of 8 x 16 outputs x 32 filters, four taps an instruction, 4 warps a block, 7560 bytes of shared memory
+// cost   a warp's 2 strips of 16 columns x 32 filters: 24 warp loads, 16 shuffles, 1536 FMA a lane, about 104 registers
+//        (direct: 864 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory, four channels each; there a lane finds the channels of its tap by
@@ -26,22 +26,21 @@ constexpr int STRIDE_W = 2;                     // input columns from one output
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
 constexpr int TILE_P = 8;                       // tile of a block: output rows,
-constexpr int TILE_Q = 32;                      // output columns,
+constexpr int TILE_Q = 16;                      // output columns,
 constexpr int BLOCKS = 4;                       // which has so many times eight
 constexpr int CHUNKS = 3;                       // of four taps: a filter
-constexpr int STRIPS = 4;                       // of 16 columns: what a warp has at once,
+constexpr int STRIPS = 2;                       // of 16 columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int STRIPS_ACROSS = 2;                // strips of a tile's row
 constexpr int STRIP_SETS = 4;                   // times STRIPS: a tile
 constexpr int ITEMS = 4;                        // a block's, which its warps share
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
-constexpr int COLUMNS = 8;                      // and across
+constexpr int COLUMNS = 4;                      // and across
 constexpr int WARPS = 4;                        // of a block
 constexpr int THREADS = 128;                    // of a block
 constexpr int HALO_ROWS = 17;                   // input rows that a tile's windows cover
-constexpr int HALO_COLUMNS = 65;                // input columns
-constexpr int PLANE = 1105;                     // pixels of a group in shared memory
-constexpr int PIXELS = 1105;                    // pixels that a block copies
+constexpr int HALO_COLUMNS = 33;                // input columns
+constexpr int PLANE = 561;                      // pixels of a group in shared memory
+constexpr int PIXELS = 561;                     // pixels that a block copies
 constexpr int BATCH = 4;                        // pixels that a thread loads before it stores the first
 constexpr int GROUP_FILTERS = 384;              // fours of elements: filters of a group in a block
 constexpr unsigned OUTSIDE = 0;                 // an element outside of the image
@@ -153,7 +152,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 3)
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
@@ -182,8 +181,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             for (int s = 0; s < STRIPS; ++s)
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const int strip = first_strip + s, column = strip % STRIPS_ACROSS * 16 + half * 8 + lane / 4;
-                    places[s][half] = strip / STRIPS_ACROSS * (STRIDE_H * HALO_COLUMNS) + column * STRIDE_W;
+                    const int strip = first_strip + s, column = half * 8 + lane / 4;
+                    places[s][half] = strip * (STRIDE_H * HALO_COLUMNS) + column * STRIDE_W;
                 }
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
@@ -235,8 +234,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         }
                         const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
                         const int column = n + lane % 4, strip = first_strip + column / 2;
-                        const int p = first_p + strip / STRIPS_ACROSS,
-                            q = first_q + strip % STRIPS_ACROSS * 16 + column % 2 * 8;
+                        const int p = first_p + strip, q = first_q + column % 2 * 8;
                         if (filter_exists && p < P) store_some(y + ((image * K + all_k) * P + p) * Q + q, eight, Q - q);
                     }
                 }

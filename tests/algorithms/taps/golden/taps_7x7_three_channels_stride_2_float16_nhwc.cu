@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 --layout NHWC \
 //     --epilogue bias,relu --arch sm_90 --algorithm taps \
-//     --set tile_p=8 --set tile_q=32 --set tile_filters=64 --set groups_tile=1 --set warp_groups=1 --set strips=4 \
-//     --set warps=4 --set vector=1 --set store_vector=8 --set min_blocks=2
+//     --set tile_p=8 --set tile_q=16 --set tile_filters=64 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
+//     --set warps=4 --set vector=1 --set store_vector=8 --set min_blocks=3
 //
 // layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float16 NHWC, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 8 x 32 outputs x 64 filters, four taps an instruction, 4 warps a block, 38216 bytes of shared memory
-// cost   a warp's 4 strips of 16 columns x 64 filters: 208 warp loads, 64 shuffles, 26624 FMA a lane, about 216
-//        registers (direct: 18816 loads)
+// plan   tiles of 8 x 16 outputs x 64 filters, four taps an instruction, 4 warps a block, 32840 bytes of shared memory
+// cost   a warp's 2 strips of 16 columns x 64 filters: 156 warp loads, 32 shuffles, 13312 FMA a lane, about 144
+//        registers (direct: 9408 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory, four channels each; there a lane finds the channels of its tap by
@@ -26,21 +26,20 @@ constexpr int STRIDE_W = 2;                     // input columns from one output
 constexpr int PAD_TOP = 3;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 3;                     // columns of zeros to the left of the image
 constexpr int TILE_P = 8;                       // tile of a block: output rows,
-constexpr int TILE_Q = 32;                      // output columns,
+constexpr int TILE_Q = 16;                      // output columns,
 constexpr int BLOCKS = 8;                       // which has so many times eight
 constexpr int CHUNKS = 13;                      // of four taps: a filter
-constexpr int STRIPS = 4;                       // of 16 columns: what a warp has at once,
+constexpr int STRIPS = 2;                       // of 16 columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int STRIPS_ACROSS = 2;                // strips of a tile's row
 constexpr int STRIP_SETS = 4;                   // times STRIPS: a tile
 constexpr int ITEMS = 4;                        // a block's, which its warps share
-constexpr int ROWS = 4;                         // matrices of 16 x 8 sums of a warp: down,
+constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 8;                      // and across
 constexpr int WARPS = 4;                        // of a block
 constexpr int THREADS = 128;                    // of a block
-constexpr int HALO_COLUMNS = 69;                // input columns
-constexpr int PLANE = 1449;                     // pixels of a group in shared memory
-constexpr int PIXELS = 1449;                    // pixels that a block copies
+constexpr int HALO_COLUMNS = 37;                // input columns
+constexpr int PLANE = 777;                      // pixels of a group in shared memory
+constexpr int PIXELS = 777;                     // pixels that a block copies
 constexpr int BATCH = 4;                        // pixels that a thread loads before it stores the first
 constexpr int GROUP_FILTERS = 3328;             // fours of elements: filters of a group in a block
 constexpr unsigned OUTSIDE = 0;                 // an element outside of the image
@@ -153,7 +152,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
 taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
@@ -182,11 +181,11 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             for (int s = 0; s < STRIPS; ++s)
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const int strip = first_strip + s, column = strip % STRIPS_ACROSS * 16 + half * 8 + lane / 4;
-                    places[s][half] = strip / STRIPS_ACROSS * (STRIDE_H * HALO_COLUMNS) + column * STRIDE_W;
+                    const int strip = first_strip + s, column = half * 8 + lane / 4;
+                    places[s][half] = strip * (STRIDE_H * HALO_COLUMNS) + column * STRIDE_W;
                 }
             float4 sums[ROWS][COLUMNS] = {};
-#pragma unroll 1
+#pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 const int tap = chunk * 4 + lane % 4;
                 const int offset = tap / S * HALO_COLUMNS + tap % S;
@@ -227,10 +226,10 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 const int count = block < BLOCKS ? K_GROUP - k : 0;
 #pragma unroll
                 for (int m = 0; m < ROWS; ++m) {
-                    const int strip = first_strip + m, p = first_p + strip / STRIPS_ACROSS;
+                    const int strip = first_strip + m, p = first_p + strip;
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const int q = first_q + strip % STRIPS_ACROSS * 16 + lane / 4 + half * 8;
+                        const int q = first_q + lane / 4 + half * 8;
                         const bool inside = p < P && q < Q;
                         const index_t pixel = ((image * P + p) * Q + q) * K;
                         unsigned words[4];
