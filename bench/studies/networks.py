@@ -78,6 +78,7 @@ def tables(rows: Rows) -> Iterable[Table]:
 def _sums(batch: int, layout: str, measured: dict[Any, dict[str, Any]]) -> Table:
     """By network; one whose layers were not all measured is left out."""
     whole = {net: layers for net, layers in NETS.items() if all(layer in measured for layer in layers)}
+    left = [net for net in NETS if net not in whole]
     found = []
     for net, layers in whole.items():
         ours, cudnn = (sum(count * measured[layer][side] for layer, count in layers.items())
@@ -91,7 +92,8 @@ def _sums(batch: int, layout: str, measured: dict[Any, dict[str, Any]]) -> Table
     return Table(f"Networks: {layout}, batch {batch}",
                  ("network", "convolutions", "distinct", "ours us", "cuDNN us", "floor us", "cuDNN / ours",
                   "least of a layer", "that layer"), tuple(found),
-                 f"Geometric mean over the networks: {mean:.2f}.")
+                 f"Geometric mean over these networks: {mean:.2f}." + (
+                     f" Left out, since not all of their layers were measured: {', '.join(left)}." if left else ""))
 
 
 def _slowest(batch: int, layout: str, measured: dict[Any, dict[str, Any]]) -> Table:

@@ -80,9 +80,9 @@ def test_first_layers_take_it(sizes, layout):
     assert plan_layer(layer(*sizes, layout)).spec.algorithm == "taps"
 
 
-@pytest.mark.parametrize("sizes", LAYERS[5:])
-def test_groups_of_four_channels_take_it(sizes):
-    assert plan_layer(layer(*sizes, "NHWC")).spec.algorithm == "taps"
+@pytest.mark.parametrize("sizes, layout", [(LAYERS[5], "NHWC"), (LAYERS[5], "NCHW"), (LAYERS[6], "NHWC")])
+def test_groups_of_four_channels_take_it(sizes, layout):
+    assert plan_layer(layer(*sizes, layout)).spec.algorithm == "taps"
 
 
 # ---- what is computed
