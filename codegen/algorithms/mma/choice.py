@@ -44,7 +44,8 @@ LAUNCH_CYCLES = 3900.0      # of the second launch of split tiles
 PASS_CYCLES = 3500.0        # of the launch that brings x to NHWC,
 PASS_SHARE = 1.2            # and of its bytes, at the speed of a copy
 MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy: some stay in the cache
-OVERLAPPED = 0.85           # of the lesser of memory and arithmetic
+SHARED_BYTES = 33.0         # that come to a multiprocessor in a cycle from the second-level cache: 8.6 TB/s in all
+OVERLAPPED = 0.85           # of the others beside the longest of memory, these bytes and arithmetic
 
 
 def candidates(spec: KernelSpec) -> Iterator[MmaOptions]:
@@ -94,8 +95,8 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> MmaOptions:
 
 
 def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
-    """Cycles of a layer, of resolved plan values: its blocks in rounds of what the chip holds at a time, or its bytes,
-    whichever takes longer."""
+    """Cycles of a layer, of resolved plan values: its blocks in rounds of what the chip holds at a time, the bytes of
+    its tiles, or those of its arrays, whichever takes longest."""
     warps = options.warps_m * options.warps_n
     pixels = shape.n * shape.p * shape.q
     blocks = -(-pixels // options.tile_m) * -(-spec.filters // options.tile_n) * spec.groups * options.splits
@@ -113,7 +114,10 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     passing = 0.0
     if spec.layout is Layout.NCHW:
         passing = PASS_CYCLES + PASS_SHARE * 4 * shape.n * shape.c * shape.h * shape.w / cycle_bytes
-    return passing + max(arithmetic, memory) + (1 - OVERLAPPED) * min(arithmetic, memory)
+    tiles = blocks * reduction_steps(spec, options) / options.splits
+    copied = 2 * tiles * (options.tile_m + options.tile_n) * options.tile_k / (SHARED_BYTES * chip)
+    longest = max(arithmetic, copied, memory)
+    return passing + longest + (1 - OVERLAPPED) * (arithmetic + copied + memory - longest)
 
 
 def _warp_slots(spec: KernelSpec, options: MmaOptions) -> float:
