@@ -86,11 +86,11 @@ def test_dense_layers_are_no_longer_left_to_direct(sizes, n):
 
 def test_few_tiles_are_split_by_default_and_many_are_not():
     """What is chosen knows the batch, and the multiprocessors that are to be filled."""
-    def blocks(n: int, arch: str = "sm_90") -> tuple[int, int]:
-        made = plan_layer(shape := layer(512, 7, 3, 512, 1, 1, 1, n=n), algorithm="mma", arch=arch)
+    def blocks(n: int, arch: str = "sm_90", h: int = 7) -> tuple[int, int]:
+        made = plan_layer(shape := layer(512, h, 3, 512, 1, 1, 1, n=n), algorithm="mma", arch=arch)
         return made.settings()["splits"], made.program.steps[0].grid_of(shape)[0]
 
-    assert blocks(1)[0] > 1 and blocks(64)[0] == 1
+    assert blocks(1)[0] > blocks(16)[0] and blocks(64, h=28)[0] == 1
     assert blocks(1)[1] >= 128 and blocks(4)[1] >= 128
     assert blocks(1, "sm_110")[0] < blocks(1)[0]            # 20 multiprocessors
 
