@@ -12,8 +12,8 @@ from typing import Any
 
 from . import templates as places
 from .algorithm import Algorithm
-from .algorithms import (channels, direct, im2col, im2win, implicit_gemm, mma, patch, pixels, reuse, staged, toeplitz,
-                         toeplitz_nhwc, wgmma, wide)
+from .algorithms import (channels, direct, im2col, im2win, implicit_gemm, mma, patch, pixels, reuse, staged, taps,
+                         toeplitz, toeplitz_nhwc, wgmma, wide)
 from .algorithms.course import coarsened, constant, halo_cached, im2win_basic, naive, tiled
 from .errors import ArgumentError, ArgumentTypeError, FileError
 
@@ -122,7 +122,7 @@ def _register_installed() -> None:
                           stacklevel=2)
 
 
-for _row in (reuse, wide, patch, pixels, staged, toeplitz, toeplitz_nhwc, channels, wgmma, mma, implicit_gemm, im2win,
-             im2col, im2win_basic, direct, naive, constant, tiled, halo_cached, coarsened):
+for _row in (reuse, wide, patch, pixels, staged, toeplitz, toeplitz_nhwc, channels, taps, wgmma, mma, implicit_gemm,
+             im2win, im2col, im2win_basic, direct, naive, constant, tiled, halo_cached, coarsened):
     _add(_row.ALGORITHM)
 _register_installed()

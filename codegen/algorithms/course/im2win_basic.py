@@ -17,6 +17,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import GRID_LIMIT
 from warpconv.codegen.parts import windows as im2win_tensor
 from warpconv.codegen.parts.arguments import named
+from warpconv.codegen.parts.latency import lone_thread
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
 from warpconv.codegen.parts.text import MOST_UNROLLED
 from warpconv.codegen.parts.windows import FILTER, TENSOR, Im2winNumbers
@@ -26,6 +27,7 @@ from warpconv.codegen.spec import KernelSpec
 
 SIDE = 32               # of the document's block of threads
 UNROLLED_TAPS = 64      # taps of a channel up to which the walk over a window is unrolled
+PACE = 2.3
 REGISTERS = 32          # 32 x 32 threads twice on a multiprocessor leave a thread no more
 
 
@@ -109,9 +111,9 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     lines = min(SIDE, max(1.0, SIDE * apart / in_a_line))       # the other operand is one word for all lanes
     widen = 2 if spec.dtype.is_half else 0
     product = warps * (30 + shape.reduction * (2 + lines + widen))
-    return im2win_tensor.transform_instructions(spec, shape) + product
+    return im2win_tensor.transform_instructions(spec, shape) + max(product, lone_thread(spec, shape.reduction, PACE))
 
 
 ALGORITHM = Algorithm(name="im2win_basic", summary="windows made contiguous (im2win), then one thread per output",
                       options=Im2winBasicOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, pace=2.3)
+                      estimate=estimate, pace=PACE)

@@ -13,9 +13,10 @@ from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, QUARTERS
+from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.latency import lone_thread
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
 from warpconv.codegen.parts.text import MOST_UNROLLED
@@ -33,7 +34,6 @@ MOST_REGISTERS = 200   # planned registers beyond which it may spill
 REGISTER_MARGIN = 24   # beyond the planned registers, so that nothing spills; unbounded, the compiler takes all 255
 NHWC_COLUMNS = 4       # columns that share a load of a weight, which in NHWC is one of a sector for every lane
 PACE = 2.3
-START_CYCLES, TAP_CYCLES = 4000, 30     # of a layer that leaves a GPU idle: before the first tap, of each
 NHWC_WIDTHS = (128, 96, 64, 32)    # tiles of filters in a block, where there are more than the first of them
 
 
@@ -230,13 +230,12 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
         weight = 1 if spec.channels == spec.filters == 1 else max(2, 3 * min(LANES, options.block_size_x) // 4)
         tap = numbers.columns * (3 + widen + options.k_tile) + options.k_tile * (weight + widen)
         slots: float = threads / 32 * (20 + 4 * numbers.columns + shape.reduction * tap)
-        if spec.channels > 1:           # a thread's taps follow one another, however few threads there are
-            slots = max(slots, spec.hardware.warps_of(QUARTERS) * (START_CYCLES + TAP_CYCLES * shape.reduction) / PACE)
-        return slots
+        return max(slots, lone_thread(spec, shape.reduction, PACE))
     columns = -(-shape.q // options.block_size_x) * options.block_size_x
     rows = -(-shape.p // options.block_size_y) * options.block_size_y
     threads = shape.n * columns * rows * (shape.k // options.k_tile)
-    return threads / 32 * (20 + shape.reduction * (3 + widen + (1.5 + widen) * options.k_tile))
+    slots = threads / 32 * (20 + shape.reduction * (3 + widen + (1.5 + widen) * options.k_tile))
+    return max(slots, lone_thread(spec, shape.reduction, PACE))
 
 
 ALGORITHM = Algorithm(name="direct", summary="one thread per output, every tap loaded; any layer",

@@ -1,8 +1,8 @@
 """Which tiles a layer gets, and what a plan is estimated to cost.
 
 The constants were fitted to 3,700 plans of 37 layers (ResNet-50's at batch 32 and 1, first layers, grouped ones, odd
-channels) timed on an H200 on 2026-11-22: the plan that is chosen takes 1.06 times as long as the quickest of its layer
-in the mean, 1.29 times at most.
+channels), then again to the plans next to the choice of 15 layers of five networks at batch 32 and 1, all timed on an
+H200 on 2026-11-22: of these the plan that is chosen takes 1.01 times as long as the quickest in the mean, 1.11 at most.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from warpconv.codegen.batch import assumed_batch
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .numbers import (CELL, MATRIX_COLUMNS, MATRIX_DEPTH, MATRIX_ROWS, MOST_REGISTERS, channel_vector,
-                      planned_registers, resolved)
+                      planned_registers, resolved, stored_channels)
 from .options import MmaOptions
 
 # (tile_m, tile_n, warps_m, warps_n)
 TILES = ((128, 128, 2, 2), (128, 128, 2, 4), (128, 256, 2, 4), (256, 128, 4, 2), (64, 128, 2, 2), (64, 128, 2, 4),
          (64, 256, 1, 4), (256, 64, 4, 2), (128, 64, 4, 1), (128, 64, 2, 2), (128, 64, 4, 2), (64, 64, 2, 2),
          (64, 64, 1, 2), (256, 32, 8, 1), (128, 32, 4, 1), (64, 32, 4, 1), (128, 16, 4, 1), (32, 64, 2, 2),
-         (32, 128, 1, 4), (16, 64, 1, 4), (16, 128, 1, 4))
+         (32, 128, 1, 4), (16, 64, 1, 4), (16, 128, 1, 4), (32, 64, 1, 4))
 DEPTHS = ((64, 3), (64, 2), (32, 4), (32, 3), (32, 5))      # tile_k, stages
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 LEAST_STEPS = 2             # tiles of the reduction that are left to each part of a sum
@@ -33,14 +34,18 @@ QUARTERS = 4                # of a multiprocessor, each with its own issue slots
 MMA_SLOTS = 8.2             # of m16n8k16, which the tensor cores of a quarter take that long for
 MATRIX_SLOTS = 6.0          # of an ldmatrix of four
 COPY_SLOTS = 5.4            # of a copy of pixels: where it lies, whether it lies in the image, the copy
+NARROW = {8: 1.0, 4: 2.0, 2: 3.0, 1: 6.0}       # times as many of a copy of fewer channels
 FILTER_SLOTS = 4.1          # of a copy of filters
-STEP_SLOTS = 48.0           # of a tile of the reduction besides: the barrier, the tap
-BLOCK_SLOTS = 2400.0        # of a warp besides: where its pixels lie, the first tiles' way
+STEP_SLOTS = 66.0           # of a tile of the reduction besides: the barrier, the tap
+BLOCK_SLOTS = 1000.0        # of a warp besides: where its pixels lie, the first tiles' way
 STORE_SLOTS = 9.2           # of a matrix's sums: the epilogue, the stores
-LONE_WARP = 2.3             # times as long as its slots a warp takes that has a quarter to itself
-LAUNCH_CYCLES = 6500.0      # of the second launch of split tiles
-MEMORY_SHARE = 0.76         # of the bytes, at the speed of a copy: some stay in the cache
-OVERLAPPED = 0.85           # of the lesser of memory and arithmetic
+LONE_WARP = 2.8             # times as long as its slots a warp takes that has a quarter to itself
+LAUNCH_CYCLES = 3900.0      # of the second launch of split tiles
+PASS_CYCLES = 3500.0        # of the launch that brings x to NHWC,
+PASS_SHARE = 1.2            # and of its bytes, at the speed of a copy
+MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy: some stay in the cache
+SHARED_BYTES = 33.0         # that come to a multiprocessor in a cycle from the second-level cache: 8.6 TB/s in all
+OVERLAPPED = 0.85           # of the others beside the longest of memory, these bytes and arithmetic
 
 
 def candidates(spec: KernelSpec) -> Iterator[MmaOptions]:
@@ -54,7 +59,8 @@ def candidates(spec: KernelSpec) -> Iterator[MmaOptions]:
             if shared_bytes(options) > PORTABLE_SHARED or not _copies_fit(spec, options):
                 continue
             steps = reduction_steps(spec, options)
-            yield from (replace(options, splits=n) for n in SPLITS if n == 1 or steps // n >= LEAST_STEPS)
+            yield from (replace(options, splits=n) for n in SPLITS
+                        if (n > 1 and steps // n >= LEAST_STEPS) or (n == 1 and _stores_fit(spec, options)))
 
 
 def shared_bytes(options: MmaOptions) -> int:
@@ -64,7 +70,12 @@ def shared_bytes(options: MmaOptions) -> int:
 
 def reduction_steps(spec: KernelSpec, options: MmaOptions) -> int:
     """Tiles of the reduction."""
-    return -(-spec.channels * spec.r * spec.s // options.tile_k)
+    return -(-stored_channels(spec) * spec.r * spec.s // options.tile_k)
+
+
+def _stores_fit(spec: KernelSpec, options: MmaOptions) -> bool:
+    """Whether a warp has four matrices of pixels side by side, which lanes of NCHW exchange."""
+    return spec.layout is Layout.NHWC or options.tile_m // options.warps_m % (4 * MATRIX_COLUMNS) == 0
 
 
 def _copies_fit(spec: KernelSpec, options: MmaOptions) -> bool:
@@ -84,8 +95,8 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> MmaOptions:
 
 
 def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
-    """Cycles of a layer, of resolved plan values: its blocks in rounds of what the chip holds at a time, or its bytes,
-    whichever takes longer."""
+    """Cycles of a layer, of resolved plan values: its blocks in rounds of what the chip holds at a time, the bytes of
+    its tiles, or those of its arrays, whichever takes longest."""
     warps = options.warps_m * options.warps_n
     pixels = shape.n * shape.p * shape.q
     blocks = -(-pixels // options.tile_m) * -(-spec.filters // options.tile_n) * spec.groups * options.splits
@@ -100,7 +111,13 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     if options.splits > 1:
         arithmetic += LAUNCH_CYCLES + 8 * pixels * spec.k * options.splits / cycle_bytes
     memory = MEMORY_SHARE * shape.bytes_moved / cycle_bytes
-    return max(arithmetic, memory) + (1 - OVERLAPPED) * min(arithmetic, memory)
+    passing = 0.0
+    if spec.layout is Layout.NCHW:
+        passing = PASS_CYCLES + PASS_SHARE * 4 * shape.n * shape.c * shape.h * shape.w / cycle_bytes
+    tiles = blocks * reduction_steps(spec, options) / options.splits
+    copied = 2 * tiles * (options.tile_m + options.tile_n) * options.tile_k / (SHARED_BYTES * chip)
+    longest = max(arithmetic, copied, memory)
+    return passing + longest + (1 - OVERLAPPED) * (arithmetic + copied + memory - longest)
 
 
 def _warp_slots(spec: KernelSpec, options: MmaOptions) -> float:
@@ -109,7 +126,7 @@ def _warp_slots(spec: KernelSpec, options: MmaOptions) -> float:
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     matrices = warp_m // MATRIX_ROWS * (warp_n // MATRIX_COLUMNS)
     loads = warp_m // MATRIX_ROWS + warp_n // (2 * MATRIX_COLUMNS)
-    copies = options.tile_m * options.tile_k / options.vector / threads
+    copies = options.tile_m * options.tile_k / options.vector / threads * NARROW[options.vector]
     filters = options.tile_n * options.tile_k / CELL / threads
     step = (options.tile_k // MATRIX_DEPTH * (matrices * MMA_SLOTS + loads * MATRIX_SLOTS) + copies * COPY_SLOTS
             + filters * FILTER_SLOTS + STEP_SLOTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.occupancy import resident_blocks
@@ -18,7 +19,10 @@ CELL = 8                        # elements of 16 bytes: a row of the instruction
 MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_DEPTH = 16, 8, 16       # mma.m16n8k16: pixels, filters, products
 VECTORS = (8, 4, 2, 1)          # channels of a copy: 16, 8, 4 and 2 bytes
 SIDE_THREADS = 256              # of the entries beside the product
+PASS_TILE = 4096                # elements of a block of the pass from NCHW,
+PASS_CHANNELS = (8, 16, 32, 64)         # and channels of it
 REGISTERS_BESIDE = 32           # of a thread besides sums, factors and windows: addresses, the loop
+REGISTERS_SINGLE = 24           # and where channels are copied one by one: what is on its way
 MOST_REGISTERS = 255
 
 
@@ -28,13 +32,19 @@ class MmaNumbers:
 
     arguments: tuple[Argument, ...]             # of the product's entry
     addition_arguments: tuple[Argument, ...]    # of the entry that adds the sums of split tiles
+    pass_arguments: tuple[Argument, ...]        # of the entry that brings x from NCHW to NHWC
+    pass_channels: int          # and its tile
+    pass_pixels: int
+    padded: bool                # whether it leaves more channels than x has: whole 16 bytes
+    stored_channels: int        # of a group then
+    filters_first: bool         # whether filters are the rows of a product and pixels its columns, as NCHW stores them
     store_bias: bool            # whether the product's entry adds it
     regrouped: bool             # whether four lanes exchange their filters, to store 16 bytes each
     odd_filters: bool           # whether the second of two neighbouring filters may be beyond the group's last
     threads: int
     warp_m: int                 # pixels and filters of a warp
     warp_n: int
-    fragments_m: int            # matrices of a warp along pixels, along filters, along products
+    fragments_m: int            # matrices of a warp: rows of 16, columns of 8, along products
     fragments_n: int
     fragments_k: int
     cells: int                  # 16 bytes of a shared row
@@ -77,13 +87,28 @@ class MmaNumbers:
         return " && ".join(conditions + ([self.inside] if self.guard_taps and not self.one_value else []))
 
 
+def stored_channels(spec: KernelSpec) -> int:
+    """Channels of a group as they are copied: the pass from NCHW fills up those of a whole layer to 16 bytes."""
+    filled = spec.layout is Layout.NCHW and spec.groups == 1
+    return -(-spec.channels // CELL) * CELL if filled else spec.channels
+
+
 def channel_vector(spec: KernelSpec) -> int:
     """The widest copy that every pixel's channels of a group consist of."""
-    return next(v for v in VECTORS if spec.channels % v == 0)
+    return next(v for v in VECTORS if stored_channels(spec) % v == 0)
+
+
+def pass_tile(spec: KernelSpec) -> tuple[int, int]:
+    """Channels and pixels of a block of the pass from NCHW."""
+    channels = next((c for c in PASS_CHANNELS if c >= spec.c), PASS_CHANNELS[-1])
+    return channels, PASS_TILE // channels
 
 
 def store_widths(spec: KernelSpec, options: MmaOptions) -> tuple[int, ...]:
-    """Filters that a lane may store at once, the most first: eight where four matrices of a warp stand side by side."""
+    """Filters that a lane may store at once, the most first: eight where four matrices of a warp stand side by side. In
+    NCHW pixels: as many as images begin at multiples of, up to eight, or one by one."""
+    if spec.layout is Layout.NCHW:
+        return (1,) if options.splits > 1 else (8, 1)
     fitting = options.tile_n // options.warps_n % (4 * MATRIX_COLUMNS) == 0 and options.splits == 1
     return tuple(v for v in (8, 2, 1) if spec.filters % v == 0 and (v < 8 or fitting))
 
@@ -107,33 +132,45 @@ def planned_registers(options: MmaOptions) -> int:
     factors = warp_m // MATRIX_ROWS * 4 + warp_n // MATRIX_COLUMNS * 2
     threads = LANES * options.warps_m * options.warps_n
     windows = options.tile_m * options.tile_k // max(1, options.vector) // threads
-    return sums + factors + 3 * windows + REGISTERS_BESIDE
+    return sums + factors + 3 * windows + REGISTERS_BESIDE + (REGISTERS_SINGLE if options.vector == 1 else 0)
+
+
+def matrices(spec: KernelSpec, options: MmaOptions) -> tuple[int, int]:
+    """Of a warp's sums: rows of 16 and columns of 8, pixels and filters, or in NCHW filters and pixels."""
+    warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
+    down, across = (warp_m, warp_n) if spec.layout is Layout.NHWC else (warp_n, warp_m)
+    return down // MATRIX_ROWS, across // MATRIX_COLUMNS
 
 
 def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argument, ...],
-                 addition: tuple[Argument, ...]) -> MmaNumbers:
+                 addition: tuple[Argument, ...], passing: tuple[Argument, ...]) -> MmaNumbers:
     """All numbers of a plan whose values are resolved, and fit together."""
     threads = LANES * options.warps_m * options.warps_n
     cells = options.tile_k // CELL
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     copy_columns = options.tile_k // options.vector
-    products = spec.channels * spec.r * spec.s
+    channels = stored_channels(spec)
+    products = channels * spec.r * spec.s
     k_steps = -(-products // options.tile_k)
     stage = (options.tile_m + options.tile_n) * options.tile_k
     padded = any(map(any, spec.padding))
     reads, one_value = spec.padding_mode.reads_image, padded and spec.padding_mode is Border.CONSTANT
     filter_cells = options.tile_n * cells
+    rows, columns = matrices(spec, options)
     return MmaNumbers(
-        arguments=arguments, addition_arguments=addition, threads=threads,
+        arguments=arguments, addition_arguments=addition, pass_arguments=passing,
+        pass_channels=pass_tile(spec)[0], pass_pixels=pass_tile(spec)[1], padded=channels != spec.channels,
+        stored_channels=channels,
+        filters_first=spec.layout is Layout.NCHW, threads=threads,
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1, odd_filters=spec.filters % 2 != 0,
         regrouped=options.store_vector == CELL and options.splits == 1,
-        warp_m=warp_m, warp_n=warp_n, fragments_m=warp_m // MATRIX_ROWS, fragments_n=warp_n // MATRIX_COLUMNS,
+        warp_m=warp_m, warp_n=warp_n, fragments_m=rows, fragments_n=columns,
         fragments_k=options.tile_k // MATRIX_DEPTH, cells=cells, swizzle="row" if cells == 8 else "row >> 1",
         swizzle_mask=cells - 1, copy_bytes=2 * options.vector, stages_ahead=options.stages - 2,
         copy_columns=copy_columns, copy_rows=threads // copy_columns,
         pixel_copies=options.tile_m * copy_columns // threads, filter_rows=max(1, threads // cells),
         filter_copies=-(-filter_cells // threads), all_copy_filters=filter_cells % threads == 0,
-        tap_chunks=spec.channels // options.vector, chunks=products // options.vector,
+        tap_chunks=channels // options.vector, chunks=products // options.vector,
         guard_chunks=products % options.tile_k != 0, k_steps=k_steps, n_tiles=-(-spec.filters // options.tile_n),
         guard_filters=spec.filters % options.tile_n != 0, stage=stage,
         shared_bytes=2 * options.stages * stage, guard_taps=padded and not reads,

@@ -1,4 +1,4 @@
-"""``mma``: dense and grouped layers of 16-bit elements in NHWC as a product of matrices on the tensor cores.
+"""``mma``: dense and grouped layers of 16-bit elements as a product of matrices on the tensor cores.
 
     y[pixel][filter] = sum over tap and channel of x[window of pixel][tap][channel] * w[filter][tap][channel]
 
@@ -6,6 +6,10 @@ A block makes a tile of pixels x filters. Pixels are gathered as they lie in x, 
 that nothing is stored between; the filter is put in the order of its tiles once. Both come through a ring of tiles in
 shared memory that asynchronous copies fill (cp.async), go to registers as matrices (ldmatrix) and are multiplied by
 mma.sync.m16n8k16 with sums in float32: the portable form, from sm_80 on.
+
+In NCHW a launch before it brings x to NHWC, tile by tile through shared memory, its channels filled up to 16 bytes. y
+is made in NCHW at once: there filters are the rows of a product and pixels its columns, so that what four lanes have
+after an exchange lies side by side.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from dataclasses import replace
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED
+from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts.arguments import layer_arguments, named
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, Preparation, Program,
@@ -26,10 +30,11 @@ from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice, instructions, reduction_steps, shared_bytes
 from .numbers import (MATRIX_COLUMNS, MATRIX_DEPTH, MATRIX_ROWS, MOST_REGISTERS, SIDE_THREADS, MmaNumbers,
-                      make_numbers, planned_registers, resolved, store_widths)
+                      make_numbers, pass_tile, planned_registers, resolved, store_widths, stored_channels)
 from .options import MmaOptions
 
-FILTER, SUMS = "filter", "partial_sums"     # the program's names for the prepared filter and the sums of split tiles
+# The program's names for the prepared filter, the sums of split tiles, x in NHWC
+FILTER, SUMS, PIXELS = "filter", "partial_sums", "x_nhwc"
 MOST_FILTER_BLOCKS = 1024
 LEAST_CHANNELS = 4              # of a group, where there are several: below, a tile is mostly filling
 MOST_STAGES = 8
@@ -42,8 +47,8 @@ def supports(spec: KernelSpec) -> str | None:
     if spec.groups > 1 and min(spec.channels, spec.filters) < LEAST_CHANNELS:
         return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
                 f"least {LEAST_CHANNELS} of each)")
-    return common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC,), borders=BORDERS,
-                          residual=True) or border_refusal(spec)
+    return common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NCHW, Layout.NHWC),
+                          borders=BORDERS, residual=True) or border_refusal(spec)
 
 
 def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
@@ -51,19 +56,24 @@ def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
     refusal = supports(spec) or _warps_refusal(options)
     if refusal is None:
         options = resolved(spec, options)
-        refusal = _tile_refusal(options) or _layer_refusal(spec, options)
+        refusal = _tile_refusal(spec, options) or _layer_refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    split = options.splits > 1
+    split, passed = options.splits > 1, spec.layout is Layout.NCHW
     arguments = _arguments(spec, options)
-    taken = named(arguments, "x", FILTER, *((SUMS,) if split else ("bias", "residual", "y")), "N", "H", "W", "P", "Q")
+    taken = named(arguments, PIXELS if passed else "x", FILTER, *((SUMS,) if split else ("bias", "residual", "y")),
+                  "N", "H", "W", "P", "Q")
     adding = named(arguments, SUMS, "bias", "residual", "y", "N", "P", "Q")
-    numbers = make_numbers(spec, options, taken, adding)
-    steps = [_product(spec, options, numbers)]
+    passing = named(arguments, "x", PIXELS, "N", "H", "W")
+    numbers = make_numbers(spec, options, taken, adding, passing)
+    steps = ([_pass(spec, passing)] if passed else []) + [_product(spec, options, numbers)]
+    product = len(steps) - 1
+    workspaces = [_pixels(spec, product)] if passed else []
     if split:
         steps.append(_addition(spec, adding))
+        workspaces.append(_sums(spec, options, product))
     program = Program(arguments=arguments, steps=tuple(steps), preparation=_preparation(spec, options, numbers),
-                      workspaces=(_sums(spec, options),) if split else ())
+                      workspaces=tuple(workspaces))
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("mma/kernel.cu.jinja",), program=program,
                       cost=_cost(spec, options, numbers), phrase=_phrase(options, numbers))
 
@@ -75,12 +85,14 @@ def _warps_refusal(options: MmaOptions) -> str | None:
     return None
 
 
-def _tile_refusal(options: MmaOptions) -> str | None:
+def _tile_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
     """Whether warps share out a tile in whole matrices, and its copies."""
     m, n, k = options.tile_m, options.tile_n, options.tile_k
     if m % (options.warps_m * MATRIX_ROWS) or n % (options.warps_n * 2 * MATRIX_COLUMNS) or k % MATRIX_DEPTH:
         return (f"{options.warps_m} x {options.warps_n} warps do not share out {m} x {n} x {k} in matrices of "
                 f"{MATRIX_ROWS} x {2 * MATRIX_COLUMNS} x {MATRIX_DEPTH}")
+    if spec.layout is Layout.NCHW and options.splits == 1 and m // options.warps_m % (4 * MATRIX_COLUMNS):
+        return f"{options.warps_m} warps along {m} pixels: whole multiples of {4 * MATRIX_COLUMNS} each in NCHW"
     threads = LANES * options.warps_m * options.warps_n
     columns = k // options.vector
     if threads % columns or m % (threads // columns):
@@ -96,11 +108,12 @@ def _tile_refusal(options: MmaOptions) -> str | None:
 
 def _layer_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
     """What the layer and the chip make of the tile."""
-    if spec.channels % options.vector:
-        return f"vector = {options.vector} does not divide C/groups = {spec.channels}"
+    if stored_channels(spec) % options.vector:
+        return f"vector = {options.vector} does not divide C/groups = {stored_channels(spec)}"
     if options.store_vector not in (widths := store_widths(spec, options)):
-        return (f"store_vector = {options.store_vector} (one of {', '.join(map(str, widths))} for {spec.filters} "
-                f"filters a group, tile_n = {options.tile_n}, warps_n = {options.warps_n}, splits = {options.splits})")
+        return (f"store_vector = {options.store_vector} (one of {', '.join(map(str, widths))} for {spec.layout.value}, "
+                f"{spec.filters} filters a group, tile_n = {options.tile_n}, warps_n = {options.warps_n}, splits = "
+                f"{options.splits})")
     steps = reduction_steps(spec, options)
     if not 1 <= options.splits <= steps:
         return f"splits = {options.splits} of {steps} tiles of the reduction (at most one each)"
@@ -114,13 +127,36 @@ def _layer_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
 
 
 def _arguments(spec: KernelSpec, options: MmaOptions) -> tuple[Argument, ...]:
-    """The layer's, aligned as they are loaded and stored, the prepared filter and the sums of split tiles."""
-    aligned = {"x": 2 * options.vector, "y": 2 * options.store_vector, "residual": 2 * options.store_vector}
+    """The layer's, aligned as they are loaded and stored, the prepared filter, the sums of split tiles, x in NHWC."""
+    store = 2 * options.store_vector
+    aligned = {"x": 2 * options.vector, "y": store, "residual": store}
+    if spec.layout is Layout.NCHW:
+        aligned = {"x": 16 if _wide_pass(options) else 1, "y": store}
     arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in layer_arguments(spec))
     arguments += (Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
+    if spec.layout is Layout.NCHW:
+        arguments += (Argument(name=PIXELS, role=Role.WORKSPACE, c_type=spec.dtype.c_name),)
     if options.splits > 1:
         arguments += (Argument(name=SUMS, role=Role.WORKSPACE, c_type="float"),)
     return arguments
+
+
+def _wide_pass(options: MmaOptions) -> bool:
+    """Whether x is read 16 bytes at a time where its images allow; not where an array may lie at any address."""
+    return options.vector > 1
+
+
+def _pass(spec: KernelSpec, taken: tuple[Argument, ...]) -> Launch:
+    """From NCHW to NHWC: a tile of pixels x channels a block."""
+    channels, each = pass_tile(spec)
+    pixels = Blocks(of=Dimension.N, by=(Dimension.H, Dimension.W), add=each - 1, per=each)
+    grid = (pixels, Blocks(times=-(-spec.groups * stored_channels(spec) // channels), limit=GRID_LIMIT[1]), Blocks())
+    return Launch(entry="to_nhwc", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=tuple(a.name for a in taken))
+
+
+def _pixels(spec: KernelSpec, product: int) -> Workspace:
+    return Workspace(name=PIXELS, bytes_each=2 * spec.groups * stored_channels(spec), first_step=0, last_step=product,
+                     per=(Extent(of=Dimension.N), Extent(of=Dimension.H), Extent(of=Dimension.W)))
 
 
 def _product(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Launch:
@@ -138,8 +174,9 @@ def _addition(spec: KernelSpec, taken: tuple[Argument, ...]) -> Launch:
                   arguments=tuple(a.name for a in taken))
 
 
-def _sums(spec: KernelSpec, options: MmaOptions) -> Workspace:
-    return Workspace(name=SUMS, bytes_each=4 * spec.k * options.splits, first_step=0, last_step=1,
+def _sums(spec: KernelSpec, options: MmaOptions, product: int) -> Workspace:
+    return Workspace(name=SUMS, bytes_each=4 * spec.k * options.splits, first_step=product,
+                     last_step=product + 1,
                      per=(Extent(of=Dimension.N), Extent(of=Dimension.P), Extent(of=Dimension.Q)))
 
 

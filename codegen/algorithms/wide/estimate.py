@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warpconv.codegen.algorithm import BANK_COPY
 from warpconv.codegen.hardware import LANES
+from warpconv.codegen.parts.latency import lone_thread
 from warpconv.codegen.parts.weights import BankWeights
 from warpconv.codegen.plan import Cost, KernelPlan
 from warpconv.codegen.shape import ConvShape
@@ -18,7 +19,8 @@ FETCH_SLOTS = 1050            # issue slots of an H200 for an instruction of col
 CACHED_TEXT = 8000            # instructions that an instruction cache holds, about: 128 KB
 LATER_TEXT = 0.2              # of FETCH_SLOTS for what it does not hold: other warps work meanwhile (13x13, 31x31,
                               # H200)
-SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several channels follow each other, H200
+SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several channels follow each other, H200,
+SEVERAL_HALF = 1.8            # and as many times that of 16 bits: first layers and groups of four, 1.2 to 3.1
 SEAM_SLOTS = 6                # issue slots of a row of a seam: read, address and store
 PASS_SLOTS = 4                # issue slots of a multiprocessor while its shared memory moves a word for each lane
 
@@ -58,9 +60,10 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     across = 1 if numbers.packed else -(-shape.q // numbers.strip)
     planes = shape.n * spec.k / (numbers.planes if numbers.packed else 1)
     setup = 60 + numbers.taps * (1 if options.weights is BankWeights.REGISTERS else 0.2)
-    waits = SEVERAL_CHANNELS if spec.channels > 1 else 1.0
+    waits = SEVERAL_CHANNELS * (SEVERAL_HALF if spec.dtype.is_half else 1.0) if spec.channels > 1 else 1.0
     text = fma * numbers.slots
     fetched = min(text, CACHED_TEXT) + LATER_TEXT * max(0, text - CACHED_TEXT)
     start = spec.hardware.issue_slots(FETCH_SLOTS * fetched + BANK_COPY * (options.weights is BankWeights.CONSTANT))
-    return start + planes * across * (steps * (waits * spec.channels * (needed * (fma + shared) + row + loads) + 12)
+    work: float = planes * across * (steps * (waits * spec.channels * (needed * (fma + shared) + row + loads) + 12)
                                      + warps * setup + seams * (SEAM_SLOTS + options.columns))
+    return start + max(work, lone_thread(spec, shape.reduction, 1.0))

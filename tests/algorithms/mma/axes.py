@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import BORDERS, DTYPES, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
+from tests.axes import BORDERS, DTYPES, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
 # (C, K, groups): channels of every width of a copy, filters that fill a tile and that do not, odd ones, groups
 CHANNELS = ((16, 24, 1), (3, 33, 1), (64, 70, 1), (6, 5, 1), (20, 32, 1), (40, 130, 1), (32, 48, 4), (8, 8, 2),
@@ -15,7 +15,7 @@ TILES = ((64, 64, 32, 2, 2, 4), (128, 128, 64, 2, 2, 3), (64, 64, 64, 1, 2, 2), 
          (128, 16, 32, 4, 1, 3), (256, 32, 32, 8, 1, 3), (64, 128, 64, 2, 4, 2), (64, 32, 64, 4, 1, 3))
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9)), "channels": CHANNELS, "padding": PADDINGS,
-    "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES[1:], "layout": ("NHWC",),
+    "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES[1:], "layout": LAYOUTS,
     "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "splits": (1, 2, 3), "vector": (0, 1, 2)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 7, 12, 33)}
 
@@ -29,12 +29,12 @@ def values(row: Row) -> dict[str, Any]:
 
 
 def layer(choose: Choose) -> dict[str, Any]:
-    """16 bits in NHWC; any channels, and groups of some."""
+    """16 bits; any channels, and groups of some."""
     groups = choose((1, 1, 1, 2, 4))
     channels, filters = choose((1, 3, 4, 6, 8, 12, 20, 33, 64)), choose((1, 2, 5, 8, 17, 24, 40, 70))
     if groups > 1:
         channels, filters = max(4, channels), max(4, filters)
-    return {"c": groups * channels, "k": groups * filters, "groups": groups, "layout": "NHWC",
+    return {"c": groups * channels, "k": groups * filters, "groups": groups, "layout": choose(LAYOUTS),
             "dtype": choose(DTYPES[1:])}
 
 
@@ -53,8 +53,9 @@ def variants() -> Iterable[Row]:
         yield dict(filter=((3, 3), (2, 3), (1, 1))[i % 3], channels=(wide_channels if deep else CHANNELS)[
                        i % len(wide_channels if deep else CHANNELS)],
                    padding=PADDINGS[i % 4], padding_mode=BORDERS[i % 6], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)],
-                   dtype=DTYPES[1 + i % 2], layout="NHWC", stride=1 + i % 2, dilation=1 + i // 2 % 2, tile=tile,
-                   splits=1 + i // len(TILES) if i % 3 < 2 else 1, vector=0 if deep else (0, 1)[i // 2 % 2])
+                   dtype=DTYPES[1 + i % 2], layout=LAYOUTS[i % 3 % 2], stride=1 + i % 2,
+                   dilation=1 + i // 2 % 2, tile=tile, splits=1 + i // len(TILES) if i % 3 < 2 else 1,
+                   vector=0 if deep else (0, 1)[i // 2 % 2])
 
 
 ROWS = {"mma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}

@@ -12,8 +12,8 @@ from warpconv.codegen.spec import Epilogue
 
 
 def _mma(c: int, k: int, size: int, *epilogue: Epilogue, values: Any = None, h: int = 28, dtype: str = "float16",
-         **layer: Any) -> KernelPlan:
-    shape = ConvShape(n=8, c=c, h=h, w=h, k=k, r=size, s=size, dtype=dtype, layout="NHWC", **layer)
+         layout: str = "NHWC", **layer: Any) -> KernelPlan:
+    shape = ConvShape(n=8, c=c, h=h, w=h, k=k, r=size, s=size, dtype=dtype, layout=layout, **layer)
     return plan_layer(shape, algorithm="mma", epilogue=epilogue, settings=values)
 
 
@@ -27,4 +27,7 @@ def plans() -> dict[str, KernelPlan]:
         "mma_3x3_groups_dilation_reflect_bfloat16": _mma(32, 48, 3, padding=2, dilation=2, groups=4, dtype="bfloat16",
                                                          padding_mode="reflect"),
         "mma_3x3_border_of_one_value_float16": _mma(20, 33, 3, padding=1, padding_mode="constant", padding_value=0.5),
+        "mma_3x3_nchw_float16": _mma(64, 64, 3, BIAS, RELU, padding=1, layout="NCHW"),
+        "mma_3x3_nchw_splits_residual_bfloat16": _mma(128, 65, 3, RESIDUAL, padding=1, h=7, values={"splits": 4},
+                                                      layout="NCHW", dtype="bfloat16"),
     }

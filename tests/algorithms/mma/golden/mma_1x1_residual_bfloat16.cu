@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,256 --filter 64,1,1 --dtype bfloat16 --layout NHWC --epilogue bias,residual,relu \
 //     --arch sm_90 --algorithm mma \
-//     --set tile_m=32 --set tile_n=64 --set tile_k=64 --set warps_m=2 --set warps_n=2 --set stages=3 \
-//     --set splits=1 --set vector=8 --set store_vector=8 --set min_blocks=7
+//     --set tile_m=16 --set tile_n=64 --set tile_k=64 --set warps_m=1 --set warps_n=4 --set stages=3 \
+//     --set splits=1 --set vector=8 --set store_vector=2 --set min_blocks=9
 //
 // layer  x[N, H, W, 256] * w[64, 256, 1, 1] -> y[N, P, Q, 64], stride 1, padding 0, bfloat16 NHWC, then bias, residual,
 //        relu
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 32 pixels x 64 filters x 64 products on the tensor cores, 2 x 2 warps a block, 3 stages, 36864 bytes
+// plan   tiles of 16 pixels x 64 filters x 64 products on the tensor cores, 1 x 4 warps a block, 3 stages, 30720 bytes
 //        of shared memory
-// cost   a warp's 16 pixels x 32 filters: 24 warp loads, 0 shuffles, 4096 FMA a lane, about 66 registers (direct: 4096
+// cost   a warp's 16 pixels x 16 filters: 20 warp loads, 0 shuffles, 2048 FMA a lane, about 51 registers (direct: 2048
 //        loads)
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
@@ -21,24 +21,22 @@ constexpr int K = 64;                           // channels of a pixel of y
 constexpr int C_GROUP = 256;                    // channels of a group
 constexpr int K_GROUP = 64;                     // filters of a group
 constexpr int R = 1;                            // filter rows
-constexpr int TILE_M = 32;                      // tile of a block: pixels,
+constexpr int TILE_M = 16;                      // tile of a block: pixels,
 constexpr int TILE_N = 64;                      // filters,
 constexpr int TILE_K = 64;                      // products of an output
 constexpr int K_STEPS = 4;                      // tiles of the reduction
-constexpr int WARP_M = 16;                      // tile of a warp: pixels,
-constexpr int WARP_N = 32;                      // filters
+constexpr int WARP_N = 16;                      // filters
 constexpr int MATRICES_M = 1;                   // of 16 pixels: a warp's tile
-constexpr int MATRICES_N = 4;                   // of 8 filters: a warp's tile
-constexpr int WARPS_M = 2;                      // warps along pixels
+constexpr int MATRICES_N = 2;                   // of 8 filters: a warp's tile
 constexpr int THREADS = 128;                    // threads of a block
 constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
-constexpr int STAGE = 6144;                     // elements of such a tile, pixels and filters
+constexpr int STAGE = 5120;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 8;                        // 16 bytes each: a row of a tile in shared memory
 constexpr int VECTOR = 8;                       // channels of a copy
 constexpr int TAP_CHUNKS = 32;                  // copies of a tap
 constexpr int COPY_COLUMNS = 8;                 // copies of a row that a block makes at once,
 constexpr int COPY_ROWS = 16;                   // rows that it copies at once
-constexpr int PIXEL_COPIES = 2;                 // copies of a thread into a tile of pixels
+constexpr int PIXEL_COPIES = 1;                 // copies of a thread into a tile of pixels
 constexpr int FILTER_COPIES = 4;                // copies of a thread into a tile of filters
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -116,40 +114,28 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
-// A tile's products for a warp's sums. Lane l gives the address of a row of matrix l / 8 of four: of 16 pixels two
-// cells each, of 16 filters two cells each.
-__device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* pixels,
-        const element* filters, int warp_m, int warp_n, int lane) {
+// A tile's products for a warp's sums, pixels times filters. Lane l gives the address of a row of matrix l / 8 of four:
+// two cells each of 16 rows, two each of 16 columns.
+__device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* rows,
+        const element* columns, int first_row, int first_column, int lane) {
 #pragma unroll
     for (int k = 0; k < TILE_K / 16; ++k) {
         unsigned a[MATRICES_M][4], b[MATRICES_N][2];
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m)
             wc_load_matrices_4(a[m][0], a[m][1], a[m][2], a[m][3],
-                               pixels + cell_at(warp_m + m * 16 + lane % 16, 2 * k + lane / 16));
+                               rows + cell_at(first_row + m * 16 + lane % 16, 2 * k + lane / 16));
 #pragma unroll
         for (int n = 0; n < MATRICES_N; n += 2)
             wc_load_matrices_4(b[n][0], b[n][1], b[n + 1][0], b[n + 1][1],
-                               filters + cell_at(warp_n + n * 8 + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
+                               columns
+                                   + cell_at(first_column + n * 8 + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m)
 #pragma unroll
             for (int n = 0; n < MATRICES_N; ++n)
                 wc_mma_bfloat16s_16(sums[m][n], a[m][0], a[m][1], a[m][2], a[m][3], b[n][0], b[n][1]);
     }
-}
-
-// The four lanes of a pixel have two filters of four matrices each; after it lane i of them has the eight of matrix i.
-__device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3, int lane) {
-    const bool odd = lane & 1, upper = lane & 2;
-    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 1);
-    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 1);
-    // filters of lanes 0, 1 or 2, 3: of matrix 0 or 1, and of matrix 2 or 3
-    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
-    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
-    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2);
-    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 2);
-    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
 // The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
@@ -165,7 +151,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 7)
+extern "C" __global__ void __launch_bounds__(THREADS, 9)
 mma_1x1(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int H,
         int W, int P, int Q) {
@@ -175,7 +161,7 @@ mma_1x1(const unsigned short* __restrict__ x, unsigned short* __restrict__ filte
     const index_t first_pixel = (index_t)blockIdx.x * TILE_M;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int warp_m = warp % WARPS_M * WARP_M, warp_n = warp / WARPS_M * WARP_N;
+    const int warp_m = 0, warp_n = warp * WARP_N;
 
     // what this thread copies: of some pixels' windows the same column of products, of some filters the same cell
     const int column = threadIdx.x % COPY_COLUMNS;
@@ -212,36 +198,28 @@ mma_1x1(const unsigned short* __restrict__ x, unsigned short* __restrict__ filte
 
     // the sums to where they belong
     const int first_k = warp_n + lane % 4 * 2;                         // of this lane's filters of a matrix
-    const index_t lane_pixel = first_pixel + warp_m + lane / 4;
-    const int stored_k = warp_n + lane % 4 * 8;
+    const index_t lane_pixel = first_pixel + lane / 4;
 #pragma unroll
-    for (int n = 0; n < MATRICES_N; n += 4) {
-        float biases[8];
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            const int k = first_k + (n + i / 2) * 8 + i % 2;
-            biases[i] = wc_bfloat16_to_float(__ldg(bias + k));
-        }
+    for (int n = 0; n < MATRICES_N; ++n) {
+        const int k = first_k + n * 8;
+        const float bias_0 = wc_bfloat16_to_float(__ldg(bias + k));
+        const float bias_1 = wc_bfloat16_to_float(__ldg(bias + k + 1));
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m) {
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const index_t pixel = lane_pixel + m * 16 + half * 8;
-                unsigned words[4];
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const float4 sum = sums[m][n + i];
-                    const int k = first_k + (n + i) * 8;
-                    const bool exists = pixel < pixels;
-                    const unsigned both = exists ? *(const unsigned*)(residual + pixel * K + k) : 0u;
-                    words[i] =
-                        wc_floats_to_bfloat16s(finish((half ? sum.z : sum.x), biases[2 * i],
-                        __uint_as_float(both << 16)),
-                        finish((half ? sum.w : sum.y), biases[2 * i + 1], __uint_as_float(both & 0xffff0000u)));
-                }
-                const uint4 filters = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                if (pixel < pixels)
-                    *(uint4*)(y + pixel * K + stored_k + n * 8) = filters;
+            const index_t pixel = lane_pixel + m * 16;
+            if (pixel >= pixels) break;
+            const index_t at = pixel * K + k;
+            {
+                const unsigned both = *(const unsigned*)(residual + at);
+                *(unsigned*)(y + at) =
+                    wc_floats_to_bfloat16s(finish(sums[m][n].x, bias_0, __uint_as_float(both << 16)),
+                    finish(sums[m][n].y, bias_1, __uint_as_float(both & 0xffff0000u)));
+            }
+            if (pixel + 8 < pixels) {
+                const unsigned both = *(const unsigned*)(residual + at + 8 * (index_t)K);
+                *(unsigned*)(y + at + 8 * (index_t)K) =
+                    wc_floats_to_bfloat16s(finish(sums[m][n].z, bias_0, __uint_as_float(both << 16)),
+                    finish(sums[m][n].w, bias_1, __uint_as_float(both & 0xffff0000u)));
             }
         }
     }

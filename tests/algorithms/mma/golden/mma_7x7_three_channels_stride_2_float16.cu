@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 --layout NHWC \
 //     --arch sm_90 --algorithm mma \
-//     --set tile_m=256 --set tile_n=64 --set tile_k=32 --set warps_m=4 --set warps_n=2 --set stages=4 \
-//     --set splits=1 --set vector=1 --set store_vector=8 --set min_blocks=1
+//     --set tile_m=64 --set tile_n=64 --set tile_k=32 --set warps_m=2 --set warps_n=2 --set stages=4 \
+//     --set splits=1 --set vector=1 --set store_vector=8 --set min_blocks=3
 //
 // layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 256 pixels x 64 filters x 32 products on the tensor cores, 4 x 2 warps a block, 4 stages, 81920 bytes
+// plan   tiles of 64 pixels x 64 filters x 32 products on the tensor cores, 2 x 2 warps a block, 4 stages, 32768 bytes
 //        of shared memory
-// cost   a warp's 64 pixels x 32 filters: 165 warp loads, 0 shuffles, 10240 FMA a lane, about 216 registers (direct:
-//        9408 loads)
+// cost   a warp's 32 pixels x 32 filters: 90 warp loads, 0 shuffles, 5120 FMA a lane, about 152 registers (direct: 4704
+//        loads)
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
 // tile of both, TILE_K products at a time. Pixels are gathered from x as they lie there, the channels of a tap side by
@@ -25,25 +25,25 @@ constexpr int STRIDE_H = 2;                     // input rows from one output to
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int PAD_TOP = 3;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 3;                     // columns of zeros to the left of the image
-constexpr int TILE_M = 256;                     // tile of a block: pixels,
+constexpr int TILE_M = 64;                      // tile of a block: pixels,
 constexpr int TILE_N = 64;                      // filters,
 constexpr int TILE_K = 32;                      // products of an output
 constexpr int K_STEPS = 5;                      // tiles of the reduction
-constexpr int WARP_M = 64;                      // tile of a warp: pixels,
+constexpr int WARP_M = 32;                      // tile of a warp: pixels,
 constexpr int WARP_N = 32;                      // filters
-constexpr int MATRICES_M = 4;                   // of 16 pixels: a warp's tile
+constexpr int MATRICES_M = 2;                   // of 16 pixels: a warp's tile
 constexpr int MATRICES_N = 4;                   // of 8 filters: a warp's tile
-constexpr int WARPS_M = 4;                      // warps along pixels
-constexpr int THREADS = 256;                    // threads of a block
+constexpr int WARPS_M = 2;                      // warps along pixels
+constexpr int THREADS = 128;                    // threads of a block
 constexpr int STAGES = 4;                       // tiles in shared memory: copied, or multiplied
-constexpr int STAGE = 10240;                    // elements of such a tile, pixels and filters
+constexpr int STAGE = 4096;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 4;                        // 16 bytes each: a row of a tile in shared memory
 constexpr int TAP_CHUNKS = 3;                   // copies of a tap
 constexpr int CHUNKS = 147;                     // copies of all products of an output
 constexpr int COPY_COLUMNS = 32;                // copies of a row that a block makes at once,
-constexpr int COPY_ROWS = 8;                    // rows that it copies at once
-constexpr int PIXEL_COPIES = 32;                // copies of a thread into a tile of pixels
-constexpr int FILTER_COPIES = 1;                // copies of a thread into a tile of filters
+constexpr int COPY_ROWS = 4;                    // rows that it copies at once
+constexpr int PIXEL_COPIES = 16;                // copies of a thread into a tile of pixels
+constexpr int FILTER_COPIES = 2;                // copies of a thread into a tile of filters
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = unsigned short;                 // float16, as bits
@@ -112,21 +112,22 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
-// A tile's products for a warp's sums. Lane l gives the address of a row of matrix l / 8 of four: of 16 pixels two
-// cells each, of 16 filters two cells each.
-__device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* pixels,
-        const element* filters, int warp_m, int warp_n, int lane) {
+// A tile's products for a warp's sums, pixels times filters. Lane l gives the address of a row of matrix l / 8 of four:
+// two cells each of 16 rows, two each of 16 columns.
+__device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* rows,
+        const element* columns, int first_row, int first_column, int lane) {
 #pragma unroll
     for (int k = 0; k < TILE_K / 16; ++k) {
         unsigned a[MATRICES_M][4], b[MATRICES_N][2];
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m)
             wc_load_matrices_4(a[m][0], a[m][1], a[m][2], a[m][3],
-                               pixels + cell_at(warp_m + m * 16 + lane % 16, 2 * k + lane / 16));
+                               rows + cell_at(first_row + m * 16 + lane % 16, 2 * k + lane / 16));
 #pragma unroll
         for (int n = 0; n < MATRICES_N; n += 2)
             wc_load_matrices_4(b[n][0], b[n][1], b[n + 1][0], b[n + 1][1],
-                               filters + cell_at(warp_n + n * 8 + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
+                               columns
+                                   + cell_at(first_column + n * 8 + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m)
 #pragma unroll
@@ -135,12 +136,12 @@ __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICE
     }
 }
 
-// The four lanes of a pixel have two filters of four matrices each; after it lane i of them has the eight of matrix i.
+// The four lanes of a row have two columns of four matrices each; after it lane i of them has the eight of matrix i.
 __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3, int lane) {
     const bool odd = lane & 1, upper = lane & 2;
     const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 1);
     const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 1);
-    // filters of lanes 0, 1 or 2, 3: of matrix 0 or 1, and of matrix 2 or 3
+    // columns of lanes 0, 1 or 2, 3: of matrix 0 or 1, and of matrix 2 or 3
     const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
     const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
     const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2);
@@ -161,7 +162,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
 mma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];

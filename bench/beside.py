@@ -1,0 +1,82 @@
+"""A 16-bit layer beside cuDNN: both in CUDA graphs of several calls over inputs that rotate past the L2 cache.
+
+cuDNN is PyTorch's conv2d in benchmark mode, in the memory format of the layer; ours is the plan that select() takes,
+its filter prepared, everything that a call launches counted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.hardware import H200_COPY
+from warpconv.codegen.shape import ConvShape
+
+ROTATED_BYTES = 120e6       # of inputs and outputs: twice the second-level cache of an H200
+TENSOR_RATE = 7.9e14        # float16 products of an H200 in a second, twice, as cuBLAS reaches on random data
+REPLAYS = 5
+MOST_ERROR = 2e-3           # of the difference's norm to the result's
+
+
+def floor_us(shape: ConvShape) -> float:
+    """Microseconds below which no kernel gets: the bytes at copy speed, or the products at the tensor cores' rate."""
+    return 1e6 * max(shape.bytes_moved / H200_COPY, 2 * shape.macs / TENSOR_RATE)
+
+
+def measure(torch: Any, shape: ConvShape, algorithm: str = "auto", replay_us: float = 5e3,
+            settings: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Microseconds of both, the plan, the norm of their results' difference. Raises ArithmeticError where that is not
+    small, what specialize() raises where there is no plan."""
+    import warpconv
+    dtype = getattr(torch, shape.dtype.value)
+    copies = max(1, min(8, math.ceil(ROTATED_BYTES / shape.bytes_moved)))
+    order = torch.channels_last if shape.layout is Layout.NHWC else torch.contiguous_format
+    inputs = [torch.randn(shape.input_shape, device="cuda", dtype=dtype).to(memory_format=order) for _ in range(copies)]
+    weight = (torch.randn(shape.weight_shape, device="cuda") / shape.reduction ** 0.5).to(dtype)
+    theirs_weight = weight.to(memory_format=order)
+    calls = max(5, min(50, int(replay_us / (1e6 * (2 * shape.macs / 4e14 + shape.bytes_moved / 3e12) + 5))))
+    padding = (shape.padding[0][0], shape.padding[1][0])
+
+    def theirs(i: int) -> Any:
+        return torch.nn.functional.conv2d(inputs[i % copies], theirs_weight, None, shape.stride, padding,
+                                          shape.dilation, shape.groups)
+
+    expected = theirs(0)
+    outputs = [torch.empty_like(expected).fill_(float("nan")) for _ in range(copies)]
+    kernel = warpconv.specialize(shape, device="cuda", layout="NCHW", algorithm=algorithm, settings=settings or {})
+    filter = kernel.prepare(weight)
+
+    def ours(i: int) -> Any:
+        return kernel(inputs[i % copies], filter, out=outputs[i % copies])
+
+    error = float((ours(0).float() - expected.float()).norm() / expected.float().norm())
+    if not error < MOST_ERROR:
+        raise ArithmeticError(f"the results' difference is {error:.1e} of their norm")
+    times = {name: _replayed(torch, call, calls) for name, call in (("cudnn", theirs), ("ours", ours))}
+    return {"algorithm": kernel.spec.algorithm, "plan": kernel.plan.settings() if kernel.plan else None, **times,
+            "ratio": times["cudnn"] / times["ours"], "error": error, "floor": floor_us(shape),
+            "tflops": 2 * shape.macs / times["ours"] / 1e6}
+
+
+def _replayed(torch: Any, call: Any, calls: int) -> float:
+    """Microseconds of a call in a graph of several."""
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for i in range(3):
+            call(i)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for i in range(calls):
+            call(i)
+    found = []
+    for turn in range(REPLAYS + 2):
+        begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        if turn > 1:
+            found.append(begin.elapsed_time(end) / calls * 1e3)
+    return sorted(found)[REPLAYS // 2]

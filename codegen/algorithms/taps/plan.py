@@ -1,0 +1,161 @@
+"""``taps``: 16 bits with up to four channels a group on the tensor cores, in NHWC and NCHW: first layers, ResNeXt's.
+
+A block copies the pixels that its outputs' windows cover to shared memory, four channels (eight bytes) each whatever
+the layout is, with what stands in the padding; nothing is stored between. An instruction takes sixteen products: four
+taps of four channels. Which of them are a lane's is free, as long as both operands agree, so a lane takes the four
+channels of one tap: one load of eight bytes from where that tap lies. The filter is put in that order once.
+
+In NHWC pixels are the rows of the product and filters its columns, in NCHW the other way round, so that what four lanes
+have after an exchange lies side by side in y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED
+from warpconv.codegen.parts.arguments import layer_arguments, named
+from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
+from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Preparation, Program, Role,
+                                   Workspace)
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+
+from .choice import candidates, choice, instructions
+from .numbers import (BLOCK, CHUNK, MOST_REGISTERS, QUAD, SIDE_THREADS, SLOTS, STORES, STRIP, TapsNumbers, make_numbers,
+                      matrices, planned_registers, resolved, shared_bytes)
+from .options import TapsOptions
+
+FILTER = "filter"               # the program's name for the prepared filter
+MOST_FILTER_BLOCKS = 1024
+PARTLY_FILLED = 4               # times as many blocks as whole tiles would be: those at edges are not whole
+
+
+def supports(spec: KernelSpec) -> str | None:
+    """None, or in words why the spec cannot be served."""
+    if not spec.hardware.async_copies:
+        return f"{spec.arch} has no mma.sync of this form (sm_80 and later)"
+    if spec.channels > SLOTS:
+        return f"{spec.channels} channels a group, at most {SLOTS} are served"
+    if spec.groups > 1 and spec.channels == 1:
+        return "depthwise layers would leave three quarters of a product empty"
+    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NCHW, Layout.NHWC),
+                             borders=BORDERS, residual=True) or border_refusal(spec)
+    if refusal is None and next(iter(candidates(spec)), None) is None:
+        refusal = (f"a filter of {spec.r} x {spec.s} and its pixels do not fit in {PORTABLE_SHARED} bytes of shared "
+                   "memory")
+    return refusal
+
+
+def plan(spec: KernelSpec, options: TapsOptions) -> KernelPlan:
+    """Raises UnsupportedSpec where plan values and spec do not go together."""
+    refusal = supports(spec) or _tile_refusal(spec, options)
+    if refusal is None:
+        options = resolved(spec, options)
+        refusal = _layer_refusal(spec, options)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    arguments = _arguments(spec, options)
+    taken = named(arguments, "x", FILTER, "bias", "residual", "y", "N", "H", "W", "P", "Q")
+    numbers = make_numbers(spec, options, taken)
+    program = Program(arguments=arguments, steps=(_launch(spec, options, numbers),),
+                      preparation=_preparation(spec, options, numbers))
+    return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("taps/kernel.cu.jinja",), program=program,
+                      cost=_cost(spec, options, numbers), phrase=_phrase(options, numbers))
+
+
+def _tile_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
+    """Whether warps share out a tile."""
+    strips = options.tile_p * options.tile_q // STRIP
+    if options.tile_q % STRIP or strips % options.strips or options.tile_filters % BLOCK:
+        return (f"a tile of {options.tile_p} x {options.tile_q} outputs of {options.tile_filters} filters, "
+                f"{options.strips} strips of {STRIP} columns at once, is no whole number of matrices")
+    if spec.layout is Layout.NCHW and (options.strips % 2 or options.warp_groups > 1):
+        return f"strips = {options.strips}, warp_groups = {options.warp_groups} (an even number, and 1, in NCHW)"
+    if spec.groups % options.groups_tile or options.groups_tile % options.warp_groups:
+        return (f"{options.warp_groups} of {options.groups_tile} of {spec.groups} groups (each a divisor of the next)")
+    if options.groups_tile > 1 and options.tile_filters < spec.filters:
+        return f"groups_tile = {options.groups_tile} with {options.tile_filters} of {spec.filters} filters (all)"
+    if options.warps > BLOCK_THREADS // LANES:
+        return f"{options.warps} warps (at most {BLOCK_THREADS // LANES})"
+    return None
+
+
+def _layer_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
+    """What the layer and the chip make of the tile."""
+    whole = spec.layout is Layout.NHWC and spec.channels == SLOTS and not spec.padding_value
+    if options.vector != 1 and not (whole and options.vector == SLOTS):
+        return f"vector = {options.vector} (1, or {SLOTS} for as many channels a group in NHWC)"
+    if options.store_vector not in STORES or spec.layout is Layout.NHWC and spec.filters % options.store_vector:
+        return f"store_vector = {options.store_vector} ({', '.join(map(str, STORES))}; in NHWC a divisor of K/groups)"
+    if planned_registers(spec, options) > MOST_REGISTERS:
+        return (f"about {planned_registers(spec, options)} registers a thread (at most {MOST_REGISTERS}): fewer strips "
+                "or filters")
+    if shared_bytes(spec, options) > PORTABLE_SHARED:
+        return f"{shared_bytes(spec, options)} bytes of shared memory (at most {PORTABLE_SHARED}): a smaller tile"
+    if LANES * options.warps * options.min_blocks > spec.hardware.resident_threads:
+        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
+    return None
+
+
+def _arguments(spec: KernelSpec, options: TapsOptions) -> tuple[Argument, ...]:
+    """The layer's, aligned as they are loaded and stored, and the prepared filter."""
+    asked = {"x": 2 * options.vector, "y": 2 * options.store_vector}
+    if spec.layout is Layout.NCHW:              # every row of y then begins where a store may
+        asked["Q"] = options.store_vector
+    arguments = tuple(replace(a, multiple_of=asked.get(a.name, 1)) for a in layer_arguments(spec))
+    return (*arguments, Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name))
+
+
+def _launch(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Launch:
+    """Blocks that stay: each makes several tiles with its filters, as many at a time as the chip holds."""
+    beside = numbers.n_tiles * (spec.groups // options.groups_tile)
+    most = max(1, spec.hardware.multiprocessors * options.min_blocks // beside)
+    whole = options.tile_p * options.tile_q
+    tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=PARTLY_FILLED, add=whole - 1, per=whole,
+                   limit=most)
+    return Launch(entry=spec.name, grid=(tiles, Blocks(times=beside), Blocks()), block=(numbers.threads, 1, 1),
+                  arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
+
+
+def _preparation(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Preparation:
+    """The filter as [group][tile of filters][four taps][eight filters][filter][tap][channel], filled up with zeros."""
+    cells = spec.groups * numbers.n_tiles * numbers.group_filters
+    grid = (Blocks(times=-(-cells // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
+    launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
+    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=2 * SLOTS * cells))
+
+
+def _cost(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Cost:
+    """Of a warp's sums; a product of matrices counts as the FMAs of a lane that it stands for."""
+    rows, columns = matrices(spec, options)
+    products = numbers.chunks * CHUNK * SLOTS
+    return Cost(unit=f"a warp's {options.strips} strips of {STRIP} columns x {options.tile_filters} filters",
+                warp_loads=numbers.chunks * (2 * options.strips + numbers.blocks) * options.warp_groups,
+                shuffles=8 * rows * columns // QUAD, fma=products * rows * columns * 4, registers=numbers.registers,
+                direct_loads=spec.channels * spec.r * spec.s * rows * columns * 4)
+
+
+def _phrase(options: TapsOptions, numbers: TapsNumbers) -> str:
+    groups = f" of {options.groups_tile} groups" if options.groups_tile > 1 else ""
+    return (f"tiles of {options.tile_p} x {options.tile_q} outputs x {options.tile_filters} filters{groups}, four taps "
+            f"an instruction, {options.warps} warps a block, {numbers.shared_bytes} bytes of shared memory")
+
+
+def space(spec: KernelSpec) -> Iterable[TapsOptions]:
+    """Every tile."""
+    return candidates(spec)
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """choice.instructions of this plan."""
+    return instructions(plan.spec, plan.options, shape)
+
+
+ALGORITHM = Algorithm(name="taps", summary="up to four channels a group: four taps at a time on the tensor cores",
+                      options=TapsOptions, supports=supports, defaults=choice, plan=plan, space=space,
+                      estimate=estimate)

@@ -1,0 +1,63 @@
+"""What covers ``taps`` in the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tests.axes import BORDERS, DTYPES, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
+
+# (C, K, groups): every number of channels, filters that fill a tile and that do not, odd ones, groups side by side
+CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 5, 1), (32, 32, 8), (12, 24, 4), (16, 64, 4), (8, 6, 2),
+            (24, 72, 6))
+NAMES = ("tile_p", "tile_q", "tile_filters", "strips", "warps")
+TILES = ((8, 16, 8, 2, 4), (4, 32, 32, 2, 2), (8, 32, 64, 4, 4), (1, 32, 24, 2, 1), (2, 16, 16, 2, 3),
+         (3, 64, 48, 2, 4))
+AXES: Mapping[str, tuple] = {
+    "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3)), "channels": CHANNELS, "padding": PADDINGS,
+    "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES[1:], "layout": LAYOUTS,
+    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "groups_tile": (1, 2, 4), "vector": (0, 1)}
+SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 7, 12, 33, 64)}
+
+
+def values(row: Row) -> dict[str, Any]:
+    """Groups side by side, all filters of each in the tile; a warp has as many at once as the planner would take."""
+    found = dict(zip(NAMES, row["tile"]))
+    filters = row["channels"][1] // row["channels"][2]
+    if row["groups_tile"] > 1:
+        found["groups_tile"] = row["groups_tile"]
+        found["tile_filters"] = -(-filters // 8) * 8
+        found["warp_groups"] = row["groups_tile"] if row["layout"] == "NHWC" and filters <= 16 else 1
+    else:
+        found["groups_tile"] = found["warp_groups"] = 1
+    if row["vector"]:           # narrower copies than the channels allow; 0: the planner's own
+        found["vector"] = row["vector"]
+    return found
+
+
+def layer(choose: Choose) -> dict[str, Any]:
+    """16 bits, up to four channels; several in groups."""
+    groups = choose((1, 1, 1, 2, 4, 8))
+    channels, filters = choose((1, 2, 3, 4) if groups == 1 else (2, 3, 4)), choose((1, 2, 4, 5, 8, 17, 24, 40, 70))
+    return {"c": groups * channels, "k": groups * filters, "groups": groups, "layout": choose(LAYOUTS),
+            "dtype": choose(DTYPES[1:])}
+
+
+def draw(choose: Choose, layer: Row) -> dict[str, Any]:
+    """Mostly what the planner takes, else another tile."""
+    plain = {"groups_tile": 1, "warp_groups": 1}
+    return choose(({}, {}, {}, {**dict(zip(NAMES, choose(TILES))), **plain}))
+
+
+def variants() -> Iterable[Row]:
+    """Every tile in both layouts, whole groups and one, with every way of copying pixels and storing outputs."""
+    for i, tile in enumerate(TILES * 2):
+        yield dict(filter=((3, 3), (2, 3), (5, 2))[i % 3], channels=CHANNELS[i % len(CHANNELS)],
+                   padding=PADDINGS[i % 4],
+                   padding_mode=BORDERS[i % 6], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)],
+                   dtype=DTYPES[1 + i % 2], layout=LAYOUTS[(i + i // len(TILES)) % 2], stride=1 + i % 2,
+                   dilation=1 + i // 2 % 2, tile=tile,
+                   groups_tile=2 if CHANNELS[i % len(CHANNELS)][2] % 2 == 0 and i % 3 else 1, vector=0)
+
+
+ROWS = {"taps": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}

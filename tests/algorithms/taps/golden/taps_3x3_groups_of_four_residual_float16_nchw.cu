@@ -1,0 +1,251 @@
+// warpconv 0.1.0: taps, float16. Generated from templates/taps/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,32,H,W --filter 32,3,3 --padding 1 --groups 8 --dtype float16 --epilogue residual \
+//     --arch sm_90 --algorithm taps \
+//     --set tile_p=2 --set tile_q=16 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
+//     --set warps=1 --set vector=1 --set store_vector=2 --set min_blocks=23
+//
+// layer  x[N, 32, H, W] * w[32, 4, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1, groups 8, float16, then residual
+//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is in the text
+// plan   tiles of 2 x 16 outputs x 8 filters, four taps an instruction, 1 warps a block, 1352 bytes of shared memory
+// cost   a warp's 2 strips of 16 columns x 8 filters: 15 warp loads, 8 shuffles, 768 FMA a lane, about 86 registers
+//        (direct: 576 loads)
+//
+// Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
+// that its outputs' windows cover to shared memory, four channels each; there a lane finds the channels of its tap by
+// one load. Filters are the rows of a product and pixels its columns, so that four lanes can store what lies side by
+// side.
+constexpr int C = 32;                           // channels of x
+constexpr int K = 32;                           // channels of y
+constexpr int GROUPS = 8;                       // groups of both
+constexpr int C_GROUP = 4;                      // channels of a group
+constexpr int K_GROUP = 4;                      // filters of a group
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int TILE_P = 2;                       // tile of a block: output rows,
+constexpr int TILE_Q = 16;                      // output columns,
+constexpr int BLOCKS = 1;                       // which has so many times eight
+constexpr int CHUNKS = 3;                       // of four taps: a filter
+constexpr int STRIPS = 2;                       // of 16 columns: what a warp has at once,
+constexpr int WARP_GROUPS = 1;                  // of so many groups
+constexpr int ITEMS = 1;                        // a block's, which its warps share
+constexpr int ROWS = 1;                         // matrices of 16 x 8 sums of a warp: down,
+constexpr int COLUMNS = 4;                      // and across
+constexpr int WARPS = 1;                        // of a block
+constexpr int THREADS = 32;                     // of a block
+constexpr int HALO_ROWS = 4;                    // input rows that a tile's windows cover
+constexpr int HALO_COLUMNS = 18;                // input columns
+constexpr int PLANE = 73;                       // pixels of a group in shared memory
+constexpr int PIXELS = 72;                      // pixels that a block copies
+constexpr int BATCH = 4;                        // pixels that a thread loads before it stores the first
+constexpr int GROUP_FILTERS = 96;               // fours of elements: filters of a group in a block
+constexpr unsigned OUTSIDE = 0;                 // an element outside of the image
+constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = unsigned short;                 // float16, as bits
+
+// float16 elements: bits in memory, float in registers
+__device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
+__device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
+
+// What happens to an output value before it is stored: residual.
+__device__ __forceinline__ float finish(float value, float residual) {
+    value = value + residual;
+    return value;
+}
+
+// asynchronous copies
+__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+
+// Filters of a block's groups, in the order of its products.
+__device__ __forceinline__ void copy_filters(element* to, const element* from) {
+    for (int i = threadIdx.x; i < GROUP_FILTERS / 2; i += THREADS) wc_copy_async_16(to + 8 * i, from + 8 * i);
+}
+
+// A pixel of the halo by its number: columns side by side, as in x.
+struct Pixel { int group, row, column; };
+
+__device__ __forceinline__ Pixel pixel_of(int number) {
+    return {number / (HALO_ROWS * HALO_COLUMNS), number / HALO_COLUMNS % HALO_ROWS, number % HALO_COLUMNS};
+}
+
+// Where it lies in shared memory, in pixels of four channels.
+__device__ __forceinline__ int place_of(const Pixel& pixel) {
+    return pixel.group * PLANE + pixel.row * HALO_COLUMNS + pixel.column;
+}
+
+// A pixel's channels as four elements; what stands outside of the image where it lies there.
+__device__ __forceinline__ uint2 load_pixel(const element* x, index_t image, const Pixel& pixel, bool exists, int top,
+        int left, int first_group, int H, int W) {
+    const int h = top + pixel.row, w = left + pixel.column;
+    const bool inside = exists && (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W;
+    const int channel = (first_group + pixel.group) * C_GROUP;
+    const element* const from = x + ((image * C + channel) * H + h) * W + w;
+    const index_t apart = (index_t)H * W;
+    unsigned channels[4] = {};
+#pragma unroll
+    for (int i = 0; i < C_GROUP; ++i) channels[i] = inside ? (unsigned)__ldg(from + i * apart) : OUTSIDE;
+    return make_uint2(channels[0] | channels[1] << 16, channels[2] | channels[3] << 16);
+}
+
+// The pixels that a tile's windows cover, BATCH of a thread on their way at a time.
+__device__ __forceinline__ void copy_pixels(element* to, const element* x, index_t image, int top, int left,
+        int first_group, int H, int W) {
+#pragma unroll 1
+    for (int first = threadIdx.x; first < PIXELS; first += THREADS * BATCH) {
+        uint2 loaded[BATCH];
+#pragma unroll
+        for (int i = 0; i < BATCH; ++i) {
+            const int number = first + i * THREADS;
+            loaded[i] = load_pixel(x, image, pixel_of(number), number < PIXELS, top, left, first_group, H, W);
+        }
+#pragma unroll
+        for (int i = 0; i < BATCH; ++i) {
+            const int number = first + i * THREADS;
+            if (number < PIXELS) *(uint2*)(to + 4 * place_of(pixel_of(number))) = loaded[i];
+        }
+    }
+}
+
+// The four lanes of a row have two columns of four matrices each; after it lane i of them has the eight of matrix i.
+__device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3, int lane) {
+    const bool odd = lane & 1, upper = lane & 2;
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 1);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 1);
+    // columns of lanes 0, 1 or 2, 3: of matrix 0 or 1, and of matrix 2 or 3
+    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
+    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 2);
+    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
+}
+
+// The first `count` of eight elements to where they lie side by side.
+__device__ __forceinline__ void store_some(element* to, uint4 eight, int count) {
+    const unsigned words[4] = {eight.x, eight.y, eight.z, eight.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if (2 * i < count) *(unsigned*)(to + 2 * i) = words[i];
+    }
+}
+
+// tensor cores
+__device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
+
+// The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
+// four elements are the channels of the tap lane % 4 of four, of the filter lane / 4 of eight.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
+    constexpr int PIXELS_OF_ALL = GROUPS * GROUP_FILTERS;
+    for (int i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < PIXELS_OF_ALL; i += gridDim.x * SIDE_THREADS) {
+        const int lane = i % 32, chunk = i / 32 % CHUNKS;
+        const int group = i / GROUP_FILTERS;
+        const int k = lane / 4, tap = chunk * 4 + lane % 4;
+#pragma unroll
+        for (int channel = 0; channel < 4; ++channel) {
+            const bool exists = k < K_GROUP && tap < R * S && channel < C_GROUP;
+            filter[i * 4LL + channel] = exists
+                ? w[(((long long)group * K_GROUP + k) * C_GROUP + channel) * (R * S) + tap] : 0;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 23)
+taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, const unsigned short* residual,
+        unsigned short* y, int N, int H, int W, int P, int Q) {
+    extern __shared__ __align__(128) element shared[];
+    element* const filters = shared;
+    element* const halo = shared + GROUP_FILTERS * 4;
+    const int first_group = blockIdx.y;
+    const int tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
+    const long long tiles = (long long)N * tiles_p * tiles_q;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (blockIdx.x >= tiles) return;
+    copy_filters(filters, filter + (long long)first_group * (GROUP_FILTERS * 4));
+    for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_q = (int)(tile % tiles_q) * TILE_Q, first_p = (int)(tile / tiles_q % tiles_p) * TILE_P;
+        const index_t image = (index_t)(tile / tiles_q / tiles_p);
+        copy_pixels(halo, x, image, first_p - PAD_TOP, first_q - PAD_LEFT, first_group, H, W);
+        wc_copy_async_commit();
+        wc_copy_async_wait_but();
+        __syncthreads();
+#pragma unroll 1
+        for (int item = warp; item < ITEMS; item += WARPS) {
+            const int of_block = item;
+            const int warp_group = first_group + of_block;
+            // where this lane's pixels of each strip begin: lane / 4 and eight further on
+            int places[STRIPS][2];
+#pragma unroll
+            for (int s = 0; s < STRIPS; ++s)
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    const int strip = s, column = half * 8 + lane / 4;
+                    places[s][half] = strip * HALO_COLUMNS + column;
+                }
+            float4 sums[ROWS][COLUMNS] = {};
+#pragma unroll
+            for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+                const int tap = chunk * 4 + lane % 4;
+                const int offset = tap / S * HALO_COLUMNS + tap % S;
+#pragma unroll
+                for (int g = 0; g < WARP_GROUPS; ++g) {
+                    const element* const plane = halo + ((of_block + g) * PLANE + offset) * 4;
+                    uint2 pixels[STRIPS][2];
+#pragma unroll
+                    for (int s = 0; s < STRIPS; ++s)
+#pragma unroll
+                        for (int half = 0; half < 2; ++half)
+                            pixels[s][half] = tap < R * S ? *(const uint2*)(plane + places[s][half] * 4)
+                                : make_uint2(0u, 0u);
+                    const element* const of_group = filters + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4;
+#pragma unroll
+                    for (int m = 0; m < ROWS; ++m) {
+                        const uint2 upper = *(const uint2*)(of_group + 2 * m * 128);
+                        const uint2 lower = 2 * m + 1 < BLOCKS ? *(const uint2*)(of_group + (2 * m + 1) * 128)
+                            : make_uint2(0u, 0u);
+#pragma unroll
+                        for (int n = 0; n < COLUMNS; ++n)
+                            wc_mma_halves_16(sums[m][n], upper.x, lower.x, upper.y, lower.y, pixels[n / 2][n % 2].x,
+                                pixels[n / 2][n % 2].y);
+                    }
+                }
+            }
+#pragma unroll
+            for (int m = 0; m < ROWS; ++m) {
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    const int k = (2 * m + half) * 8 + lane / 4;                // in its group
+                    if ((2 * m + half) >= BLOCKS) break;
+                    const bool filter_exists = k < K_GROUP;
+                    const int all_k = warp_group * K_GROUP + k;
+#pragma unroll
+                    for (int n = 0; n < COLUMNS; n += 4) {
+                        unsigned words[4];
+#pragma unroll
+                        for (int i = 0; i < 4; ++i) {
+                            const float4 sum = sums[m][n + i];
+                            const int of = (n + i) / 2, added_p = first_p + of;
+                            const int added_q = first_q + (n + i) % 2 * 8 + lane % 4 * 2;
+                            const bool exists = filter_exists && added_p < P;
+                            const element* const added = residual + ((image * K + all_k) * P + added_p) * Q + added_q;
+                            const float added_0 = exists && added_q < Q ? wc_half_to_float(added[0]) : 0.0f;
+                            const float added_1 = exists && added_q + 1 < Q ? wc_half_to_float(added[1]) : 0.0f;
+                            words[i] =
+                                wc_floats_to_halves(finish((half ? sum.z : sum.x), added_0),
+                                finish((half ? sum.w : sum.y), added_1));
+                        }
+                        const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
+                        const int column = n + lane % 4, strip = column / 2;
+                        const int p = first_p + strip, q = first_q + column % 2 * 8;
+                        if (filter_exists && p < P) store_some(y + ((image * K + all_k) * P + p) * Q + q, eight, Q - q);
+                    }
+                }
+            }
+        }
+        __syncthreads();        // every warp is done with these pixels
+    }
+}

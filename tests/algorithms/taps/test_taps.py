@@ -1,0 +1,129 @@
+"""``taps``: what is planned, refused and chosen, and what the CPU device and compilers make of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpconv
+from tests import checks
+from warpconv.codegen.algorithms.taps import ALGORITHM
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import Arch
+from warpconv.codegen.render import render
+from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+from warpconv.runtime.build.pipeline import build
+
+on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
+# (C, H = W, filter, K, stride, padding, groups): ResNet's, MobileNet's, VGG's, ConvNeXt's and AlexNet's first layers,
+# ResNeXt-50's grouped ones
+LAYERS = ((3, 224, 7, 64, 2, 3, 1), (3, 224, 3, 32, 2, 1, 1), (3, 224, 3, 64, 1, 1, 1), (3, 224, 4, 96, 4, 0, 1),
+          (3, 227, 11, 96, 4, 0, 1), (128, 56, 3, 128, 1, 1, 32), (128, 28, 3, 128, 2, 1, 32))
+LAYOUTS = ("NHWC", "NCHW")
+
+
+def layer(c: int, h: int, size: int, k: int, stride: int, padding: int, groups: int, layout: str, n: int = 32,
+          **more: Any) -> ConvShape:
+    return ConvShape(**{**dict(n=n, c=c, h=h, w=h, k=k, r=size, s=size, stride=stride, padding=padding, groups=groups,
+                               dtype="float16", layout=layout), **more})
+
+
+def small(**changes: Any) -> ConvShape:
+    return ConvShape(**{**dict(n=1, c=3, h=9, w=9, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
+                        **changes})
+
+
+# ---- what is served
+
+@pytest.mark.parametrize("changes, arch, says", [
+    (dict(c=5), "sm_90", "5 channels a group"), (dict(dtype="float32"), "sm_90", "float32"),
+    (dict(c=8, k=8, groups=8), "sm_90", "depthwise"), ({}, "sm_75", "sm_80 and later"),
+    (dict(r=61, s=61, h=99, w=99), "sm_90", "do not fit in 101376 bytes"),
+    (dict(padding_mode="constant", padding_value=0.1), "sm_90", "is no float16")])
+def test_layers_that_are_refused(changes, arch, says):
+    spec = KernelSpec.of(small(**changes), algorithm="taps", arch=Arch.parse(arch))
+    assert says in ALGORITHM.supports(spec)
+
+
+@pytest.mark.parametrize("values, says", [
+    (dict(tile_q=24), "no whole number"), (dict(tile_p=3, strips=4), "no whole number"),
+    (dict(groups_tile=3), "each a divisor"), (dict(groups_tile=2, tile_filters=8), "with 8 of 16 filters"),
+    (dict(warps=64), "at most 32"), (dict(vector=4), "vector = 4"), (dict(store_vector=16), "store_vector = 16"),
+    (dict(tile_p=64, tile_q=64, strips=16), "registers a thread"), (dict(min_blocks=64), "min_blocks = 64"),
+    (dict(tile_p=64, tile_q=256), "bytes of shared memory")])
+def test_plan_values_that_do_not_go_together(values, says):
+    with pytest.raises(UnsupportedSpec, match=says):
+        plan_layer(small(c=6, groups=2), algorithm="taps", settings={"tile_p": 8, "tile_q": 32, "tile_filters": 16,
+                                                                     "strips": 2, "warps": 4, "groups_tile": 1,
+                                                                     "warp_groups": 1, **values})
+
+
+def test_rows_of_nchw_are_stored_as_wide_as_their_length_allows():
+    for w, vector in ((32, 8), (28, 4), (30, 2), (31, 1)):
+        made = plan_layer(small(layout="NCHW", w=w), algorithm="taps")
+        assert made.settings()["store_vector"] == vector and made.program.argument("Q").multiple_of == vector
+        assert made.program.argument("y").multiple_of == 2 * vector
+
+
+def test_four_channels_of_nhwc_are_copied_without_registers():
+    assert "wc_copy_async_or_zero_8(" in render(plan_layer(small(c=4), algorithm="taps")).text
+    assert "wc_copy_async_or_zero_8(" not in render(plan_layer(small(c=4, layout="NCHW"), algorithm="taps")).text
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("sizes", LAYERS[:5])
+def test_first_layers_take_it(sizes, layout):
+    assert plan_layer(layer(*sizes, layout)).spec.algorithm == "taps"
+
+
+@pytest.mark.parametrize("sizes, layout", [(LAYERS[5], "NHWC"), (LAYERS[5], "NCHW"), (LAYERS[6], "NHWC")])
+def test_groups_of_four_channels_take_it(sizes, layout):
+    assert plan_layer(layer(*sizes, layout)).spec.algorithm == "taps"
+
+
+# ---- what is computed
+
+@on_cpu_device
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_taps_that_fill_up_an_instruction_do_not_spread_what_is_not_finite(layout):
+    """Nine taps stand in twelve: Inf and NaN reach the outputs whose windows hold them, and no other."""
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal((1, 12, 12, 3)).astype("f2"), rng.standard_normal((8, 3, 3, 3)).astype("f2")
+    x[0, 4, 4, 2], x[0, 0, 0, 0] = np.inf, np.nan
+    given = x if layout == "NHWC" else x.transpose(0, 3, 1, 2).copy()
+    y = warpconv.conv2d(given, w, padding=1, layout=layout, algorithm="taps", device="cpu")
+    y = y if layout == "NHWC" else y.transpose(0, 2, 3, 1)
+    reached = np.zeros((12, 12), bool)
+    reached[3:6, 3:6] = reached[:2, :2] = True
+    assert (~np.isfinite(y.astype("f4")).all(axis=-1)[0] == reached).all()
+
+
+@on_cpu_device
+def test_what_is_not_finite_stays_in_its_group():
+    rng = np.random.default_rng(4)
+    x, w = rng.standard_normal((1, 16, 9, 9)).astype("f2"), rng.standard_normal((16, 4, 3, 3)).astype("f2")
+    x[0, 5] = np.inf
+    for layout in LAYOUTS:
+        given = x if layout == "NCHW" else x.transpose(0, 2, 3, 1).copy()
+        y = warpconv.conv2d(given, w, padding=1, groups=4, layout=layout, algorithm="taps", device="cpu").astype("f4")
+        y = y if layout == "NCHW" else y.transpose(0, 3, 1, 2)
+        assert np.isfinite(y[0, [k for k in range(16) if k // 4 != 1]]).all() and not np.isfinite(y[0, 4:8]).any()
+
+
+# ---- what compilers make of it
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", pytest.param("sm_89", marks=pytest.mark.long),
+                                  pytest.param("sm_100", marks=pytest.mark.long),
+                                  pytest.param("sm_120", marks=pytest.mark.long)])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("sizes", [LAYERS[0], LAYERS[5], *(pytest.param(sizes, marks=pytest.mark.long)
+                                                           for sizes in LAYERS)])
+def test_sums_and_matrices_stay_in_registers(sizes, layout, arch):
+    made = plan_layer(layer(*sizes, layout), algorithm="taps", arch=arch)
+    for entry in build(made).compiled.entries:
+        assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
