@@ -103,7 +103,7 @@ class CudaBackend:
     def load(self) -> None:
         """Load the module into the context that would be used, so that the first call does not have to."""
         with contexts.activate(self.ordinal):
-            self._loaded(contexts.context_key(), None, Queue().for_pycuda)
+            self._loaded(contexts.context_key(), None, self._by_pycuda(Queue()))
 
     def forget_modules(self) -> None:
         """Let go of all loaded modules, in their context: PyCUDA's cannot be cleaned up outside it."""
@@ -114,7 +114,7 @@ class CudaBackend:
     def attributes(self) -> Mapping[str, Any]:
         """Registers and memory of each entry, as the driver reports them for the loaded module."""
         with contexts.activate(self.ordinal):
-            module = self._loaded(contexts.context_key(), None, Queue().for_pycuda).module
+            module = self._loaded(contexts.context_key(), None, self._by_pycuda(Queue())).module
             return {entry: module.attributes(entry) for entry in self.program.entries}
 
     def prepare(self, weight: ArrayView, queue: Queue | None) -> PreparedFilter:
@@ -195,7 +195,7 @@ class CudaBackend:
             if preparation is not None and preparation.buffer is not None:
                 pointers[preparation.buffer.name] = prepared.block.pointer
         if not self._constant:
-            self._execute(self._loaded(contexts.context_key(), None, queue.for_pycuda), call, pointers, queue)
+            self._execute(self._loaded(contexts.context_key(), None, self._by_pycuda(queue)), call, pointers, queue)
         elif prepared is not None:
             self._execute(self._module_for(prepared, queue), call, pointers, queue)
         elif recording.graph is not None:
@@ -203,14 +203,14 @@ class CudaBackend:
                                 argument="weight", hint="kernel.prepare(weight) before recording, and give the Filter")
         else:
             # weights by pointer: a bank per stream, filled and read in that stream's order, by one thread at a time
-            loaded = self._loaded(contexts.context_key(), streams.identity(queue.handle), queue.for_pycuda)
+            loaded = self._loaded(contexts.context_key(), streams.identity(queue.handle), self._by_pycuda(queue))
             with loaded.bank:
                 self._fill_constant(loaded, pointers[self._weight], queue.handle)
                 self._execute(loaded, call, pointers, queue)
 
     def _queue_with_transform(self, call: Call, pointers: dict[str, int], queue: Queue) -> None:
         """A weight by pointer is transformed for this call alone, in the stream's order: the buffer is a workspace."""
-        loaded = self._loaded(contexts.context_key(), None, queue.for_pycuda)
+        loaded = self._loaded(contexts.context_key(), None, self._by_pycuda(queue))
         made = self._transformed(loaded, pointers, queue)
         try:
             pointers = {**pointers, self._weight: made.pointer, self._preparation.buffer.name: made.pointer}
@@ -236,7 +236,7 @@ class CudaBackend:
 
     def _module_for(self, prepared: PreparedFilter, queue: Queue) -> _Loaded:
         """The filter's own module, its bank filled once."""
-        by_pycuda = queue.for_pycuda
+        by_pycuda = self._by_pycuda(queue)
         with self._lock:
             loaded = prepared.loaded.get(by_pycuda)
             if loaded is None:
@@ -286,12 +286,17 @@ class CudaBackend:
                 memory.pool.release(block)
 
     def _transform(self, prepared: PreparedFilter, queue: Queue) -> None:
-        loaded = self._loaded(contexts.context_key(), None, queue.for_pycuda)
+        loaded = self._loaded(contexts.context_key(), None, self._by_pycuda(queue))
         made = self._transformed(loaded, {self._weight: prepared.block.pointer}, queue)
         memory.pool.release(prepared.block)
         prepared.block = made
 
     # ---- modules and streams
+
+    def _by_pycuda(self, queue: Queue) -> bool:
+        """Whether PyCUDA launches: where it can, but for descriptors: kernels that it launched (2026.1) read others than
+        were given."""
+        return queue.for_pycuda and not self.program.descriptors
 
     def _loaded(self, context: tuple[str, int], stream: Any, by_pycuda: bool) -> _Loaded:
         key = (context, stream, by_pycuda)
