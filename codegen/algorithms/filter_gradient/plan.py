@@ -80,8 +80,9 @@ def _taps(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOptions:
     if not nhwc:
         columns = 4 if q % 4 == 0 or q > 24 else min(q, 2)
         options = replace(options, columns=columns, rows=_share(p, MOST_OUTPUTS_NCHW // columns))
-        return replace(options, vector=next(v for v in (4, 2, 1) if _together(spec, replace(options, vector=v)) is None
-                                            and (v == 1 or shape is not None and shape.w % v == q % v == 0)))
+        fitting = [v for v in (4, 2) if shape is not None and shape.w % v == q % v == 0]
+        return replace(options, vector=next((v for v in fitting if _together(spec, replace(options, vector=v)) is None),
+                                            1))
     if _strips(spec):
         return replace(options, walk=Walk.STRIP, columns=min(4, q), rows=_share(p, STRIP_ROWS))
     return replace(options, columns=min(4, q), rows=_share(p, 4 if tap_rows * tap_columns * vector > 32 else 7))
@@ -123,7 +124,8 @@ def _chunks(spec: KernelSpec, shape: ConvShape | None, options: FilterGradientOp
     else:
         nhwc = spec.layout is Layout.NHWC
         each = made.warps if nhwc else THREADS
-        work = n * -(-p // options.rows) * -(-q // options.columns) // ((2 if options.walk is Walk.STRIP else 4) * each)
+        least = 2 if options.walk is Walk.STRIP else 4      # items of a thread
+        work = n * -(-p // options.rows) * -(-q // options.columns) // (least * each)
         wanted = made.min_blocks if nhwc else BLOCKS_TAPS
     return partial_sums.chunks_for(wanted * spec.hardware.multiprocessors, x * y, work)
 
@@ -141,7 +143,8 @@ def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradient
         threads=threads, warps=threads // 32, tap_tiles=tiles, rows_read=rows_read, columns_read=columns_read,
         lanes=32 * options.vector, together=together, shift=shift,
         vectors_read=-(-(shift + columns_read) // options.vector), column_tiles=-(-spec.reduction // TILE_COLUMNS),
-        filter_tiles=-(-spec.filters // TILE_K), guarded=not spec.padding_mode.reads_image, min_blocks=2 if sums > 64 else 3 if sums > 32 else 4)
+        filter_tiles=-(-spec.filters // TILE_K), guarded=not spec.padding_mode.reads_image,
+        min_blocks=2 if sums > 64 else 3 if sums > 32 else 4)
 
 
 def _beside(spec: KernelSpec, options: FilterGradientOptions, made: FilterGradientNumbers) -> tuple[int, int]:
@@ -175,12 +178,13 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
                     warp_loads=made.rows_read * made.columns_read + outputs,
                     registers=min(255, 40 + sums + options.vector * (outputs + made.columns_read)),
                     direct_loads=outputs * (1 + options.tap_rows * options.tap_columns))
-        phrase = (f"{options.tap_rows} x {options.tap_columns} taps in a thread, over {options.rows} x {options.columns} "
-                  f"outputs at a time, in {options.chunks} chunks")
+        phrase = (f"{options.tap_rows} x {options.tap_columns} taps in a thread, over {options.rows} x "
+                  f"{options.columns} outputs at a time, in {options.chunks} chunks")
     else:
-        cost = Cost(unit=f"{TILE_PIXELS} pixels of a block", warp_loads=8, shuffles=0, fma=16 * TILE_PIXELS, registers=72,
-                    direct_loads=32 * TILE_PIXELS)
-        phrase = f"tiles of {TILE_K} filters x {TILE_COLUMNS} taps of channels, in {options.chunks} chunks of the pixels"
+        cost = Cost(unit=f"{TILE_PIXELS} pixels of a block", warp_loads=8, shuffles=0, fma=16 * TILE_PIXELS,
+                    registers=72, direct_loads=32 * TILE_PIXELS)
+        phrase = (f"tiles of {TILE_K} filters x {TILE_COLUMNS} taps of channels, in {options.chunks} chunks of the "
+                  "pixels")
     template = f"filter_gradient/{options.form.value}_{spec.layout.name.lower()}.cu.jinja" if taps else (
         "filter_gradient/tiles.cu.jinja")
     return KernelPlan(spec=spec, options=options, numbers=made, templates=(template,), program=program, cost=cost,
