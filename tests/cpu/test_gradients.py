@@ -11,7 +11,6 @@ from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
 from warpconv.codegen.select import explain, plan_layer
-from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import arrays, env
 from warpconv.runtime.call.checks import Call
 from warpconv.runtime.devices.cpu import Mode, backend
