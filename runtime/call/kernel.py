@@ -329,6 +329,7 @@ class Kernel:
         return Queue(handle, True, stream if type(stream).__module__.startswith("pycuda") else None)
 
     def check_place(self, view: ArrayView, argument: str) -> None:
+        """Raises ArgumentTypeError where an array is on another GPU than this kernel."""
         if view.is_device and view.device != self._backend.ordinal:
             raise ArgumentTypeError(f"{argument} is {place(view.device)} and this kernel was made for {self.device}",
                                     argument=argument, hint=f"specialize(..., device='cuda:{view.device}')")

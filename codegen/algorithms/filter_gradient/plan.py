@@ -31,9 +31,12 @@ MOST_SUMS_VECTOR = 100      # with two channels: each word of the input serves b
 MOST_OUTPUTS = 32           # of a tile
 MOST_OUTPUTS_NCHW = 28
 STRIP_ROWS = 64
+# Of a lane in NHWC: so few leave room for a tile whose loads are all under way at once, 74 us on 32x128x112^2 at 3x3 in
+# float16, where strips take 86; at 7x7 strips take 205 us and tiles 260.
+FEW_SUMS = 32
 MOST_PRODUCTS = 2048        # of a tile
 TILE_K, TILE_COLUMNS, TILE_PIXELS = 64, 64, 16  # of a block of form tiles: filters, (tap, channel), pixels at a time
-BLOCKS_TAPS, BLOCKS_TILES = 16, 4      # of a multiprocessor
+BLOCKS_TAPS, BLOCKS_TILES_NHWC, BLOCKS_TILES = 16, 6, 4     # of a multiprocessor, in form taps and in form tiles
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,13 @@ class FilterGradientNumbers:
     """What the templates write besides spec and options."""
 
     threads: int
-    warps: int              # of a block; in NHWC they share their channels, and each takes tiles of its own
+    warps: int              # of a block
+    lane_count: int         # of a team of lanes, which in NHWC has channels side by side,
+    teams: int              # and such teams of a block; each takes tiles of its own
     tap_tiles: tuple[int, int]      # blocks for the filter's rows and columns
     rows_read: int          # input rows of a tile of outputs,
     columns_read: int       # and columns
-    lanes: int              # channels that a warp holds in NHWC
+    lanes: int              # channels that a team holds
     together: bool          # in NCHW columns are loaded by vectors,
     shift: int              # which begin so many columns before the window
     vectors_read: int       # for a row of a tile
@@ -83,9 +88,11 @@ def _taps(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOptions:
         fitting = [v for v in (4, 2) if shape is not None and shape.w % v == q % v == 0]
         return replace(options, vector=next((v for v in fitting if _together(spec, replace(options, vector=v)) is None),
                                             1))
-    if _strips(spec):
+    few = tap_rows * tap_columns * vector <= FEW_SUMS
+    if _strips(spec) and not few:
         return replace(options, walk=Walk.STRIP, columns=min(4, q), rows=_share(p, STRIP_ROWS))
-    return replace(options, columns=min(4, q), rows=_share(p, 4 if tap_rows * tap_columns * vector > 32 else 7))
+    most = 7 if few else 4 if tap_rows * tap_columns * vector <= MOST_SUMS else 2
+    return replace(options, columns=min(4, q), rows=_share(p, most))
 
 
 def _strips(spec: KernelSpec) -> bool:
@@ -123,10 +130,10 @@ def _chunks(spec: KernelSpec, shape: ConvShape | None, options: FilterGradientOp
         work, wanted = n * p * q // (8 * TILE_PIXELS), BLOCKS_TILES
     else:
         nhwc = spec.layout is Layout.NHWC
-        each = made.warps if nhwc else THREADS
-        least = 2 if options.walk is Walk.STRIP else 4      # items of a thread
+        each = made.teams if nhwc else THREADS
+        least = 1 if options.walk is Walk.STRIP else 4      # items of a thread
         work = n * -(-p // options.rows) * -(-q // options.columns) // (least * each)
-        wanted = made.min_blocks if nhwc else BLOCKS_TAPS
+        wanted = BLOCKS_TAPS if not nhwc else made.min_blocks if options.walk is Walk.STRIP else BLOCKS_TILES_NHWC
     return partial_sums.chunks_for(wanted * spec.hardware.multiprocessors, x * y, work)
 
 
@@ -139,9 +146,12 @@ def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradient
     sums = options.tap_rows * options.tap_columns * options.vector      # of a lane in NHWC
     together = spec.layout is Layout.NCHW and options.vector > 1
     shift = -spec.padding[1][0] % options.vector if together else 0
+    words = -(-spec.k // options.vector)
+    lane_count = min((32, 16), key=lambda lanes: -words % lanes)        # fewest without a channel, then the longest
     return FilterGradientNumbers(
         threads=threads, warps=threads // 32, tap_tiles=tiles, rows_read=rows_read, columns_read=columns_read,
-        lanes=32 * options.vector, together=together, shift=shift,
+        lane_count=lane_count, teams=threads // lane_count, lanes=lane_count * options.vector, together=together,
+        shift=shift,
         vectors_read=-(-(shift + columns_read) // options.vector), column_tiles=-(-spec.reduction // TILE_COLUMNS),
         filter_tiles=-(-spec.filters // TILE_K), guarded=not spec.padding_mode.reads_image,
         min_blocks=2 if sums > 64 else 3 if sums > 32 else 4)
@@ -163,7 +173,7 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
     beside, behind = _beside(spec, options, made)
     elements = spec.k * spec.reduction
     taps = options.form is Form.TAPS
-    block = (32, made.warps, 1) if taps and spec.layout is Layout.NHWC else (made.threads, 1, 1)
+    block = (made.lane_count, made.teams, 1) if taps and spec.layout is Layout.NHWC else (made.threads, 1, 1)
     grid = (Blocks(times=options.chunks), Blocks(times=beside, limit=GRID_LIMIT[1]),
             Blocks(times=behind, limit=GRID_LIMIT[2]))
     launch = Launch(entry=spec.name, grid=grid, block=block,
