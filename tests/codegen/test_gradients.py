@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,8 @@ from warpconv.codegen.select import explain, plan, plan_layer, select
 from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
+from warpconv.runtime.pack.check import check_program
+from warpconv.runtime.pack.choice import serves
 
 SAME = ConvShape(n=2, c=8, h=12, w=12, k=8, r=3, s=3, padding=1, groups=8)
 OPERATIONS = tuple(NAMES.values())
@@ -37,6 +40,18 @@ def test_what_is_stored_is_read_as_it_was(form, operation):
     assert made.spec.operation is Operation(operation)
     assert decode(KernelSpec, json.loads(json.dumps(encode(made.spec)))) == made.spec
     assert decode(Program, json.loads(json.dumps(encode(made.program)))) == made.program
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_pack_takes_its_programs(form):
+    shape = shape_of(form)
+    for operation in OPERATIONS:
+        made = plan_layer(shape, operation=operation)
+        check_program(made.program, made.spec)
+        for other in Operation:
+            assert serves(made.spec, shape, (), operation=other) is (other.value == operation)
+        with pytest.raises(ValueError, match="its arrays are"):
+            check_program(replace(made.program, arguments=made.program.arguments[1:]), made.spec)
 
 
 @pytest.mark.parametrize("form", FORMS)

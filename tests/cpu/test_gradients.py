@@ -12,6 +12,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.runtime import arrays, env
+from warpconv.runtime.call import kernels
 from warpconv.runtime.call.checks import Call
 from warpconv.runtime.devices.cpu import Mode, backend
 
@@ -181,3 +182,13 @@ def test_what_cannot_be_is_refused_by_name():
         with pytest.raises(error) as caught:
             call()
         assert caught.value.argument == argument, str(caught.value)
+
+
+def test_a_kernel_of_a_gradient_is_not_called_as_a_layer():
+    made = drawn(2)
+    plan = plan_layer(made.shape, operation="data_gradient")
+    with pytest.raises(ArgumentError, match="forward layer"):
+        warpconv.specialize(made.shape, plan=plan, device="cpu")
+    kernel = kernels.make(plan, None).for_axes(made.shape.layout)
+    with pytest.raises(ArgumentError, match="gradient"):
+        kernel(made.dy, made.w)
