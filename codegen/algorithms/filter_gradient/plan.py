@@ -254,7 +254,9 @@ def space(spec: KernelSpec) -> Iterable[FilterGradientOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Warp instructions: loads with their guards and an FMA for each product; the sums of the blocks at the end."""
-    spec, options, made = plan.spec, plan.options, plan.numbers
+    spec = plan.spec
+    options: FilterGradientOptions = plan.options
+    made: FilterGradientNumbers = plan.numbers
     if options.form is Form.TILES:
         tiles = made.filter_tiles * made.column_tiles * spec.groups
         return tiles * shape.n * shape.p * shape.q / TILE_PIXELS * 8 * (16 * TILE_PIXELS * 1.6 + 120)
