@@ -31,9 +31,8 @@ MOST_SUMS_VECTOR = 100      # with two channels: each word of the input serves b
 MOST_OUTPUTS = 32           # of a tile
 MOST_OUTPUTS_NCHW = 28
 STRIP_ROWS = 64
-# Of a lane in NHWC: so few leave room for a tile whose loads are all under way at once. On an H200 (2026-11-22) it takes
-# 74 us on 32x128x112^2 at 3x3 in
-# float16, where strips take 86; at 7x7 strips take 205 us and tiles 260.
+# Of a lane in NHWC: so few leave room for a tile whose loads are all under way at once. On an H200 (2026-11-22) it
+# takes 74 us on 32x128x112^2 at 3x3 in float16, where strips take 86; at 7x7 strips take 205 us and tiles 260.
 FEW_SUMS = 32
 MOST_PRODUCTS = 2048        # of a tile
 TILE_K, TILE_COLUMNS, TILE_PIXELS = 64, 64, 16  # of a block of form tiles: filters, (tap, channel), pixels at a time
