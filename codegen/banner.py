@@ -14,7 +14,7 @@ from .layer import padding_text
 from .numerics import Numerics
 from .options import idle
 from .plan import KernelPlan, in_words
-from .spec import KernelSpec
+from .spec import KernelSpec, Operation
 from .templates import Overlay
 from .version import VERSION
 
@@ -27,7 +27,8 @@ def banner_lines(plan: KernelPlan, overlay: Overlay | None = None) -> list[str]:
     """Comment lines without the slashes; no date, path or host, so that equal plans give equal bytes."""
     spec = plan.spec
     template = " and ".join(f"templates/{name}" for name in plan.templates)
-    lines = [f"warpconv {VERSION}: {spec.algorithm}, {spec.dtype.value}. Generated from {template}; do not edit."]
+    lines = _wrapped(f"warpconv {VERSION}: {spec.algorithm}, {spec.dtype.value}. Generated from {template}; do not "
+                     "edit.")
     if overlay is not None:
         lines.append(f"Templates of digest {overlay.digest} were laid over warpconv's own.")
     lines += ["Emit it again with", *_folded(emit_command(plan) + overlay_flags(overlay))]
@@ -107,6 +108,8 @@ def layer_flags(plan: KernelPlan) -> str:
         flags.append(f"--layout {spec.layout.value}")
     if spec.numerics is Numerics.FLOAT16:
         flags.append(f"--accumulate {spec.numerics.value}")
+    if spec.operation is not Operation.FORWARD:
+        flags.append(f"--operation {spec.operation.value}")
     if spec.epilogue:
         flags.append(f"--epilogue {shlex.quote(','.join(step.value for step in spec.epilogue))}")
     if spec.separable:

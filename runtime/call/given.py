@@ -10,7 +10,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import KernelSpec
+from warpconv.codegen.spec import KernelSpec, Operation
 from warpconv.runtime.arrays.view import ArrayView
 
 
@@ -25,6 +25,9 @@ def check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more
                             value=plan.spec.name, hint="give the plan alone, or no plan")
     needed = KernelSpec.of(shape, algorithm=plan.spec.algorithm, arch=plan.spec.arch, epilogue=plan.spec.epilogue,
                            numerics=plan.spec.numerics)
+    if plan.spec.operation is not Operation.FORWARD:
+        raise ArgumentError("a Kernel is of a forward layer", argument="plan", value=str(plan.spec),
+                            hint="conv2d_input, conv2d_weight and conv2d_bias compute gradients")
     if plan.spec not in (needed, replace(needed, index_bits=64)):
         raise ArgumentError("this plan is for other layers", argument="plan", value=str(plan.spec),
                             hint=f"the shape needs {needed}")
@@ -44,13 +47,19 @@ def token(value: Any) -> Any:
 def layer_given(x: ArrayView, w: ArrayView, memory: Layout, geometry: dict[str, Any]) -> ConvShape:
     """The layer of an input with its axes in memory order; checking its sizes takes longer than a launch, so it is done
     once per set of arguments. Raises what ConvShape.of does: ShapeError, ArgumentError or ArgumentTypeError."""
+    return layer_of_sizes(x.shape, w.shape, x.dtype, w.dtype, memory, geometry)
+
+
+def layer_of_sizes(x: tuple[int, ...], w: tuple[int, ...], dtype: DType, weight_dtype: DType, memory: Layout,
+                   geometry: dict[str, Any]) -> ConvShape:
+    """The same of the sizes of input (in memory order) and filter."""
     given = tuple(geometry.values())
     try:
-        return _layer_of(x.shape, w.shape, x.dtype, w.dtype, memory, token(given), **geometry)
+        return _layer_of(x, w, dtype, weight_dtype, memory, token(given), **geometry)
     except ArgumentTypeError:
         raise
     except TypeError:       # lists and other unhashable arguments
-        return _layer_of.__wrapped__(x.shape, w.shape, x.dtype, w.dtype, memory, (), **geometry)
+        return _layer_of.__wrapped__(x, w, dtype, weight_dtype, memory, (), **geometry)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -33,6 +33,7 @@ FAMILIES = {
     "toeplitz_nhwc/border": ("zeros", "value", "pixels"),
     "wgmma/form": ("im2col", "halo"),
     "wgmma/stores": ("staged", "pairs"),
+    "filter_gradient/walk": ("tile", "strip"),
     "wide/rows": ("rows_registers", "rows_async", "rows_bordered"),
     "wide/filter": ("weights", "separable"),
 }

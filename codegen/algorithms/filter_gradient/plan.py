@@ -1,0 +1,272 @@
+"""``filter_gradient``: the input met with the output's gradient, summed over batch and pixels in a fixed order.
+
+Filters of one channel (``taps``): a thread keeps the sums of a filter's taps in registers while it goes through its
+share of the plane's outputs, tile by tile; each row of the input is loaded once for all outputs of a tile and all taps.
+At the end the threads of a block add up theirs. Others (``tiles``): a product of matrices, filters x (taps, channels),
+over the pixels, whose operands are gathered into shared memory. Sums are float32 for every element type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from warpconv.codegen.algorithm import Algorithm, assumed_batch
+from warpconv.codegen.border import Border
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import GRID_LIMIT
+from warpconv.codegen.parts import partial_sums
+from warpconv.codegen.parts.arguments import gradient_arguments
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec, Operation
+
+from .options import FilterGradientOptions, Form, Walk
+
+THREADS = 128               # of a block of form taps
+MOST_SUMS = 64              # that a thread keeps, of all its channels
+MOST_SUMS_VECTOR = 100      # with two channels: each word of the input serves both
+MOST_OUTPUTS = 32           # of a tile
+MOST_OUTPUTS_NCHW = 28
+STRIP_ROWS = 64
+# Of a lane in NHWC: so few leave room for a tile whose loads are all under way at once. On an H200 (2026-11-22) it
+# takes 74 us on 32x128x112^2 at 3x3 in float16, where strips take 86; at 7x7 strips take 205 us and tiles 260.
+FEW_SUMS = 32
+MOST_PRODUCTS = 2048        # of a tile
+TILE_K, TILE_COLUMNS, TILE_PIXELS = 64, 64, 16  # of a block of form tiles: filters, (tap, channel), pixels at a time
+BLOCKS_TAPS, BLOCKS_TILES_NHWC, BLOCKS_TILES = 16, 6, 4     # of a multiprocessor, in form taps and in form tiles
+
+
+@dataclass(frozen=True)
+class FilterGradientNumbers:
+    """What the templates write besides spec and options."""
+
+    threads: int
+    warps: int              # of a block
+    lane_count: int         # of a team of lanes, which in NHWC has channels side by side,
+    teams: int              # and such teams of a block; each takes tiles of its own
+    tap_tiles: tuple[int, int]      # blocks for the filter's rows and columns
+    rows_read: int          # input rows of a tile of outputs,
+    columns_read: int       # and columns
+    lanes: int              # channels that a team holds
+    together: bool          # in NCHW columns are loaded by vectors,
+    shift: int              # which begin so many columns before the window
+    vectors_read: int       # for a row of a tile
+    column_tiles: int       # of form tiles: blocks for (tap, channel), and for filters
+    filter_tiles: int
+    guarded: bool           # pixels may lie outside of the image
+    min_blocks: int         # of a multiprocessor that the compiler leaves registers for
+
+
+def supports(spec: KernelSpec) -> str | None:
+    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NCHW, Layout.NHWC), borders=BORDERS,
+                             operation=Operation.FILTER_GRADIENT)
+    return refusal or ("the filter's gradient takes no epilogue" if spec.epilogue else None)
+
+
+def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> FilterGradientOptions:
+    """All taps of a filter in a thread where they are few, else some of its rows; tiles of outputs that divide the
+    plane well."""
+    options = _taps(spec, shape) if spec.channels == 1 else FilterGradientOptions(form=Form.TILES)
+    return replace(options, chunks=_chunks(spec, shape, options))
+
+
+def _taps(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOptions:
+    nhwc = spec.layout is Layout.NHWC
+    vector = 2 if nhwc and _pairs(spec) and spec.r * spec.s * 2 <= MOST_SUMS_VECTOR else 1
+    most = MOST_SUMS if vector == 1 else MOST_SUMS_VECTOR // vector
+    tap_columns = min(spec.s, most)
+    tap_rows = max(1, min(spec.r, most // tap_columns))
+    tap_rows = -(-spec.r // -(-spec.r // tap_rows))         # equal shares
+    options = FilterGradientOptions(tap_rows=tap_rows, tap_columns=tap_columns, vector=vector)
+    p, q = (56, 56) if shape is None else (shape.p, shape.q)
+    if not nhwc:
+        columns = 4 if q % 4 == 0 or q > 24 else min(q, 2)
+        options = replace(options, columns=columns, rows=_share(p, MOST_OUTPUTS_NCHW // columns))
+        fitting = [v for v in (4, 2) if shape is not None and shape.w % v == q % v == 0]
+        return replace(options, vector=next((v for v in fitting if _together(spec, replace(options, vector=v)) is None),
+                                            1))
+    few = tap_rows * tap_columns * vector <= FEW_SUMS
+    if _strips(spec) and not few:
+        return replace(options, walk=Walk.STRIP, columns=min(4, q), rows=_share(p, STRIP_ROWS))
+    most = 7 if few else 4 if tap_rows * tap_columns * vector <= MOST_SUMS else 2
+    return replace(options, columns=min(4, q), rows=_share(p, most))
+
+
+def _strips(spec: KernelSpec) -> bool:
+    """Whether rows of the input and of the outputs follow each other alike, and what is outside is no value."""
+    return (spec.layout is Layout.NHWC and spec.stride[0] == spec.dilation[0] == 1
+            and spec.padding_mode is not Border.CONSTANT)
+
+
+def _together(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
+    """Why columns cannot be loaded together in NCHW, or None."""
+    vector = options.vector
+    if vector not in (1, 2, 4) or options.columns % vector:
+        return f"vector = {vector}: 1, 2 or 4, that divide columns = {options.columns}"
+    if vector > 1 and spec.padding_mode is not Border.ZEROS:
+        return f"vector = {vector} is for borders of zeros"
+    if vector > 1 and options.tap_columns < spec.s and options.tap_columns * spec.dilation[1] % vector:
+        return f"vector = {vector}: not all windows would begin alike with {options.tap_columns} columns of taps"
+    return None
+
+
+def _share(size: int, most: int) -> int:
+    """Rows of a tile, up to ``most``, that leave the fewest beyond the plane's ``size``."""
+    return max(range(1, min(size, most) + 1), key=lambda n: (-(-(-size // n) * n - size) * 4 // size, n))
+
+
+def _pairs(spec: KernelSpec) -> bool:
+    return spec.layout is Layout.NHWC and spec.dtype.lanes == 2 and spec.c % 2 == 0 and spec.filters == 1
+
+
+def _chunks(spec: KernelSpec, shape: ConvShape | None, options: FilterGradientOptions) -> int:
+    n, p, q = (64, 56, 56) if shape is None else (assumed_batch(shape), shape.p, shape.q)
+    made = _numbers(spec, options)
+    x, y = _beside(spec, options, made)
+    if options.form is Form.TILES:
+        work, wanted = n * p * q // (8 * TILE_PIXELS), BLOCKS_TILES
+    else:
+        nhwc = spec.layout is Layout.NHWC
+        each = made.teams if nhwc else THREADS
+        least = 1 if options.walk is Walk.STRIP else 4      # items of a thread
+        work = n * -(-p // options.rows) * -(-q // options.columns) // (least * each)
+        wanted = BLOCKS_TAPS if not nhwc else made.min_blocks if options.walk is Walk.STRIP else BLOCKS_TILES_NHWC
+    return partial_sums.chunks_for(wanted * spec.hardware.multiprocessors, x * y, work)
+
+
+def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradientNumbers:
+    tiles = -(-spec.r // options.tap_rows), -(-spec.s // options.tap_columns)
+    rows_read, columns_read = (
+        (outputs - 1) * stride + (taps - 1) * dilation + 1 for outputs, taps, stride, dilation in zip(
+            (options.rows, options.columns), (options.tap_rows, options.tap_columns), spec.stride, spec.dilation))
+    threads = THREADS if options.form is Form.TAPS else 256
+    sums = options.tap_rows * options.tap_columns * options.vector      # of a lane in NHWC
+    together = spec.layout is Layout.NCHW and options.vector > 1
+    shift = -spec.padding[1][0] % options.vector if together else 0
+    words = -(-spec.k // options.vector)
+    lane_count = min((32, 16), key=lambda lanes: -words % lanes)        # fewest without a channel, then the longest
+    return FilterGradientNumbers(
+        threads=threads, warps=threads // 32, tap_tiles=tiles, rows_read=rows_read, columns_read=columns_read,
+        lane_count=lane_count, teams=threads // lane_count, lanes=lane_count * options.vector, together=together,
+        shift=shift,
+        vectors_read=-(-(shift + columns_read) // options.vector), column_tiles=-(-spec.reduction // TILE_COLUMNS),
+        filter_tiles=-(-spec.filters // TILE_K), guarded=not spec.padding_mode.reads_image,
+        min_blocks=2 if sums > 64 else 3 if sums > 32 else 4)
+
+
+def _beside(spec: KernelSpec, options: FilterGradientOptions, made: FilterGradientNumbers) -> tuple[int, int]:
+    """Blocks along y and z for each chunk: of filters, and of taps."""
+    if options.form is Form.TILES:
+        return made.filter_tiles * made.column_tiles, spec.groups
+    taps = made.tap_tiles[0] * made.tap_tiles[1]
+    return (spec.k if spec.layout is Layout.NCHW else -(-spec.k // made.lanes)), taps
+
+
+def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
+    refusal = _refusal(spec, options)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    made = _numbers(spec, options)
+    beside, behind = _beside(spec, options, made)
+    elements = spec.k * spec.reduction
+    taps = options.form is Form.TAPS
+    block = (made.lane_count, made.teams, 1) if taps and spec.layout is Layout.NHWC else (made.threads, 1, 1)
+    grid = (Blocks(times=options.chunks), Blocks(times=beside, limit=GRID_LIMIT[1]),
+            Blocks(times=behind, limit=GRID_LIMIT[2]))
+    launch = Launch(entry=spec.name, grid=grid, block=block,
+                    arguments=("x", "dy", partial_sums.PARTS, "N", "H", "W", "P", "Q"))
+    program = Program(arguments=(*_demanding(spec, options), partial_sums.argument()),
+                      steps=(launch, partial_sums.launch(elements, "dw")),
+                      workspaces=(partial_sums.workspace(elements, options.chunks),))
+    sums = options.tap_rows * options.tap_columns * (options.vector if spec.layout is Layout.NHWC else 1)
+    outputs = options.rows * options.columns
+    if taps:
+        cost = Cost(unit=f"32 x {options.rows} x {options.columns} outputs", shuffles=0, fma=outputs * sums,
+                    warp_loads=made.rows_read * made.columns_read + outputs,
+                    registers=min(255, 40 + sums + options.vector * (outputs + made.columns_read)),
+                    direct_loads=outputs * (1 + options.tap_rows * options.tap_columns))
+        phrase = (f"{options.tap_rows} x {options.tap_columns} taps in a thread, over {options.rows} x "
+                  f"{options.columns} outputs at a time, in {options.chunks} chunks")
+    else:
+        cost = Cost(unit=f"{TILE_PIXELS} pixels of a block", warp_loads=8, shuffles=0, fma=16 * TILE_PIXELS,
+                    registers=72, direct_loads=32 * TILE_PIXELS)
+        phrase = (f"tiles of {TILE_K} filters x {TILE_COLUMNS} taps of channels, in {options.chunks} chunks of the "
+                  "pixels")
+    template = f"filter_gradient/{options.form.value}_{spec.layout.name.lower()}.cu.jinja" if taps else (
+        "filter_gradient/tiles.cu.jinja")
+    return KernelPlan(spec=spec, options=options, numbers=made, templates=(template,), program=program, cost=cost,
+                      phrase=f"{phrase}; then the chunks' sums are added")
+
+
+def _demanding(spec: KernelSpec, options: FilterGradientOptions) -> tuple[Argument, ...]:
+    """The arguments, with what vectors ask of rows and addresses."""
+    if options.form is Form.TILES or options.vector == 1:
+        return gradient_arguments(spec)
+    demands = {name: options.vector * spec.dtype.itemsize for name in ("x", "dy")}
+    if spec.layout is Layout.NCHW:
+        demands |= {"W": options.vector, "Q": options.vector}
+    return tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in gradient_arguments(spec))
+
+
+def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
+    refusal = supports(spec)
+    if refusal is None and options.chunks > partial_sums.MOST_CHUNKS:
+        refusal = f"{options.chunks} chunks (at most {partial_sums.MOST_CHUNKS})"
+    if refusal is not None or options.form is Form.TILES:
+        return refusal
+    if spec.channels != 1:
+        return f"form = taps is for filters of one channel, not of {spec.channels}"
+    nhwc = spec.layout is Layout.NHWC
+    if nhwc and (options.vector not in (1, 2) or (options.vector == 2 and not _pairs(spec))):
+        return f"vector = {options.vector}: pairs are of 16-bit channels in NHWC, an even number, a filter each"
+    if not nhwc and (reason := _together(spec, options)) is not None:
+        return reason
+    if options.walk is Walk.STRIP and not _strips(spec):
+        return "strips are of layers in NHWC whose rows follow each other, with no value outside"
+    if options.tap_rows > spec.r or options.tap_columns > spec.s:
+        return f"{options.tap_rows} x {options.tap_columns} taps of a filter of {spec.r} x {spec.s}"
+    sums = options.tap_rows * options.tap_columns * (options.vector if nhwc else 1)
+    if options.walk is Walk.STRIP:
+        return None if sums <= MOST_SUMS_VECTOR else f"{sums} sums would not stay in registers"
+    outputs = options.rows * options.columns
+    if sums > max(MOST_SUMS, MOST_SUMS_VECTOR):
+        return f"{sums} sums would not stay in registers (at most {MOST_SUMS_VECTOR})"
+    if outputs > MOST_OUTPUTS:
+        return f"tiles of {outputs} outputs (at most {MOST_OUTPUTS})"
+    if outputs * sums > max(sums, 2 * MOST_PRODUCTS):
+        return f"{outputs * sums} products of a tile (at most {2 * MOST_PRODUCTS})"
+    return None
+
+
+def space(spec: KernelSpec) -> Iterable[FilterGradientOptions]:
+    own = defaults(spec)
+    chunks = sorted({max(1, own.chunks // 2), own.chunks, min(2 * own.chunks, partial_sums.MOST_CHUNKS)})
+    if own.form is Form.TILES:
+        return [replace(own, chunks=n) for n in chunks]
+    found = [own, *(replace(own, chunks=n, walk=walk, rows=rows, columns=columns, vector=vector) for n in chunks
+                    for walk in Walk for rows in (2, 4, 7, 8, STRIP_ROWS) for columns in (1, 2, 4)
+                    for vector in {1, own.vector})]
+    return [o for o in found if _refusal(spec, o) is None]
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """Warp instructions: loads with their guards and an FMA for each product; the sums of the blocks at the end."""
+    spec = plan.spec
+    options: FilterGradientOptions = plan.options
+    made: FilterGradientNumbers = plan.numbers
+    if options.form is Form.TILES:
+        tiles = made.filter_tiles * made.column_tiles * spec.groups
+        return tiles * shape.n * shape.p * shape.q / TILE_PIXELS * 8 * (16 * TILE_PIXELS * 1.6 + 120)
+    per = plan.cost.fma + 3 * plan.cost.warp_loads + 30
+    tiles = shape.n * -(-shape.p // options.rows) * -(-shape.q // options.columns)
+    taps = made.tap_tiles[0] * made.tap_tiles[1]
+    return taps * spec.k / (made.lanes if spec.layout is Layout.NHWC else 32) * tiles * per
+
+
+ALGORITHM = Algorithm(name="filter_gradient",
+                      summary="the filter's gradient, summed over batch and pixels in a fixed order",
+                      options=FilterGradientOptions, supports=supports, defaults=defaults, plan=plan, space=space,
+                      estimate=estimate, operation=Operation.FILTER_GRADIENT)
