@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentTypeError, ShapeError, UnsupportedSpec
 from warpconv.codegen.hardware import Arch
@@ -16,7 +18,7 @@ from warpconv.codegen.spec import parse_epilogue
 from warpconv.runtime import arrays, env
 from warpconv.runtime.arrays import ArrayView, axes
 
-from . import kernels, pitch, separable as factors_of, signatures
+from . import kernels, pitch, routed, separable as factors_of, signatures
 from .checks import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
 from .given import check_plan, layer_given, token
 from .kernel import Filter, Kernel
@@ -109,6 +111,23 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     DeviceError
         The device cannot be used. All of these come before anything is launched or written.
     """
+    if type(input) is not np.ndarray and routed.by_operator(input, weight, bias, residual):
+        from warpconv.runtime.torch import functional
+        return functional.conv2d(
+            input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
+            padding_value=padding_value, activation=activation, epilogue=epilogue, algorithm=algorithm, layout=layout,
+            accum_dtype=accum_dtype, out_dtype=out_dtype, cast=cast, device=device, separable=separable,
+            residual=residual, out=out, stream=stream, workspace_limit=workspace_limit)
+    return direct(input, weight, bias, stride, padding, dilation, groups, padding_mode, padding_value, activation,
+                  epilogue, algorithm, layout, accum_dtype, out_dtype, cast, device, separable, residual, out, stream,
+                  workspace_limit)
+
+
+def direct(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+           padding_mode: str, padding_value: float, activation: str | None, epilogue: Iterable[Any], algorithm: str,
+           layout: Layout | str, accum_dtype: str | None, out_dtype: str | None, cast: str, device: str,
+           separable: bool | None, residual: Any, out: Any, stream: Any, workspace_limit: int | None) -> Any:
+    """conv2d of arrays that nobody watches. Raises as conv2d does."""
     given, alone = out, getattr(input, "ndim", 4) == 3
     if alone:
         input, residual, out = _batched(input, residual, out)
@@ -165,13 +184,14 @@ def _remember(key: tuple, entry: Entry | None) -> None:
 
 
 def conv2d_and_kernel(input: Any, weight: Any, *, groups: int, padding: Any, padding_mode: str, padding_value: float,
-                      epilogue: Iterable[Any], algorithm: Any, layout: Any, out_dtype: str, cast: str, device: Any,
-                      out: Any, stream: Any) -> tuple[Kernel, Any]:
+                      epilogue: Iterable[Any], algorithm: Any, layout: Any, out_dtype: str | None, cast: str,
+                      device: Any, out: Any, stream: Any, bias: Any = None, stride: Any = 1, dilation: Any = 1,
+                      separable: bool | None = None) -> tuple[Kernel, Any]:
     """conv2d for callers who remember the kernel of a call: it, and the output. Raises as conv2d does."""
-    geometry = {"stride": 1, "padding": padding, "dilation": 1, "groups": groups, "padding_mode": padding_mode,
-                "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
-    return _conv2d(input, weight, None, geometry, None, epilogue, algorithm, layout, None, device, None, out, stream,
-                   None, None)
+    geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
+                "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
+    return _conv2d(input, weight, bias, geometry, None, epilogue, algorithm, layout, None, device, None, out, stream,
+                   None, separable)
 
 
 def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activation: Any, epilogue: Any,
