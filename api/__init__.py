@@ -20,6 +20,8 @@ _NAMES = {
                                            "explain", "plan", "plan_layer")},
     "NamedLayer": "runtime.layers", "read_layers": "runtime.layers",
     "conv2d": "runtime.call.conv", "specialize": "runtime.call.conv",
+    **{name: "runtime.call.gradients" for name in ("conv2d_input", "conv2d_weight", "conv2d_bias", "conv_transpose2d")},
+    "Operation": "codegen.spec",
     "specialize_all": "runtime.call.many",
     "Kernel": "runtime.call.kernel", "Filter": "runtime.call.kernel",
     **{name: "runtime.ndimage.correlate" for name in ("correlate", "convolve", "correlate1d", "convolve1d")},

@@ -20,8 +20,11 @@ from warpconv.codegen.select import (
     Candidate as Candidate, Resolution as Resolution, Selection as Selection, Tuning as Tuning, explain as explain,
     plan as plan, plan_layer as plan_layer, resolve as resolve, select as select)
 from warpconv.codegen.shape import ConvShape as ConvShape
-from warpconv.codegen.spec import KernelSpec as KernelSpec
+from warpconv.codegen.spec import KernelSpec as KernelSpec, Operation as Operation
 from warpconv.runtime.call.conv import conv2d as conv2d, specialize as specialize
+from warpconv.runtime.call.gradients import (
+    conv2d_bias as conv2d_bias, conv2d_input as conv2d_input, conv2d_weight as conv2d_weight,
+    conv_transpose2d as conv_transpose2d)
 from warpconv.runtime.call.kernel import Filter as Filter, Kernel as Kernel
 from warpconv.runtime.call.many import specialize_all as specialize_all
 from warpconv.runtime.devices.cuda.graph import Graph as Graph, graph as graph

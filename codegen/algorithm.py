@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from . import adjoint
 from .errors import PlannerError, WarpconvError
 from .plan import KernelPlan
 from .shape import ConvShape
-from .spec import KernelSpec
+from .spec import KernelSpec, Operation
 
 _log = logging.getLogger("warpconv.plan")
 _log.addHandler(logging.NullHandler())      # where nobody configured logging, the reason that a candidate gives is all
@@ -34,7 +35,8 @@ class Algorithm:
     2026-11-21), with wide's as 1. select() compares the product, ``slots``. ``lighter`` gives plan values that take
     less workspace than these, or None. ``by_name``: in words why select() leaves the algorithm to those who ask for
     it, empty where it does not. ``follows``: plan values that follow from the others and the epilogue, and are not
-    searched; those that were measured are left out where a layer has an epilogue.
+    searched; those that were measured are left out where a layer has an epilogue. ``operation``: what its kernels
+    compute; those of a forward layer serve the data gradient, too, where it is one (adjoint.py).
 
     What any of these functions raises that is no WarpconvError declines the algorithm, as a PlannerError (of
     ``supports``: as its reason), and is logged: one planner's defect never ends a call that others can serve.
@@ -52,6 +54,7 @@ class Algorithm:
     lighter: Callable[[KernelSpec, Any], Any | None] = lambda spec, options: None
     by_name: str = ""
     follows: tuple[str, ...] = ()
+    operation: Operation = Operation.FORWARD
 
     def __post_init__(self) -> None:
         for name in ("supports", "defaults", "plan", "space", "estimate", "lighter"):
@@ -59,7 +62,10 @@ class Algorithm:
 
     def slots(self, plan: KernelPlan, shape: ConvShape) -> float:
         """Modelled issue slots of a layer, for the batch that is assumed: all batches share a kernel."""
-        return self.pace * self.estimate(plan, shape.with_batch(assumed_batch(shape)))
+        layer = shape.with_batch(assumed_batch(shape))
+        if plan.forward is not None:
+            return self.pace * self.estimate(plan.forward, adjoint.layer_of(layer))
+        return self.pace * self.estimate(plan, layer)
 
 
 _DECLINING: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()      # what _declining() has made

@@ -15,7 +15,7 @@ from .layer import padding_text
 from .numerics import Numerics
 from .options import idle
 from .plan import KernelPlan, in_words
-from .spec import KernelSpec
+from .spec import KernelSpec, Operation
 from .templates import Overlay
 from .version import VERSION
 
@@ -108,6 +108,8 @@ def layer_flags(plan: KernelPlan) -> str:
         flags.append(f"--layout {spec.layout.value}")
     if spec.numerics is Numerics.FLOAT16:
         flags.append(f"--accumulate {spec.numerics.value}")
+    if spec.operation is not Operation.FORWARD:
+        flags.append(f"--operation {spec.operation.value}")
     if spec.epilogue:
         flags.append(f"--epilogue {shlex.quote(','.join(step.value for step in spec.epilogue))}")
     if spec.separable:

@@ -47,6 +47,7 @@ class Role(enum.Enum):
     BIAS = "bias"
     RESIDUAL = "residual"
     OUTPUT = "output"
+    GRADIENT = "gradient"       # the output's, beside an input
     WORKSPACE = "workspace"
     SIZE = "size"
     INDEX = "index"     # which round of a Repeat
@@ -362,6 +363,8 @@ class KernelPlan:
         The plan in words.
     notes : tuple of str
         Why the planner decided as it did.
+    forward : KernelPlan, optional
+        Of a data gradient that kernels of a forward layer make (adjoint.py): the plan of that layer.
     """
 
     spec: KernelSpec
@@ -372,6 +375,7 @@ class KernelPlan:
     cost: Cost
     phrase: str
     notes: tuple[str, ...] = field(default=())
+    forward: KernelPlan | None = None
 
     def settings(self) -> dict[str, Any]:
         """The plan values as plain data: name -> number, bool or enum value."""

@@ -12,24 +12,32 @@ from typing import Any
 
 from . import templates as places
 from .algorithm import Algorithm
-from .algorithms import (channels, direct, im2col, im2win, implicit_gemm, mma, patch, pixels, reuse, staged, toeplitz,
-                         toeplitz_nhwc, wide)
+from .algorithms import (bias_gradient, channels, direct, filter_gradient, im2col, im2win, implicit_gemm, mma, patch,
+                         phases, pixels, reuse, staged, toeplitz, toeplitz_nhwc, wide)
 from .algorithms.course import coarsened, constant, halo_cached, im2win_basic, naive, tiled
 from .errors import ArgumentError, ArgumentTypeError, FileError
+from .spec import Operation
 
 GROUP = "warpconv.algorithms"       # of entry points; each names an Algorithm
-ALGORITHMS: dict[str, Algorithm] = {}
+ALGORITHMS: dict[str, Algorithm] = {}      # of forward layers
+GRADIENTS: dict[str, Algorithm] = {}       # of other operations
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 def algorithm(name: str) -> Algorithm:
     """The registry's row of that name; ArgumentError if there is none."""
-    try:
-        return ALGORITHMS[name]
-    except KeyError:
+    found = ALGORITHMS.get(name) or GRADIENTS.get(name)
+    if found is None:
         raise ArgumentError("unknown algorithm", argument="algorithm", value=name,
-                            hint=f"one of auto, {', '.join(ALGORITHMS)}") from None
+                            hint=f"one of auto, {', '.join(ALGORITHMS)}; of gradients {', '.join(GRADIENTS)}")
+    return found
+
+
+def serving(operation: Operation) -> list[Algorithm]:
+    """The algorithms that are asked for an operation; those of forward layers for the data gradient, too."""
+    own = [row for row in GRADIENTS.values() if row.operation is operation]
+    return own + list(ALGORITHMS.values()) if operation in (Operation.FORWARD, Operation.DATA_GRADIENT) else own
 
 
 def register(row: Algorithm, templates: PurePath | str | None = None) -> Algorithm:
@@ -48,7 +56,7 @@ def register(row: Algorithm, templates: PurePath | str | None = None) -> Algorit
                                 hint="warpconv.codegen.algorithm.Algorithm(name=..., ...)")
     if not _NAME.fullmatch(row.name) or row.name == "auto":
         raise ArgumentError("an algorithm's name is of small letters, digits and '_'", argument="name", value=row.name)
-    if row.name in ALGORITHMS:
+    if row.name in ALGORITHMS or row.name in GRADIENTS:
         raise ArgumentError("there is an algorithm of this name", argument="name", value=row.name)
     folder = _folder(row, templates)
     found = places.names(folder)
@@ -68,12 +76,12 @@ def unregister(name: str) -> None:
     if places.beside(name) is None:
         raise ArgumentError("this algorithm was not registered from elsewhere", argument="name", value=name)
     places.take_away(name)
-    del ALGORITHMS[name]
+    (ALGORITHMS if name in ALGORITHMS else GRADIENTS).pop(name)
     _forget()
 
 
 def _add(row: Algorithm) -> Algorithm:
-    ALGORITHMS[row.name] = row
+    (ALGORITHMS if row.operation is Operation.FORWARD else GRADIENTS)[row.name] = row
     _forget()
     return row
 
@@ -123,6 +131,6 @@ def _register_installed() -> None:
 
 
 for _row in (reuse, wide, patch, pixels, staged, toeplitz, toeplitz_nhwc, channels, mma, implicit_gemm, im2win, im2col,
-             im2win_basic, direct, naive, constant, tiled, halo_cached, coarsened):
+             im2win_basic, direct, naive, constant, tiled, halo_cached, coarsened, phases, filter_gradient, bias_gradient):
     _add(_row.ALGORITHM)
 _register_installed()

@@ -94,8 +94,9 @@ def render(plan: KernelPlan, templates: Overlay | PurePath | str | None = None) 
 
 def _text(plan: KernelPlan, overlay: Overlay | None) -> str:
     made = environment() if overlay is None else _laid_over(overlay)
-    context = {"plan": plan, "spec": plan.spec, "options": plan.options, "numbers": plan.numbers,
-               "arguments": plan.program.arguments, "banner": banner_lines(plan, overlay)}
+    written = plan.forward or plan      # whose kernels the text has
+    context = {"plan": plan, "spec": written.spec, "options": written.options, "numbers": written.numbers,
+               "arguments": written.program.arguments, "banner": banner_lines(plan, overlay)}
     return tidy("\n".join(made.get_template(name).render(context) for name in plan.templates))
 
 
@@ -164,8 +165,8 @@ def forget_sources() -> None:
 
 def _rooms() -> frozenset[str]:
     """The folders in codegen/algorithms and in templates that belong to algorithms; what is in others, all share."""
-    from .registry import ALGORITHMS
-    return frozenset(_room(name) for name in ALGORITHMS)
+    from .registry import ALGORITHMS, GRADIENTS
+    return frozenset(_room(name) for name in (*ALGORITHMS, *GRADIENTS))
 
 
 def _room(algorithm: str) -> str:
@@ -178,11 +179,12 @@ def _room(algorithm: str) -> str:
 
 def _sources() -> list[tuple[str, bytes]]:
     """The templates and the generator's code, by path, with what came to the registry from elsewhere."""
-    from .registry import ALGORITHMS
+    from .registry import ALGORITHMS, GRADIENTS
+    rows = {**ALGORITHMS, **GRADIENTS}
     found = [file for package in sorted(("warpconv.codegen", PACKAGE)) for file in _package_files(package)]
-    others = {row.plan.__module__ for row in ALGORITHMS.values() if not row.plan.__module__.startswith(_ALGORITHMS)}
+    others = {row.plan.__module__ for row in rows.values() if not row.plan.__module__.startswith(_ALGORITHMS)}
     found += [file for module in sorted(others) for file in _module_files(module)]
-    for name in sorted(ALGORITHMS):
+    for name in sorted(rows):
         if (folder := beside(name)) is not None:
             found += sorted(_files(folder, f"{_room(name)}/templates/"))
     return found

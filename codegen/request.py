@@ -40,7 +40,8 @@ class Request:
     @classmethod
     def of(cls, layer: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardware | str = DEFAULT_ARCH,
            epilogue: Iterable[Epilogue] = (), settings: Mapping[str, Any] | None = None,
-           numerics: Numerics | str = Numerics.FLOAT32, workspace_limit: int | None = None) -> Request:
+           numerics: Numerics | str = Numerics.FLOAT32, workspace_limit: int | None = None,
+           operation: Operation | str = Operation.FORWARD) -> Request:
         """Raises ArgumentError for unknown names and values, ArgumentTypeError for what can be none."""
         if not isinstance(layer, ConvShape):
             raise ArgumentTypeError("a layer is a ConvShape", argument="shape", value=type(layer).__name__,
@@ -50,7 +51,8 @@ class Request:
                                     hint="'auto', 'reuse', ...")
         return cls(layer=layer, algorithm=algorithm, hardware=Hardware.parse(arch),
                    epilogue=parse_epilogue(epilogue, takes_bias=True), settings=settings_of(settings),
-                   numerics=Numerics.parse(numerics), workspace_limit=check_limit(workspace_limit))
+                   numerics=Numerics.parse(numerics), workspace_limit=check_limit(workspace_limit),
+                   operation=Operation.parse(operation))
 
     @property
     def target(self) -> Arch:

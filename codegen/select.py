@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from . import adjoint
 from .algorithm import Algorithm, assumed_batch
 from .dtypes import DType
 from .errors import ArgumentError, ArgumentTypeError, PlannerError, UnsupportedSpec
@@ -23,10 +24,10 @@ from .hardware import DEFAULT_ARCH, Arch, Hardware
 from .numerics import Accumulator
 from .options import choices, with_settings
 from .plan import KernelPlan
-from .registry import ALGORITHMS, algorithm as _row
+from .registry import algorithm as _row, serving
 from .request import Request, Settings, settings_of
 from .shape import ConvShape
-from .spec import Epilogue, KernelSpec, Numerics
+from .spec import Epilogue, KernelSpec, Numerics, Operation
 
 
 class Tuning(Protocol):
@@ -126,8 +127,9 @@ class Resolution:
             estimate = row.slots(made, request.layer)
         except PlannerError:        # what was measured needs no estimate
             estimate = None
+        layer = _tuned_as(request) or request.layer
         chosen = Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=estimate,
-                           reason=self._tuning.origin(request.layer.without_gaps(), request.target))
+                           reason=self._tuning.origin(layer.without_gaps(), request.target))
         return chosen, *rest
 
     @property
@@ -142,10 +144,10 @@ class Resolution:
     def _rows(self) -> list[Algorithm]:
         """The algorithms that know every plan value that was asked for."""
         names = {name for name, _ in self.request.settings}
-        having = [row for row in ALGORITHMS.values() if names <= set(choices(row.options))] if names else list(
-            ALGORITHMS.values())
+        rows = serving(self.request.operation)
+        having = [row for row in rows if names <= set(choices(row.options))] if names else rows
         if not having:
-            known = (f"{name}: {', '.join(choices(row.options))}" for name, row in ALGORITHMS.items())
+            known = (f"{row.name}: {', '.join(choices(row.options))}" for row in rows)
             raise ArgumentError("no algorithm has all these plan values", argument="settings",
                                 value=dict(self.request.settings), hint="; ".join(known))
         return having
@@ -162,7 +164,8 @@ class Resolution:
         request = self.request
         if self._tuning is None or not request.by_rule or request.numerics is not Numerics.FLOAT32:
             return None
-        found = self._tuning.best(request.layer.without_gaps(), request.target)
+        layer = _tuned_as(request)
+        found = None if layer is None else self._tuning.best(layer.without_gaps(), request.target)
         if found is None:
             return None
         try:
@@ -189,7 +192,7 @@ def resolve(request: Request, tuning: Tuning | None = None) -> Resolution:
 def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardware | str = DEFAULT_ARCH,
                epilogue: Iterable[Epilogue] = (), settings: Mapping[str, Any] | None = None,
                tuning: Tuning | None = None, numerics: Numerics | str = Numerics.FLOAT32,
-               workspace_limit: int | None = None) -> KernelPlan:
+               workspace_limit: int | None = None, operation: Operation | str = Operation.FORWARD) -> KernelPlan:
     """The plan for a layer: select() and the planner in one call.
 
     Parameters
@@ -211,6 +214,8 @@ def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardwa
         A table of measured choices, which overrules the estimate for the layers it knows.
     workspace_limit : int, optional
         Bytes of workspace that a call of this layer may take at most; None for any number.
+    operation : Operation or str
+        What is computed of the layer: "forward", "data_gradient", "filter_gradient" or "bias_gradient".
 
     Returns
     -------
@@ -225,12 +230,12 @@ def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardwa
         Unknown names, and values that cannot be.
     """
     return resolve(Request.of(shape, algorithm=algorithm, arch=arch, epilogue=epilogue, settings=settings,
-                              numerics=numerics, workspace_limit=workspace_limit), tuning).plan
+                              numerics=numerics, workspace_limit=workspace_limit, operation=operation), tuning).plan
 
 
 def select(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, tuning: Tuning | None = None, *,
            epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32,
-           workspace_limit: int | None = None) -> Selection:
+           workspace_limit: int | None = None, operation: Operation | str = Operation.FORWARD) -> Selection:
     """The quickest supported algorithm for a layer, with its plan values: the one of the fewest modelled issue
     slots (docs/design.md).
 
@@ -249,6 +254,8 @@ def select(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, tuning:
         A table of measured choices, which overrules the estimate for the layers it knows.
     workspace_limit : int, optional
         Bytes of workspace that a call of this layer may take at most; None for any number.
+    operation : Operation or str
+        What is computed of the layer, as plan_layer() has it.
 
     Returns
     -------
@@ -263,7 +270,7 @@ def select(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, tuning:
         Unknown names, and values that cannot be.
     """
     return resolve(Request.of(shape, arch=arch, epilogue=epilogue, numerics=numerics,
-                              workspace_limit=workspace_limit), tuning).selection
+                              workspace_limit=workspace_limit, operation=operation), tuning).selection
 
 
 def plan(spec: KernelSpec | Selection, settings: Mapping[str, Any] | None = None,
@@ -300,15 +307,36 @@ def plan(spec: KernelSpec | Selection, settings: Mapping[str, Any] | None = None
         raise ArgumentTypeError("plan takes a KernelSpec or a Selection", argument="spec", value=type(spec).__name__,
                                 hint="warpconv.select(shape) makes one; plan_layer(shape) goes all the way")
     row = _row(spec.algorithm)
+    if spec.operation is Operation.DATA_GRADIENT and row.operation is Operation.FORWARD:
+        return _by_forward_layer(spec, values, shape)
     refusal = row.supports(spec)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     return row.plan(spec, with_settings(row.defaults(spec, shape), values))
 
 
+def _by_forward_layer(spec: KernelSpec, values: Mapping[str, Any], shape: ConvShape | None) -> KernelPlan:
+    """A data gradient that is a forward layer of the output's gradient, by that layer's plan."""
+    refusal = adjoint.refusal(spec)
+    if refusal is None and spec.pitched:
+        refusal = "arrays with gaps are not served by gradients, which a call copies them from and to"
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    return adjoint.plan_of(spec, plan(adjoint.forward_of(spec), values, shape and adjoint.layer_of(shape)))
+
+
+def _tuned_as(request: Request) -> ConvShape | None:
+    """The layer by which a request is looked for in a table of measured choices, which are of forward layers."""
+    layer = request.layer
+    if request.operation is Operation.DATA_GRADIENT:
+        return None if adjoint.refusal(layer) else adjoint.layer_of(layer)
+    return layer if request.operation is Operation.FORWARD else None
+
+
 def explain(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, *,
             epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32,
-            tuning: Tuning | None = None, workspace_limit: int | None = None) -> tuple[Candidate, ...]:
+            tuning: Tuning | None = None, workspace_limit: int | None = None,
+            operation: Operation | str = Operation.FORWARD) -> tuple[Candidate, ...]:
     """Every algorithm's answer for a layer.
 
     Parameters
@@ -326,6 +354,8 @@ def explain(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, *,
         A table of measured choices, which overrules the estimate for the layers it knows.
     workspace_limit : int, optional
         Bytes of workspace that a call of this layer may take at most; None for any number.
+    operation : Operation or str
+        What is computed of the layer, as plan_layer() has it.
 
     Returns
     -------
@@ -339,7 +369,7 @@ def explain(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, *,
         Unknown names, and values that cannot be.
     """
     return Resolution(Request.of(shape, arch=arch, epilogue=epilogue, numerics=numerics,
-                                 workspace_limit=workspace_limit), tuning).candidates
+                                 workspace_limit=workspace_limit, operation=operation), tuning).candidates
 
 
 def carries_over(measured: ConvShape, shape: ConvShape, arch: Arch | str, algorithm: str,
@@ -383,6 +413,8 @@ def _within(limit: int | None, row: Algorithm, made: KernelPlan, shape: ConvShap
             settings: Mapping[str, Any]) -> KernelPlan:
     """The plan, or its planner's next lighter one whose workspace is within the limit. Raises UnsupportedSpec."""
     while (reason := made.program.over_limit(shape, limit)) is not None:
+        if made.forward is not None:
+            raise UnsupportedSpec(made.spec, reason)
         options = row.lighter(made.spec, made.options)
         options = None if options is None else with_settings(options, settings)
         if options in (None, made.options):

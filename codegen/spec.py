@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from .dtypes import Layout
 from .epilogue import Epilogue, parse_epilogue
+from .errors import ArgumentError
 from .hardware import Arch, Hardware
 from .layer import LARGEST_SIZE, Layer, describe_geometry, describe_types, fields_of, later
 from .numerics import Numerics
@@ -24,9 +25,22 @@ __all__ = ["Epilogue", "KernelSpec", "Numerics", "Operation", "index_bits", "par
 
 
 class Operation(enum.Enum):
-    """What is computed of the layer."""
+    """What is computed of the layer y = x * w: y, or the gradients of x, of w and of a bias from that of y, which have
+    the shapes of what they are gradients of (docs/gradients.md)."""
 
     FORWARD = "forward"
+    DATA_GRADIENT = "data_gradient"
+    FILTER_GRADIENT = "filter_gradient"
+    BIAS_GRADIENT = "bias_gradient"
+
+    @classmethod
+    def parse(cls, value: Operation | str) -> Operation:
+        """An operation by its name. Raises ArgumentError for another."""
+        try:
+            return cls(value)
+        except ValueError:
+            raise ArgumentError("unknown operation", argument="operation", value=value,
+                                hint=f"one of {', '.join(o.value for o in cls)}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +136,8 @@ class KernelSpec(Layer):
             text += ", rows any distance apart"
         if self.numerics is Numerics.FLOAT16:
             text += f", {self.numerics.value} arithmetic"
+        if self.operation is not Operation.FORWARD:
+            text += f"; its {self.operation.value.replace('_', ' ')}"
         if self.epilogue:
             text += f", then {', '.join(step.value for step in self.epilogue)}"
         return text
@@ -130,7 +146,9 @@ class KernelSpec(Layer):
 def index_bits(shape: ConvShape) -> int:
     """32 if every element offset of the layer's tensors, and a loop's step beyond it, fits an int, else 64."""
     n, c, h, w = shape.input_shape
-    largest = max(n * c * h * w, n * shape.k * shape.p * shape.q, shape.k * shape.reduction)
+    padded = h + sum(shape.padding[0]), w + sum(shape.padding[1])       # which a gradient writes for some borders
+    image = padded if shape.padding_mode.reads_image else (h, w)
+    largest = max(n * c * image[0] * image[1], n * shape.k * shape.p * shape.q, shape.k * shape.reduction)
     if shape.pitched:       # rows may lie far apart, those of the padding too
         rows = h + sum(shape.padding[0])
         largest = max(largest, shape.x_distances.reach((n, c, rows, w), shape.layout),

@@ -6,10 +6,25 @@ from collections.abc import Iterable
 
 from ..dtypes import Layout
 from ..plan import Argument, Role
-from ..spec import Epilogue, KernelSpec
+from ..spec import Epilogue, KernelSpec, Operation
 
 
 SIZES = ("N", "H", "W", "P", "Q")
+
+
+def gradient_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
+    """The arrays that a gradient of the layer reads, the gradient that it writes (dx, dw or db, each of its array's
+    type), and the sizes of the layer."""
+    def array(name: str, role: Role) -> Argument:
+        return Argument(name=name, role=role, c_type=spec.dtype.c_name)
+
+    arrays = {
+        Operation.DATA_GRADIENT: (array("dy", Role.INPUT), array("w", Role.WEIGHT),
+                                  *([array("bias", Role.BIAS)] if Epilogue.BIAS in spec.epilogue else []),
+                                  array("dx", Role.OUTPUT)),
+        Operation.FILTER_GRADIENT: (array("x", Role.INPUT), array("dy", Role.GRADIENT), array("dw", Role.OUTPUT)),
+        Operation.BIAS_GRADIENT: (array("dy", Role.INPUT), array("db", Role.OUTPUT))}[spec.operation]
+    return (*arrays, *(Argument(name=name, role=Role.SIZE, c_type="int") for name in SIZES))
 
 
 def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:

@@ -17,10 +17,10 @@ def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT
                    layouts: tuple[Layout, ...] = (Layout.NCHW,),
                    numerics: tuple[Numerics, ...] = (Numerics.FLOAT32,), borders: tuple[Border, ...] = ZEROS,
                    mixed: bool = False, residual: bool = False, separable: bool = False,
-                   pitched: bool = False) -> str | None:
+                   pitched: bool = False, operation: Operation = Operation.FORWARD) -> str | None:
     """The reason why an algorithm that serves these types, layouts, arithmetic and borders cannot serve the spec, or
     None. ``mixed``: outputs of another type than the inputs are served; ``residual``: its stores read one;
-    ``separable``: filters given as factors; ``pitched``: arrays with gaps."""
+    ``separable``: filters given as factors; ``pitched``: arrays with gaps; ``operation``: what is computed."""
     for what, value, served in (("element type", spec.dtype, dtypes), ("layout", spec.layout, layouts),
                                 ("arithmetic", spec.numerics, numerics), ("border", spec.padding_mode, borders)):
         if value not in served:
@@ -34,8 +34,8 @@ def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT
     if spec.pitched and not pitched:
         return ("arrays with gaps between their rows are not served, only dense ones, which a call copies them "
                 "from and to")
-    if spec.operation is not Operation.FORWARD:
-        return f"{spec.operation.value} is not served, only forward"
+    if spec.operation is not operation:
+        return f"{spec.operation.value} is not served, only {operation.value}"
     if Epilogue.RESIDUAL in spec.epilogue and not residual:
         return "its stores do not read a residual"
     return None

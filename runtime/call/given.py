@@ -44,13 +44,19 @@ def token(value: Any) -> Any:
 def layer_given(x: ArrayView, w: ArrayView, memory: Layout, geometry: dict[str, Any]) -> ConvShape:
     """The layer of an input with its axes in memory order; checking its sizes takes longer than a launch, so it is done
     once per set of arguments. Raises what ConvShape.of does: ShapeError, ArgumentError or ArgumentTypeError."""
+    return layer_of_sizes(x.shape, w.shape, x.dtype, w.dtype, memory, geometry)
+
+
+def layer_of_sizes(x: tuple[int, ...], w: tuple[int, ...], dtype: DType, weight_dtype: DType, memory: Layout,
+                   geometry: dict[str, Any]) -> ConvShape:
+    """The same of the sizes of input (in memory order) and filter."""
     given = tuple(geometry.values())
     try:
-        return _layer_of(x.shape, w.shape, x.dtype, w.dtype, memory, token(given), **geometry)
+        return _layer_of(x, w, dtype, weight_dtype, memory, token(given), **geometry)
     except ArgumentTypeError:
         raise
     except TypeError:       # lists and other unhashable arguments
-        return _layer_of.__wrapped__(x.shape, w.shape, x.dtype, w.dtype, memory, (), **geometry)
+        return _layer_of.__wrapped__(x, w, dtype, weight_dtype, memory, (), **geometry)
 
 
 @functools.lru_cache(maxsize=4096)

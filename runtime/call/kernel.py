@@ -89,13 +89,18 @@ class Kernel:
         self._backend = backend
         self._factored = factored # makes the kernel of this layer's separable filters; None where none is wanted
         self._to_memory, self._to_caller = _orders(self.axes, spec.layout)
-        self._aligned = tuple(a for a in program.arguments if a.is_pointer and a.demand)
+        self.aligned = tuple(a for a in program.arguments if a.is_pointer and a.demand)
         self._quick = QuickCalls(backend, program)
         self._entries = self._quick.entries
         self._siblings: dict[str, Kernel] = {}
         self._shapes: dict[tuple, ConvShape] = {}
         self._x, self._w, self._bias, self._residual, self._y = (name_of(program, role) for role in (
             Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT))
+
+    @property
+    def backend(self) -> Backend:
+        """Its compiled code on its device."""
+        return self._backend
 
     @property
     def device(self) -> str:
@@ -133,9 +138,9 @@ class Kernel:
 
     def _call(self, input: Any, weight: Any, bias: Any, residual: Any, out: Any, stream: Any) -> Any:
         """A call with everything checked; what passes is remembered for the quick way."""
-        spec, handle, given = self.spec, self._handle(stream), out
+        spec, handle, given = self.spec, self.handle_of(stream), out
         x = arrays.view(input, "input", dtypes=(spec.dtype,), ndim=4, stream=handle)
-        self._check_place(x, "input")
+        self.check_place(x, "input")
         x = self._stored(x)
         pitches = self._pitches(x, out, residual) if spec.pitched else (None, None)
         shape = self._shapes.get((x.shape, *pitches)) or self._layer(x.shape, *pitches)
@@ -146,7 +151,7 @@ class Kernel:
         y = target = None if out is None else check_out(out, shape, self.axes, inputs)
         if recording.graph is not None:
             recording.graph.check(stream, {**inputs, "out": y}, pitches)
-        queue = self._queue(stream, handle, x)
+        queue = self.queue_of(stream, handle, x)
         # all is checked but addresses: from here on memory is taken, then work queued
         operands = {self._x: x if pitches[0] else contiguous(input, x, "input", self._to_memory)}
         if w is not None:
@@ -163,7 +168,7 @@ class Kernel:
             y = self._stored(arrays.view(out, "out"))
         operands[self._y] = y
         if x.is_device:         # what comes from the host is copied to memory that is aligned
-            for argument in self._aligned:
+            for argument in self.aligned:
                 if argument.name in operands:
                     check_address(argument, operands[argument.name].pointer)
         self._backend.run(Call(shape, operands), prepared, queue)
@@ -208,7 +213,7 @@ class Kernel:
         Raises ShapeError or ArgumentTypeError where it does not fit, ArgumentError where ``separable`` is demanded of
         what is not.
         """
-        handle = self._handle(stream)
+        handle = self.handle_of(stream)
         view = arrays.view(weight, "weight", dtypes=self._weight_types, ndim=4, stream=handle)
         factors = factors_of.as_factors(self.spec, weight, view)
         if factors is not None:
@@ -217,9 +222,9 @@ class Kernel:
             return made
         view = arrays.view(weight, "weight", dtypes=(self.spec.w_dtype,), stream=handle)
         check_weight(self.spec, view)
-        self._check_place(view, "weight")
+        self.check_place(view, "weight")
         given, view = view, contiguous(weight, view, "weight")
-        made = Filter(self, self._backend.prepare(view, self._queue(stream, handle, view)), view.shape)
+        made = Filter(self, self._backend.prepare(view, self.queue_of(stream, handle, view)), view.shape)
         if self._factored is not None or separable is not None:
             self._factor(made, weight, given, stream, separable)
         return made
@@ -304,7 +309,7 @@ class Kernel:
         """An input or output with its axes in memory order."""
         return view if self._to_memory is None else view.transposed(self._to_memory)
 
-    def _handle(self, stream: Any) -> int | None:
+    def handle_of(self, stream: Any) -> int | None:
         """The handle of a stream that the caller named."""
         if stream is None:
             return None
@@ -312,7 +317,7 @@ class Kernel:
             raise ArgumentError("the CPU device has no streams", argument="stream", value=stream, hint="leave it out")
         return arrays.stream_handle(stream)
 
-    def _queue(self, stream: Any, handle: int | None, x: ArrayView) -> Any:
+    def queue_of(self, stream: Any, handle: int | None, x: ArrayView) -> Any:
         """The stream to work on: the caller's, else the one that the input's library is on. None on the CPU device."""
         if self._backend.ordinal is None:
             return None
@@ -323,7 +328,7 @@ class Kernel:
             return Queue((arrays.current_stream(x) or 0) if x.is_device else 0)
         return Queue(handle, True, stream if type(stream).__module__.startswith("pycuda") else None)
 
-    def _check_place(self, view: ArrayView, argument: str) -> None:
+    def check_place(self, view: ArrayView, argument: str) -> None:
         if view.is_device and view.device != self._backend.ordinal:
             raise ArgumentTypeError(f"{argument} is {place(view.device)} and this kernel was made for {self.device}",
                                     argument=argument, hint=f"specialize(..., device='cuda:{view.device}')")

@@ -1,0 +1,29 @@
+"""The plan values of ``filter_gradient``."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from warpconv.codegen.options import only
+
+
+class Form(enum.Enum):
+    """Where the sums are."""
+
+    TAPS = "taps"           # of one filter of one channel, in a thread's registers, which are added up at the end
+    TILES = "tiles"         # a product of matrices: filters x taps of all channels of a group, over the pixels
+
+
+@dataclass(frozen=True)
+class FilterGradientOptions:
+    """The batch is summed in ``chunks`` shares. ``taps``: a thread sums ``tap_rows`` x ``tap_columns`` taps, over
+    ``rows`` x ``columns`` outputs at a time, in NHWC of ``vector`` channels."""
+
+    form: Form = Form.TAPS
+    chunks: int = 1
+    rows: int = only(4, form=Form.TAPS)
+    columns: int = only(2, form=Form.TAPS)
+    tap_rows: int = only(1, form=Form.TAPS)
+    tap_columns: int = only(1, form=Form.TAPS)
+    vector: int = only(1, form=Form.TAPS)

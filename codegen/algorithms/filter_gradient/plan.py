@@ -1,0 +1,204 @@
+"""``filter_gradient``: the input met with the output's gradient, summed over batch and pixels in a fixed order.
+
+Filters of one channel (``taps``): a thread keeps the sums of a filter's taps in registers while it goes through its
+share of the plane's outputs, tile by tile; each row of the input is loaded once for all outputs of a tile and all taps.
+At the end the threads of a block add up theirs. Others (``tiles``): a product of matrices, filters x (taps, channels),
+over the pixels, whose operands are gathered into shared memory. Sums are float32 for every element type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from warpconv.codegen.algorithm import Algorithm, assumed_batch
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import GRID_LIMIT
+from warpconv.codegen.parts import partial_sums
+from warpconv.codegen.parts.arguments import gradient_arguments
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
+from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec, Operation
+
+from .options import FilterGradientOptions, Form
+
+THREADS = 128               # of a block of form taps
+MOST_SUMS = 64              # that a thread keeps, of all its channels
+MOST_SUMS_VECTOR = 100      # with two channels: each word of the input serves both
+MOST_OUTPUTS = 32           # of a tile
+MOST_PRODUCTS = 2048        # of a tile
+TILE_K, TILE_COLUMNS, TILE_PIXELS = 64, 64, 16      # of a block of form tiles: filters, (tap, channel), pixels at a time
+BLOCKS_TAPS, BLOCKS_TAPS_NHWC, BLOCKS_TILES = 16, 6, 4      # of a multiprocessor
+
+
+@dataclass(frozen=True)
+class FilterGradientNumbers:
+    """What the templates write besides spec and options."""
+
+    threads: int
+    warps: int              # of a block; in NHWC they share their channels, and each takes tiles of its own
+    tap_tiles: tuple[int, int]      # blocks for the filter's rows and columns
+    rows_read: int          # input rows of a tile of outputs,
+    columns_read: int       # and columns
+    lanes: int              # channels that a warp holds in NHWC
+    column_tiles: int       # of form tiles: blocks for (tap, channel), and for filters
+    filter_tiles: int
+    guarded: bool           # pixels may lie outside of the image
+
+
+def supports(spec: KernelSpec) -> str | None:
+    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NCHW, Layout.NHWC), borders=BORDERS,
+                             operation=Operation.FILTER_GRADIENT)
+    return refusal or ("the filter's gradient takes no epilogue" if spec.epilogue else None)
+
+
+def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> FilterGradientOptions:
+    """All taps of a filter in a thread where they are few, else some of its rows; tiles of outputs that divide the
+    plane well."""
+    options = _taps(spec, shape) if spec.channels == 1 else FilterGradientOptions(form=Form.TILES)
+    return replace(options, chunks=_chunks(spec, shape, options))
+
+
+def _taps(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOptions:
+    vector = 2 if _pairs(spec) and spec.r * spec.s * 2 <= MOST_SUMS_VECTOR else 1
+    most = MOST_SUMS if vector == 1 else MOST_SUMS_VECTOR // vector
+    tap_columns = min(spec.s, most)
+    tap_rows = max(1, min(spec.r, most // tap_columns))
+    tap_rows = -(-spec.r // -(-spec.r // tap_rows))         # equal shares
+    columns = 4 if spec.layout is Layout.NHWC else 2
+    rows = 4 if spec.layout is Layout.NHWC else 8
+    if shape is not None:
+        columns = min(columns, shape.q)
+        rows = _share(shape.p, rows)
+    while rows > 1 and rows * columns * tap_rows * tap_columns > MOST_PRODUCTS:
+        rows -= 1
+    return FilterGradientOptions(rows=rows, columns=columns, tap_rows=tap_rows, tap_columns=tap_columns, vector=vector)
+
+
+def _share(size: int, most: int) -> int:
+    """Rows of a tile, up to ``most``, that leave the fewest beyond the plane's ``size``."""
+    return max(range(1, min(size, most) + 1), key=lambda n: (-(-(-size // n) * n - size) * 4 // size, n))
+
+
+def _pairs(spec: KernelSpec) -> bool:
+    return spec.layout is Layout.NHWC and spec.dtype.lanes == 2 and spec.c % 2 == 0 and spec.filters == 1
+
+
+def _chunks(spec: KernelSpec, shape: ConvShape | None, options: FilterGradientOptions) -> int:
+    n, p, q = (64, 56, 56) if shape is None else (assumed_batch(shape), shape.p, shape.q)
+    made = _numbers(spec, options)
+    x, y = _beside(spec, options, made)
+    if options.form is Form.TILES:
+        work, wanted = n * p * q // (8 * TILE_PIXELS), BLOCKS_TILES
+    else:
+        nhwc = spec.layout is Layout.NHWC
+        each = made.warps if nhwc else THREADS
+        work = n * -(-p // options.rows) * -(-q // options.columns) // (4 * each)
+        wanted = BLOCKS_TAPS_NHWC if nhwc else BLOCKS_TAPS
+    return partial_sums.chunks_for(wanted * spec.hardware.multiprocessors, x * y, work)
+
+
+def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradientNumbers:
+    tiles = -(-spec.r // options.tap_rows), -(-spec.s // options.tap_columns)
+    rows_read, columns_read = (
+        (outputs - 1) * stride + (taps - 1) * dilation + 1 for outputs, taps, stride, dilation in zip(
+            (options.rows, options.columns), (options.tap_rows, options.tap_columns), spec.stride, spec.dilation))
+    threads = THREADS if options.form is Form.TAPS else 256
+    return FilterGradientNumbers(
+        threads=threads, warps=threads // 32, tap_tiles=tiles, rows_read=rows_read, columns_read=columns_read,
+        lanes=32 * options.vector, column_tiles=-(-spec.reduction // TILE_COLUMNS),
+        filter_tiles=-(-spec.filters // TILE_K), guarded=not spec.padding_mode.reads_image)
+
+
+def _beside(spec: KernelSpec, options: FilterGradientOptions, made: FilterGradientNumbers) -> tuple[int, int]:
+    """Blocks along y and z for each chunk: of filters, and of taps."""
+    if options.form is Form.TILES:
+        return made.filter_tiles * made.column_tiles, spec.groups
+    taps = made.tap_tiles[0] * made.tap_tiles[1]
+    return (spec.k if spec.layout is Layout.NCHW else -(-spec.k // made.lanes)), taps
+
+
+def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
+    refusal = _refusal(spec, options)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    made = _numbers(spec, options)
+    beside, behind = _beside(spec, options, made)
+    elements = spec.k * spec.reduction
+    taps = options.form is Form.TAPS
+    block = (32, made.warps, 1) if taps and spec.layout is Layout.NHWC else (made.threads, 1, 1)
+    grid = (Blocks(times=options.chunks), Blocks(times=beside, limit=GRID_LIMIT[1]),
+            Blocks(times=behind, limit=GRID_LIMIT[2]))
+    launch = Launch(entry=spec.name, grid=grid, block=block,
+                    arguments=("x", "dy", partial_sums.PARTS, "N", "H", "W", "P", "Q"))
+    program = Program(arguments=(*gradient_arguments(spec), partial_sums.argument()),
+                      steps=(launch, partial_sums.launch(elements, "dw")),
+                      workspaces=(partial_sums.workspace(elements, options.chunks),))
+    sums = options.tap_rows * options.tap_columns * options.vector
+    outputs = options.rows * options.columns
+    if taps:
+        cost = Cost(unit=f"32 x {options.rows} x {options.columns} outputs", shuffles=0, fma=outputs * sums,
+                    warp_loads=made.rows_read * made.columns_read + outputs,
+                    registers=min(255, 40 + sums + options.vector * (outputs + made.columns_read)),
+                    direct_loads=outputs * (1 + options.tap_rows * options.tap_columns))
+        phrase = (f"{options.tap_rows} x {options.tap_columns} taps in a thread, over {options.rows} x {options.columns} "
+                  f"outputs at a time, in {options.chunks} chunks")
+    else:
+        cost = Cost(unit=f"{TILE_PIXELS} pixels of a block", warp_loads=8, shuffles=0, fma=16 * TILE_PIXELS, registers=72,
+                    direct_loads=32 * TILE_PIXELS)
+        phrase = f"tiles of {TILE_K} filters x {TILE_COLUMNS} taps of channels, in {options.chunks} chunks of the pixels"
+    template = f"filter_gradient/{options.form.value}_{spec.layout.name.lower()}.cu.jinja" if taps else (
+        "filter_gradient/tiles.cu.jinja")
+    return KernelPlan(spec=spec, options=options, numbers=made, templates=(template,), program=program, cost=cost,
+                      phrase=f"{phrase}; then the chunks' sums are added")
+
+
+def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
+    refusal = supports(spec)
+    if refusal is None and options.chunks > partial_sums.MOST_CHUNKS:
+        refusal = f"{options.chunks} chunks (at most {partial_sums.MOST_CHUNKS})"
+    if refusal is not None or options.form is Form.TILES:
+        return refusal
+    if spec.channels != 1:
+        return f"form = taps is for filters of one channel, not of {spec.channels}"
+    if options.vector not in (1, 2) or (options.vector == 2 and not _pairs(spec)):
+        return f"vector = {options.vector}: pairs are of 16-bit channels in NHWC, an even number, a filter each"
+    if options.tap_rows > spec.r or options.tap_columns > spec.s:
+        return f"{options.tap_rows} x {options.tap_columns} taps of a filter of {spec.r} x {spec.s}"
+    sums, outputs = options.tap_rows * options.tap_columns * options.vector, options.rows * options.columns
+    if sums > max(MOST_SUMS, MOST_SUMS_VECTOR):
+        return f"{sums} sums would not stay in registers (at most {MOST_SUMS_VECTOR})"
+    if outputs > MOST_OUTPUTS:
+        return f"tiles of {outputs} outputs (at most {MOST_OUTPUTS})"
+    if outputs * sums > max(sums, 2 * MOST_PRODUCTS):
+        return f"{outputs * sums} products of a tile (at most {2 * MOST_PRODUCTS})"
+    return None
+
+
+def space(spec: KernelSpec) -> Iterable[FilterGradientOptions]:
+    own = defaults(spec)
+    chunks = sorted({max(1, own.chunks // 2), own.chunks, min(2 * own.chunks, partial_sums.MOST_CHUNKS)})
+    if own.form is Form.TILES:
+        return [replace(own, chunks=n) for n in chunks]
+    found = [replace(own, chunks=n, rows=rows, columns=columns) for n in chunks for rows in (2, 4, 7, 8)
+             for columns in (1, 2, 4)]
+    return [o for o in found if _refusal(spec, o) is None]
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """Warp instructions: loads with their guards and an FMA for each product; the sums of the blocks at the end."""
+    spec, options, made = plan.spec, plan.options, plan.numbers
+    if options.form is Form.TILES:
+        tiles = made.filter_tiles * made.column_tiles * spec.groups
+        return tiles * shape.n * shape.p * shape.q / TILE_PIXELS * 8 * (16 * TILE_PIXELS * 1.6 + 120)
+    per = plan.cost.fma + 3 * plan.cost.warp_loads + 30
+    tiles = shape.n * -(-shape.p // options.rows) * -(-shape.q // options.columns)
+    taps = made.tap_tiles[0] * made.tap_tiles[1]
+    return taps * spec.k / (32 * options.vector) * tiles * per
+
+
+ALGORITHM = Algorithm(name="filter_gradient", summary="the filter's gradient, summed over batch and pixels in a fixed order",
+                      options=FilterGradientOptions, supports=supports, defaults=defaults, plan=plan, space=space,
+                      estimate=estimate, operation=Operation.FILTER_GRADIENT)

@@ -1,0 +1,365 @@
+"""Gradients of a layer, and the transposed layer: from arrays to kernels of these operations (docs/gradients.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.codegen.layer import integer
+from warpconv.codegen.parts.refusals import FLOATS
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Operation
+from warpconv.runtime import arrays
+from warpconv.runtime.arrays import ArrayView, axes
+
+from . import kernels
+from .checks import Call, Misaligned, check_address, contiguous, same_memory
+from .given import layer_of_sizes
+from .kernel import Kernel
+from .place import resolve_device
+from .recording import recording
+
+_AXES = "(N, C, H, W), or (N, H, W, C) for layout 'NHWC'"
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """An array of the caller, and what it is in memory order."""
+
+    argument: str
+    value: Any
+    view: ArrayView
+    order: tuple[int, int, int, int] | None = None      # how its axes are turned to memory order
+
+
+def conv2d_input(input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0,
+                 dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", layout: Layout | str = "NCHW",
+                 algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
+                 workspace_limit: int | None = None) -> Any:
+    """The gradient of conv2d's input, as torch.nn.grad.conv2d_input.
+
+    Parameters
+    ----------
+    input_size : sequence of int
+        The input's sizes (N, C, H, W), for ``layout`` 'NHWC' (N, H, W, C).
+    weight : array, (K, C/groups, R, S)
+        Of grad_output's type.
+    grad_output : array, (N, K, P, Q) or (N, P, Q, K)
+        The output's gradient: float32, float16 or bfloat16, of any library that conv2d takes. Its order in memory is
+        seen and kept.
+    stride, padding, dilation, groups : as in conv2d
+        Those of the layer.
+    padding_mode : str
+        The layer's, any of conv2d's; what stands in a 'constant' border makes no difference here.
+    layout, algorithm, device, stream, workspace_limit : as in conv2d
+        ``algorithm`` is one of ``explain(shape, operation="data_gradient")``.
+    out : array, optional
+        Where the gradient goes, of input_size and grad_output's type; any strides.
+
+    Returns
+    -------
+    array, of input_size
+        ``out`` if given, else a new array of grad_output's library. Sums are float32 for every type.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError
+        Sizes, values or arrays that cannot be, or do not go together.
+    UnsupportedSpec
+        No algorithm, or not the named one, serves the layer.
+    DeviceError
+        The device cannot be used. All of these come before anything is launched or written.
+    """
+    order = Layout.parse(layout)
+    dy = arrays.view(grad_output, "grad_output", dtypes=FLOATS, ndim=4)
+    w = _weight(weight, dy)
+    memory = axes.memory_order(order, dy, _seen(out, dy.dtype))
+    geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
+                "padding_mode": padding_mode}
+    shape = layer_of_sizes(_turned(_sizes(input_size, "input_size", _AXES), order, memory), w.shape, dy.dtype, w.dtype,
+                           memory, geometry)
+    _check_sizes(dy, "grad_output", order.stored(shape.output_shape), "this layer's output has")
+    return _data_gradient(shape, order, dy, grad_output, w, weight, None, algorithm, device, out, stream,
+                          workspace_limit, "grad_output")
+
+
+def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1, *, layout: Layout | str = "NCHW",
+                     algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
+                     workspace_limit: int | None = None) -> Any:
+    """A transposed 2D convolution as torch.nn.functional.conv_transpose2d: the data gradient of the layer with this
+    weight, of ``input`` in its output's place.
+
+    Parameters
+    ----------
+    input : array, (N, C, H, W), or (N, H, W, C) for 'NHWC'
+        float32, float16 or bfloat16, of any library that conv2d takes.
+    weight : array, (C, K/groups, R, S)
+        Of the input's type.
+    bias : array, (K,), optional
+        Of the input's type.
+    stride, padding, dilation : int or (vertical, horizontal)
+        As in torch: the output has (H - 1) * stride - 2 * padding + dilation * (R - 1) + output_padding + 1 rows.
+    output_padding : int or (vertical, horizontal)
+        Rows and columns that the output has more at its end; less than the stride, or no more than the padding.
+    groups : int
+        Both C and K are divided into so many.
+    layout, algorithm, device, stream, workspace_limit : as in conv2d
+        ``algorithm`` is one of ``explain(shape, operation="data_gradient")``.
+    out : array, optional
+        Where the result goes; any strides.
+
+    Returns
+    -------
+    array, (N, K, P, Q), or (N, P, Q, K) for 'NHWC'
+        ``out`` if given, else a new array of the input's library.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
+        As conv2d_input, before anything is launched or written.
+    """
+    order = Layout.parse(layout)
+    x = arrays.view(input, "input", dtypes=FLOATS, ndim=4)
+    w = _weight(weight, x)
+    memory = axes.memory_order(order, x, _seen(out, x.dtype))
+    n, c, h, w_in = order.logical(x.shape)
+    if w.shape[0] != c:
+        raise ShapeError(f"weight has {w.shape[0]} channels and input has {c}", argument="weight", value=w.shape,
+                         hint="a transposed layer's weight is (C, K/groups, R, S)")
+    groups = integer(groups, "groups", "number of groups", 1, c)
+    # the layer has no sizes yet: the pairs are given their form by one that is just large enough
+    plain = ConvShape(n=n, c=w.shape[1] * groups, h=2**20, w=2**20, k=c, r=w.shape[2], s=w.shape[3], stride=stride,
+                      padding=_numbers_only(padding), dilation=dilation, groups=groups)
+    more = ConvShape(c=1, h=2**20, w=2**20, k=1, r=1, s=1, padding=_numbers_only(output_padding, "output_padding")).padding
+    sizes, pads = [], []
+    for axis, size in enumerate((h, w_in)):
+        before, after = plain.padding[axis]
+        extra, step = more[axis][0], plain.stride[axis]
+        if extra >= step and extra > after:
+            raise ShapeError("output_padding is no less than the stride and more than the padding",
+                             argument="output_padding", value=output_padding,
+                             hint="less than the stride, or no more than the padding")
+        sizes.append((size - 1) * step - before - after + plain.extents[axis] + extra)
+        pads.append((before, after if extra < step else after - extra))
+    if min(sizes) < 1:
+        raise ShapeError(f"empty output: {sizes[0]} x {sizes[1]}", argument="padding", value=padding,
+                         hint="less padding, or a larger filter")
+    geometry = {"stride": plain.stride, "padding": tuple(pads), "dilation": plain.dilation, "groups": groups,
+                "padding_mode": "zeros"}
+    shape = layer_of_sizes(memory.stored((n, plain.c, sizes[0], sizes[1])), w.shape, x.dtype, w.dtype, memory, geometry)
+    b = None
+    if bias is not None:
+        b = arrays.view(bias, "bias", dtypes=(x.dtype,), ndim=1)
+        _check_sizes(b, "bias", (shape.c,), "this layer has filters")
+        same_memory(b, x, "bias")
+    return _data_gradient(shape, order, x, input, w, weight, None if b is None else _Operand("bias", bias, b), algorithm,
+                          device, out, stream, workspace_limit, "input")
+
+
+def conv2d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any = 1, padding: Any = 0,
+                  dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0,
+                  layout: Layout | str = "NCHW", algorithm: str = "auto", device: str = "auto", out: Any = None,
+                  stream: Any = None, workspace_limit: int | None = None) -> Any:
+    """The gradient of conv2d's weight, as torch.nn.grad.conv2d_weight; equal bits from run to run.
+
+    Parameters
+    ----------
+    input : array, (N, C, H, W) or (N, H, W, C)
+        float32, float16 or bfloat16, of any library that conv2d takes.
+    weight_size : sequence of int
+        The weight's sizes (K, C/groups, R, S).
+    grad_output : array, (N, K, P, Q) or (N, P, Q, K)
+        The output's gradient, of the input's type; copied where its order in memory is another than the input's.
+    stride, padding, dilation, groups, padding_mode, padding_value : as in conv2d
+        Those of the layer.
+    layout, algorithm, device, stream, workspace_limit : as in conv2d
+        ``algorithm`` is one of ``explain(shape, operation="filter_gradient")``.
+    out : array, (K, C/groups, R, S), optional
+        Where the gradient goes, of the input's type; any strides.
+
+    Returns
+    -------
+    array, (K, C/groups, R, S)
+        ``out`` if given, else a new array of the input's library and type; sums are float32 for every type.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
+        As conv2d_input, before anything is launched or written.
+    """
+    order = Layout.parse(layout)
+    x = arrays.view(input, "input", dtypes=FLOATS, ndim=4)
+    dy = arrays.view(grad_output, "grad_output", dtypes=(x.dtype,), ndim=4)
+    same_memory(dy, x, "grad_output")
+    memory = axes.memory_order(order, x, dy)
+    geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
+                "padding_mode": padding_mode, "padding_value": padding_value}
+    shape = layer_of_sizes(_turned(x.shape, order, memory), _sizes(weight_size, "weight_size", "(K, C/groups, R, S)"),
+                           x.dtype, x.dtype, memory, geometry)
+    _check_sizes(dy, "grad_output", order.stored(shape.output_shape), "this layer's output has")
+    ask = kernels.asked(shape, resolve_device(device, x, shape), algorithm=algorithm,
+                        workspace_limit=kernels.call_limit(workspace_limit), operation=Operation.FILTER_GRADIENT)
+    turn = axes.order(order, memory)
+    return _run(ask, {"x": _Operand("input", input, axes.stored(x, order, memory), turn),
+                      "dy": _Operand("grad_output", grad_output, axes.stored(dy, order, memory), turn)},
+                "dw", shape.weight_shape, None, out, stream)
+
+
+def conv2d_bias(grad_output: Any, *, layout: Layout | str = "NCHW", device: str = "auto", out: Any = None,
+                stream: Any = None) -> Any:
+    """The gradient of conv2d's bias: grad_output summed over images and pixels; equal bits from run to run.
+
+    Parameters
+    ----------
+    grad_output : array, (N, K, P, Q) or (N, P, Q, K)
+        The output's gradient: float32, float16 or bfloat16, of any library that conv2d takes.
+    layout, device, stream : as in conv2d
+        Of grad_output.
+    out : array, (K,), optional
+        Where the gradient goes, of grad_output's type.
+
+    Returns
+    -------
+    array, (K,)
+        ``out`` if given, else a new array of grad_output's library and type; sums are float32 for every type.
+
+    Raises
+    ------
+    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
+        As conv2d_input, before anything is launched or written.
+    """
+    order = Layout.parse(layout)
+    dy = arrays.view(grad_output, "grad_output", dtypes=FLOATS, ndim=4)
+    memory = axes.memory_order(order, dy)
+    k = order.logical(dy.shape)[1]
+    shape = layer_of_sizes(_turned(dy.shape, order, memory), (k, 1, 1, 1), dy.dtype, dy.dtype, memory, {"groups": k})
+    ask = kernels.asked(shape, resolve_device(device, dy, shape), workspace_limit=kernels.call_limit(None),
+                        operation=Operation.BIAS_GRADIENT)
+    operand = _Operand("grad_output", grad_output, axes.stored(dy, order, memory), axes.order(order, memory))
+    return _run(ask, {"dy": operand}, "db", (k,), None, out, stream)
+
+
+def _data_gradient(shape: ConvShape, order: Layout, dy: ArrayView, grad_output: Any, w: ArrayView, weight: Any,
+                   bias: _Operand | None, algorithm: Any, device: Any, out: Any, stream: Any, workspace_limit: Any,
+                   argument: str) -> Any:
+    """The data gradient of a layer whose arrays are checked."""
+    memory = shape.layout
+    ask = kernels.asked(shape, resolve_device(device, dy, shape), algorithm=algorithm,
+                        epilogue=() if bias is None else ("bias",), operation=Operation.DATA_GRADIENT,
+                        workspace_limit=kernels.call_limit(workspace_limit))
+    operands = {"dy": _Operand(argument, grad_output, axes.stored(dy, order, memory), axes.order(order, memory)),
+                "w": _Operand("weight", weight, w)}
+    if bias is not None:
+        operands["bias"] = bias
+    return _run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream)
+
+
+def _run(ask: kernels.Ask, operands: dict[str, _Operand], target: str, sizes: tuple[int, ...], order: Layout | None,
+         out: Any, stream: Any) -> Any:
+    """One call; ``sizes`` are the result's in memory, ``order`` that of its axes for the caller, None where that is the
+    same."""
+    shape = ask.request.layer
+    turns = (None, None) if order is None else (axes.order(order, shape.layout), axes.order(shape.layout, order))
+    first = next(iter(operands.values()))
+    y = None if out is None else _target(out, sizes, shape.dtype, turns[0], operands)
+    kernel = kernels.kernel_of(ask)
+    try:
+        return _launch(kernel, shape, operands, first, target, sizes, turns, y, out, stream)
+    except Misaligned:
+        return _launch(kernels.anywhere(kernel, ask), shape, operands, first, target, sizes, turns, y, out, stream)
+
+
+def _launch(kernel: Kernel, shape: ConvShape, operands: dict[str, _Operand], first: _Operand, target: str,
+            sizes: tuple[int, ...], turns: Any, y: ArrayView | None, out: Any, stream: Any) -> Any:
+    handle, (turn, back) = kernel.handle_of(stream), turns
+    kernel.check_place(first.view, first.argument)
+    if recording.graph is not None:
+        recording.graph.check(stream, {**{o.argument: o.view for o in operands.values()}, "out": y})
+    queue = kernel.queue_of(stream, handle, first.view)
+    on = 0 if queue is None else queue.handle
+    # all is checked but addresses: from here on memory is taken, then work queued
+    given = {name: contiguous(o.value, o.view, o.argument, o.order) for name, o in operands.items()}
+    copied = y is not None and not y.contiguous
+    result, written = out, y
+    if y is None or copied:
+        result = arrays.empty(first.view if y is None else y, sizes, shape.dtype, order=back, stream=on)
+        written = arrays.view(result, "out")
+        written = written if turn is None else written.transposed(turn)
+    assert written is not None
+    given[target] = written
+    if first.view.is_device:
+        for argument in kernel.aligned:
+            if argument.name in given:
+                check_address(argument, given[argument.name].pointer)
+    kernel.backend.run(Call(shape, given), None, queue)
+    if copied:
+        arrays.copy_into(y, result, on)
+        return out
+    if recording.graph is not None:
+        recording.graph.add(given.values(), None)
+    return result
+
+
+def _target(out: Any, sizes: tuple[int, ...], dtype: DType, turn: Any, operands: dict[str, _Operand]) -> ArrayView:
+    """A given output in memory order. Raises ShapeError, ArgumentTypeError, or ArgumentError where it shares memory
+    with what is read or cannot be copied into."""
+    view = arrays.view(out, "out", dtypes=(dtype,), ndim=len(sizes), writable=True)
+    view = view if turn is None else view.transposed(turn)
+    if view.shape != sizes:
+        raise ShapeError("out does not have the gradient's sizes", argument="out", value=tuple(out.shape),
+                         hint=f"{sizes} in memory order is needed")
+    if not view.contiguous and not arrays.can_copy_into(view):
+        raise ArgumentError("out has gaps, and its library has no copy into them", argument="out", value=view.strides,
+                            hint="give an array without gaps, or none and copy the result")
+    for operand in operands.values():
+        same_memory(view, operand.view, "out", operand.argument)
+        if arrays.overlaps(view, operand.view):
+            raise ArgumentError(f"out shares memory with {operand.argument}", argument="out", value=view.shape,
+                                hint="give memory of its own")
+    return view
+
+
+def _weight(weight: Any, beside: ArrayView) -> ArrayView:
+    view = arrays.view(weight, "weight", dtypes=(beside.dtype,), ndim=4)
+    same_memory(view, beside, "weight")
+    return view
+
+
+def _seen(out: Any, dtype: DType) -> ArrayView | None:
+    return None if out is None else arrays.view(out, "out", dtypes=(dtype,), ndim=4, writable=True)
+
+
+def _sizes(given: Any, argument: str, meaning: str) -> tuple[int, int, int, int]:
+    """Four whole numbers. Raises ShapeError, ArgumentTypeError."""
+    try:
+        sizes = tuple(given)
+    except TypeError:
+        raise ArgumentTypeError(f"{argument} is four sizes", argument=argument, value=given, hint=meaning) from None
+    if len(sizes) != 4:
+        raise ShapeError(f"{argument} is four sizes, not {len(sizes)}", argument=argument, value=sizes, hint=meaning)
+    n, c, h, w = (integer(size, argument, "size", 1, 2**31) for size in sizes)
+    return n, c, h, w
+
+
+def _turned(sizes: tuple[int, ...], order: Layout, memory: Layout) -> tuple[int, ...]:
+    """Sizes of axes in ``order`` as they are in memory."""
+    first, second, third, fourth = sizes
+    return memory.stored(order.logical((first, second, third, fourth)))
+
+
+def _check_sizes(view: ArrayView, argument: str, expected: tuple[int, ...], what: str) -> None:
+    if view.shape != expected:
+        raise ShapeError(f"{argument} does not fit: {what} {expected}", argument=argument, value=view.shape,
+                         hint=f"{expected}")
+
+
+def _numbers_only(value: Any, argument: str = "padding") -> Any:
+    if isinstance(value, str):
+        raise ArgumentError(f"{argument} of a transposed layer is in numbers", argument=argument, value=value,
+                            hint="an int or (vertical, horizontal)")
+    return value
+
