@@ -11,8 +11,9 @@ from torch import Tensor
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, WarpconvError
 from warpconv.codegen.hardware import Hardware
-from warpconv.runtime.call.many import specialize_all
+from warpconv.codegen.spec import Operation
 from warpconv.runtime.devices.cuda import contexts
+from warpconv.runtime.torch import ahead
 
 from . import estimate, measure, modules, sizes
 
@@ -108,7 +109,8 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
             if isinstance(module, sizes.CONVOLUTION):
                 done.rows.append(_converted(name, module, inputs, where, done._changed))
         if inputs is not None:
-            _compile([(module, x) for module, _ in done._changed for x in inputs[module]], workers)
+            ahead.build([use for module, _ in done._changed for x in inputs[module] for use in _uses(module, x)],
+                        workers)
     except BaseException:
         done.undo()
         raise
@@ -161,14 +163,17 @@ def _hardware(device: torch.device) -> Hardware:
     return contexts.hardware(torch.cuda.current_device() if device.index is None else device.index)
 
 
-def _compile(calls: list[tuple[Any, Tensor]], workers: int | None) -> None:
-    """The forward kernels of layers at their inputs, those with a bias and those without at the same time each."""
-    for bias in (False, True):
-        found = [(sizes.shape_of(module, x), x) for module, x in calls
-                 if (module.bias is not None) is bias and not isinstance(module, sizes.TRANSPOSED)]
-        for device in sorted({str(x.device) for _, x in found}):
-            specialize_all([shape for shape, x in found if str(x.device) == device], workers=workers, bias=bias,
-                           device="auto" if device == "cpu" else device)
+def _uses(module: Any, input: Tensor) -> list[ahead.Use]:
+    """What a call of a converted layer computes: its output and, in training mode, the gradients."""
+    shape, transposed = sizes.shape_of(module, input), isinstance(module, sizes.TRANSPOSED)
+    forward, data = Operation.FORWARD, Operation.DATA_GRADIENT
+    output, back = (data, forward) if transposed else (forward, data)
+    found = [ahead.Use(shape, input, output, module.bias is not None and not transposed)]
+    if module.training:
+        found.append(ahead.Use(shape, input, back))
+        if module.weight.requires_grad:
+            found.append(ahead.Use(shape, input, Operation.FILTER_GRADIENT))
+    return found
 
 
 def _milliseconds(seconds: float | None) -> str:

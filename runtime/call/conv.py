@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentTypeError, ShapeError, UnsupportedSpec
 from warpconv.codegen.hardware import Arch
@@ -18,13 +16,14 @@ from warpconv.codegen.spec import parse_epilogue
 from warpconv.runtime import arrays, env
 from warpconv.runtime.arrays import ArrayView, axes
 
-from . import kernels, pitch, routed, separable as factors_of, signatures
+from . import kernels, pitch, separable as factors_of, signatures
 from .checks import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
 from .given import check_plan, layer_given, token
 from .kernel import Filter, Kernel
 from .place import resolve_device
 from .quick import Entry
 from .recording import recording
+from .watched import watched
 
 _quick: dict[tuple, tuple[Entry, ...]] = {}     # by the call's arguments as they were given
 on_clear: list[Callable[[], None]] = []         # of those who remember kernels themselves
@@ -33,6 +32,7 @@ MOST_ENTRIES = 4        # that one call's arguments may need, by what lies at od
 _NO_STEPS = ()
 
 
+@watched
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0, activation: str | None = None,
            epilogue: Iterable[Any] = (), algorithm: str = "auto", layout: Layout | str = "NCHW",
@@ -111,23 +111,6 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     DeviceError
         The device cannot be used. All of these come before anything is launched or written.
     """
-    if type(input) is not np.ndarray and routed.by_operator(input, weight, bias, residual):
-        from warpconv.runtime.torch import functional
-        return functional.conv2d(
-            input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
-            padding_value=padding_value, activation=activation, epilogue=epilogue, algorithm=algorithm, layout=layout,
-            accum_dtype=accum_dtype, out_dtype=out_dtype, cast=cast, device=device, separable=separable,
-            residual=residual, out=out, stream=stream, workspace_limit=workspace_limit)
-    return direct(input, weight, bias, stride, padding, dilation, groups, padding_mode, padding_value, activation,
-                  epilogue, algorithm, layout, accum_dtype, out_dtype, cast, device, separable, residual, out, stream,
-                  workspace_limit)
-
-
-def direct(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int,
-           padding_mode: str, padding_value: float, activation: str | None, epilogue: Iterable[Any], algorithm: str,
-           layout: Layout | str, accum_dtype: str | None, out_dtype: str | None, cast: str, device: str,
-           separable: bool | None, residual: Any, out: Any, stream: Any, workspace_limit: int | None) -> Any:
-    """conv2d of arrays that nobody watches. Raises as conv2d does."""
     given, alone = out, getattr(input, "ndim", 4) == 3
     if alone:
         input, residual, out = _batched(input, residual, out)

@@ -14,6 +14,7 @@ from warpconv.codegen.errors import ArgumentTypeError
 from . import operators as ops, steps as epilogues
 from .steps import parsed
 
+GEOMETRY = 7            # arguments of it, the same for all three
 _below = torch._C._AutoDispatchBelowAutograd
 
 
@@ -25,9 +26,9 @@ class Conv2d(torch.autograd.Function):
                 *rest: Any) -> Tensor:
         with _below():
             output = ops.conv2d(input, weight, bias, residual, *rest)
-        ctx.rest = rest
+        ctx.rest, ctx.order = rest, ops.memory_format(input)
         needs_x, needs_w, needs_bias, needs_residual = ctx.needs_input_grad[:4]
-        steps = ctx.steps = parsed(rest[7])
+        steps = ctx.steps = parsed(rest[GEOMETRY])
         again = epilogues.by_values(steps)
         # a frozen weight keeps no input alive, a first layer's input no weight
         ctx.save_for_backward(input if needs_w or again else None, weight if needs_x or again else None,
@@ -40,16 +41,16 @@ class Conv2d(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         input, weight, bias, residual, output = ctx.saved_tensors
-        geometry, rest = ctx.rest[:6], ctx.rest
+        geometry, rest = ctx.rest[:GEOMETRY], ctx.rest
         dtype, bias_dtype, residual_dtype = ctx.dtypes
         of_bias = of_residual = grad
         if ctx.steps:
             before = None
             if epilogues.by_values(ctx.steps):      # in float32, as the kernel has them where it applies the steps
-                before = ops.conv2d(input, weight, None, None, *rest[:7], "", *rest[8:10],
+                before = ops.conv2d(input, weight, None, None, *geometry, "", *rest[8:10],
                                     None if dtype is torch.float32 else "float32", *rest[11:])
             grad, of_bias, of_residual = epilogues.backwards(ctx.steps, grad, before, bias, residual, output)
-        grad = grad.to(dtype)
+        grad = grad.to(dtype).contiguous(memory_format=ctx.order)     # what both gradients then are made from
         needs_x, needs_w, needs_bias, needs_residual = ctx.needs_input_grad[:4]
         size, weight_size = ctx.sizes
         return (ops.conv2d_input(size, weight, grad, *geometry) if needs_x else None,
@@ -75,8 +76,9 @@ class Conv2dInput(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weight, grad_output = ctx.saved_tensors
         _, needs_weight, needs_grad, *_ = ctx.needs_input_grad
-        return (None, ops.conv2d_weight(grad, ctx.weight_size, grad_output, *ctx.geometry) if needs_weight else None,
-                _plain(grad, weight, ctx.geometry) if needs_grad else None, *(None for _ in ctx.geometry))
+        geometry = _zeros(ctx.geometry)
+        return (None, ops.conv2d_weight(grad, ctx.weight_size, grad_output, *geometry) if needs_weight else None,
+                _plain(grad, weight, geometry) if needs_grad else None, *(None for _ in geometry))
 
 
 class Conv2dWeight(torch.autograd.Function):
@@ -101,7 +103,13 @@ class Conv2dWeight(torch.autograd.Function):
 
 
 def _plain(input: Tensor, weight: Tensor, geometry: Any) -> Tensor:
-    return ops.conv2d(input, weight, None, None, *geometry, 0.0, "", "auto", None, None, "nearest", None, None)
+    return ops.conv2d(input, weight, None, None, *geometry, "", "auto", None, None, "nearest", None, None)
+
+
+def _zeros(geometry: Any) -> Any:
+    """The geometry with nothing in a constant border, which is no part of what is linear in the input."""
+    *before, value, device = geometry
+    return *before, 0.0, device
 
 
 def _recorded(op: Any, function: type[torch.autograd.Function]) -> Any:

@@ -18,11 +18,15 @@ import torch
 from torch import Tensor
 
 from warpconv.codegen.epilogue import split_steps
-from warpconv.runtime.call import conv
+from warpconv.runtime.call import conv, gradients
 
-GEOMETRY = "int[] stride, int[] padding, int[] dilation, int groups, str padding_mode, str device"
+# what the public functions do where PyTorch does not watch
+_forward, _data_gradient, _filter_gradient = (function.__wrapped__ for function in (
+    conv.conv2d, gradients.conv2d_input, gradients.conv2d_weight))
+GEOMETRY = ("int[] stride, int[] padding, int[] dilation, int groups, str padding_mode, float padding_value, "
+            "str device")
 LIBRARY = torch.library.Library("warpconv", "DEF")
-LIBRARY.define(f"conv2d(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, {GEOMETRY}, float padding_value, "
+LIBRARY.define(f"conv2d(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, {GEOMETRY}, "
                "str epilogue, str algorithm, str? accum_dtype, str? out_dtype, str cast, bool? separable, "
                "int? workspace_limit) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
 LIBRARY.define(f"conv2d_input(SymInt[] input_size, Tensor weight, Tensor grad_output, {GEOMETRY}) -> Tensor",
@@ -62,31 +66,32 @@ def _sides(padding: list[int]) -> tuple[tuple[int, int], tuple[int, int]]:
 # ---- memory
 
 def _run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, stride: list[int],
-                padding: list[int], dilation: list[int], groups: int, padding_mode: str, device: str,
-                padding_value: float, epilogue: str, algorithm: str, accum_dtype: str | None,
+                padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
+                device: str, epilogue: str, algorithm: str, accum_dtype: str | None,
                 out_dtype: str | None, cast: str, separable: bool | None, workspace_limit: int | None) -> Tensor:
     # a tensor with gaps may come back in either order, by what is quicker: the compilers were told which
     out = None if _dense(input) else _shape_conv2d(input, weight, bias, residual, stride, padding, dilation, groups,
-                                                   padding_mode, device, padding_value, epilogue, algorithm,
+                                                   padding_mode, padding_value, device, epilogue, algorithm,
                                                    accum_dtype, out_dtype)
-    return conv.direct(input, weight, bias, tuple(stride), _sides(padding), tuple(dilation), groups, padding_mode,
-                       padding_value, None, _listed(epilogue), algorithm, "NCHW", accum_dtype, out_dtype, cast, device,
-                       separable, residual, out, None, workspace_limit)
+    return _forward(input, weight, bias, tuple(stride), _sides(padding), tuple(dilation), groups,
+                    padding_mode=padding_mode, padding_value=padding_value, epilogue=_listed(epilogue),
+                    algorithm=algorithm, accum_dtype=accum_dtype, out_dtype=out_dtype, cast=cast, device=device,
+                    separable=separable, residual=residual, out=out, workspace_limit=workspace_limit)
 
 
 def _run_conv2d_input(input_size: list[int], weight: Tensor, grad_output: Tensor, stride: list[int],
-                      padding: list[int], dilation: list[int], groups: int, padding_mode: str, device: str) -> Tensor:
-    from warpconv.runtime.call import gradients
-    return gradients.conv2d_input(tuple(input_size), weight, _settled(grad_output), tuple(stride), _sides(padding),
-                                  tuple(dilation), groups, padding_mode=padding_mode, device=device)
+                      padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
+                      device: str) -> Tensor:
+    return _data_gradient(tuple(input_size), weight, _settled(grad_output), tuple(stride), _sides(padding),
+                          tuple(dilation), groups, padding_mode=padding_mode, device=device)
 
 
 def _run_conv2d_weight(input: Tensor, weight_size: list[int], grad_output: Tensor, stride: list[int],
-                       padding: list[int], dilation: list[int], groups: int, padding_mode: str,
+                       padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
                        device: str) -> Tensor:
-    from warpconv.runtime.call import gradients
-    return gradients.conv2d_weight(input, tuple(weight_size), grad_output, tuple(stride), _sides(padding),
-                                   tuple(dilation), groups, padding_mode=padding_mode, device=device)
+    return _filter_gradient(_settled(input), tuple(weight_size), grad_output, tuple(stride), _sides(padding),
+                            tuple(dilation), groups, padding_mode=padding_mode, padding_value=padding_value,
+                            device=device)
 
 
 def _settled(tensor: Tensor) -> Tensor:
@@ -97,8 +102,8 @@ def _settled(tensor: Tensor) -> Tensor:
 # ---- shapes
 
 def _shape_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, stride: list[int],
-                  padding: list[int], dilation: list[int], groups: int, padding_mode: str, device: str,
-                  padding_value: float, epilogue: str, algorithm: str, accum_dtype: str | None,
+                  padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
+                  device: str, epilogue: str, algorithm: str, accum_dtype: str | None,
                   out_dtype: str | None, *_: Any) -> Tensor:
     sides = _sides(padding)
     rows, columns = (

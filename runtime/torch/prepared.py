@@ -10,8 +10,9 @@ from torch import Tensor
 from warpconv.runtime.call import conv
 from warpconv.runtime.call.checks import Misaligned
 from warpconv.runtime.call.kernel import Filter, Kernel
-from warpconv.runtime.call.routed import transformed, wants_grad
+from warpconv.runtime.call.watched import is_transforming, wants_grad
 
+_forward = conv.conv2d.__wrapped__        # type: ignore[attr-defined]
 MOST_INPUTS = 256       # kinds of input that a layer remembers
 
 
@@ -35,7 +36,7 @@ class Prepared:
     @staticmethod
     def serves(input: Any, weight: Tensor | None, bias: Tensor | None) -> bool:
         """Whether a call is nothing but an output: no gradient, no cast, no compiler."""
-        return (type(input) is Tensor and weight is not None and not transformed(torch, input)
+        return (type(input) is Tensor and weight is not None and not is_transforming(torch)
                 and not wants_grad(torch, input, weight, bias))
 
     def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
@@ -50,16 +51,16 @@ class Prepared:
                 return kernel(input, filter, bias)
             except Misaligned:      # another plan serves this address
                 pass
-        return conv.direct(input, weight, bias, stride, padding, dilation, groups, padding_mode, 0.0, None, (), "auto",
-                           "NCHW", None, None, "nearest", "auto", False, None, None, None, None)
+        return _forward(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
+                        separable=False)
 
     def _first(self, kind: tuple[Any, ...], input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
                padding: Any, dilation: Any, groups: int, padding_mode: str) -> Tensor:
         """A call of a kind that is not known: what it took is remembered for the next. One without an axis of images
         goes the checked way every time."""
         if input.dim() != 4:
-            return conv.direct(input, weight, bias, stride, padding, dilation, groups, padding_mode, 0.0, None, (),
-                               "auto", "NCHW", None, None, "nearest", "auto", False, None, None, None, None)
+            return _forward(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
+                            separable=False)
         kernel, output = conv.conv2d_and_kernel(
             input, weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
             padding_mode=padding_mode, padding_value=0.0, epilogue=(), algorithm="auto", layout="NCHW", out_dtype=None,

@@ -86,10 +86,17 @@ def _derivative(step: Epilogue, grad: Tensor, value: Tensor | None) -> Tensor:
     return _BACKWARD[step.name](grad, value)
 
 
+def _silu_backward(grad: Tensor, value: Tensor) -> Tensor:
+    if not torch.is_grad_enabled():
+        return _aten.silu_backward(grad, value)
+    share = torch.sigmoid(value)        # PyTorch's has no derivative of its own
+    return grad * share * (1 + value * (1 - share))
+
+
 _FORWARD = {"relu": torch.relu, "relu6": torch.nn.functional.relu6, "silu": torch.nn.functional.silu,
             "gelu": torch.nn.functional.gelu, "hardswish": torch.nn.functional.hardswish,
             "gelu_tanh": lambda v: torch.nn.functional.gelu(v, approximate="tanh")}
 _BACKWARD = {"relu": lambda grad, v: _aten.threshold_backward(grad, v, 0),
              "relu6": lambda grad, v: _aten.hardtanh_backward(grad, v, 0.0, 6.0),
-             "silu": _aten.silu_backward, "gelu": _aten.gelu_backward, "hardswish": _aten.hardswish_backward,
+             "silu": _silu_backward, "gelu": _aten.gelu_backward, "hardswish": _aten.hardswish_backward,
              "gelu_tanh": lambda grad, v: _aten.gelu_backward(grad, v, approximate="tanh")}
