@@ -131,6 +131,7 @@ def _register_installed() -> None:
 
 
 for _row in (reuse, wide, patch, pixels, staged, toeplitz, toeplitz_nhwc, channels, mma, implicit_gemm, im2win, im2col,
-             im2win_basic, direct, naive, constant, tiled, halo_cached, coarsened, phases, filter_gradient, bias_gradient):
+             im2win_basic, direct, naive, constant, tiled, halo_cached, coarsened, phases, filter_gradient,
+             bias_gradient):
     _add(_row.ALGORITHM)
 _register_installed()

@@ -137,7 +137,8 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
     # the layer has no sizes yet: the pairs are given their form by one that is just large enough
     plain = ConvShape(n=n, c=w.shape[1] * groups, h=2**20, w=2**20, k=c, r=w.shape[2], s=w.shape[3], stride=stride,
                       padding=_numbers_only(padding), dilation=dilation, groups=groups)
-    more = ConvShape(c=1, h=2**20, w=2**20, k=1, r=1, s=1, padding=_numbers_only(output_padding, "output_padding")).padding
+    more = ConvShape(c=1, h=2**20, w=2**20, k=1, r=1, s=1,
+                     padding=_numbers_only(output_padding, "output_padding")).padding
     sizes, pads = [], []
     for axis, size in enumerate((h, w_in)):
         before, after = plain.padding[axis]
@@ -159,8 +160,9 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
         b = arrays.view(bias, "bias", dtypes=(x.dtype,), ndim=1)
         _check_sizes(b, "bias", (shape.c,), "this layer has filters")
         same_memory(b, x, "bias")
-    return _data_gradient(shape, order, x, input, w, weight, None if b is None else _Operand("bias", bias, b), algorithm,
-                          device, out, stream, workspace_limit, "input")
+    added = None if b is None else _Operand("bias", bias, b)
+    return _data_gradient(shape, order, x, input, w, weight, added, algorithm, device, out, stream, workspace_limit,
+                          "input")
 
 
 @watched

@@ -76,7 +76,8 @@ def plan(spec: KernelSpec, options: BiasGradientOptions) -> KernelPlan:
 
 def space(spec: KernelSpec) -> Iterable[BiasGradientOptions]:
     own = defaults(spec).chunks
-    return [BiasGradientOptions(chunks=n) for n in sorted({max(1, own // 2), own, min(2 * own, partial_sums.MOST_CHUNKS)})]
+    return [BiasGradientOptions(chunks=n)
+            for n in sorted({max(1, own // 2), own, min(2 * own, partial_sums.MOST_CHUNKS)})]
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
@@ -84,6 +85,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     return shape.n * shape.k * shape.p * shape.q / 32 * 6
 
 
-ALGORITHM = Algorithm(name="bias_gradient", summary="the output's gradient summed over batch and pixels, in a fixed order",
+ALGORITHM = Algorithm(name="bias_gradient",
+                      summary="the output's gradient summed over batch and pixels, in a fixed order",
                       options=BiasGradientOptions, supports=supports, defaults=defaults, plan=plan, space=space,
                       estimate=estimate, operation=Operation.BIAS_GRADIENT)

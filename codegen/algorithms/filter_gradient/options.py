@@ -15,13 +15,22 @@ class Form(enum.Enum):
     TILES = "tiles"         # a product of matrices: filters x taps of all channels of a group, over the pixels
 
 
+class Walk(enum.Enum):
+    """How a thread of form taps goes through its outputs."""
+
+    TILE = "tile"           # tiles, all of their rows in the text
+    STRIP = "strip"         # columns from top to bottom, in NHWC; each input row is loaded once for all rows of taps
+
+
 @dataclass(frozen=True)
 class FilterGradientOptions:
     """The batch is summed in ``chunks`` shares. ``taps``: a thread sums ``tap_rows`` x ``tap_columns`` taps, over
-    ``rows`` x ``columns`` outputs at a time, in NHWC of ``vector`` channels."""
+    ``rows`` x ``columns`` outputs at a time; ``vector`` elements are loaded together: columns in NCHW, in NHWC two
+    channels, whose filters are a lane's then."""
 
     form: Form = Form.TAPS
     chunks: int = 1
+    walk: Walk = only(Walk.TILE, form=Form.TAPS)
     rows: int = only(4, form=Form.TAPS)
     columns: int = only(2, form=Form.TAPS)
     tap_rows: int = only(1, form=Form.TAPS)

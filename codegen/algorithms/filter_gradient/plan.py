@@ -12,25 +12,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from warpconv.codegen.algorithm import Algorithm, assumed_batch
+from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import GRID_LIMIT
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import gradient_arguments
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
-from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 
-from .options import FilterGradientOptions, Form
+from .options import FilterGradientOptions, Form, Walk
 
 THREADS = 128               # of a block of form taps
 MOST_SUMS = 64              # that a thread keeps, of all its channels
 MOST_SUMS_VECTOR = 100      # with two channels: each word of the input serves both
 MOST_OUTPUTS = 32           # of a tile
+MOST_OUTPUTS_NCHW = 28
+STRIP_ROWS = 64
 MOST_PRODUCTS = 2048        # of a tile
-TILE_K, TILE_COLUMNS, TILE_PIXELS = 64, 64, 16      # of a block of form tiles: filters, (tap, channel), pixels at a time
-BLOCKS_TAPS, BLOCKS_TAPS_NHWC, BLOCKS_TILES = 16, 6, 4      # of a multiprocessor
+TILE_K, TILE_COLUMNS, TILE_PIXELS = 64, 64, 16  # of a block of form tiles: filters, (tap, channel), pixels at a time
+BLOCKS_TAPS, BLOCKS_TILES = 16, 4      # of a multiprocessor
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,13 @@ class FilterGradientNumbers:
     rows_read: int          # input rows of a tile of outputs,
     columns_read: int       # and columns
     lanes: int              # channels that a warp holds in NHWC
+    together: bool          # in NCHW columns are loaded by vectors,
+    shift: int              # which begin so many columns before the window
+    vectors_read: int       # for a row of a tile
     column_tiles: int       # of form tiles: blocks for (tap, channel), and for filters
     filter_tiles: int
     guarded: bool           # pixels may lie outside of the image
+    min_blocks: int         # of a multiprocessor that the compiler leaves registers for
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -62,19 +69,40 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> FilterGradient
 
 
 def _taps(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOptions:
-    vector = 2 if _pairs(spec) and spec.r * spec.s * 2 <= MOST_SUMS_VECTOR else 1
+    nhwc = spec.layout is Layout.NHWC
+    vector = 2 if nhwc and _pairs(spec) and spec.r * spec.s * 2 <= MOST_SUMS_VECTOR else 1
     most = MOST_SUMS if vector == 1 else MOST_SUMS_VECTOR // vector
     tap_columns = min(spec.s, most)
     tap_rows = max(1, min(spec.r, most // tap_columns))
     tap_rows = -(-spec.r // -(-spec.r // tap_rows))         # equal shares
-    columns = 4 if spec.layout is Layout.NHWC else 2
-    rows = 4 if spec.layout is Layout.NHWC else 8
-    if shape is not None:
-        columns = min(columns, shape.q)
-        rows = _share(shape.p, rows)
-    while rows > 1 and rows * columns * tap_rows * tap_columns > MOST_PRODUCTS:
-        rows -= 1
-    return FilterGradientOptions(rows=rows, columns=columns, tap_rows=tap_rows, tap_columns=tap_columns, vector=vector)
+    options = FilterGradientOptions(tap_rows=tap_rows, tap_columns=tap_columns, vector=vector)
+    p, q = (56, 56) if shape is None else (shape.p, shape.q)
+    if not nhwc:
+        columns = 4 if q % 4 == 0 or q > 24 else min(q, 2)
+        options = replace(options, columns=columns, rows=_share(p, MOST_OUTPUTS_NCHW // columns))
+        return replace(options, vector=next(v for v in (4, 2, 1) if _together(spec, replace(options, vector=v)) is None
+                                            and (v == 1 or shape is not None and shape.w % v == q % v == 0)))
+    if _strips(spec):
+        return replace(options, walk=Walk.STRIP, columns=min(4, q), rows=_share(p, STRIP_ROWS))
+    return replace(options, columns=min(4, q), rows=_share(p, 4 if tap_rows * tap_columns * vector > 32 else 7))
+
+
+def _strips(spec: KernelSpec) -> bool:
+    """Whether rows of the input and of the outputs follow each other alike, and what is outside is no value."""
+    return (spec.layout is Layout.NHWC and spec.stride[0] == spec.dilation[0] == 1
+            and spec.padding_mode is not Border.CONSTANT)
+
+
+def _together(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
+    """Why columns cannot be loaded together in NCHW, or None."""
+    vector = options.vector
+    if vector not in (1, 2, 4) or options.columns % vector:
+        return f"vector = {vector}: 1, 2 or 4, that divide columns = {options.columns}"
+    if vector > 1 and spec.padding_mode is not Border.ZEROS:
+        return f"vector = {vector} is for borders of zeros"
+    if vector > 1 and options.tap_columns < spec.s and options.tap_columns * spec.dilation[1] % vector:
+        return f"vector = {vector}: not all windows would begin alike with {options.tap_columns} columns of taps"
+    return None
 
 
 def _share(size: int, most: int) -> int:
@@ -95,8 +123,8 @@ def _chunks(spec: KernelSpec, shape: ConvShape | None, options: FilterGradientOp
     else:
         nhwc = spec.layout is Layout.NHWC
         each = made.warps if nhwc else THREADS
-        work = n * -(-p // options.rows) * -(-q // options.columns) // (4 * each)
-        wanted = BLOCKS_TAPS_NHWC if nhwc else BLOCKS_TAPS
+        work = n * -(-p // options.rows) * -(-q // options.columns) // ((2 if options.walk is Walk.STRIP else 4) * each)
+        wanted = made.min_blocks if nhwc else BLOCKS_TAPS
     return partial_sums.chunks_for(wanted * spec.hardware.multiprocessors, x * y, work)
 
 
@@ -106,10 +134,14 @@ def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradient
         (outputs - 1) * stride + (taps - 1) * dilation + 1 for outputs, taps, stride, dilation in zip(
             (options.rows, options.columns), (options.tap_rows, options.tap_columns), spec.stride, spec.dilation))
     threads = THREADS if options.form is Form.TAPS else 256
+    sums = options.tap_rows * options.tap_columns * options.vector      # of a lane in NHWC
+    together = spec.layout is Layout.NCHW and options.vector > 1
+    shift = -spec.padding[1][0] % options.vector if together else 0
     return FilterGradientNumbers(
         threads=threads, warps=threads // 32, tap_tiles=tiles, rows_read=rows_read, columns_read=columns_read,
-        lanes=32 * options.vector, column_tiles=-(-spec.reduction // TILE_COLUMNS),
-        filter_tiles=-(-spec.filters // TILE_K), guarded=not spec.padding_mode.reads_image)
+        lanes=32 * options.vector, together=together, shift=shift,
+        vectors_read=-(-(shift + columns_read) // options.vector), column_tiles=-(-spec.reduction // TILE_COLUMNS),
+        filter_tiles=-(-spec.filters // TILE_K), guarded=not spec.padding_mode.reads_image, min_blocks=2 if sums > 64 else 3 if sums > 32 else 4)
 
 
 def _beside(spec: KernelSpec, options: FilterGradientOptions, made: FilterGradientNumbers) -> tuple[int, int]:
@@ -133,10 +165,10 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
             Blocks(times=behind, limit=GRID_LIMIT[2]))
     launch = Launch(entry=spec.name, grid=grid, block=block,
                     arguments=("x", "dy", partial_sums.PARTS, "N", "H", "W", "P", "Q"))
-    program = Program(arguments=(*gradient_arguments(spec), partial_sums.argument()),
+    program = Program(arguments=(*_demanding(spec, options), partial_sums.argument()),
                       steps=(launch, partial_sums.launch(elements, "dw")),
                       workspaces=(partial_sums.workspace(elements, options.chunks),))
-    sums = options.tap_rows * options.tap_columns * options.vector
+    sums = options.tap_rows * options.tap_columns * (options.vector if spec.layout is Layout.NHWC else 1)
     outputs = options.rows * options.columns
     if taps:
         cost = Cost(unit=f"32 x {options.rows} x {options.columns} outputs", shuffles=0, fma=outputs * sums,
@@ -155,6 +187,16 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
                       phrase=f"{phrase}; then the chunks' sums are added")
 
 
+def _demanding(spec: KernelSpec, options: FilterGradientOptions) -> tuple[Argument, ...]:
+    """The arguments, with what vectors ask of rows and addresses."""
+    if options.form is Form.TILES or options.vector == 1:
+        return gradient_arguments(spec)
+    demands = {name: options.vector * spec.dtype.itemsize for name in ("x", "dy")}
+    if spec.layout is Layout.NCHW:
+        demands |= {"W": options.vector, "Q": options.vector}
+    return tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in gradient_arguments(spec))
+
+
 def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
     refusal = supports(spec)
     if refusal is None and options.chunks > partial_sums.MOST_CHUNKS:
@@ -163,11 +205,19 @@ def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
         return refusal
     if spec.channels != 1:
         return f"form = taps is for filters of one channel, not of {spec.channels}"
-    if options.vector not in (1, 2) or (options.vector == 2 and not _pairs(spec)):
+    nhwc = spec.layout is Layout.NHWC
+    if nhwc and (options.vector not in (1, 2) or (options.vector == 2 and not _pairs(spec))):
         return f"vector = {options.vector}: pairs are of 16-bit channels in NHWC, an even number, a filter each"
+    if not nhwc and (reason := _together(spec, options)) is not None:
+        return reason
+    if options.walk is Walk.STRIP and not _strips(spec):
+        return "strips are of layers in NHWC whose rows follow each other, with no value outside"
     if options.tap_rows > spec.r or options.tap_columns > spec.s:
         return f"{options.tap_rows} x {options.tap_columns} taps of a filter of {spec.r} x {spec.s}"
-    sums, outputs = options.tap_rows * options.tap_columns * options.vector, options.rows * options.columns
+    sums = options.tap_rows * options.tap_columns * (options.vector if nhwc else 1)
+    if options.walk is Walk.STRIP:
+        return None if sums <= MOST_SUMS_VECTOR else f"{sums} sums would not stay in registers"
+    outputs = options.rows * options.columns
     if sums > max(MOST_SUMS, MOST_SUMS_VECTOR):
         return f"{sums} sums would not stay in registers (at most {MOST_SUMS_VECTOR})"
     if outputs > MOST_OUTPUTS:
@@ -182,8 +232,9 @@ def space(spec: KernelSpec) -> Iterable[FilterGradientOptions]:
     chunks = sorted({max(1, own.chunks // 2), own.chunks, min(2 * own.chunks, partial_sums.MOST_CHUNKS)})
     if own.form is Form.TILES:
         return [replace(own, chunks=n) for n in chunks]
-    found = [replace(own, chunks=n, rows=rows, columns=columns) for n in chunks for rows in (2, 4, 7, 8)
-             for columns in (1, 2, 4)]
+    found = [own, *(replace(own, chunks=n, walk=walk, rows=rows, columns=columns, vector=vector) for n in chunks
+                    for walk in Walk for rows in (2, 4, 7, 8, STRIP_ROWS) for columns in (1, 2, 4)
+                    for vector in {1, own.vector})]
     return [o for o in found if _refusal(spec, o) is None]
 
 
@@ -196,9 +247,10 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     per = plan.cost.fma + 3 * plan.cost.warp_loads + 30
     tiles = shape.n * -(-shape.p // options.rows) * -(-shape.q // options.columns)
     taps = made.tap_tiles[0] * made.tap_tiles[1]
-    return taps * spec.k / (32 * options.vector) * tiles * per
+    return taps * spec.k / (made.lanes if spec.layout is Layout.NHWC else 32) * tiles * per
 
 
-ALGORITHM = Algorithm(name="filter_gradient", summary="the filter's gradient, summed over batch and pixels in a fixed order",
+ALGORITHM = Algorithm(name="filter_gradient",
+                      summary="the filter's gradient, summed over batch and pixels in a fixed order",
                       options=FilterGradientOptions, supports=supports, defaults=defaults, plan=plan, space=space,
                       estimate=estimate, operation=Operation.FILTER_GRADIENT)

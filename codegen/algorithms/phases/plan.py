@@ -20,7 +20,7 @@ from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, Program, Role,
                                    Workspace)
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec, Operation
+from warpconv.codegen.spec import KernelSpec, Operation
 
 from .numbers import Form, PhasesNumbers, is_folded, numbers
 
@@ -29,18 +29,21 @@ MOST_PRODUCTS = 400         # in the text
 MOST_PIXELS = 64            # that a thread sums at a time
 WEIGHTS_HELD = 100          # that a thread keeps in registers
 ROWS_EACH = 8               # tiles that follow each other down a column, for one loading of the weights
+NHWC_WIDTHS = (128, 96, 64, 32)     # of blocks in NHWC, where there are more channels than the last of them
 FOLD_THREADS = 128
+MOST_PLANES = 64            # of a block, which CUDA allows
 PADDED, FOLD = "padded", "fold_border"
 
 
 @dataclass(frozen=True)
 class PhasesOptions:
     """A thread makes tiles of ``c_tile`` channels. A block is ``block_size_x`` x ``block_size_y`` threads: in NCHW
-    columns x rows of tiles, in NHWC tiles of channels x columns of tiles."""
+    columns x rows of tiles, in NHWC tiles of channels x columns of tiles; in NCHW ``block_size_z`` planes."""
 
     form: Form = Form.TILE
     block_size_x: int = 32
     block_size_y: int = 4
+    block_size_z: int = 1
     c_tile: int = 1
 
 
@@ -49,8 +52,6 @@ def supports(spec: KernelSpec) -> str | None:
                              operation=Operation.DATA_GRADIENT)
     if refusal is None and is_folded(spec) and spec.epilogue:
         refusal = f"the data gradient of a {spec.padding_mode.value} border takes no epilogue"
-    if refusal is None and any(step is not Epilogue.BIAS for step in spec.epilogue):
-        refusal = "the data gradient's epilogue is a bias at most"
     return refusal
 
 
@@ -61,22 +62,27 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PhasesOptions:
     most = min(4, MOST_PIXELS // pixels, MOST_PRODUCTS // taps, WEIGHTS_HELD // taps) if form is Form.TILE else 1
     c_tile = largest_divisor(spec.channels, max(1, most))
     if spec.layout is Layout.NHWC:
-        width = min(THREADS, 1 << (spec.c // c_tile - 1).bit_length())
+        tiles = spec.c // c_tile
+        width = min(NHWC_WIDTHS, key=lambda lanes: -tiles % lanes) if tiles > 32 else 1 << (tiles - 1).bit_length()
         return PhasesOptions(form=form, block_size_x=width, block_size_y=THREADS // width, c_tile=c_tile)
     width = 64
     columns = 64 if shape is None else -(-shape.w // (spec.stride[1] if form is Form.TILE else 1))
-    while width > 8 and width // 2 >= columns:
+    while width > 4 and width // 2 >= columns:
         width //= 2
-    return PhasesOptions(form=form, block_size_x=width, block_size_y=THREADS // width, c_tile=c_tile)
+    rows = 64 if shape is None else -(-shape.h // (spec.stride[0] if form is Form.TILE else 1))
+    height = 1
+    while height * ROWS_EACH < rows and width * height < THREADS:
+        height *= 2
+    return PhasesOptions(form=form, block_size_x=width, block_size_y=height, block_size_z=THREADS // (width * height),
+                         c_tile=c_tile)
 
 
 def plan(spec: KernelSpec, options: PhasesOptions) -> KernelPlan:
-    threads = options.block_size_x * options.block_size_y
+    threads = options.block_size_x * options.block_size_y * options.block_size_z
     refusal = _refusal(spec, options, threads)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     made = numbers(spec, options.form, options.c_tile, threads)
-    element = spec.dtype.c_name
     arguments = gradient_arguments(spec)
     target, steps, workspaces = "dx", (), ()
     if made.folded:
@@ -90,8 +96,10 @@ def plan(spec: KernelSpec, options: PhasesOptions) -> KernelPlan:
                    per=FOLD_THREADS),
             Blocks(of=Dimension.H, limit=GRID_LIMIT[1]),
             Blocks(of=Dimension.N, times=spec.c if spec.layout is Layout.NCHW else 1, limit=GRID_LIMIT[2]))),)
-    launch = Launch(entry=spec.name, grid=_grid(spec, options, made), block=(options.block_size_x, options.block_size_y, 1),
-                    arguments=tuple(a.name for a in named(arguments, "dy", "w", "bias", target, "N", "H", "W", "P", "Q")))
+    launch = Launch(entry=spec.name, grid=_grid(spec, options, made),
+                    block=(options.block_size_x, options.block_size_y, options.block_size_z),
+                    arguments=tuple(a.name for a in named(arguments, "dy", "w", "bias", target, "N", "H", "W", "P",
+                                                          "Q")))
     pixels, taps = made.tile_rows * made.tile_columns, spec.r * spec.s
     loads = len(made.rows) * len(made.columns) if made.taps else taps
     held = options.c_tile * (pixels + (taps if made.hoisted else 1)) + loads
@@ -99,9 +107,11 @@ def plan(spec: KernelSpec, options: PhasesOptions) -> KernelPlan:
         spec=spec, options=options, numbers=made, templates=("phases/kernel.cu.jinja",),
         program=Program(arguments=arguments, steps=(launch, *steps), workspaces=workspaces),
         phrase=f"one thread for {made.tile_rows} x {made.tile_columns} pixels of {options.c_tile} "
-               f"channel{'s' if options.c_tile > 1 else ''}, {options.block_size_x} x {options.block_size_y} threads a block",
-        cost=Cost(unit=f"32 x {pixels} pixels of {options.c_tile} channels", warp_loads=loads * spec.filters, shuffles=0,
-                  fma=taps * spec.filters * options.c_tile, registers=min(255, 32 + held + step_registers(spec, pixels)),
+               f"channel{'s' if options.c_tile > 1 else ''}, "
+               f"{' x '.join(map(str, launch.block))} threads a block",
+        cost=Cost(unit=f"32 x {pixels} pixels of {options.c_tile} channels", warp_loads=loads * spec.filters,
+                  shuffles=0, fma=taps * spec.filters * options.c_tile,
+                  registers=min(255, 32 + held + step_registers(spec, pixels)),
                   direct_loads=taps * spec.filters, no_spills=held < 180))
 
 
@@ -115,7 +125,8 @@ def _grid(spec: KernelSpec, options: PhasesOptions, made: PhasesNumbers) -> tupl
         return (tiles(Dimension.W, 1, y, GRID_LIMIT[0]), tiles(Dimension.H, 0, ROWS_EACH, GRID_LIMIT[1]),
                 Blocks(of=Dimension.N, times=-(-made.c_tiles // x), limit=GRID_LIMIT[2]))
     return (tiles(Dimension.W, 1, x, GRID_LIMIT[0]), tiles(Dimension.H, 0, y * ROWS_EACH, GRID_LIMIT[1]),
-            Blocks(of=Dimension.N, times=made.c_tiles, limit=GRID_LIMIT[2]))
+            Blocks(of=Dimension.N, each=made.c_tiles, add=options.block_size_z - 1, per=options.block_size_z,
+                   limit=GRID_LIMIT[2]))
 
 
 def _refusal(spec: KernelSpec, options: PhasesOptions, threads: int) -> str | None:
@@ -125,6 +136,8 @@ def _refusal(spec: KernelSpec, options: PhasesOptions, threads: int) -> str | No
         refusal = f"c_tile = {options.c_tile} does not divide C/groups = {spec.channels}"
     if refusal is None and not LANES <= threads <= BLOCK_THREADS:
         refusal = f"a block of {threads} threads ({LANES} to {BLOCK_THREADS} are possible)"
+    if refusal is None and options.block_size_z > (1 if spec.layout is Layout.NHWC else MOST_PLANES):
+        refusal = f"block_size_z = {options.block_size_z} (at most {MOST_PLANES} planes, in NHWC 1)"
     if refusal is None and options.form is Form.TILE:
         if taps * options.c_tile > MOST_PRODUCTS:
             refusal = f"{taps * options.c_tile} products in the text (at most {MOST_PRODUCTS})"
@@ -138,9 +151,11 @@ def _refusal(spec: KernelSpec, options: PhasesOptions, threads: int) -> str | No
 def space(spec: KernelSpec) -> Iterable[PhasesOptions]:
     own = defaults(spec)
     tiles = [t for t in (1, 2, 4) if spec.channels % t == 0] if own.form is Form.TILE else [1]
-    found = [PhasesOptions(form=own.form, block_size_x=x, block_size_y=max(1, threads // x), c_tile=t)
-             for t in tiles for x in (8, 16, 32, 64, 128) for threads in (128, 256)]
-    return [o for o in found if _refusal(spec, o, o.block_size_x * o.block_size_y) is None]
+    planes = (1,) if spec.layout is Layout.NHWC else (1, 4, 16)
+    found = [PhasesOptions(form=own.form, block_size_x=x, block_size_y=max(1, threads // (x * z)), block_size_z=z,
+                           c_tile=t)
+             for t in tiles for x in (8, 16, 32, 64, 128) for threads in (128, 256) for z in planes]
+    return [o for o in found if _refusal(spec, o, o.block_size_x * o.block_size_y * o.block_size_z) is None]
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
@@ -157,6 +172,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     return tiles / 32 * (12 + spec.filters * (loads + weights + taps * options.c_tile) + 4 * pixels * options.c_tile)
 
 
-ALGORITHM = Algorithm(name="phases", summary="data gradient: a thread for a pixel of each phase of the stride; any layer",
+ALGORITHM = Algorithm(name="phases",
+                      summary="data gradient: a thread for a pixel of each phase of the stride; any layer",
                       options=PhasesOptions, supports=supports, defaults=defaults, plan=plan, space=space,
                       estimate=estimate, pace=2.3, operation=Operation.DATA_GRADIENT)
