@@ -10,12 +10,33 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from warpconv.codegen.errors import ArgumentTypeError
+from warpconv.runtime.call.watched import is_transforming
 
 from . import operators as ops, steps as epilogues
 from .steps import parsed
 
 GEOMETRY = 7            # arguments of it, the same for all three
+_PLAIN = (Tensor, torch.nn.Parameter)
 _below = torch._C._AutoDispatchBelowAutograd
+
+
+def conv2d(*args: Any) -> Tensor:
+    """The operator, without the dispatcher where nothing of it is wanted but the gradient."""
+    return Conv2d.apply(*args) if _is_plain(args) and not is_transforming(torch) else ops.conv2d(*args)
+
+
+def _kernel(op: Any, run: Any, *args: Any) -> Tensor:
+    """What lies below the gradient: the kernel itself, where no mode or tensor of another kind is to see it."""
+    if _is_plain(args) and not torch._C._len_torch_dispatch_stack():
+        return run(*args)
+    with _below():
+        return op(*args)
+
+
+def _is_plain(args: tuple[Any, ...]) -> bool:
+    """Whether all tensors among the first arguments are nothing but that, with memory."""
+    return not torch.compiler.is_compiling() and all(
+        type(arg) in _PLAIN or not isinstance(arg, Tensor) for arg in args[:4])
 
 
 class Conv2d(torch.autograd.Function):
@@ -24,8 +45,7 @@ class Conv2d(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
                 *rest: Any) -> Tensor:
-        with _below():
-            output = ops.conv2d(input, weight, bias, residual, *rest)
+        output = _kernel(ops.conv2d, ops.run_conv2d, input, weight, bias, residual, *rest)
         ctx.rest, ctx.order = rest, ops.memory_format(input)
         needs_x, needs_w, needs_bias, needs_residual = ctx.needs_input_grad[:4]
         steps = ctx.steps = parsed(rest[GEOMETRY])
@@ -64,8 +84,7 @@ class Conv2dInput(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, input_size: Any, weight: Tensor, grad_output: Tensor, *geometry: Any) -> Tensor:
-        with _below():
-            output = ops.conv2d_input(input_size, weight, grad_output, *geometry)
+        output = _kernel(ops.conv2d_input, ops.run_conv2d_input, input_size, weight, grad_output, *geometry)
         ctx.geometry = geometry
         _, needs_weight, needs_grad, *_ = ctx.needs_input_grad
         ctx.save_for_backward(weight if needs_grad else None, grad_output if needs_weight else None)
@@ -86,8 +105,7 @@ class Conv2dWeight(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, weight_size: Any, grad_output: Tensor, *geometry: Any) -> Tensor:
-        with _below():
-            output = ops.conv2d_weight(input, weight_size, grad_output, *geometry)
+        output = _kernel(ops.conv2d_weight, ops.run_conv2d_weight, input, weight_size, grad_output, *geometry)
         ctx.geometry = geometry
         needs_input, _, needs_grad, *_ = ctx.needs_input_grad
         ctx.save_for_backward(input if needs_grad else None, grad_output if needs_input else None)

@@ -18,7 +18,7 @@ from warpconv.codegen.epilogue import parse_epilogue
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.runtime.call.watched import wants_grad
 
-from . import operators as ops, steps as epilogues
+from . import autograd, operators as ops, steps as epilogues
 
 _INTEGERS = ("uint8", "int8", "uint16", "int16", "int32")
 
@@ -34,15 +34,16 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     _no_stream(stream)
     steps = _steps(tuple(epilogue) if isinstance(epilogue, list) else epilogue, bias is not None, _text(activation),
                    residual is not None)
-    if wants_grad(torch, input, weight, bias, residual):
+    recorded = wants_grad(torch, input, weight, bias, residual)
+    if recorded:
         _check_recorded(steps, out, input, _text(out_dtype))
     alone, last = input.dim() == 3, _is_last(layout)
     x, added = (None if t is None else _first(t, alone, last) for t in (input, residual))
     _check_axes(input=x, weight=weight)
     stride, padding, dilation = _geometry(stride, padding, dilation, weight)
-    made = ops.conv2d(x, weight, bias, added, stride, padding, dilation, groups, _text(padding_mode),
-                      _number(padding_value), device, steps, algorithm, _text(accum_dtype), _text(out_dtype),
-                      _text(cast), separable, workspace_limit)
+    call = autograd.conv2d if recorded else ops.conv2d
+    made = call(x, weight, bias, added, stride, padding, dilation, groups, _text(padding_mode), _number(padding_value),
+                device, steps, algorithm, _text(accum_dtype), _text(out_dtype), _text(cast), separable, workspace_limit)
     return _given(_back(made, alone, last), out)
 
 

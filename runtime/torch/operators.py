@@ -65,10 +65,10 @@ def _sides(padding: list[int]) -> tuple[tuple[int, int], tuple[int, int]]:
 
 # ---- memory
 
-def _run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, stride: list[int],
-                padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
-                device: str, epilogue: str, algorithm: str, accum_dtype: str | None,
-                out_dtype: str | None, cast: str, separable: bool | None, workspace_limit: int | None) -> Tensor:
+def run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, stride: list[int],
+               padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
+               device: str, epilogue: str, algorithm: str, accum_dtype: str | None, out_dtype: str | None, cast: str,
+               separable: bool | None, workspace_limit: int | None) -> Tensor:
     # a tensor with gaps may come back in either order, by what is quicker: the compilers were told which
     out = None if _dense(input) else _shape_conv2d(input, weight, bias, residual, stride, padding, dilation, groups,
                                                    padding_mode, padding_value, device, epilogue, algorithm,
@@ -79,16 +79,15 @@ def _run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Te
                     separable=separable, residual=residual, out=out, workspace_limit=workspace_limit)
 
 
-def _run_conv2d_input(input_size: list[int], weight: Tensor, grad_output: Tensor, stride: list[int],
-                      padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
-                      device: str) -> Tensor:
+def run_conv2d_input(input_size: list[int], weight: Tensor, grad_output: Tensor, stride: list[int], padding: list[int],
+                     dilation: list[int], groups: int, padding_mode: str, padding_value: float, device: str) -> Tensor:
     return _data_gradient(tuple(input_size), weight, _settled(grad_output), tuple(stride), _sides(padding),
                           tuple(dilation), groups, padding_mode=padding_mode, device=device)
 
 
-def _run_conv2d_weight(input: Tensor, weight_size: list[int], grad_output: Tensor, stride: list[int],
-                       padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
-                       device: str) -> Tensor:
+def run_conv2d_weight(input: Tensor, weight_size: list[int], grad_output: Tensor, stride: list[int],
+                      padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
+                      device: str) -> Tensor:
     return _filter_gradient(_settled(input), tuple(weight_size), grad_output, tuple(stride), _sides(padding),
                             tuple(dilation), groups, padding_mode=padding_mode, padding_value=padding_value,
                             device=device)
@@ -149,9 +148,9 @@ def cast_tensors(kind: str, input: Tensor, *more: Tensor | None) -> tuple[Tensor
 
 
 for _device in ("CPU", "CUDA"):
-    LIBRARY.impl("conv2d", _run_conv2d, _device)
-    LIBRARY.impl("conv2d_input", _run_conv2d_input, _device)
-    LIBRARY.impl("conv2d_weight", _run_conv2d_weight, _device)
+    LIBRARY.impl("conv2d", run_conv2d, _device)
+    LIBRARY.impl("conv2d_input", run_conv2d_input, _device)
+    LIBRARY.impl("conv2d_weight", run_conv2d_weight, _device)
     LIBRARY.impl("conv2d", _cast_conv2d(_device.lower()), f"Autocast{_device}")
 torch.library.register_fake("warpconv::conv2d", _shape_conv2d, lib=LIBRARY)
 torch.library.register_fake("warpconv::conv2d_input", _shape_conv2d_input, lib=LIBRARY)
