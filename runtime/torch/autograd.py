@@ -16,13 +16,15 @@ from . import operators as ops, steps as epilogues
 from .steps import parsed
 
 GEOMETRY = 7            # arguments of it, the same for all three
-_PLAIN = (Tensor, torch.nn.Parameter)
+_PLAIN = (Tensor, torch.nn.Parameter, type(None))
 _below = torch._C._AutoDispatchBelowAutograd
 
 
 def conv2d(*args: Any) -> Tensor:
     """The operator, without the dispatcher where nothing of it is wanted but the gradient."""
-    return Conv2d.apply(*args) if _is_plain(args) and not is_transforming(torch) else ops.conv2d(*args)
+    if _is_plain(args) and not is_transforming(torch):
+        return Conv2d.apply(*args[:4], args[4:])
+    return ops.conv2d(*args)
 
 
 def _kernel(op: Any, run: Any, *args: Any) -> Tensor:
@@ -35,8 +37,12 @@ def _kernel(op: Any, run: Any, *args: Any) -> Tensor:
 
 def _is_plain(args: tuple[Any, ...]) -> bool:
     """Whether all tensors among the first arguments are nothing but that, with memory."""
-    return not torch.compiler.is_compiling() and all(
-        type(arg) in _PLAIN or not isinstance(arg, Tensor) for arg in args[:4])
+    if torch.compiler.is_compiling():
+        return False
+    for arg in args[:4]:
+        if type(arg) not in _PLAIN and isinstance(arg, Tensor):
+            return False
+    return True
 
 
 class Conv2d(torch.autograd.Function):
@@ -44,7 +50,7 @@ class Conv2d(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
-                *rest: Any) -> Tensor:
+                rest: tuple[Any, ...]) -> Tensor:
         output = _kernel(ops.conv2d, ops.run_conv2d, input, weight, bias, residual, *rest)
         ctx.rest, ctx.order = rest, ops.memory_format(input)
         needs_x, needs_w, needs_bias, needs_residual = ctx.needs_input_grad[:4]
@@ -76,14 +82,14 @@ class Conv2d(torch.autograd.Function):
         return (ops.conv2d_input(size, weight, grad, *geometry) if needs_x else None,
                 ops.conv2d_weight(input, weight_size, grad, *geometry) if needs_w else None,
                 of_bias.sum((0, 2, 3), dtype=torch.float32).to(bias_dtype) if needs_bias else None,
-                of_residual.to(residual_dtype) if needs_residual else None, *(None for _ in rest))
+                of_residual.to(residual_dtype) if needs_residual else None, None)
 
 
 class Conv2dInput(torch.autograd.Function):
     """conv2d_input, linear in weight and grad_output."""
 
     @staticmethod
-    def forward(ctx: Any, input_size: Any, weight: Tensor, grad_output: Tensor, *geometry: Any) -> Tensor:
+    def forward(ctx: Any, input_size: Any, weight: Tensor, grad_output: Tensor, geometry: tuple[Any, ...]) -> Tensor:
         output = _kernel(ops.conv2d_input, ops.run_conv2d_input, input_size, weight, grad_output, *geometry)
         ctx.geometry = geometry
         _, needs_weight, needs_grad, *_ = ctx.needs_input_grad
@@ -97,14 +103,14 @@ class Conv2dInput(torch.autograd.Function):
         _, needs_weight, needs_grad, *_ = ctx.needs_input_grad
         geometry = _zeros(ctx.geometry)
         return (None, ops.conv2d_weight(grad, ctx.weight_size, grad_output, *geometry) if needs_weight else None,
-                _plain(grad, weight, geometry) if needs_grad else None, *(None for _ in geometry))
+                _plain(grad, weight, geometry) if needs_grad else None, None)
 
 
 class Conv2dWeight(torch.autograd.Function):
     """conv2d_weight, linear in input and grad_output."""
 
     @staticmethod
-    def forward(ctx: Any, input: Tensor, weight_size: Any, grad_output: Tensor, *geometry: Any) -> Tensor:
+    def forward(ctx: Any, input: Tensor, weight_size: Any, grad_output: Tensor, geometry: tuple[Any, ...]) -> Tensor:
         output = _kernel(ops.conv2d_weight, ops.run_conv2d_weight, input, weight_size, grad_output, *geometry)
         ctx.geometry = geometry
         needs_input, _, needs_grad, *_ = ctx.needs_input_grad
@@ -117,7 +123,7 @@ class Conv2dWeight(torch.autograd.Function):
         input, grad_output = ctx.saved_tensors
         needs_input, _, needs_grad, *_ = ctx.needs_input_grad
         return (ops.conv2d_input(ctx.size, grad, grad_output, *ctx.geometry) if needs_input else None, None,
-                _plain(input, grad, ctx.geometry) if needs_grad else None, *(None for _ in ctx.geometry))
+                _plain(input, grad, ctx.geometry) if needs_grad else None, None)
 
 
 def _plain(input: Tensor, weight: Tensor, geometry: Any) -> Tensor:
@@ -130,16 +136,17 @@ def _zeros(geometry: Any) -> Any:
     return *before, 0.0, device
 
 
-def _recorded(op: Any, function: type[torch.autograd.Function]) -> Any:
-    """The operator for tensors of which one may require grad."""
+def _recorded(op: Any, function: type[torch.autograd.Function], first: int) -> Any:
+    """The operator for tensors of which one may require grad. They are among the ``first`` arguments, and the others
+    are one to PyTorch, which looks at each."""
     def run(*args: Any) -> Tensor:
         if forward_ad._current_level >= 0:
             _refuse_tangents(args)
-        if torch.is_grad_enabled() and torch._C._any_requires_grad(*args):
+        if torch.is_grad_enabled() and torch._C._any_requires_grad(*args[:first]):
             if torch._C._are_functorch_transforms_active():
                 raise ArgumentTypeError("torch.func's transforms find no gradient of warpconv's operators",
                                         argument="input", hint="tensors that require grad and torch.autograd.grad")
-            return function.apply(*args)
+            return function.apply(*args[:first], args[first:])
         with _below():
             return op(*args)
 
@@ -153,5 +160,6 @@ def _refuse_tangents(args: tuple[Any, ...]) -> None:
                                 hint="torch.autograd.grad, or torch.autograd.functional.jvp, which needs none")
 
 
-for _op, _function in ((ops.conv2d, Conv2d), (ops.conv2d_input, Conv2dInput), (ops.conv2d_weight, Conv2dWeight)):
-    ops.LIBRARY.impl(_op.name().removeprefix("warpconv::"), _recorded(_op, _function), "Autograd")
+for _op, _function, _first in ((ops.conv2d, Conv2d, 4), (ops.conv2d_input, Conv2dInput, 3),
+                               (ops.conv2d_weight, Conv2dWeight, 3)):
+    ops.LIBRARY.impl(_op.name().removeprefix("warpconv::"), _recorded(_op, _function, _first), "Autograd")
