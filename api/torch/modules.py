@@ -37,17 +37,17 @@ class _Forward(_Layer):
         if not self.training and not torch.compiler.is_compiling():
             weight, bias = self._parameters.get("weight"), self._parameters.get("bias")
             if Prepared.serves(input, weight, bias):
-                prepared = self.__dict__.get(_NOT_KEPT)
-                if prepared is None:
-                    prepared = self.__dict__[_NOT_KEPT] = Prepared()
-                return self._by(prepared, input, weight, bias)
+                geometry, kept = self._geometry(), self.__dict__.get(_NOT_KEPT)
+                if kept is None or kept[0] != geometry:
+                    kept = self.__dict__[_NOT_KEPT] = geometry, Prepared()
+                return self._by(kept[1], input, weight, bias, geometry)
         return self._conv_forward(input, self.weight, self.bias)
 
-    def _by(self, call: Any, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return call(input, weight, bias, *self._geometry())
+    def _by(self, call: Any, input: Tensor, weight: Tensor, bias: Tensor | None, geometry: tuple[Any, ...]) -> Tensor:
+        return call(input, weight, bias, *geometry)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return self._by(_conv2d, input, weight, bias)
+        return self._by(_conv2d, input, weight, bias, self._geometry())
 
 
 class Conv2d(_Forward, torch.nn.Conv2d):
@@ -64,8 +64,8 @@ class Conv1d(_Forward, torch.nn.Conv1d):
         padding = self.padding if isinstance(self.padding, str) else (0, *self.padding)
         return (1, *self.stride), padding, (1, *self.dilation), self.groups, self.padding_mode
 
-    def _by(self, call: Any, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return super()._by(call, input.unsqueeze(-2), weight.unsqueeze(-2), bias).squeeze(-2)
+    def _by(self, call: Any, input: Tensor, weight: Tensor, bias: Tensor | None, geometry: tuple[Any, ...]) -> Tensor:
+        return super()._by(call, input.unsqueeze(-2), weight.unsqueeze(-2), bias, geometry).squeeze(-2)
 
 
 class ConvTranspose2d(_Layer, torch.nn.ConvTranspose2d):

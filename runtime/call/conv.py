@@ -169,12 +169,13 @@ def _remember(key: tuple, entry: Entry | None) -> None:
 def conv2d_and_kernel(input: Any, weight: Any, *, groups: int, padding: Any, padding_mode: str, padding_value: float,
                       epilogue: Iterable[Any], algorithm: Any, layout: Any, out_dtype: str | None, cast: str,
                       device: Any, out: Any, stream: Any, bias: Any = None, stride: Any = 1, dilation: Any = 1,
-                      separable: bool | None = None) -> tuple[Kernel, Any]:
+                      separable: bool | None = None, residual: Any = None, accum_dtype: Any = None,
+                      workspace_limit: int | None = None) -> tuple[Kernel, Any]:
     """conv2d for callers who remember the kernel of a call: it, and the output. Raises as conv2d does."""
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
-    return _conv2d(input, weight, bias, geometry, None, epilogue, algorithm, layout, None, device, None, out, stream,
-                   None, separable)
+    return _conv2d(input, weight, bias, geometry, None, epilogue, algorithm, layout, accum_dtype, device, residual, out,
+                   stream, workspace_limit, separable)
 
 
 def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activation: Any, epilogue: Any,

@@ -18,11 +18,16 @@ import torch
 from torch import Tensor
 
 from warpconv.codegen.epilogue import split_steps
-from warpconv.runtime.call import conv, gradients
+from warpconv.runtime import env
+from warpconv.runtime.call import conv, gradients, signatures
+from warpconv.runtime.call.checks import MOST_LAYERS
+from warpconv.runtime.call.quick import Entry
+from warpconv.runtime.call.recording import recording
 
 # what the public functions do where PyTorch does not watch
-_forward, _data_gradient, _filter_gradient = (function.__wrapped__ for function in (
-    conv.conv2d, gradients.conv2d_input, gradients.conv2d_weight))
+_data_gradient, _filter_gradient = gradients.conv2d_input.__wrapped__, gradients.conv2d_weight.__wrapped__
+_entries: dict[tuple[Any, ...], Entry] = {}     # of conv2d, by its arguments and the signatures of its tensors
+conv.on_clear.append(_entries.clear)
 GEOMETRY = ("int[] stride, int[] padding, int[] dilation, int groups, str padding_mode, float padding_value, "
             "str device")
 LIBRARY = torch.library.Library("warpconv", "DEF")
@@ -69,14 +74,28 @@ def run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
                padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
                device: str, epilogue: str, algorithm: str, accum_dtype: str | None, out_dtype: str | None, cast: str,
                separable: bool | None, workspace_limit: int | None) -> Tensor:
+    signed = None if recording.graph is not None else signatures.sign_call(input, weight, bias, residual, None)
+    key = (signed, tuple(stride), tuple(padding), tuple(dilation), groups, padding_mode, padding_value, device, epilogue,
+           algorithm, accum_dtype, out_dtype, cast, separable, workspace_limit)
+    entry = None if signed is None else _entries.get(key)
+    if entry is not None and (made := entry.repeat(input, weight, bias, residual, None, None)) is not None:
+        return made
+    dense = _dense(input)
     # a tensor with gaps may come back in either order, by what is quicker: the compilers were told which
-    out = None if _dense(input) else _shape_conv2d(input, weight, bias, residual, stride, padding, dilation, groups,
-                                                   padding_mode, padding_value, device, epilogue, algorithm,
-                                                   accum_dtype, out_dtype)
-    return _forward(input, weight, bias, tuple(stride), _sides(padding), tuple(dilation), groups,
-                    padding_mode=padding_mode, padding_value=padding_value, epilogue=_listed(epilogue),
-                    algorithm=algorithm, accum_dtype=accum_dtype, out_dtype=out_dtype, cast=cast, device=device,
-                    separable=separable, residual=residual, out=out, workspace_limit=workspace_limit)
+    out = None if dense else _shape_conv2d(input, weight, bias, residual, stride, padding, dilation, groups,
+                                           padding_mode, padding_value, device, epilogue, algorithm, accum_dtype,
+                                           out_dtype)
+    kernel, made = conv.conv2d_and_kernel(
+        input, weight, bias=bias, stride=tuple(stride), padding=_sides(padding), dilation=tuple(dilation),
+        groups=groups, padding_mode=padding_mode, padding_value=padding_value, epilogue=_listed(epilogue),
+        algorithm=algorithm, layout="NCHW", accum_dtype=accum_dtype, out_dtype=out_dtype, cast=cast, device=device,
+        separable=separable, residual=residual, out=out, stream=None, workspace_limit=workspace_limit)
+    if dense and signed is not None and env.settings().templates is None and (
+            entry := kernel.remembered(signed)) is not None:
+        if len(_entries) >= MOST_LAYERS:
+            _entries.clear()
+        _entries[key] = entry
+    return made
 
 
 def run_conv2d_input(input_size: list[int], weight: Tensor, grad_output: Tensor, stride: list[int], padding: list[int],

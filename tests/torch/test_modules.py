@@ -147,6 +147,16 @@ def test_weights_without_versions_are_given_as_they_are(dense):
     assert prepared == []
 
 
+def test_a_layer_whose_stride_is_changed():
+    layer, x = layers.Conv2d(2, 2, 3).eval(), torch.randn(1, 2, 9, 9)
+    with torch.no_grad():
+        for stride in ((1, 1), (2, 2), (2, 1)):
+            layer.stride = stride
+            for _ in range(2):
+                close(layer(x), torch.nn.functional.conv2d(x.double(), layer.weight.double(), layer.bias.double(),
+                                                           stride))
+
+
 def test_hooks_and_parametrizations_are_kept():
     layer = layers.Conv2d(2, 2, 3)
     seen = []
