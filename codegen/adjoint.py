@@ -15,9 +15,9 @@ from dataclasses import replace
 
 from .border import Border
 from .errors import UnsupportedSpec
+from .layer import Layer
 from .plan import (Argument, Blocks, Dimension, Extent, KernelPlan, Launch, LibraryCall, Preparation, Program, Repeat,
                    Role, Step, Workspace)
-from .layer import Layer
 from .shape import ConvShape
 from .spec import KernelSpec, Operation
 

@@ -28,7 +28,8 @@ def banner_lines(plan: KernelPlan, overlay: Overlay | None = None) -> list[str]:
     """Comment lines without the slashes; no date, path or host, so that equal plans give equal bytes."""
     spec = plan.spec
     template = " and ".join(f"templates/{name}" for name in plan.templates)
-    lines = [f"warpconv {VERSION}: {spec.algorithm}, {spec.dtype.value}. Generated from {template}; do not edit."]
+    lines = _wrapped(f"warpconv {VERSION}: {spec.algorithm}, {spec.dtype.value}. Generated from {template}; do not "
+                     "edit.")
     if overlay is not None:
         lines.append(f"Templates of digest {overlay.digest} were laid over warpconv's own.")
     lines += ["Emit it again with", *_folded(emit_command(plan) + overlay_flags(overlay))]

@@ -44,7 +44,7 @@ from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm as registered
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, Numerics, parse_epilogue
+from warpconv.codegen.spec import Epilogue, Numerics, Operation, parse_epilogue
 
 from . import env, paths
 
@@ -66,6 +66,7 @@ class NamedLayer:
     algorithm: str = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
     numerics: Numerics = Numerics.FLOAT32
+    operation: Operation = Operation.FORWARD
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -79,14 +80,15 @@ class NamedLayer:
         ArgumentError."""
         return plan_layer(self.shape, algorithm=self.algorithm, arch=arch, epilogue=self.epilogue,
                           settings=self.settings, numerics=self.numerics,
-                          workspace_limit=env.settings().workspace_limit)
+                          workspace_limit=env.settings().workspace_limit, operation=self.operation)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.shape}"
 
 
 def default_name(shape: ConvShape, *, epilogue: tuple[Epilogue, ...] = (), algorithm: str = "auto",
-                 settings: Mapping[str, Any] | None = None, numerics: Numerics = Numerics.FLOAT32) -> str:
+                 settings: Mapping[str, Any] | None = None, numerics: Numerics = Numerics.FLOAT32,
+                 operation: Operation = Operation.FORWARD) -> str:
     """A name for a layer that was given none: the same for layers that differ in N, H and W alone."""
     geometry = re.sub(r"[^0-9a-z]+", "_", describe_geometry(shape).replace("stride ", "s").replace("padding ", "p"))
     types = describe_types(shape).replace(" with", "").replace(" filters", "").replace(" to", "_to")
@@ -94,7 +96,7 @@ def default_name(shape: ConvShape, *, epilogue: tuple[Epilogue, ...] = (), algor
     kind += [] if shape.layout is Layout.NCHW else [shape.layout.value]
     parts = [f"c{shape.c}_k{shape.k}_{shape.r}x{shape.s}", geometry, *kind,
              *([f"sums_{numerics.value}"] if numerics is not Numerics.FLOAT32 else []),
-             *map(_step_name, epilogue),
+             *map(_step_name, epilogue), *([operation.value] if operation is not Operation.FORWARD else []),
              *([algorithm] if algorithm != "auto" else []),
              *(f"{name}-{value}" for name, value in sorted((settings or {}).items()))]
     return "_".join(parts)[:80]

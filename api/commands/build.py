@@ -28,7 +28,7 @@ _STYLES = {"failed": "red", "declined": "yellow", "up-to-date": "dim"}
 @click.option("--jobs", type=int, metavar="N", help="Compilations at the same time (default: WARPCONV_COMPILE_JOBS).")
 @click.option("--allow-spills", is_flag=True, help="Accept kernels that spill though their plan promises not to.")
 @click.option("--force", is_flag=True, help="Build a pack anew whose manifest is damaged.")
-@layer_options(arch=False)
+@layer_options(arch=False, operation=True)
 @templates_option
 @json_option
 @click.pass_context
@@ -87,9 +87,10 @@ def _requested(request: LayerRequest) -> Any:
             return self.made(arch)
 
     name = default_name(request.shape, epilogue=request.epilogue, algorithm=request.algorithm,
-                        settings=request.settings, numerics=request.numerics)
+                        settings=request.settings, numerics=request.numerics, operation=request.operation)
     return Requested(name=name, shape=request.shape, epilogue=request.epilogue, algorithm=request.algorithm,
-                     settings=request.settings, numerics=request.numerics, made=request.plan)
+                     settings=request.settings, numerics=request.numerics, made=request.plan,
+                     operation=request.operation)
 
 
 def _archs(archs: tuple[str, ...]) -> Sequence[str]:

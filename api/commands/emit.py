@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @layers_argument
-@layer_options()
+@layer_options(operation=True)
 @templates_option
 @click.option("-o", "--output", metavar="FILE|FOLDER/",
               help="Write the source there instead of to standard output: to a folder, a file for each layer and "

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @layers_argument
-@layer_options()
+@layer_options(operation=True)
 @json_option
 @click.pass_context
 def explain(ctx: click.Context, layers: str | None, layer: str | None, as_json: bool, **options: Any) -> None:
@@ -53,11 +53,13 @@ def explain_record(request: LayerRequest) -> ExplainRecord:
     Raises UnsupportedSpec or ArgumentError where the request itself cannot be planned.
     """
     from warpconv.codegen.select import explain as candidates_for
+    from warpconv.codegen.spec import Operation
     from warpconv.records import CandidateRow, ExplainRecord
     arch, tuning, where = _tuning(request)
     candidates = candidates_for(request.shape, arch, epilogue=request.epilogue, tuning=tuning,
-                                numerics=request.numerics, workspace_limit=request.workspace_limit)
-    if tuning is not None:
+                                numerics=request.numerics, workspace_limit=request.workspace_limit,
+                                operation=request.operation)
+    if tuning is not None and request.operation is Operation.FORWARD:
         where = tuning.origin(request.shape, arch)
         if candidates[0].reason != where:
             measured = tuning.best(request.shape, arch) is not None
@@ -78,12 +80,14 @@ def explain_record(request: LayerRequest) -> ExplainRecord:
 def _tuning(request: LayerRequest) -> tuple[Arch, Any, str]:
     """The architecture, the table of measured choices, and why there is none."""
     from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
-    from warpconv.codegen.spec import Numerics
+    from warpconv.codegen.spec import Numerics, Operation
     from warpconv.runtime.devices.cuda import contexts
     from warpconv.runtime.tuning import table
     arch = request.arch or DEFAULT_ARCH
     if request.algorithm != "auto" or request.settings:
         return arch, None, "not asked: the options choose"
+    if request.operation is not Operation.FORWARD:
+        return arch, None, f"not asked for a {request.operation.value.replace('_', ' ')}: the rule chooses"
     if request.numerics is not Numerics.FLOAT32:
         return arch, None, f"not asked: {request.numerics.value} arithmetic is not measured"
     if request.tuning is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @layers_argument
-@layer_options()
+@layer_options(operation=True)
 @templates_option
 @click.option("--source", "edited", metavar="FILE",
               help="Take this text, an emitted one that was edited; its head says the layer, unless options do.")

@@ -17,7 +17,7 @@ from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import Tuning, plan, plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Numerics
+from warpconv.codegen.spec import Numerics, Operation
 
 from .complete import complete_algorithm, complete_border, complete_layout, complete_type
 from .files import InputFileError
@@ -79,14 +79,17 @@ _FORM = (
                  help="Arithmetic of products and sums; float16: in the 16-bit element type, quicker and less exact."),
 )
 _TUNING = click.option("--tuning", metavar="FILE", help="Follow the measured choices of a database (warpconv tune).")
+_OPERATION = click.option("--operation", metavar="NAME", default="forward", show_default=True,
+                          help="What is computed of the layer: forward, data_gradient, filter_gradient, bias_gradient.")
 _ARCH = click.option("--arch", metavar="sm_90", multiple=True,
                      help=f"GPU architecture, or several: sm_80,sm_90 (default: the GPU's, or {DEFAULT_ARCH}).")
 
 
-def layer_options(*, sizes: bool = True, arch: bool = True) -> Callable[[Callable], Callable]:
-    """The layer's options for a command; without ``sizes`` they come from arrays."""
+def layer_options(*, sizes: bool = True, arch: bool = True, operation: bool = False) -> Callable[[Callable], Callable]:
+    """The layer's options for a command; without ``sizes`` they come from arrays. ``operation``: gradients, too."""
     options = [*(_SIZES if sizes else ()), *_GEOMETRY, _DTYPE[sizes],
-               *((_WEIGHT_DTYPE, _SEPARABLE, _PITCHED) if sizes else ()), *_TYPES, *_FORM, *_KERNEL,
+               *((_WEIGHT_DTYPE, _SEPARABLE, _PITCHED) if sizes else ()), *_TYPES, *_FORM,
+               *((_OPERATION,) if operation else ()), *_KERNEL,
                *((_ARCH,) if arch else ()), *((_TUNING,) if arch and sizes else ())]
 
     def decorate(command: Callable) -> Callable:
@@ -124,6 +127,7 @@ class LayerRequest:
     numerics: Numerics = Numerics.FLOAT32
     workspace_limit: int | None = None
     name: str | None = None
+    operation: Operation = Operation.FORWARD
 
     def table(self, arch: Arch | str) -> Tuning | None:
         """The measured choices of the file that was named, if one was. Raises InputFileError."""
@@ -143,7 +147,7 @@ class LayerRequest:
         arch = arch or self.arch or DEFAULT_ARCH
         made = plan_layer(self.shape, algorithm=self.algorithm, arch=arch, tuning=self.table(arch),
                           epilogue=self.epilogue, settings=self.settings, numerics=self.numerics,
-                          workspace_limit=self.workspace_limit)
+                          workspace_limit=self.workspace_limit, operation=self.operation)
         if self.index_bits is None or self.index_bits == made.spec.index_bits:
             return made
         if self.index_bits < made.spec.index_bits:
@@ -188,6 +192,7 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
                         settings=read_settings(options["sets"], lists=lists),
                         workspace_limit=_limit(options["workspace_limit"]),
                         index_bits=_index_bits(options["index_bits"]),
+                        operation=Operation.parse(options.get("operation", Operation.FORWARD)),
                         numerics=Numerics.parse(_SHORT.get(options["accumulate"], options["accumulate"])),
                         tuning=Path(tuning) if (tuning := options.get("tuning")) is not None else None,
                         arch=_one_arch(options.get("arch", ())))

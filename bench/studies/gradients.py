@@ -30,17 +30,17 @@ CHECKED = 2         # images of a data gradient, channels of a filter's, that ar
 ABOUT = f"""
 Depthwise layers ("same" padding) with stride 1 and 2: `conv2d_input` and `conv2d_weight` as calls make them, planned by
 rule or by what was measured for the forward layer, beside PyTorch's gradients (`torch.ops.aten.convolution_backward`,
-cuDNN in benchmark mode, TF32 off, channels_last tensors for NHWC) and a device copy that moves the least bytes: those of
-the input and the output (or their gradients), each once. Samples of the three are taken in turn, in CUDA graphs where they can be captured;
-buffers rotate through 256 MB. The turned filter of a data gradient is made in every call, and both steps of a filter
-gradient are in its time.
+cuDNN in benchmark mode, TF32 off, channels_last tensors for NHWC) and a device copy that moves the least bytes: those
+of the input and the output (or their gradients), each once. Samples of the three are taken in turn, in CUDA graphs
+where they can be captured; buffers rotate through 256 MB. The turned filter of a data gradient is made in every call,
+and both steps of a filter gradient are in its time.
 
 Checked before it is timed, ours and PyTorch's: {CHECKED} images of the data gradient, {CHECKED} channels of the filter
-gradient against float64, tap by tap: a relative error in norm of {", ".join(f"{v:g} ({k})" for k, v in TOLERANCES.items())}
-at most; and a second call of ours gives the same bits.
+gradient against float64, tap by tap: a relative error in norm of
+{", ".join(f"{v:g} ({k})" for k, v in TOLERANCES.items())} at most; and a second call of ours gives the same bits.
 
-The floor is the larger of the copy's time and the FLOPs of the taps inside the image at this run's SGEMM rate. "of copy"
-and "of the floor" are these over our time; "x" is PyTorch's time over ours.
+The floor is the larger of the copy's time and the FLOPs of the taps inside the image at this run's SGEMM rate. "of
+copy" and "of the floor" are these over our time; "x" is PyTorch's time over ours.
 """
 
 
@@ -83,7 +83,7 @@ def is_quick(row: GradientLayer) -> bool:
 
 def run(context: Context) -> None:
     trial = context.device.trial
-    chosen = [row for row in layers() if is_quick(row) or not context.quick]
+    chosen = [row for row in sorted(layers(), key=is_quick, reverse=True) if is_quick(row) or not context.quick]
     if trial:       # the same keys, small arrays
         chosen = chosen[:8]
     context.expect(1 + len(chosen))
@@ -98,6 +98,7 @@ def run(context: Context) -> None:
     small = dict(zip([row.key for row in layers()], layers(trial=True))) if trial else {}
     for row in chosen:
         s = row.shape
+        context.device.free()
         context.row(row.key, lambda row=row: measure_row(context, small.get(row.key, row), tuning, gemm or math.inf),
                     kind=row.operation, n=s.n, c=s.c, size=s.h, filter=s.r, stride=s.stride[0], dtype=s.dtype.value,
                     layout=s.layout.value, moved=row.moved)
@@ -120,7 +121,8 @@ def measure_row(context: Context, row: GradientLayer, tuning: Any, gemm: float) 
             return warpconv.conv2d_input(shape.input_shape, w, gradients[i], out=made[i], **geometry)
         return warpconv.conv2d_weight(inputs[i], shape.weight_shape, gradients[i], out=made[i], **geometry)
 
-    exact = _data_exact(device, w, gradients[0], shape) if data else _filter_exact(device, inputs[0], gradients[0], shape)
+    exact = (_data_exact(device, w, gradients[0], shape) if data
+             else _filter_exact(device, inputs[0], gradients[0], shape))
     error = _checked(device, ours(0), exact, shape, data, "ours")
     first = device.double(made[0])
     ours(0)
@@ -138,8 +140,6 @@ def measure_row(context: Context, row: GradientLayer, tuning: Any, gemm: float) 
     found["moved"] = row.moved
     if len(times) > 2:
         found |= {"torch_ms": times[2].ms, "speedup": times[2].ms / times[0].ms, "torch_method": times[2].method}
-    del inputs, gradients, made, calls
-    device.free()
     return found
 
 
@@ -156,8 +156,8 @@ def _torch(device: Any, inputs: list[Any], gradients: list[Any], w: Any, shape: 
     weight = w.contiguous(memory_format=device.memory_format(shape.layout))
 
     def call(x: Any, dy: Any) -> Any:
-        found = backward(dy, x, weight, None, list(shape.stride), [shape.r // 2] * 2, [1, 1], False, [0, 0], shape.groups,
-                         [data, not data, False])
+        found = backward(dy, x, weight, None, list(shape.stride), [shape.r // 2] * 2, [1, 1], False, [0, 0],
+                         shape.groups, [data, not data, False])
         return found[0] if data else found[1]
 
     return [lambda x=x, dy=dy: call(x, dy) for x, dy in zip(inputs, gradients)]
@@ -230,7 +230,8 @@ def _means(measured: list[dict[str, Any]]) -> Table:
                 large = [r["of_floor"] for r in chosen if r["moved"] > LARGE_BYTES]
                 if chosen:
                     lines.append((operation.replace("_", " "), stride, f"{dtype} {layout}", len(chosen),
-                                  statistics.geometric_mean(speedups) if speedups else None, min(speedups, default=None),
+                                  statistics.geometric_mean(speedups) if speedups else None,
+                                  min(speedups, default=None),
                                   statistics.geometric_mean(large) if large else None, min(large, default=None)))
     return Table("In short", ("gradient", "stride", "format", "rows", "x PyTorch (geometric mean)", "least x",
                               f"of the floor, over {LARGE_BYTES / 1e6:.0f} MB (mean)", "least"), tuple(lines))

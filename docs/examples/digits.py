@@ -22,8 +22,8 @@ BATCH, LEARNT = 64, 0.8
 
 
 def network() -> nn.Module:
-    """Layers of each kind: dense, depthwise with a stride and without, 1x1. None has a bias that a batch norm takes away
-    again: Adam would walk along its roundings."""
+    """Layers of each kind: dense, depthwise with a stride and without, 1x1. None has a bias that a batch norm takes
+    away again: Adam would walk along its roundings."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
         nn.Conv2d(16, 16, 5, padding=2, groups=16, bias=False), nn.Conv2d(16, 32, 1, bias=False), nn.BatchNorm2d(32),

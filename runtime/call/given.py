@@ -10,7 +10,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import KernelSpec
+from warpconv.codegen.spec import KernelSpec, Operation
 from warpconv.runtime.arrays.view import ArrayView
 
 
@@ -25,6 +25,9 @@ def check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more
                             value=plan.spec.name, hint="give the plan alone, or no plan")
     needed = KernelSpec.of(shape, algorithm=plan.spec.algorithm, arch=plan.spec.arch, epilogue=plan.spec.epilogue,
                            numerics=plan.spec.numerics)
+    if plan.spec.operation is not Operation.FORWARD:
+        raise ArgumentError("a Kernel is of a forward layer", argument="plan", value=str(plan.spec),
+                            hint="conv2d_input, conv2d_weight and conv2d_bias compute gradients")
     if plan.spec not in (needed, replace(needed, index_bits=64)):
         raise ArgumentError("this plan is for other layers", argument="plan", value=str(plan.spec),
                             hint=f"the shape needs {needed}")

@@ -11,7 +11,7 @@ from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.pitch import Pitch
 from warpconv.codegen.plan import Program, Role
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import KernelSpec
+from warpconv.codegen.spec import KernelSpec, Operation
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayView, axes
 
@@ -139,6 +139,9 @@ class Kernel:
     def _call(self, input: Any, weight: Any, bias: Any, residual: Any, out: Any, stream: Any) -> Any:
         """A call with everything checked; what passes is remembered for the quick way."""
         spec, handle, given = self.spec, self.handle_of(stream), out
+        if spec.operation is not Operation.FORWARD:
+            raise ArgumentError("this kernel computes a gradient", argument="input", value=spec.operation.value,
+                                hint="conv2d_input, conv2d_weight and conv2d_bias take its arrays")
         x = arrays.view(input, "input", dtypes=(spec.dtype,), ndim=4, stream=handle)
         self.check_place(x, "input")
         x = self._stored(x)
@@ -329,6 +332,7 @@ class Kernel:
         return Queue(handle, True, stream if type(stream).__module__.startswith("pycuda") else None)
 
     def check_place(self, view: ArrayView, argument: str) -> None:
+        """Raises ArgumentTypeError where an array is on another GPU than this kernel."""
         if view.is_device and view.device != self._backend.ordinal:
             raise ArgumentTypeError(f"{argument} is {place(view.device)} and this kernel was made for {self.device}",
                                     argument=argument, hint=f"specialize(..., device='cuda:{view.device}')")

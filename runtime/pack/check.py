@@ -12,7 +12,7 @@ from typing import Any
 
 from warpconv.codegen.plan import (GRID_LIMIT, Argument, Blocks, Dimension, Extent, Launch, LibraryCall, Program,
                                    Repeat, Role, Step, Workspace)
-from warpconv.codegen.spec import Epilogue, KernelSpec
+from warpconv.codegen.spec import Epilogue, KernelSpec, Operation
 
 LARGEST = 2**62             # of any number: sums and products of a few stay numbers that a GPU's driver takes
 MOST = 256                  # arguments, steps, workspaces
@@ -22,7 +22,11 @@ MOST_CONSTANT = 1 << 16     # bytes of constant memory
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 _C_TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_ ]{0,63}")
-_ONCE = (Role.INPUT, Role.WEIGHT, Role.OUTPUT)
+_ONCE = {Operation.FORWARD: (Role.INPUT, Role.WEIGHT, Role.OUTPUT),
+         Operation.DATA_GRADIENT: (Role.INPUT, Role.WEIGHT, Role.OUTPUT),
+         Operation.FILTER_GRADIENT: (Role.INPUT, Role.GRADIENT, Role.OUTPUT),
+         Operation.BIAS_GRADIENT: (Role.INPUT, Role.OUTPUT)}
+_NO_ARRAYS = (Role.WORKSPACE, Role.SIZE, Role.INDEX)
 
 
 def check_kernel(kernel: Any) -> None:
@@ -75,9 +79,9 @@ def _arguments(arguments: Sequence[Argument], spec: KernelSpec) -> dict[str, Arg
         _number(argument.at_least, f"at_least of {name}", -LARGEST)
         for value in (argument.at_most, argument.exactly):
             _number(0 if value is None else value, f"a bound of {name}", -LARGEST)
-    wanted = [*_ONCE, *([Role.BIAS] if Epilogue.BIAS in spec.epilogue else []),
+    wanted = [*_ONCE[spec.operation], *([Role.BIAS] if Epilogue.BIAS in spec.epilogue else []),
               *([Role.RESIDUAL] if Epilogue.RESIDUAL in spec.epilogue else [])]
-    found = [a.role for a in arguments if a.role in (*_ONCE, Role.BIAS, Role.RESIDUAL)]
+    found = [a.role for a in arguments if a.role not in _NO_ARRAYS]
     _require(sorted(r.value for r in found) == sorted(r.value for r in wanted),
              f"its arrays are {', '.join(r.value for r in found)}, not {', '.join(r.value for r in wanted)}")
     return {argument.name: argument for argument in arguments}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, index_bits
+from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, Operation, index_bits
 
 from .format import Record
 
@@ -27,9 +27,10 @@ class PtxTooNew(DeviceError):
 
 
 def serves(spec: KernelSpec, shape: ConvShape, epilogue: Sequence[Epilogue],
-           numerics: Numerics = Numerics.FLOAT32) -> bool:
+           numerics: Numerics = Numerics.FLOAT32, operation: Operation = Operation.FORWARD) -> bool:
     """Whether a kernel computes this layer: all that is baked into it is the same, and its indices are wide enough."""
-    wanted = KernelSpec.of(shape, algorithm=spec.algorithm, arch=spec.arch, epilogue=epilogue, numerics=numerics)
+    wanted = KernelSpec.of(shape, algorithm=spec.algorithm, arch=spec.arch, epilogue=epilogue, numerics=numerics,
+                            operation=operation)
     return replace(wanted, index_bits=spec.index_bits) == spec and spec.index_bits >= index_bits(shape)
 
 

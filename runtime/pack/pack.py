@@ -107,7 +107,8 @@ class Pack:
         fitting = [record for record in self._manifest.records
                    if algorithm in ("auto", record.kernel.spec.algorithm)
                    and not (exact and record.kernel.spec.arch != request.target)
-                   and serves(record.kernel.spec, shape, request.epilogue, request.numerics)
+                   and serves(record.kernel.spec, shape, request.epilogue, request.numerics,
+                              request.operation)
                    and record.kernel.program.refusal(shape) is None
                    and record.kernel.program.over_limit(shape, request.workspace_limit) is None
                    and (algorithm != "auto" or not record.kernel.program.library_calls)]

@@ -75,8 +75,8 @@ def run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
                device: str, epilogue: str, algorithm: str, accum_dtype: str | None, out_dtype: str | None, cast: str,
                separable: bool | None, workspace_limit: int | None) -> Tensor:
     signed = None if recording.graph is not None else signatures.sign_call(input, weight, bias, residual, None)
-    key = (signed, tuple(stride), tuple(padding), tuple(dilation), groups, padding_mode, padding_value, device, epilogue,
-           algorithm, accum_dtype, out_dtype, cast, separable, workspace_limit)
+    key = (signed, tuple(stride), tuple(padding), tuple(dilation), groups, padding_mode, padding_value, device,
+           epilogue, algorithm, accum_dtype, out_dtype, cast, separable, workspace_limit)
     entry = None if signed is None else _entries.get(key)
     if entry is not None and (made := entry.repeat(input, weight, bias, residual, None, None)) is not None:
         return made

@@ -16,7 +16,7 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import plan, plan_layer
 from warpconv.codegen.serialise import canonical, plan_digest
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
+from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, Operation
 from warpconv.runtime import env
 from warpconv.runtime.build.compilers import CompilerKind
 from warpconv.runtime.build.pipeline import CudaTarget, cache_key
@@ -26,8 +26,8 @@ OTHER = {"algorithm": "direct", "c": 8, "k": 16, "r": 5, "s": 5, "stride": (2, 2
          "dilation": (2, 1), "groups": 4, "dtype": DType.FLOAT16, "layout": Layout.NHWC, "numerics": Numerics.FLOAT16,
          "epilogue": (Epilogue.RELU,), "arch": Arch(8, 0), "index_bits": 64,
          "padding_mode": Border.REFLECT, "padding_value": 1.0, "weight_dtype": DType.INT8, "out_dtype": DType.FLOAT16,
-         "cast": Cast.TRUNCATE, "separable": True, "pitched": True}
-ONE_VALUE = {"operation"}      # enums of one member: nothing to perturb yet
+         "cast": Cast.TRUNCATE, "separable": True, "pitched": True, "operation": Operation.DATA_GRADIENT}
+ONE_VALUE: set[str] = set()    # enums of one member: nothing to perturb yet
 BASE = plan_layer(SHAPE, algorithm="reuse")
 DEPTHWISE = ConvShape(c=4, h=14, w=14, k=8, r=3, s=3, padding=1, groups=4)
 # a layer that the algorithm serves, where it does not serve SHAPE

@@ -31,6 +31,7 @@ FAMILIES = {
     "toeplitz/walk": ("bands", "planes"),
     "toeplitz/border": ("zeros", "value", "pixels"),
     "toeplitz_nhwc/border": ("zeros", "value", "pixels"),
+    "filter_gradient/walk": ("tile", "strip"),
     "wide/rows": ("rows_registers", "rows_async", "rows_bordered"),
     "wide/filter": ("weights", "separable"),
 }

@@ -31,9 +31,12 @@ MOST_SUMS_VECTOR = 100      # with two channels: each word of the input serves b
 MOST_OUTPUTS = 32           # of a tile
 MOST_OUTPUTS_NCHW = 28
 STRIP_ROWS = 64
+# Of a lane in NHWC: so few leave room for a tile whose loads are all under way at once, 74 us on 32x128x112^2 at 3x3 in
+# float16, where strips take 86; at 7x7 strips take 205 us and tiles 260.
+FEW_SUMS = 32
 MOST_PRODUCTS = 2048        # of a tile
 TILE_K, TILE_COLUMNS, TILE_PIXELS = 64, 64, 16  # of a block of form tiles: filters, (tap, channel), pixels at a time
-BLOCKS_TAPS, BLOCKS_TILES = 16, 4      # of a multiprocessor
+BLOCKS_TAPS, BLOCKS_TILES_NHWC, BLOCKS_TILES = 16, 6, 4     # of a multiprocessor, in form taps and in form tiles
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,13 @@ class FilterGradientNumbers:
     """What the templates write besides spec and options."""
 
     threads: int
-    warps: int              # of a block; in NHWC they share their channels, and each takes tiles of its own
+    warps: int              # of a block
+    lane_count: int         # of a team of lanes, which in NHWC has channels side by side,
+    teams: int              # and such teams of a block; each takes tiles of its own
     tap_tiles: tuple[int, int]      # blocks for the filter's rows and columns
     rows_read: int          # input rows of a tile of outputs,
     columns_read: int       # and columns
-    lanes: int              # channels that a warp holds in NHWC
+    lanes: int              # channels that a team holds
     together: bool          # in NCHW columns are loaded by vectors,
     shift: int              # which begin so many columns before the window
     vectors_read: int       # for a row of a tile
@@ -80,11 +85,14 @@ def _taps(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOptions:
     if not nhwc:
         columns = 4 if q % 4 == 0 or q > 24 else min(q, 2)
         options = replace(options, columns=columns, rows=_share(p, MOST_OUTPUTS_NCHW // columns))
-        return replace(options, vector=next(v for v in (4, 2, 1) if _together(spec, replace(options, vector=v)) is None
-                                            and (v == 1 or shape is not None and shape.w % v == q % v == 0)))
-    if _strips(spec):
+        fitting = [v for v in (4, 2) if shape is not None and shape.w % v == q % v == 0]
+        return replace(options, vector=next((v for v in fitting if _together(spec, replace(options, vector=v)) is None),
+                                            1))
+    few = tap_rows * tap_columns * vector <= FEW_SUMS
+    if _strips(spec) and not few:
         return replace(options, walk=Walk.STRIP, columns=min(4, q), rows=_share(p, STRIP_ROWS))
-    return replace(options, columns=min(4, q), rows=_share(p, 4 if tap_rows * tap_columns * vector > 32 else 7))
+    most = 7 if few else 4 if tap_rows * tap_columns * vector <= MOST_SUMS else 2
+    return replace(options, columns=min(4, q), rows=_share(p, most))
 
 
 def _strips(spec: KernelSpec) -> bool:
@@ -122,9 +130,10 @@ def _chunks(spec: KernelSpec, shape: ConvShape | None, options: FilterGradientOp
         work, wanted = n * p * q // (8 * TILE_PIXELS), BLOCKS_TILES
     else:
         nhwc = spec.layout is Layout.NHWC
-        each = made.warps if nhwc else THREADS
-        work = n * -(-p // options.rows) * -(-q // options.columns) // ((2 if options.walk is Walk.STRIP else 4) * each)
-        wanted = made.min_blocks if nhwc else BLOCKS_TAPS
+        each = made.teams if nhwc else THREADS
+        least = 1 if options.walk is Walk.STRIP else 4      # items of a thread
+        work = n * -(-p // options.rows) * -(-q // options.columns) // (least * each)
+        wanted = BLOCKS_TAPS if not nhwc else made.min_blocks if options.walk is Walk.STRIP else BLOCKS_TILES_NHWC
     return partial_sums.chunks_for(wanted * spec.hardware.multiprocessors, x * y, work)
 
 
@@ -137,11 +146,15 @@ def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradient
     sums = options.tap_rows * options.tap_columns * options.vector      # of a lane in NHWC
     together = spec.layout is Layout.NCHW and options.vector > 1
     shift = -spec.padding[1][0] % options.vector if together else 0
+    words = -(-spec.k // options.vector)
+    lane_count = min((32, 16), key=lambda lanes: -words % lanes)        # fewest without a channel, then the longest
     return FilterGradientNumbers(
         threads=threads, warps=threads // 32, tap_tiles=tiles, rows_read=rows_read, columns_read=columns_read,
-        lanes=32 * options.vector, together=together, shift=shift,
+        lane_count=lane_count, teams=threads // lane_count, lanes=lane_count * options.vector, together=together,
+        shift=shift,
         vectors_read=-(-(shift + columns_read) // options.vector), column_tiles=-(-spec.reduction // TILE_COLUMNS),
-        filter_tiles=-(-spec.filters // TILE_K), guarded=not spec.padding_mode.reads_image, min_blocks=2 if sums > 64 else 3 if sums > 32 else 4)
+        filter_tiles=-(-spec.filters // TILE_K), guarded=not spec.padding_mode.reads_image,
+        min_blocks=2 if sums > 64 else 3 if sums > 32 else 4)
 
 
 def _beside(spec: KernelSpec, options: FilterGradientOptions, made: FilterGradientNumbers) -> tuple[int, int]:
@@ -160,7 +173,7 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
     beside, behind = _beside(spec, options, made)
     elements = spec.k * spec.reduction
     taps = options.form is Form.TAPS
-    block = (32, made.warps, 1) if taps and spec.layout is Layout.NHWC else (made.threads, 1, 1)
+    block = (made.lane_count, made.teams, 1) if taps and spec.layout is Layout.NHWC else (made.threads, 1, 1)
     grid = (Blocks(times=options.chunks), Blocks(times=beside, limit=GRID_LIMIT[1]),
             Blocks(times=behind, limit=GRID_LIMIT[2]))
     launch = Launch(entry=spec.name, grid=grid, block=block,
@@ -175,12 +188,13 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
                     warp_loads=made.rows_read * made.columns_read + outputs,
                     registers=min(255, 40 + sums + options.vector * (outputs + made.columns_read)),
                     direct_loads=outputs * (1 + options.tap_rows * options.tap_columns))
-        phrase = (f"{options.tap_rows} x {options.tap_columns} taps in a thread, over {options.rows} x {options.columns} "
-                  f"outputs at a time, in {options.chunks} chunks")
+        phrase = (f"{options.tap_rows} x {options.tap_columns} taps in a thread, over {options.rows} x "
+                  f"{options.columns} outputs at a time, in {options.chunks} chunks")
     else:
-        cost = Cost(unit=f"{TILE_PIXELS} pixels of a block", warp_loads=8, shuffles=0, fma=16 * TILE_PIXELS, registers=72,
-                    direct_loads=32 * TILE_PIXELS)
-        phrase = f"tiles of {TILE_K} filters x {TILE_COLUMNS} taps of channels, in {options.chunks} chunks of the pixels"
+        cost = Cost(unit=f"{TILE_PIXELS} pixels of a block", warp_loads=8, shuffles=0, fma=16 * TILE_PIXELS,
+                    registers=72, direct_loads=32 * TILE_PIXELS)
+        phrase = (f"tiles of {TILE_K} filters x {TILE_COLUMNS} taps of channels, in {options.chunks} chunks of the "
+                  "pixels")
     template = f"filter_gradient/{options.form.value}_{spec.layout.name.lower()}.cu.jinja" if taps else (
         "filter_gradient/tiles.cu.jinja")
     return KernelPlan(spec=spec, options=options, numbers=made, templates=(template,), program=program, cost=cost,
@@ -240,7 +254,9 @@ def space(spec: KernelSpec) -> Iterable[FilterGradientOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Warp instructions: loads with their guards and an FMA for each product; the sums of the blocks at the end."""
-    spec, options, made = plan.spec, plan.options, plan.numbers
+    spec = plan.spec
+    options: FilterGradientOptions = plan.options
+    made: FilterGradientNumbers = plan.numbers
     if options.form is Form.TILES:
         tiles = made.filter_tiles * made.column_tiles * spec.groups
         return tiles * shape.n * shape.p * shape.q / TILE_PIXELS * 8 * (16 * TILE_PIXELS * 1.6 + 120)

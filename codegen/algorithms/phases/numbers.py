@@ -1,8 +1,9 @@
 """Which taps meet which pixels of a tile: ``phases`` in numbers.
 
 Along an axis of stride t, pixel ``i`` of the image has products with the taps ``r`` for which
-``i + pad - r * dilation`` is a multiple of t, which then is t times the output's index. So pixels ``t * j + a`` of one phase ``a`` have the same
-taps, each tap belongs to one phase, and meets outputs at ``j`` and a distance that is the tap's own.
+``i + pad - r * dilation`` is a multiple of t, which then is t times the output's index. So pixels ``t * j + a`` of one
+phase ``a`` have the same taps, each tap belongs to one phase, and meets outputs at ``j`` and a distance that is the
+tap's own.
 """
 
 from __future__ import annotations

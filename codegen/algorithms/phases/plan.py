@@ -84,7 +84,9 @@ def plan(spec: KernelSpec, options: PhasesOptions) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     made = numbers(spec, options.form, options.c_tile, threads)
     arguments = gradient_arguments(spec)
-    target, steps, workspaces = "dx", (), ()
+    target = "dx"
+    steps: tuple[Launch, ...] = ()
+    workspaces: tuple[Workspace, ...] = ()
     if made.folded:
         target = PADDED
         arguments = (*arguments, Argument(name=PADDED, role=Role.WORKSPACE, c_type="float"))
@@ -160,7 +162,9 @@ def space(spec: KernelSpec) -> Iterable[PhasesOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Per tile: guarded loads of the outputs' gradients, weights where they are not kept, an FMA a tap, the stores."""
-    spec, made, options = plan.spec, plan.numbers, plan.options
+    spec = plan.spec
+    made: PhasesNumbers = plan.numbers
+    options: PhasesOptions = plan.options
     pixels = made.tile_rows * made.tile_columns
     tiles = shape.n * shape.c * shape.h * shape.w / (pixels * options.c_tile)
     taps = spec.r * spec.s

@@ -1,0 +1,194 @@
+"""Gradients on the CPU device: drawn layers beside float64, finite differences, the same bits from run to run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import warpconv
+from tests import checks, gradients, settings
+from warpconv.codegen.border import Border
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
+from warpconv.codegen.select import explain, plan_layer
+from warpconv.runtime import arrays, env
+from warpconv.runtime.call import kernels
+from warpconv.runtime.call.checks import Call
+from warpconv.runtime.devices.cpu import Mode, backend
+
+pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
+
+OPERATIONS = ("dx", "dw", "db")
+NAMES = {"dx": "data_gradient", "dw": "filter_gradient", "db": "bias_gradient"}
+# a layer for each form of the texts: what is fixed of a drawn one
+DEPTHWISE = {"c": 40, "k": 40, "groups": 40, "stride": (1, 1), "dilation": (1, 1), "padding_mode": Border.ZEROS}
+FORMS = {
+    "vectors of four": {**DEPTHWISE, "w": 16, "s": 5, "padding": ((1, 1), (2, 2)), "layout": Layout.NCHW},
+    "vectors of two": {**DEPTHWISE, "w": 14, "s": 3, "padding": ((1, 1), (1, 1)), "layout": Layout.NCHW},
+    "strips of pairs": {**DEPTHWISE, "layout": Layout.NHWC, "dtype": DType.BFLOAT16, "r": 7, "s": 7},
+    "strips": {**DEPTHWISE, "layout": Layout.NHWC, "dtype": DType.FLOAT32, "r": 6, "s": 6},
+    "strips of a border": {**DEPTHWISE, "layout": Layout.NHWC, "padding_mode": Border.REFLECT, "r": 6, "s": 7},
+    "tiles of a border": {**DEPTHWISE, "layout": Layout.NHWC, "padding_mode": Border.CIRCULAR, "r": 3, "s": 3},
+    "tiles of few sums": {**DEPTHWISE, "layout": Layout.NHWC, "dtype": DType.FLOAT16, "r": 3, "s": 3},
+    "tiles of pairs": {**DEPTHWISE, "layout": Layout.NHWC, "dtype": DType.FLOAT16, "stride": (2, 2)},
+    "tiles of a value": {**DEPTHWISE, "layout": Layout.NHWC, "padding_mode": Border.CONSTANT},
+    "several blocks of taps": {**DEPTHWISE, "r": 13, "s": 11, "h": 15, "w": 16, "padding": ((6, 6), (5, 5))},
+    "more padding than filter": {**DEPTHWISE, "r": 2, "s": 2, "padding": ((4, 1), (3, 4))},
+    "a product of matrices": {"c": 12, "k": 80, "groups": 1, "r": 3, "s": 3},
+    "groups of several": {"c": 12, "k": 6, "groups": 3},
+    "a large stride": {"stride": (9, 9), "r": 2, "s": 2},
+    "a large filter": {"stride": (2, 2), "r": 21, "s": 21, "h": 12, "w": 12, "padding": ((10, 10), (10, 10))},
+}
+
+
+def drawn(seed: int, **fixed) -> gradients.Gradients:
+    rng = np.random.default_rng(seed)
+    return gradients.make(rng, gradients.draw_shape(rng, **fixed))
+
+
+@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(n, marks=pytest.mark.long) for n in range(10, 150))])
+def test_drawn_layers(seed):
+    made = drawn(settings.seed + seed)
+    for operation in OPERATIONS:
+        made.check(operation, device="cpu")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("operation", ["dx", "dw"])
+def test_every_form(form, operation):
+    drawn(7, **FORMS[form]).check(operation, device="cpu")
+
+
+@pytest.mark.parametrize("form", [*list(FORMS)[:3], *(pytest.param(name, marks=pytest.mark.long)
+                                                      for name in list(FORMS)[3:])])
+def test_every_access_is_checked(form):
+    made = drawn(11, **FORMS[form])
+    shape = made.shape
+    for operation in OPERATIONS:
+        plan = plan_layer(shape, operation=NAMES[operation])
+        loaded, _ = backend.load(plan, mode=Mode.CHECK)
+        result = np.empty_like(getattr(made, operation).output, made.x.dtype)
+        given = {"x": made.x, "w": made.w, "dy": made.dy, operation: result}
+        operands = {a.name: arrays.view(given[a.name], a.name) for a in plan.program.arguments if a.name in given}
+        loaded.run(Call(shape, operands), None, None)
+        getattr(made, operation).check(result, f"{operation} of {shape}")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_finite_differences(seed):
+    """Of sums of outputs that the forward kernels make, weighted by dy: the layer is linear in x and in w, so that a
+    large step has no error but the kernels' own roundings."""
+    made = drawn(100 + seed, dtype=DType.FLOAT32)
+    shape, rng = made.shape, np.random.default_rng(seed)
+    geometry = {"stride": shape.stride, "padding": shape.padding, "dilation": shape.dilation, "groups": shape.groups,
+                "padding_mode": shape.padding_mode.value, "padding_value": shape.padding_value,
+                "layout": shape.layout.value, "device": "cpu"}
+
+    def loss(x, w):
+        return float((warpconv.conv2d(x, w, **geometry).astype(np.float64) * made.dy).sum())
+
+    size = float(np.abs(made.dy).sum()) + 1.0
+    for operation, array, of in (("dx", made.x, lambda x: loss(x, made.w)), ("dw", made.w, lambda w: loss(made.x, w))):
+        gradient = made.call(operation, device="cpu")
+        for _ in range(5):
+            place = tuple(int(rng.integers(n)) for n in array.shape)
+            up, down = array.copy(), array.copy()
+            up[place] += 2.0
+            down[place] -= 2.0
+            assert abs((of(up) - of(down)) / 4.0 - gradient[place]) <= 1e-5 * size, (operation, place, str(shape))
+
+
+@pytest.mark.parametrize("layout", Layout)
+@pytest.mark.parametrize("groups", [1, 8])
+def test_bits_are_equal_over_a_hundred_runs(layout, groups):
+    made = drawn(3, layout=layout, c=8, k=8, groups=groups, r=3, s=3, h=12, w=12, n=3, dtype=DType.FLOAT32)
+    for operation in OPERATIONS:
+        first = made.call(operation, device="cpu").tobytes()
+        for run in range(100):
+            with env.scope(cpu_threads=1 + run % 2):
+                assert made.call(operation, device="cpu").tobytes() == first
+
+
+def test_an_algorithm_by_name():
+    made = drawn(5, **{**FORMS["strips"], "r": 3, "s": 3, "padding": ((1, 1), (1, 1))})
+    served = [found.algorithm for found in explain(made.shape, operation="data_gradient") if found.supported]
+    assert {"phases", "channels", "direct"} <= set(served)
+    for algorithm in served:
+        made.check("dx", device="cpu", algorithm=algorithm)
+    with pytest.raises(UnsupportedSpec, match="filter_gradient is not served"):
+        made.call("dw", device="cpu", algorithm="phases")
+
+
+def test_orders_of_axes_and_given_outputs():
+    made = drawn(6, **{**FORMS["strips"], "r": 3, "s": 3})
+    shape, turned = made.shape, (0, 3, 1, 2)
+    geometry = {"padding": shape.padding, "groups": shape.groups, "device": "cpu"}
+    dx = warpconv.conv2d_input(shape.input_shape, made.w, made.dy.transpose(turned), **geometry)
+    assert dx.transpose(0, 2, 3, 1).flags["C_CONTIGUOUS"], "the order in memory is kept"
+    made.dx.check(np.ascontiguousarray(dx.transpose(0, 2, 3, 1)))
+    other = np.ascontiguousarray(made.dy.transpose(turned))         # another order in memory than the input's
+    dw = warpconv.conv2d_weight(made.x.transpose(turned), shape.weight_shape, other, **geometry)
+    made.dw.check(dw)
+    wide = np.full((*shape.input_shape[:3], 2 * shape.w), np.nan, np.float32)
+    out = wide[..., ::2]
+    assert warpconv.conv2d_input(shape.input_shape, made.w, made.dy.transpose(turned), out=out, **geometry) is out
+    made.dx.check(np.ascontiguousarray(out.transpose(0, 2, 3, 1)))
+    assert np.isnan(wide[..., 1::2]).all()
+
+
+@pytest.mark.parametrize("stride, output_padding, dilation, padding", [
+    (1, 0, 1, 0), (2, 1, 1, 1), (3, 2, 2, 2), ((2, 3), (0, 1), (1, 2), (1, 0)), (1, 1, 3, 2)])
+@pytest.mark.parametrize("layout", Layout)
+def test_transposed(stride, output_padding, dilation, padding, layout):
+    """Beside products spread over a larger image, tap by tap."""
+    rng = np.random.default_rng(8)
+    x, w, bias = (rng.standard_normal(n).astype(np.float32) for n in ((2, 6, 5, 4), (6, 4, 3, 3), (8,)))
+    (sh, sw), (ph, pw), (oh, ow), (dh, dw) = (v if isinstance(v, tuple) else (v, v)
+                                              for v in (stride, padding, output_padding, dilation))
+    spread = np.zeros((2, 8, 4 * sh + 2 * dh + 1 + oh, 3 * sw + 2 * dw + 1 + ow))
+    for group in range(2):
+        for r in range(3):
+            for s in range(3):
+                spread[:, 4 * group:4 * group + 4, r * dh:r * dh + 4 * sh + 1:sh, s * dw:s * dw + 3 * sw + 1:sw] += (
+                    np.einsum("nchw,ck->nkhw", x[:, 3 * group:3 * group + 3].astype(np.float64),
+                              w[3 * group:3 * group + 3, :, r, s].astype(np.float64)))
+    exact = spread[:, :, ph:spread.shape[2] - ph, pw:spread.shape[3] - pw] + bias[:, None, None]
+    given = x if layout is Layout.NCHW else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    y = warpconv.conv_transpose2d(given, w, bias, stride, padding, output_padding, 2, dilation, layout=layout,
+                                  device="cpu")
+    y = y if layout is Layout.NCHW else y.transpose(0, 3, 1, 2)
+    assert y.shape == exact.shape and np.abs(y - exact).max() < 2e-5
+
+
+def test_what_cannot_be_is_refused_by_name():
+    x, w, dy = (np.zeros(n, np.float32) for n in ((1, 4, 8, 8), (4, 1, 3, 3), (1, 4, 6, 6)))
+    for error, argument, call in (
+            (ShapeError, "grad_output", lambda: warpconv.conv2d_input(x.shape, w, dy, padding=1, groups=4)),
+            (ShapeError, "weight", lambda: warpconv.conv2d_input((1, 3, 8, 8), w, dy, groups=4)),
+            (ShapeError, "input_size", lambda: warpconv.conv2d_input((4, 8, 8), w, dy, groups=4)),
+            (ArgumentTypeError, "input_size", lambda: warpconv.conv2d_input(8, w, dy, groups=4)),
+            (ArgumentTypeError, "weight", lambda: warpconv.conv2d_input(x.shape, w.astype("e"), dy, groups=4)),
+            (ArgumentTypeError, "grad_output", lambda: warpconv.conv2d_weight(x, w.shape, dy.astype("e"), groups=4)),
+            (ShapeError, "grad_output", lambda: warpconv.conv2d_weight(x, w.shape, dy[:, :, 1:], groups=4)),
+            (ShapeError, "weight", lambda: warpconv.conv_transpose2d(x, w[:3], groups=1)),
+            (ShapeError, "output_padding", lambda: warpconv.conv_transpose2d(x, w, output_padding=1, groups=4)),
+            (ShapeError, "padding", lambda: warpconv.conv_transpose2d(x, w, padding=9, groups=4)),
+            (ArgumentError, "padding", lambda: warpconv.conv_transpose2d(x, w, padding="same", groups=4)),
+            (ShapeError, "bias", lambda: warpconv.conv_transpose2d(x, w, np.zeros(3, "f"), groups=4)),
+            (ArgumentError, "out", lambda: warpconv.conv2d_input(
+                dy.shape, w, dy, padding=1, groups=4, out=dy, device="cpu")),
+            (ShapeError, "out", lambda: warpconv.conv2d_weight(
+                x, w.shape, dy, groups=4, out=np.zeros((4, 1, 3, 2), "f"), device="cpu"))):
+        with pytest.raises(error) as caught:
+            call()
+        assert caught.value.argument == argument, str(caught.value)
+
+
+def test_a_kernel_of_a_gradient_is_not_called_as_a_layer():
+    made = drawn(2)
+    plan = plan_layer(made.shape, operation="data_gradient")
+    with pytest.raises(ArgumentError, match="forward layer"):
+        warpconv.specialize(made.shape, plan=plan, device="cpu")
+    kernel = kernels.make(plan, None).for_axes(made.shape.layout)
+    with pytest.raises(ArgumentError, match="gradient"):
+        kernel(made.dy, made.w)
