@@ -8,6 +8,7 @@ one thread and in all. Needs PyTorch for its rows, CuPy for its own; what is not
 from __future__ import annotations
 
 import argparse
+import copy
 import importlib.util
 import os
 import statistics
@@ -87,6 +88,42 @@ def _torch(warpconv: Any, shape: Any, kernel: Any) -> Iterator[tuple[str, Callab
     yield from _ours("torch", warpconv, kernel, x, w, y, x[0, 0], 2, wait)
     yield "torch: kernel(x, filter, out=y)", lambda: kernel(x, prepared, out=y), wait
     yield "torch: F.conv2d(x, w)", lambda: torch.nn.functional.conv2d(x, w, padding=2), wait
+    for name, call in _watched(torch, warpconv):
+        yield name, call, wait
+
+
+def _watched(torch: Any, warpconv: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """A layer as PyTorch's users have it: depthwise, 8x32x28x28, 3x3, float32, and dense, float16, channels_last."""
+    yield from _layer(torch, warpconv, "depthwise", 32, torch.float32, torch.contiguous_format)
+    yield from _layer(torch, warpconv, "dense float16 NHWC", 1, torch.float16, torch.channels_last)
+
+
+def _layer(torch: Any, warpconv: Any, kind: str, groups: int, dtype: Any,
+           order: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    import warpconv.torch as layers
+    from warpconv.runtime.torch.operators import conv2d as operator
+    ours, theirs = (make(32, 32, 3, padding=1, groups=groups, device="cuda", dtype=dtype).to(memory_format=order)
+                    for make in (layers.Conv2d, torch.nn.Conv2d))
+    x = torch.randn(8, 32, 28, 28, device="cuda", dtype=dtype).contiguous(memory_format=order)
+    still = torch.no_grad()
+    rest = ([1, 1], [1, 1, 1, 1], [1, 1], groups, "zeros", 0.0, "auto", "bias", "auto", None, None, "nearest", None,
+            None)
+    w, b, theirs_w, theirs_b = ours.weight, ours.bias, theirs.weight, theirs.bias
+    for who, layer in (("warpconv", copy.deepcopy(ours).eval()), ("torch", copy.deepcopy(theirs).eval())):
+        yield f"{kind}: {who} module in eval, no_grad", still(lambda layer=layer: layer(x))
+    yield f"{kind}: torch.ops.warpconv.conv2d, no_grad", still(lambda: operator(x, w, b, None, *rest))
+    yield f"{kind}: torch F.conv2d, no_grad", still(
+        lambda: torch.nn.functional.conv2d(x, theirs_w, theirs_b, padding=1, groups=groups))
+    yield f"{kind}: torch.ops.warpconv.conv2d, recorded", lambda: operator(x, w, b, None, *rest)
+    yield f"{kind}: warpconv.conv2d, recorded", lambda: warpconv.conv2d(x, w, b, padding=1, groups=groups)
+    yield f"{kind}: warpconv module, recorded", lambda ours=ours: ours(x)
+    yield f"{kind}: torch module, recorded", lambda theirs=theirs: theirs(x)
+    yield f"{kind}: torch F.conv2d, recorded", lambda: torch.nn.functional.conv2d(x, theirs_w, theirs_b, padding=1,
+                                                                                  groups=groups)
+    grad = torch.randn_like(ours(x))
+    for who, layer in (("warpconv", ours), ("torch", theirs)):
+        yield f"{kind}: {who} forward and backward", lambda layer=layer: torch.autograd.grad(
+            layer(x), [layer.weight, layer.bias], grad)
 
 
 def _cupy(warpconv: Any, shape: Any, kernel: Any) -> Iterator[tuple[str, Callable[[], Any], Callable[[], None]]]:

@@ -88,7 +88,7 @@ def test_python(block, tmp_path):
     tree = ast.parse(block.text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "warpconv":
-            assert node.attr == "codegen" or hasattr(warpconv, node.attr), node.attr
+            assert node.attr in ("codegen", "torch") or hasattr(warpconv, node.attr), node.attr
     if all(map(there, block.needs)):
         before = [other.text for other in blocks("python") if other.page == block.page and other.line < block.line]
         run((before[-1] if "above" in block.needs else "") + block.text, tmp_path, block.path)

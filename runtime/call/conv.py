@@ -23,6 +23,7 @@ from .kernel import Filter, Kernel
 from .place import resolve_device
 from .quick import Entry
 from .recording import recording
+from .watched import watched
 
 _quick: dict[tuple, tuple[Entry, ...]] = {}     # by the call's arguments as they were given
 on_clear: list[Callable[[], None]] = []         # of those who remember kernels themselves
@@ -31,6 +32,7 @@ MOST_ENTRIES = 4        # that one call's arguments may need, by what lies at od
 _NO_STEPS = ()
 
 
+@watched
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0, activation: str | None = None,
            epilogue: Iterable[Any] = (), algorithm: str = "auto", layout: Layout | str = "NCHW",
@@ -167,13 +169,15 @@ def _remember(key: tuple, entry: Entry | None) -> None:
 
 
 def conv2d_and_kernel(input: Any, weight: Any, *, groups: int, padding: Any, padding_mode: str, padding_value: float,
-                      epilogue: Iterable[Any], algorithm: Any, layout: Any, out_dtype: str, cast: str, device: Any,
-                      out: Any, stream: Any) -> tuple[Kernel, Any]:
+                      epilogue: Iterable[Any], algorithm: Any, layout: Any, out_dtype: str | None, cast: str,
+                      device: Any, out: Any, stream: Any, bias: Any = None, stride: Any = 1, dilation: Any = 1,
+                      separable: bool | None = None, residual: Any = None, accum_dtype: Any = None,
+                      workspace_limit: int | None = None) -> tuple[Kernel, Any]:
     """conv2d for callers who remember the kernel of a call: it, and the output. Raises as conv2d does."""
-    geometry = {"stride": 1, "padding": padding, "dilation": 1, "groups": groups, "padding_mode": padding_mode,
-                "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
-    return _conv2d(input, weight, None, geometry, None, epilogue, algorithm, layout, None, device, None, out, stream,
-                   None, None)
+    geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
+                "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
+    return _conv2d(input, weight, bias, geometry, None, epilogue, algorithm, layout, accum_dtype, device, residual, out,
+                   stream, workspace_limit, separable)
 
 
 def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activation: Any, epilogue: Any,

@@ -21,6 +21,7 @@ from .given import layer_of_sizes
 from .kernel import Kernel
 from .place import resolve_device
 from .recording import recording
+from .watched import watched
 
 _AXES = "(N, C, H, W), or (N, H, W, C) for layout 'NHWC'"
 
@@ -35,6 +36,7 @@ class _Operand:
     order: tuple[int, int, int, int] | None = None      # how its axes are turned to memory order
 
 
+@watched
 def conv2d_input(input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0,
                  dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", layout: Layout | str = "NCHW",
                  algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
@@ -86,6 +88,7 @@ def conv2d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
                           workspace_limit, "grad_output")
 
 
+@watched
 def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1, *, layout: Layout | str = "NCHW",
                      algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
@@ -162,6 +165,7 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
                           "input")
 
 
+@watched
 def conv2d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any = 1, padding: Any = 0,
                   dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0,
                   layout: Layout | str = "NCHW", algorithm: str = "auto", device: str = "auto", out: Any = None,

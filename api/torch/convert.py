@@ -1,0 +1,180 @@
+"""convert: a model's layers become warpconv's where these are quicker, in place, and back again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, WarpconvError
+from warpconv.codegen.hardware import Hardware
+from warpconv.codegen.spec import Operation
+from warpconv.runtime.devices.cuda import contexts
+from warpconv.runtime.torch import ahead
+
+from . import estimate, measure, modules, sizes
+
+OURS: dict[type, type] = {torch.nn.Conv1d: modules.Conv1d, torch.nn.Conv2d: modules.Conv2d,
+                          torch.nn.ConvTranspose1d: modules.ConvTranspose1d,
+                          torch.nn.ConvTranspose2d: modules.ConvTranspose2d}
+Answer = tuple[bool, str, "float | None", "float | None"]     # whether, why, seconds of ours and of PyTorch's
+Rule = Callable[[str, torch.nn.Module, "Tensor | None"], bool]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one layer: its name in the model, what it is, whether it was converted, and why."""
+
+    name: str
+    layer: str
+    converted: bool
+    why: str
+    ours: float | None = None       # seconds, where they were estimated or measured
+    theirs: float | None = None
+
+
+@dataclass
+class Conversion:
+    """What convert did: a table of ``rows`` (``print(conversion)``), and ``undo()``."""
+
+    rows: list[Row]
+    _changed: list[tuple[torch.nn.Module, type]] = field(default_factory=list, repr=False)
+
+    def undo(self) -> None:
+        """Make the layers PyTorch's again; weights and hooks stay as they are."""
+        while self._changed:
+            module, kind = self._changed.pop()
+            module.forget_prepared()
+            module.__class__ = kind
+
+    def __str__(self) -> str:
+        cells = [("layer", "", "converted", "warpconv", "PyTorch", "why")] + [
+            (row.name, row.layer, "yes" if row.converted else "no", _milliseconds(row.ours),
+             _milliseconds(row.theirs), row.why) for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(*cells)]
+        lines = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in cells)
+        return "\n".join(lines)
+
+
+def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = "estimate",
+            workers: int | None = None) -> Conversion:
+    """Compute a model's convolution layers by warpconv where that is quicker.
+
+    A layer stays the same object, with its parameters, hooks and name; its class becomes ``warpconv.torch``'s. Layers
+    of other classes than PyTorch's own are left alone, and so are 3D layers.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Changed in place.
+    example : Tensor or tuple of them, optional
+        What the model is called with once, without gradients and in eval mode, to see the layers' sizes; needed by
+        'estimate' and 'measure', and by whoever wants the kernels compiled now, at the same time, and not one by one at
+        the first call.
+    where : str or callable
+        'estimate': where the planner's estimate is below what PyTorch takes for such a layer on an H200; 'measure':
+        where a layer alone takes less time on the device that it is on, forward and, in training mode, backward;
+        'all'; or a function of (name, layer, its input or None) that says so.
+    workers : int, optional
+        Threads that compile; as in specialize_all.
+
+    Returns
+    -------
+    Conversion
+        The table of what was converted and why, and its undo().
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        ``where`` is no rule, or needs an example and there is none; ``model`` is no module.
+    WarpconvError
+        A kernel cannot be made; the model is then as it was.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise ArgumentTypeError("convert takes a module", argument="model", value=type(model).__name__,
+                                hint="a torch.nn.Module")
+    if not callable(where) and where not in ("estimate", "measure", "all"):
+        raise ArgumentError("unknown rule", argument="where", value=where,
+                            hint="'estimate', 'measure', 'all', or a function of (name, layer, input)")
+    if example is None and where in ("estimate", "measure"):
+        raise ArgumentError("the rule needs the layers' sizes", argument="example", value=None,
+                            hint="an input of the model, or where='all'")
+    inputs = None if example is None else sizes.inputs_of(model, example)
+    done = Conversion([])
+    try:
+        for name, module in list(model.named_modules()):
+            if isinstance(module, sizes.CONVOLUTION):
+                done.rows.append(_converted(name, module, inputs, where, done._changed))
+        if inputs is not None:
+            ahead.build([use for module, _ in done._changed for x in inputs[module] for use in _uses(module, x)],
+                        workers)
+    except BaseException:
+        done.undo()
+        raise
+    return done
+
+
+def _converted(name: str, module: Any, inputs: dict[torch.nn.Module, list[Tensor]] | None, where: str | Rule,
+               changed: list[tuple[torch.nn.Module, type]]) -> Row:
+    """One layer, converted if the rule says so."""
+    said, kind = sizes.said(module), type(module)
+    if kind not in OURS:
+        why = "converted already" if kind in OURS.values() else f"of the class {kind.__module__}.{kind.__qualname__}"
+        return Row(name, said, False, why)
+    met = [] if inputs is None else inputs.get(module, [])
+    if inputs is not None and not met:
+        return Row(name, said, False, "the example does not come by")
+    wanted, why, ours, theirs = _asked(where, name, module, met)
+    if wanted:
+        changed.append((module, kind))
+        module.__class__ = OURS[kind]
+    return Row(name, said, wanted, why, ours, theirs)
+
+
+def _asked(where: str | Rule, name: str, module: Any, met: list[Tensor]) -> Answer:
+    if callable(where):
+        return bool(where(name, module, met[0] if met else None)), "the rule that was given", None, None
+    if where == "all":
+        return True, "all", None, None
+    if where == "measure":
+        return _of_all([measure.quicker(module, OURS[type(module)], x) for x in met])
+    if met[0].device.type != "cuda":
+        return False, "on the CPU device kernels are executed to be checked, not to be quick", None, None
+    try:
+        return _of_all([estimate.quicker(sizes.shape_of(module, x), _hardware(x.device),
+                                         torch.backends.cudnn.allow_tf32) for x in met])
+    except WarpconvError as error:      # sizes or elements that no kernel has
+        return False, f"not served: {error}", None, None
+
+
+def _of_all(answers: list[Answer]) -> Answer:
+    """One answer for a layer that is called several times."""
+    if len(answers) == 1 or any(ours is None or theirs is None for _, _, ours, theirs in answers):
+        return min(answers, key=lambda answer: answer[0])
+    ours, theirs = (sum(answer[number] or 0.0 for answer in answers) for number in (2, 3))
+    return (ours < estimate.MARGIN * theirs, f"{theirs / ours:.2g} times PyTorch's speed in {len(answers)} calls",
+            ours, theirs)
+
+
+def _hardware(device: torch.device) -> Hardware:
+    return contexts.hardware(torch.cuda.current_device() if device.index is None else device.index)
+
+
+def _uses(module: Any, input: Tensor) -> list[ahead.Use]:
+    """What a call of a converted layer computes: its output and, in training mode, the gradients."""
+    shape, transposed = sizes.shape_of(module, input), isinstance(module, sizes.TRANSPOSED)
+    forward, data = Operation.FORWARD, Operation.DATA_GRADIENT
+    output, back = (data, forward) if transposed else (forward, data)
+    found = [ahead.Use(shape, input, output, module.bias is not None and not transposed)]
+    if module.training:
+        found.append(ahead.Use(shape, input, back))
+        if module.weight.requires_grad:
+            found.append(ahead.Use(shape, input, Operation.FILTER_GRADIENT))
+    return found
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e3:.4f} ms"

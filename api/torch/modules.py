@@ -1,0 +1,95 @@
+"""PyTorch's convolution layers, computed by warpconv: subclasses with the same arguments and state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warpconv.runtime.call.conv import conv2d
+from warpconv.runtime.torch.functional import conv_transpose2d
+from warpconv.runtime.torch.prepared import Prepared
+
+_NOT_KEPT = "_warpconv_prepared"        # made anew where it is missing
+
+
+class _Layer(torch.nn.Module):
+    """What the layers share: weights prepared for inference, and left behind by copies and files."""
+
+    def forget_prepared(self) -> None:
+        """Prepare the weight again at the next call: needed after a change that PyTorch does not count, which is one
+        through ``weight.data``."""
+        self.__dict__.pop(_NOT_KEPT, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != _NOT_KEPT}
+
+
+class _Forward(_Layer):
+    """Layers whose forward is a convolution; one axis is a plane of one row."""
+
+    def _geometry(self) -> tuple[Any, ...]:
+        """(stride, padding, dilation, groups, padding_mode) of the layer as one of two axes."""
+        raise NotImplementedError
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not self.training and not torch.compiler.is_compiling():
+            weight, bias = self._parameters.get("weight"), self._parameters.get("bias")
+            if Prepared.serves(input, weight, bias):
+                geometry, kept = self._geometry(), self.__dict__.get(_NOT_KEPT)
+                if kept is None or kept[0] != geometry:
+                    kept = self.__dict__[_NOT_KEPT] = geometry, Prepared()
+                return self._by(kept[1], input, weight, bias, geometry)
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _by(self, call: Any, input: Tensor, weight: Tensor, bias: Tensor | None, geometry: tuple[Any, ...]) -> Tensor:
+        return call(input, weight, bias, *geometry)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return self._by(_conv2d, input, weight, bias, self._geometry())
+
+
+class Conv2d(_Forward, torch.nn.Conv2d):
+    """torch.nn.Conv2d by kernels specialised to the layer, forward and backward; borders are made by the kernel."""
+
+    def _geometry(self) -> tuple[Any, ...]:
+        return self.stride, self.padding, self.dilation, self.groups, self.padding_mode
+
+
+class Conv1d(_Forward, torch.nn.Conv1d):
+    """torch.nn.Conv1d as a plane of one row."""
+
+    def _geometry(self) -> tuple[Any, ...]:
+        padding = self.padding if isinstance(self.padding, str) else (0, *self.padding)
+        return (1, *self.stride), padding, (1, *self.dilation), self.groups, self.padding_mode
+
+    def _by(self, call: Any, input: Tensor, weight: Tensor, bias: Tensor | None, geometry: tuple[Any, ...]) -> Tensor:
+        return super()._by(call, input.unsqueeze(-2), weight.unsqueeze(-2), bias, geometry).squeeze(-2)
+
+
+class ConvTranspose2d(_Layer, torch.nn.ConvTranspose2d):
+    """torch.nn.ConvTranspose2d by the kernels of a layer's data gradient."""
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        more = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 2, self.dilation)
+        return conv_transpose2d(input, self.weight, self.bias, self.stride, self.padding, tuple(more), self.groups,
+                                self.dilation)
+
+
+class ConvTranspose1d(_Layer, torch.nn.ConvTranspose1d):
+    """torch.nn.ConvTranspose1d as a plane of one row."""
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        more = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 1, self.dilation)
+        return conv_transpose2d(input.unsqueeze(-2), self.weight.unsqueeze(-2), self.bias, (1, *self.stride),
+                                (0, *self.padding), (0, *more), self.groups, (1, *self.dilation)).squeeze(-2)
+
+
+def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int,
+            padding_mode: str) -> Tensor:
+    return conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode, separable=False)
+
+
+for _layer in (Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d):
+    _layer.__module__ = "warpconv.torch"        # where pickles look them up

@@ -1,0 +1,76 @@
+"""What a model's layers are called with, and their shapes as warpconv has them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.layer import Layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.torch.operators import memory_format
+
+CONVOLUTION = torch.nn.modules.conv._ConvNd
+TRANSPOSED = torch.nn.modules.conv._ConvTransposeNd
+
+
+def inputs_of(model: torch.nn.Module, example: Any) -> dict[torch.nn.Module, list[Tensor]]:
+    """The inputs of each convolution layer in one call of the model, without gradients, in eval mode: no statistics
+    change."""
+    met: dict[torch.nn.Module, list[Tensor]] = {}
+    training = {module: module.training for module in model.modules()}
+    with contextlib.ExitStack() as stack:
+        for module in model.modules():
+            if isinstance(module, CONVOLUTION):
+                hook = module.register_forward_pre_hook(lambda layer, args: met.setdefault(layer, []).append(args[0]))
+                stack.callback(hook.remove)
+        stack.callback(_restore, training)
+        model.eval()
+        with torch.no_grad():
+            model(*example) if isinstance(example, (tuple, list)) else model(example)
+    return met
+
+
+def _restore(training: dict[torch.nn.Module, bool]) -> None:
+    for module, was in training.items():
+        module.training = was
+
+
+def shape_of(module: Any, input: Tensor) -> ConvShape:
+    """A layer at an input; of a transposed one, the layer whose data gradient it is. Raises ShapeError,
+    ArgumentError or ArgumentTypeError for what warpconv has no kernels for."""
+    one = len(module.kernel_size) == 1
+    planar, weight = (tensor.unsqueeze(-2) if one else tensor for tensor in (input, module.weight))
+    if planar.dim() == 3:
+        planar = planar.unsqueeze(0)
+    stride, dilation, more = ((fill,) * one + tuple(value) for fill, value in (
+        (1, module.stride), (1, module.dilation), (0, module.output_padding)))
+    padding = module.padding if isinstance(module.padding, str) else (0,) * one + tuple(module.padding)
+    size = tuple(planar.shape)
+    if isinstance(module, TRANSPOSED):
+        layer = Layer(c=1, k=1, r=weight.shape[2], s=weight.shape[3], dilation=dilation)
+        size = (size[0], module.out_channels, *(
+            (extent - 1) * step - 2 * border + span + extra for extent, step, border, span, extra
+            in zip(size[2:], stride, padding, layer.extents, more)))
+    nhwc = memory_format(planar) is torch.channels_last
+    if nhwc:
+        size = (size[0], size[2], size[3], size[1])
+    return ConvShape.of(size, tuple(weight.shape), dtype=str(planar.dtype).removeprefix("torch."), stride=stride,
+                        padding=padding, dilation=dilation, groups=module.groups,
+                        layout=Layout.NHWC if nhwc else Layout.NCHW, padding_mode=module.padding_mode)
+
+
+def said(module: Any) -> str:
+    """A layer in few words."""
+    kernel = "x".join(map(str, module.kernel_size))
+    parts = [f"{type(module).__name__} {module.in_channels}->{module.out_channels}, {kernel}"]
+    if set(module.stride) != {1}:
+        parts.append(f"stride {'x'.join(map(str, module.stride))}")
+    if set(module.dilation) != {1}:
+        parts.append(f"dilation {'x'.join(map(str, module.dilation))}")
+    if module.groups != 1:
+        parts.append("depthwise" if module.groups == module.in_channels else f"groups {module.groups}")
+    return ", ".join(parts)

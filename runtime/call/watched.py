@@ -1,0 +1,59 @@
+"""Which calls go to PyTorch's operators (``runtime.torch``): those that PyTorch records, traces, casts or transforms.
+
+PyTorch is not imported here: where nobody has, no argument is its tensor.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def watched(function: Function) -> Function:
+    """A public function that is done by that of the same name in ``runtime.torch.functional`` where PyTorch has to see
+    the call; the function itself is its ``__wrapped__``."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        torch = sys.modules.get("torch")
+        if torch is not None and is_watched(torch, *args, *named.values()):
+            from warpconv.runtime.torch import functional
+            return getattr(functional, name)(*args, **named)
+        return function(*args, **named)
+
+    return call     # type: ignore[return-value]
+
+
+def is_watched(torch: Any, *arguments: Any) -> bool:
+    """Whether PyTorch has to see a call: a gradient is wanted, autocast is on, or it is compiled, traced or
+    transformed."""
+    if not hasattr(torch, "library"):
+        return False
+    if torch.compiler.is_compiling():       # torch.compile and torch.export themselves read so far, and no further
+        return True
+    tensor, plain, met = torch.Tensor, (torch.Tensor, torch.nn.Parameter), False
+    recording = torch.is_grad_enabled()
+    for argument in arguments:
+        if isinstance(argument, tensor):
+            if type(argument) not in plain or recording and argument.requires_grad:     # fake, functional, somebody's
+                return True
+            met = True
+    return met and is_transforming(torch)
+
+
+def is_transforming(torch: Any) -> bool:
+    """Whether autocast, a tracer, a mode or a transform stands between calls and their tensors."""
+    state = torch._C
+    return (state._is_any_autocast_enabled() or state._get_tracing_state() is not None
+            or state._len_torch_dispatch_stack() > 0 or state._are_functorch_transforms_active()
+            or torch.autograd.forward_ad._current_level >= 0)
+
+
+def wants_grad(torch: Any, *tensors: Any) -> bool:
+    """Whether a gradient of one of the tensors, None for each that is not there, is recorded."""
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)

@@ -1,0 +1,165 @@
+"""The gradients of torch.ops.warpconv, each made of the others, so that they can be differentiated as often as one
+likes: with y = conv2d(x, w), the gradients of x and w are linear in both of what they are made from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from warpconv.codegen.errors import ArgumentTypeError
+from warpconv.runtime.call.watched import is_transforming
+
+from . import operators as ops, steps as epilogues
+from .steps import parsed
+
+GEOMETRY = 7            # arguments of it, the same for all three
+_PLAIN = (Tensor, torch.nn.Parameter, type(None))
+_below = torch._C._AutoDispatchBelowAutograd
+
+
+def conv2d(*args: Any) -> Tensor:
+    """The operator, without the dispatcher where nothing of it is wanted but the gradient."""
+    if _is_plain(args) and not is_transforming(torch):
+        return Conv2d.apply(*args[:4], args[4:])
+    return ops.conv2d(*args)
+
+
+def _kernel(op: Any, run: Any, *args: Any) -> Tensor:
+    """What lies below the gradient: the kernel itself, where no mode or tensor of another kind is to see it."""
+    if _is_plain(args) and not torch._C._len_torch_dispatch_stack():
+        return run(*args)
+    with _below():
+        return op(*args)
+
+
+def _is_plain(args: tuple[Any, ...]) -> bool:
+    """Whether all tensors among the first arguments are nothing but that, with memory."""
+    if torch.compiler.is_compiling():
+        return False
+    for arg in args[:4]:        # noqa: SIM110 - a generator takes three times as long
+        if type(arg) not in _PLAIN and isinstance(arg, Tensor):
+            return False
+    return True
+
+
+class Conv2d(torch.autograd.Function):
+    """conv2d with its epilogue. Values before an activation are not kept but computed again."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
+                rest: tuple[Any, ...]) -> Tensor:
+        output = _kernel(ops.conv2d, ops.run_conv2d, input, weight, bias, residual, *rest)
+        ctx.rest, ctx.order = rest, ops.memory_format(input)
+        needs_x, needs_w, needs_bias, needs_residual = ctx.needs_input_grad[:4]
+        steps = ctx.steps = parsed(rest[GEOMETRY])
+        again = epilogues.by_values(steps)
+        # a frozen weight keeps no input alive, a first layer's input no weight
+        ctx.save_for_backward(input if needs_w or again else None, weight if needs_x or again else None,
+                              bias if again else None, residual if again else None,
+                              output if epilogues.by_output(steps) else None)
+        ctx.sizes = input.shape, weight.shape
+        ctx.dtypes = input.dtype, None if bias is None else bias.dtype, None if residual is None else residual.dtype
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        input, weight, bias, residual, output = ctx.saved_tensors
+        geometry, rest = ctx.rest[:GEOMETRY], ctx.rest
+        dtype, bias_dtype, residual_dtype = ctx.dtypes
+        of_bias = of_residual = grad
+        if ctx.steps:
+            before = None
+            if epilogues.by_values(ctx.steps):      # in float32, as the kernel has them where it applies the steps
+                before = ops.conv2d(input, weight, None, None, *geometry, "", *rest[8:10],
+                                    None if dtype is torch.float32 else "float32", *rest[11:])
+            grad, of_bias, of_residual = epilogues.backwards(ctx.steps, grad, before, bias, residual, output)
+        grad = grad.to(dtype).contiguous(memory_format=ctx.order)     # what both gradients then are made from
+        needs_x, needs_w, needs_bias, needs_residual = ctx.needs_input_grad[:4]
+        size, weight_size = ctx.sizes
+        return (ops.conv2d_input(size, weight, grad, *geometry) if needs_x else None,
+                ops.conv2d_weight(input, weight_size, grad, *geometry) if needs_w else None,
+                of_bias.sum((0, 2, 3), dtype=torch.float32).to(bias_dtype) if needs_bias else None,
+                of_residual.to(residual_dtype) if needs_residual else None, None)
+
+
+class Conv2dInput(torch.autograd.Function):
+    """conv2d_input, linear in weight and grad_output."""
+
+    @staticmethod
+    def forward(ctx: Any, input_size: Any, weight: Tensor, grad_output: Tensor, geometry: tuple[Any, ...]) -> Tensor:
+        output = _kernel(ops.conv2d_input, ops.run_conv2d_input, input_size, weight, grad_output, *geometry)
+        ctx.geometry = geometry
+        _, needs_weight, needs_grad, *_ = ctx.needs_input_grad
+        ctx.save_for_backward(weight if needs_grad else None, grad_output if needs_weight else None)
+        ctx.weight_size = weight.shape
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        weight, grad_output = ctx.saved_tensors
+        _, needs_weight, needs_grad, *_ = ctx.needs_input_grad
+        geometry = _zeros(ctx.geometry)
+        return (None, ops.conv2d_weight(grad, ctx.weight_size, grad_output, *geometry) if needs_weight else None,
+                _plain(grad, weight, geometry) if needs_grad else None, None)
+
+
+class Conv2dWeight(torch.autograd.Function):
+    """conv2d_weight, linear in input and grad_output."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, weight_size: Any, grad_output: Tensor, geometry: tuple[Any, ...]) -> Tensor:
+        output = _kernel(ops.conv2d_weight, ops.run_conv2d_weight, input, weight_size, grad_output, *geometry)
+        ctx.geometry = geometry
+        needs_input, _, needs_grad, *_ = ctx.needs_input_grad
+        ctx.save_for_backward(input if needs_grad else None, grad_output if needs_input else None)
+        ctx.size = input.shape
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        input, grad_output = ctx.saved_tensors
+        needs_input, _, needs_grad, *_ = ctx.needs_input_grad
+        return (ops.conv2d_input(ctx.size, grad, grad_output, *ctx.geometry) if needs_input else None, None,
+                _plain(input, grad, ctx.geometry) if needs_grad else None, None)
+
+
+def _plain(input: Tensor, weight: Tensor, geometry: Any) -> Tensor:
+    return ops.conv2d(input, weight, None, None, *geometry, "", "auto", None, None, "nearest", None, None)
+
+
+def _zeros(geometry: Any) -> Any:
+    """The geometry with nothing in a constant border, which is no part of what is linear in the input."""
+    *before, value, device = geometry
+    return *before, 0.0, device
+
+
+def _recorded(op: Any, function: type[torch.autograd.Function], first: int) -> Any:
+    """The operator for tensors of which one may require grad. They are among the ``first`` arguments, and the others
+    are one to PyTorch, which looks at each."""
+    def run(*args: Any) -> Tensor:
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(args)
+        if torch.is_grad_enabled() and torch._C._any_requires_grad(*args[:first]):
+            if torch._C._are_functorch_transforms_active():
+                raise ArgumentTypeError("torch.func's transforms find no gradient of warpconv's operators",
+                                        argument="input", hint="tensors that require grad and torch.autograd.grad")
+            return function.apply(*args[:first], args[first:])
+        with _below():
+            return op(*args)
+
+    return run
+
+
+def _refuse_tangents(args: tuple[Any, ...]) -> None:
+    """The operators would drop them without a word."""
+    if any(isinstance(arg, Tensor) and forward_ad.unpack_dual(arg).tangent is not None for arg in args):
+        raise ArgumentTypeError("there are no forward-mode derivatives", argument="input",
+                                hint="torch.autograd.grad, or torch.autograd.functional.jvp, which needs none")
+
+
+for _op, _function, _first in ((ops.conv2d, Conv2d, 4), (ops.conv2d_input, Conv2dInput, 3),
+                               (ops.conv2d_weight, Conv2dWeight, 3)):
+    ops.LIBRARY.impl(_op.name().removeprefix("warpconv::"), _recorded(_op, _function, _first), "Autograd")

@@ -1,0 +1,248 @@
+"""warpconv's functions for tensors that PyTorch watches: arguments in any of their forms, brought to the operators'.
+
+Each has the public function's name and arguments, which ``runtime.call.watched`` hands on.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.epilogue import parse_epilogue
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.runtime.call.watched import wants_grad
+
+from . import autograd, operators as ops, steps as epilogues
+
+_INTEGERS = ("uint8", "int8", "uint16", "int16", "int32")
+
+
+def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int = 1, *, padding_mode: Any = "zeros", padding_value: float = 0.0, activation: Any = None,
+           epilogue: Iterable[Any] = (), algorithm: str = "auto", layout: Any = "NCHW", accum_dtype: Any = None,
+           out_dtype: Any = None, cast: Any = "nearest", device: str = "auto", separable: bool | None = None,
+           residual: Any = None, out: Any = None, stream: Any = None, workspace_limit: int | None = None) -> Tensor:
+    """``warpconv.conv2d`` by torch.ops.warpconv.conv2d. Raises as it does, and ArgumentError or ArgumentTypeError for
+    what PyTorch cannot record: ``stream``, ``out`` of what requires grad, steps and types without a derivative."""
+    _check_tensors(input=input, weight=weight, bias=bias, residual=residual)
+    _no_stream(stream)
+    steps = _steps(tuple(epilogue) if isinstance(epilogue, list) else epilogue, bias is not None, _text(activation),
+                   residual is not None)
+    recorded = wants_grad(torch, input, weight, bias, residual)
+    if recorded:
+        _check_recorded(steps, out, input, _text(out_dtype))
+    alone, last = input.dim() == 3, _is_last(layout)
+    x, added = (None if t is None else _first(t, alone, last) for t in (input, residual))
+    _check_axes(input=x, weight=weight)
+    stride, padding, dilation = _geometry(stride, padding, dilation, weight)
+    call = autograd.conv2d if recorded else ops.conv2d
+    made = call(x, weight, bias, added, stride, padding, dilation, groups, _text(padding_mode), _number(padding_value),
+                device, steps, algorithm, _text(accum_dtype), _text(out_dtype), _text(cast), separable, workspace_limit)
+    return _given(_back(made, alone, last), out)
+
+
+def conv2d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+                 groups: int = 1, *, padding_mode: Any = "zeros", layout: Any = "NCHW", algorithm: str = "auto",
+                 device: str = "auto", out: Any = None, stream: Any = None,
+                 workspace_limit: int | None = None) -> Tensor:
+    """``warpconv.conv2d_input`` by its operator. Raises as it does, and as ``conv2d``."""
+    _check_tensors(weight=weight, grad_output=grad_output)
+    _by_rule(stream, algorithm, workspace_limit)
+    last = _is_last(layout)
+    _check_axes(weight=weight, grad_output=grad_output)
+    n, c, h, w = (input_size[axis] for axis in ((0, 3, 1, 2) if last else (0, 1, 2, 3)))
+    stride, padding, dilation = _geometry(stride, padding, dilation, weight)
+    made = ops.conv2d_input([n, c, h, w], weight, _first(grad_output, False, last), stride, padding, dilation, groups,
+                            _text(padding_mode), 0.0, device)
+    return _given(_back(made, False, last), out, weight, grad_output)
+
+
+def conv2d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+                  groups: int = 1, *, padding_mode: Any = "zeros", padding_value: float = 0.0, layout: Any = "NCHW",
+                  algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
+                  workspace_limit: int | None = None) -> Tensor:
+    """``warpconv.conv2d_weight`` by its operator. Raises as it does, and as ``conv2d``."""
+    _check_tensors(input=input, grad_output=grad_output)
+    _by_rule(stream, algorithm, workspace_limit)
+    last = _is_last(layout)
+    _check_axes(input=input, grad_output=grad_output)
+    x, grad = (_first(tensor, False, last) for tensor in (input, grad_output))
+    stride, padding, dilation = _geometry(stride, padding, dilation, None, weight_size)
+    made = ops.conv2d_weight(x, list(weight_size), grad, stride, padding, dilation, groups, _text(padding_mode),
+                             _number(padding_value), device)
+    return _given(made, out, input, grad_output)
+
+
+def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1, *, layout: Any = "NCHW",
+                     algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
+                     workspace_limit: int | None = None) -> Tensor:
+    """``warpconv.conv_transpose2d`` by torch.ops.warpconv.conv2d_input: the gradient of a layer that makes ``input`` of
+    its output. Raises as it does, and as ``conv2d``."""
+    _check_tensors(input=input, weight=weight, bias=bias)
+    _by_rule(stream, algorithm, workspace_limit)
+    if torch.is_autocast_enabled(input.device.type):
+        input, weight, bias = ops.cast_tensors(input.device.type, input, weight, bias)
+    alone, last = input.dim() == 3, _is_last(layout)
+    x = _first(input, alone, last)
+    _check_axes(input=x, weight=weight)
+    if isinstance(padding, str):
+        raise ArgumentError("padding of a transposed layer is in numbers", argument="padding", value=padding,
+                            hint="an int or (vertical, horizontal)")
+    stride, sides, dilation = _geometry(stride, padding, dilation, weight)
+    size = []
+    for axis, extra in enumerate(_pair(output_padding, "output_padding")):
+        size.append((x.shape[2 + axis] - 1) * stride[axis] - sides[2 * axis] - sides[2 * axis + 1]
+                    + dilation[axis] * (weight.shape[2 + axis] - 1) + extra + 1)
+        if extra >= stride[axis]:       # as many rows are left out of the layer's border, or it would make one more
+            if extra > sides[2 * axis + 1]:
+                raise ShapeError("output_padding is no less than the stride and more than the padding",
+                                 argument="output_padding", value=output_padding,
+                                 hint="less than the stride, or no more than the padding")
+            sides[2 * axis + 1] -= extra
+    made = ops.conv2d_input([x.shape[0], weight.shape[1] * groups, *size], weight, x, stride, sides, dilation, groups,
+                            "zeros", 0.0, device)
+    if bias is not None:
+        made = made + bias[:, None, None]
+    return _given(_back(made, alone, last), out, input, weight, bias)
+
+
+# ---- what cannot be recorded
+
+def _check_tensors(**named: Any) -> None:
+    for name, value in named.items():
+        if value is not None and not isinstance(value, Tensor):
+            raise ArgumentTypeError("a call that PyTorch records, compiles or casts takes tensors", argument=name,
+                                    value=type(value).__name__, hint="give a torch.Tensor")
+
+
+def _check_axes(**named: Tensor) -> None:
+    for name, tensor in named.items():
+        if tensor.dim() != 4:
+            raise ShapeError(f"{name} has {tensor.dim()} axes, 4 are needed", argument=name, value=tuple(tensor.shape),
+                             hint="add axes of length 1, or reshape")
+
+
+def _check_recorded(steps: str, out: Any, input: Tensor, out_dtype: Any) -> None:
+    _check_steps(steps)
+    _no_output(out)
+    if out_dtype in _INTEGERS or not input.is_floating_point():
+        raise ArgumentTypeError("integers have no gradient, and a tensor of the call requires one",
+                                argument="out_dtype" if input.is_floating_point() else "input",
+                                hint="floating-point tensors, or a call under torch.no_grad()")
+
+
+def _by_rule(stream: Any, algorithm: str, workspace_limit: int | None) -> None:
+    _no_stream(stream)
+    if algorithm != "auto" or workspace_limit is not None:
+        raise ArgumentError("a call that PyTorch records, compiles or casts has its kernel by rule",
+                            argument="algorithm" if algorithm != "auto" else "workspace_limit",
+                            value=algorithm if algorithm != "auto" else workspace_limit,
+                            hint="leave it out, or call with detached tensors")
+
+
+def _no_stream(stream: Any) -> None:
+    if stream is not None:
+        raise ArgumentError("a call that PyTorch records, compiles or casts is on its current stream",
+                            argument="stream", value=stream, hint="with torch.cuda.stream(...)")
+
+
+def _no_output(out: Any) -> None:
+    if out is not None:
+        raise ArgumentError("a result that requires grad is not written to a given output", argument="out",
+                            hint="leave out= away, or call under torch.no_grad()")
+
+
+def _given(made: Tensor, out: Any, *read: Tensor | None) -> Tensor:
+    """The result, in the caller's output where one is given."""
+    if out is None:
+        return made
+    if wants_grad(torch, *read):
+        _no_output(out)
+    return out.copy_(made)
+
+
+# ---- axes
+
+def _first(tensor: Tensor, alone: bool, last: bool) -> Tensor:
+    """A tensor as the operators take it, with an axis of images and channels before rows."""
+    if alone:
+        tensor = tensor.unsqueeze(0)
+    return tensor.permute(0, 3, 1, 2) if last and tensor.dim() == 4 else tensor
+
+
+def _back(tensor: Tensor, alone: bool, last: bool) -> Tensor:
+    if last:
+        tensor = tensor.permute(0, 2, 3, 1)
+    return tensor.squeeze(0) if alone else tensor
+
+
+# ---- arguments: by arithmetic that torch.compile follows, with numbers that it may not know; or by functions that are
+# marked, whose results it takes as they are
+
+def _geometry(stride: Any, padding: Any, dilation: Any, weight: Any, size: Any = None) -> tuple[list[int], ...]:
+    """(stride, padding, dilation) as the operators take them; only 'same' needs a filter's size. What the numbers may
+    be is looked at by the kernel's own call."""
+    down, across = _pair(stride, "stride")
+    row_step, column_step = _pair(dilation, "dilation")
+    if isinstance(padding, str):
+        if padding not in ("same", "valid"):
+            raise ShapeError("unknown padding", argument="padding", value=padding, hint="a number, 'same' or 'valid'")
+        if padding == "same" and (down, across) != (1, 1):
+            raise ShapeError("padding 'same' needs stride 1", argument="stride", value=stride,
+                             hint="give the padding in numbers")
+        rows, columns = weight.shape[2:] if size is None else size[2:]
+        totals = (row_step * (rows - 1), column_step * (columns - 1)) if padding == "same" else (0, 0)
+        sides = [side for total in totals for side in (total // 2, total - total // 2)]
+    else:
+        vertical, horizontal = _pair(padding, "padding")
+        sides = [*_pair(vertical, "padding"), *_pair(horizontal, "padding")]
+    return [down, across], sides, [row_step, column_step]
+
+
+def _pair(value: Any, argument: str) -> Any:
+    if not isinstance(value, (tuple, list)):
+        return value, value
+    if len(value) != 2:
+        raise ShapeError(f"{argument} must be one number or (vertical, horizontal)", argument=argument, value=value,
+                         hint=f"e.g. {argument}=1 or {argument}=(1, 2)")
+    return value
+
+
+def _number(value: Any) -> Any:
+    return value if isinstance(value, float) else float(value)
+
+
+@torch.compiler.assume_constant_result
+def _steps(epilogue: Any, bias: bool, activation: Any, residual: bool) -> str:
+    try:
+        return _steps_of(epilogue, bias, activation, residual)
+    except TypeError:       # what cannot be hashed is no step
+        return _steps_of.__wrapped__(epilogue, bias, activation, residual)
+
+
+@functools.lru_cache(maxsize=1024)
+def _steps_of(epilogue: Any, bias: bool, activation: Any, residual: bool) -> str:
+    return ",".join(step.value for step in parse_epilogue(
+        epilogue, bias=bias, activation=activation, residual=residual))
+
+
+@torch.compiler.assume_constant_result
+def _check_steps(steps: str) -> None:
+    epilogues.check_differentiable(epilogues.parsed(steps))
+
+
+@torch.compiler.assume_constant_result
+def _is_last(layout: Any) -> bool:
+    return layout != "NCHW" and Layout.parse(layout) is Layout.NHWC
+
+
+def _text(value: Any) -> Any:
+    """An argument that may be an enumeration's member, as text; None and numbers as they are."""
+    return value.value if isinstance(value, enum.Enum) else value

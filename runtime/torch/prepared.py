@@ -1,0 +1,98 @@
+"""A layer's weight as its kernels want it, made once and again when it has changed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from warpconv.runtime import env
+from warpconv.runtime.call import conv, signatures
+from warpconv.runtime.call.checks import Misaligned
+from warpconv.runtime.call.kernel import Filter, Kernel
+from warpconv.runtime.call.quick import Entry
+from warpconv.runtime.call.recording import recording
+from warpconv.runtime.call.watched import is_transforming, wants_grad
+
+_forward = conv.conv2d.__wrapped__        # type: ignore[attr-defined]
+MOST_INPUTS = 256       # kinds of input that a layer remembers
+
+
+class _Made(NamedTuple):
+    filter: Filter
+    at: int             # the weight's address and version that it was made of
+    version: int
+
+
+class Prepared:
+    """The kernels that a layer's calls outside of training took, by kind of input, and their filters.
+
+    Only kernels that would reorder or move the weight at every call have a filter; to the others the weight itself is
+    given. Any thread may call.
+    """
+
+    def __init__(self) -> None:
+        self._kernels: dict[tuple[Any, ...], Kernel | None] = {}    # None: nothing to prepare
+        self._filters: dict[Kernel, _Made] = {}
+        self._entries: dict[Any, Entry] = {}        # calls with the weight as it is, by the tensors' signatures
+
+    @staticmethod
+    def serves(input: Any, weight: Tensor | None, bias: Tensor | None) -> bool:
+        """Whether a call is nothing but an output: no gradient, no cast, no compiler."""
+        return (type(input) is Tensor and weight is not None and not is_transforming(torch)
+                and not wants_grad(torch, input, weight, bias))
+
+    def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
+                 groups: int, padding_mode: str) -> Tensor:
+        """conv2d. Raises as it does."""
+        signed = None if recording.graph is not None else signatures.sign_call(input, weight, bias, None, None)
+        entry = None if signed is None else self._entries.get(signed)
+        if entry is not None and (made := entry.repeat(input, weight, bias, None, None, None)) is not None:
+            return made
+        kind = input.shape, input.stride(), input.dtype, input.device, bias is None
+        if kind not in self._kernels:
+            return self._first(kind, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+        kernel = self._kernels.get(kind)
+        if kernel is not None and (filter := self._filter(kernel, weight)) is not None:
+            try:
+                return kernel(input, filter, bias)
+            except Misaligned:      # another plan serves this address
+                pass
+        return _forward(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
+                        separable=False)
+
+    def _first(self, kind: tuple[Any, ...], input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
+               padding: Any, dilation: Any, groups: int, padding_mode: str) -> Tensor:
+        """A call of a kind that is not known: what it took is remembered for the next. One without an axis of images
+        goes the checked way every time."""
+        if input.dim() != 4:
+            return _forward(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
+                            separable=False)
+        kernel, output = conv.conv2d_and_kernel(
+            input, weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
+            padding_mode=padding_mode, padding_value=0.0, epilogue=(), algorithm="auto", layout="NCHW", out_dtype=None,
+            cast="nearest", device="auto", out=None, stream=None, separable=False)
+        preparation = kernel.program.preparation
+        wanted = preparation is not None and (preparation.steps or preparation.constant)
+        if len(self._kernels) >= MOST_INPUTS:
+            self._kernels.clear()
+            self._filters.clear()
+            self._entries.clear()
+        self._kernels[kind] = kernel if wanted else None
+        signed = signatures.sign_call(input, weight, bias, None, None)
+        entry = None if wanted or signed is None or env.settings().templates is not None else kernel.remembered(signed)
+        if entry is not None:
+            self._entries[signed] = entry
+        return output
+
+    def _filter(self, kernel: Kernel, weight: Tensor) -> Filter | None:
+        """The weight as it is now, for a kernel. None where it may change unseen: inside a CUDA graph, whose replays
+        write to parameters, and where PyTorch counts no versions."""
+        if weight.is_inference() or weight.is_cuda and torch.cuda.is_current_stream_capturing():
+            return None
+        at, version = weight.data_ptr(), weight._version
+        made = self._filters.get(kernel)
+        if made is None or made.at != at or made.version != version:
+            made = self._filters[kernel] = _Made(kernel.prepare(weight, separable=False), at, version)
+        return made.filter

@@ -1,0 +1,198 @@
+"""PyTorch on a GPU: streams, CUDA graphs, compilers, casts, devices; tests/torch has the rest, without a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import settings
+
+pytestmark = pytest.mark.gpu
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+import torch.nn.functional as F  # noqa: E402
+
+import warpconv  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def gpu():
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no CUDA")
+    torch.manual_seed(settings.seed)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def layer(dtype=torch.float32, last=False, c=32, k=32, groups=32, size=28):
+    x, w, b = (torch.randn(shape, device="cuda") for shape in ((4, c, size, size), (k, c // groups, 5, 5), (k,)))
+    if last:
+        x = x.contiguous(memory_format=torch.channels_last)
+    return *(t.to(dtype).requires_grad_() for t in (x, w / (c // groups) ** 0.5, b)), {"padding": 2, "groups": groups}
+
+
+def expected(x, w, b, grad, options, act=F.silu):
+    wide = [t.detach().double().requires_grad_() for t in (x, w, b)]
+    made = act(F.conv2d(*wide, **options))
+    return made.detach(), torch.autograd.grad(made, wide, grad.double())
+
+
+def close(got, wanted):
+    bound = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 6e-2}[got.dtype]
+    assert (got.double() - wanted).abs().max() <= bound * max(1.0, wanted.abs().max().item())
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["NCHW", "channels_last"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("groups", [32, 1])
+def test_gradients(dtype, last, groups):
+    x, w, b, options = layer(dtype, last, groups=groups)
+    made = warpconv.conv2d(x, w, b, activation="silu", **options)
+    grad = torch.randn_like(made)
+    got = torch.autograd.grad(made, [x, w, b], grad)
+    output, wanted = expected(x, w, b, grad, options)
+    close(made, output)
+    for mine, other in zip(got, wanted):
+        close(mine, other)
+    assert got[0].stride() == x.stride()
+
+
+def test_on_a_stream_of_its_own():
+    """The input is written late on a side stream: a kernel elsewhere would read what was there before."""
+    x, w, b, options = layer()
+    side = torch.cuda.Stream()
+    warpconv.conv2d(x, w, b, **options).sum().backward()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        late = torch.zeros_like(x)
+        torch.cuda._sleep(50_000_000)
+        late.add_(x.detach())
+        late.requires_grad_()
+        made = warpconv.conv2d(late, w, b, **options)
+        grad = torch.ones_like(made)
+        got = torch.autograd.grad(made, [late, w, b], grad)
+    side.synchronize()
+    output, wanted = expected(x, w, b, grad, options, lambda v: v)
+    close(made, output)
+    for mine, other in zip(got, wanted):
+        close(mine, other)
+
+
+def test_nothing_waits():
+    """A step is queued while the GPU is busy: no operator waits for it."""
+    x, w, b, options = layer()
+    for _ in range(3):
+        warpconv.conv2d(x, w, b, activation="silu", **options).sum().backward()
+    torch.cuda.synchronize()
+    event = torch.cuda.Event()
+    torch.cuda._sleep(1_000_000_000)
+    event.record()
+    warpconv.conv2d(x, w, b, activation="silu", **options).sum().backward()
+    assert not event.query()
+    torch.cuda.synchronize()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("groups", [32, 1])
+def test_a_training_step_as_a_cuda_graph(dtype, groups):
+    """Weights change inside: each replay steps on."""
+    import warpconv.torch as layers
+    model = layers.Conv2d(32, 32, 5, padding=2, groups=groups, device="cuda", dtype=dtype)
+    theirs = torch.nn.Conv2d(32, 32, 5, padding=2, groups=groups, device="cuda").double()
+    x = torch.randn(4, 32, 28, 28, device="cuda", dtype=dtype)
+    rate = 1e-2 if groups == 32 else 1e-3
+
+    def step(layer, x):
+        loss = layer(x).square().mean()
+        layer.weight.grad = layer.bias.grad = None
+        loss.backward()
+        with torch.no_grad():
+            layer.weight -= rate * layer.weight.grad
+            layer.bias -= rate * layer.bias.grad
+        return loss
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step(model, x)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step(model, x)
+    theirs.load_state_dict(model.state_dict())
+    for _ in range(4):
+        graph.replay()
+        wanted = step(theirs, x.double())
+        assert abs(loss.double().item() - wanted.item()) < 2e-2 * abs(wanted.item())
+    close(model.weight.detach(), theirs.weight.detach())
+
+
+def test_weights_in_a_graph_of_inference_may_change():
+    import warpconv.torch as layers
+    model = layers.Conv2d(64, 64, 3, padding=1, device="cuda", dtype=torch.float16).eval().requires_grad_(False)
+    model = model.to(memory_format=torch.channels_last)
+    x = torch.randn(4, 64, 14, 14, device="cuda", dtype=torch.float16).contiguous(memory_format=torch.channels_last)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            model(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        made = model(x)
+    for _ in range(3):
+        model.weight.copy_(torch.randn_like(model.weight))
+        graph.replay()
+        close(made, F.conv2d(x.double(), model.weight.double(), model.bias.double(), padding=1))
+        close(model(x), F.conv2d(x.double(), model.weight.double(), model.bias.double(), padding=1))
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_compiled(mode):
+    x, w, b, options = layer()
+    torch._dynamo.reset()
+    step = torch.compile(lambda x, w, b: F.silu(warpconv.conv2d(x, w, b, **options)), fullgraph=True, mode=mode)
+    for _ in range(3):
+        made = step(x, w, b)
+        grad = torch.ones_like(made)
+        got = torch.autograd.grad(made, [x, w, b], grad)
+        output, wanted = expected(x, w, b, grad, options)
+        close(made.detach(), output)
+        for mine, other in zip(got, wanted):
+            close(mine, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_amp(dtype):
+    x, w, b, options = layer()
+    with torch.autocast("cuda", dtype=dtype):
+        made = warpconv.conv2d(x, w, b, **options)
+    assert made.dtype is dtype
+    grad = torch.randn_like(made)
+    output, wanted = expected(x, w, b, grad, options, lambda v: v)
+    close(made.detach(), output)
+    for mine, other in zip(torch.autograd.grad(made, [x, w, b], grad), wanted):
+        assert mine.dtype is torch.float32
+        close(mine.to(dtype), other)
+
+
+def test_convert_on_the_gpu():
+    import warpconv.torch as layers
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 64, 3, padding=1), torch.nn.Conv2d(64, 64, 7, padding=3, groups=64),
+                                torch.nn.Conv2d(64, 64, 3, padding=1)).cuda()
+    x = torch.randn(16, 3, 56, 56, device="cuda")
+    for where in ("estimate", "measure"):
+        done = layers.convert(model.eval(), x, where=where)
+        print(done)
+        assert done.rows[1].converted and all(row.theirs is not None for row in done.rows), str(done)
+        done.undo()
+
+
+@pytest.mark.parametrize("ordinal", range(1, torch.cuda.device_count()) if torch.cuda.is_available() else [])
+def test_on_another_gpu(ordinal):
+    x, w, b, options = layer()
+    moved = [t.detach().to(f"cuda:{ordinal}").requires_grad_() for t in (x, w, b)]
+    made = warpconv.conv2d(*moved, **options)
+    made.sum().backward()
+    output, wanted = expected(x, w, b, torch.ones_like(made).to("cuda:0"), options, lambda v: v)
+    close(made.to("cuda:0"), output)
+    close(moved[0].grad.to("cuda:0"), wanted[0])

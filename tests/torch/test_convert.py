@@ -1,0 +1,156 @@
+"""convert: which layers, why, in place, and back."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+import warpconv
+import warpconv.torch as layers
+from warpconv.codegen.hardware import Hardware
+from warpconv.runtime.call import kernels
+from warpconv.torch import estimate
+
+from .layers import close
+
+pytestmark = pytest.mark.filterwarnings("ignore:warpconv runs on the CPU device:RuntimeWarning")
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = torch.nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.block = torch.nn.Sequential(torch.nn.Conv2d(8, 8, 7, padding=3, groups=8), torch.nn.BatchNorm2d(8),
+                                         torch.nn.Conv2d(8, 4, 1, bias=False))
+        self.again = self.block[2]
+        self.unused = torch.nn.Conv2d(1, 1, 1)
+        self.own = type("Own", (torch.nn.Conv2d,), {})(4, 4, 3)
+        self.volume = torch.nn.Conv3d(1, 1, 1)
+        self.up = torch.nn.ConvTranspose2d(4, 2, 2, stride=2)
+        self.row = torch.nn.Conv1d(2, 2, 4, padding=3, groups=2)
+
+    def forward(self, x):
+        x = self.up(self.own(self.block(self.stem(x))))
+        return self.row(x.flatten(2))
+
+
+@pytest.fixture
+def model():
+    return Model()
+
+
+@pytest.fixture
+def x():
+    return torch.randn(2, 3, 16, 16)
+
+
+def kinds(model):
+    return {name: type(module) for name, module in model.named_modules() if isinstance(
+        module, torch.nn.modules.conv._ConvNd)}
+
+
+def test_all_and_back(model, x):
+    before, parameters = kinds(model), list(model.parameters())
+    model.eval()
+    wanted = copy.deepcopy(model).double()(x.double()).detach()
+    called = []
+    model.block[0].register_forward_hook(lambda *_: called.append(1))
+    done = layers.convert(model, x, where="all")
+    assert called == [1]
+    assert {row.name: row.converted for row in done.rows} == {
+        "stem": True, "block.0": True, "block.2": True, "unused": False, "own": False, "volume": False, "up": True,
+        "row": True}
+    assert type(model.again) is layers.Conv2d and model.again is model.block[2]
+    assert all(a is b for a, b in zip(model.parameters(), parameters))
+    close(model(x).detach(), wanted, 2.0)
+    text = str(done)
+    assert "block.0  Conv2d 8->8, 7x7, depthwise" in text and "of the class" in text and "does not come by" in text
+    again = layers.convert(model, x, where="all")
+    assert not any(row.converted for row in again.rows) and "converted already" in str(again)
+    done.undo()
+    done.undo()
+    assert kinds(model) == before
+    close(model(x).detach(), wanted, 2.0)
+
+
+def test_a_model_stays_in_its_mode_and_its_statistics_are_untouched(model, x):
+    model.train()
+    model.block[1].eval()
+    before = copy.deepcopy(model.state_dict())
+    layers.convert(model, (x,), where="all")
+    assert model.training and not model.block[1].training and model.block[0].training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_a_rule_of_ones_own(model, x):
+    seen = {}
+
+    def where(name, layer, input):
+        seen[name] = None if input is None else tuple(input.shape)
+        return layer.kernel_size == (7, 7)
+
+    done = layers.convert(model, x, where=where)
+    assert [row.name for row in done.rows if row.converted] == ["block.0"]
+    assert seen["block.0"] == (2, 8, 8, 8)
+    assert layers.convert(Model(), where=lambda name, layer, input: input is None and name == "stem").rows[0].converted
+
+
+def test_measured(model, x):
+    done = layers.convert(model.eval(), x, where="measure")
+    for row in done.rows:
+        if row.ours is not None:
+            assert row.converted == (row.ours < estimate.MARGIN * row.theirs) and "measured" in row.why
+    assert sum(row.ours is not None for row in done.rows) == 5
+    training = layers.convert(Model(), x, where="measure")
+    assert any("forward and backward" in row.why for row in training.rows)
+
+
+def test_on_the_cpu_device_nothing_is_quicker_by_estimate(model, x):
+    assert not any(row.converted for row in layers.convert(model, x).rows)
+
+
+@pytest.mark.parametrize("options, quicker", [
+    ({"c": 96, "k": 96, "groups": 96, "r": 7, "s": 7, "padding": 3}, True),
+    ({"c": 96, "k": 96, "groups": 96, "r": 7, "s": 7, "padding": 3, "dtype": "float16", "layout": "NHWC"}, True),
+    ({"c": 96, "k": 96, "groups": 96, "r": 3, "s": 3, "padding": 1, "dtype": "bfloat16"}, True),
+    ({"c": 256, "k": 256, "r": 3, "s": 3, "padding": 1}, False)])
+def test_the_estimate(options, quicker):
+    """As measured: depthwise layers are quicker in every format, large dense float32 layers are not."""
+    shape = warpconv.ConvShape(n=64, h=56, w=56, **options)
+    taken, why, ours, theirs = estimate.quicker(shape, Hardware.of("sm_90"), tf32=True)
+    assert taken is quicker and why.startswith("estimated") and (ours < estimate.MARGIN * theirs) is quicker
+
+
+def test_what_is_not_served_stays(x):
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 3).double())
+    with pytest.raises(warpconv.WarpconvError, match="float64"):      # asked for: the error of its kernel
+        layers.convert(model, x.double(), where="all")
+    assert type(model[0]) is torch.nn.Conv2d
+    done = layers.convert(model, x.double(), where="measure")
+    assert not done.rows[0].converted and done.rows[0].why.startswith("not served")
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_kernels_are_made_ahead(model, x, monkeypatch, training):
+    model.train(training)
+    layers.convert(model, x, where="all")
+    planned = []
+    real = kernels.plan_of
+    monkeypatch.setattr(kernels, "plan_of", lambda ask: planned.append(ask) or real(ask))
+    with torch.set_grad_enabled(training):
+        made = model(x.requires_grad_(training))
+        if training:
+            made.square().sum().backward()
+    assert planned == []
+
+
+@pytest.mark.parametrize("arguments, error", [
+    ({"where": "often"}, warpconv.ArgumentError), ({"where": "measure"}, warpconv.ArgumentError),
+    ({}, warpconv.ArgumentError)])
+def test_mistakes(model, arguments, error):
+    with pytest.raises(error):
+        layers.convert(model, **arguments)
+    with pytest.raises(warpconv.ArgumentTypeError):
+        layers.convert([model])
