@@ -88,7 +88,8 @@ def _arguments(arguments: Sequence[Argument], spec: KernelSpec) -> dict[str, Arg
 def _descriptors(program: Program, known: Mapping[str, Argument]) -> None:
     """Every argument of that role has one, of an array, within the hardware's limits as far as no size decides."""
     wanted = sorted(name for name, argument in known.items() if argument.role is Role.DESCRIPTOR)
-    _require(sorted(d.argument for d in program.descriptors) == wanted, "its descriptors are not those of its arguments")
+    found = sorted(d.argument for d in program.descriptors)
+    _require(found == wanted, "its descriptors are not those of its arguments")
     for descriptor in program.descriptors:
         name = descriptor.argument
         _require(descriptor.of in known and known[descriptor.of].is_pointer, f"{name} describes no array")

@@ -294,8 +294,8 @@ class CudaBackend:
     # ---- modules and streams
 
     def _by_pycuda(self, queue: Queue) -> bool:
-        """Whether PyCUDA launches: where it can, but for descriptors: kernels that it launched (2026.1) read others than
-        were given."""
+        """Whether PyCUDA launches: where it can, but for descriptors: kernels that it launched (2026.1) read others
+        than were given."""
         return queue.for_pycuda and not self.program.descriptors
 
     def _loaded(self, context: tuple[str, int], stream: Any, by_pycuda: bool) -> _Loaded:
