@@ -162,7 +162,8 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
     return WgmmaNumbers(
         arguments=arguments, addition_arguments=addition, shape=WgmmaShape.of(columns), multiply=MULTIPLY[spec.dtype],
         plain=is_plain(spec, options), all_tiled=halo or is_plain(spec, options),
-        store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1, guard_filters=spec.k % options.filters != 0, staged=staged,
+        store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1,
+        guard_filters=spec.k % options.filters != 0, staged=staged,
         stores="staged" if staged else "pairs", shared_buffer=shared_buffer, odd_matrix=stored % 16 != 0,
         loads_residual=residual, matrices=matrices, group_filters=ROWS * matrices if shared_out else 0,
         group_pixels=0 if shared_out else columns, filter_tiles=-(-spec.k // options.filters), slices=slices,
