@@ -14,7 +14,6 @@ DEPTHWISE = dict(n=8, c=64, h=56, w=56, k=64, groups=64, r=5, s=5, padding=2)
 LAYERS = {"channels": dict(DEPTHWISE, layout="NHWC"), "pixels": dict(DEPTHWISE, dtype="uint8"),
           "toeplitz": dict(DEPTHWISE, dtype="float16"),
           "toeplitz_nhwc": dict(DEPTHWISE, dtype="float16", layout="NHWC"), "wide": DEPTHWISE,
-          "wgmma": dict(n=8, c=16, h=56, w=56, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
           "mma": dict(n=8, c=16, h=56, w=56, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
           "wgmma": dict(n=8, c=64, h=56, w=56, k=64, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
           "taps": dict(n=8, c=3, h=56, w=56, k=32, r=3, s=3, padding=1, dtype="float16"),

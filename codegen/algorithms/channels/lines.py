@@ -35,6 +35,8 @@ STEP_INSTRUCTIONS = 12             # besides products, reads, conversions and st
 
 def lines_refusal(spec: KernelSpec) -> str | None:
     """Why rows of this layer cannot be copied to shared memory, whatever the plan values."""
+    if spec.arch.major < 8:
+        return f"{spec.arch} has no asynchronous copies, which bring lines; body=ring serves it"
     if spec.filters != 1:
         return f"lines with {spec.filters} filters a channel; body=ring serves them"
     if spec.stride[0] // gcd(spec.stride[0], spec.dilation[0]) != 1:

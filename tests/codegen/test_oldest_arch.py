@@ -1,0 +1,30 @@
+"""What sm_75 lacks is in no text for it: asynchronous copies, and instructions of later tensor cores."""
+
+import itertools
+import re
+
+import pytest
+
+from warpconv import ConvShape, plan_layer
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.registry import ALGORITHMS
+from warpconv.codegen.render import render
+
+LATER = re.compile(r"cp\.async|mbarrier|wgmma|setmaxnreg|mma\.sp|bf16x2|griddepcontrol")
+LAYERS = [{"c": c, "k": c, "groups": groups, "h": h, "w": h, "r": r, "s": r, "padding": r // 2, "dtype": dtype,
+           "layout": layout}
+          for (c, groups), h, r, dtype, layout in itertools.product(((1, 1), (16, 16), (16, 1)), (7, 56), (3, 6, 13),
+                                                                    ("float32", "float16"), ("NCHW", "NHWC"))]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_texts_for_sm_75_hold_nothing_of_later_ones(algorithm):
+    served = 0
+    for sizes in LAYERS:
+        try:
+            made = plan_layer(ConvShape(n=8, **sizes), algorithm=algorithm, arch="sm_75")
+        except UnsupportedSpec:
+            continue
+        served += 1
+        assert not LATER.search(render(made).text), sizes
+    assert served or algorithm in ("pixels", "mma", "taps", "wgmma", "toeplitz", "toeplitz_nhwc")
