@@ -27,7 +27,7 @@ _ONCE = {Operation.FORWARD: (Role.INPUT, Role.WEIGHT, Role.OUTPUT),
          Operation.DATA_GRADIENT: (Role.INPUT, Role.WEIGHT, Role.OUTPUT),
          Operation.FILTER_GRADIENT: (Role.INPUT, Role.GRADIENT, Role.OUTPUT),
          Operation.BIAS_GRADIENT: (Role.INPUT, Role.OUTPUT)}
-_NO_ARRAYS = (Role.WORKSPACE, Role.SIZE, Role.INDEX)
+_NO_ARRAYS = (Role.WORKSPACE, Role.SIZE, Role.INDEX, Role.DESCRIPTOR)
 
 
 def check_kernel(kernel: Any) -> None:
