@@ -28,11 +28,11 @@ from .choices import Choices, smaller
 from .world import World
 
 Play = Callable[[Choices, World], str]
-# kind -> what plays it, how often of SHARES, whether it is for the CPU device alone
+# kind -> what plays it, how often beside the others, whether it is for the CPU device alone
 KINDS: dict[str, tuple[Play, int, bool]] = {
-    "conv2d": (layers.values, 50, False), "arguments": (layers.arguments, 20, False),
-    "scipy": (images.values, 20, False), "files": (inputs.files, 5, True), "commands": (inputs.commands, 4, True),
-    "stopped": (stopped.processes, 1, True)}
+    "conv2d": (layers.values, 40, False), "gradient": (layers.gradient, 10, False),
+    "arguments": (layers.arguments, 20, False), "scipy": (images.values, 20, False),
+    "files": (inputs.files, 5, True), "commands": (inputs.commands, 4, True), "stopped": (stopped.processes, 1, True)}
 TRIES = 60              # that making a case smaller may take
 FORGOTTEN_AFTER = 200   # cases, so that loaded kernels do not fill the memory
 

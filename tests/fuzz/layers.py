@@ -12,7 +12,7 @@ from warpconv.codegen.errors import UnsupportedSpec, WarpconvError
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
 
-from .. import drawn, reference
+from .. import drawn, gradients, reference
 from ..axes import Choose
 from ..cases import Case
 from .world import World
@@ -60,6 +60,15 @@ def values(choose: Choose, world: World) -> str:
     assert same_bits(given_x, x) and same_bits(given_w, w), "an input was written"
     reference.expected(x, w, shape, bias=bias, residual=residual, epilogue=steps, numerics=case.numerics).check(
         np.asarray(got), str(case))
+    return "right"
+
+
+def gradient(choose: Choose, world: World) -> str:
+    """A gradient of a drawn layer against float64, its memory given or not."""
+    rng = np.random.default_rng(choose(range(1 << 20)))
+    made, operation = gradients.make(rng, gradients.draw_shape(rng)), choose(("dx", "dx", "dw", "dw", "db"))
+    world.tell(f"{operation} of {made.shape}")
+    made.check(operation, device=world.device)
     return "right"
 
 
