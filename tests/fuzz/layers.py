@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from typing import Any
 
@@ -135,13 +136,18 @@ def arguments(choose: Choose, world: World) -> str:
         return np.zeros(sizes, choose(("float32",) * 4 + DTYPES))
 
     x, w = array(4), array(4)
-    given = {choose(ARGUMENTS): choose(ODD) for _ in range(choose((0, 1, 1, 2, 3)))}
+    name = choose(("conv2d",) * 4 + ("conv2d_input", "conv2d_weight", "conv_transpose2d", "conv2d_bias"))
+    known = ARGUMENTS if name == "conv2d" else tuple(
+        argument for argument in ARGUMENTS if argument in inspect.signature(getattr(warpconv, name)).parameters)
+    given = {choose(known): choose(ODD) for _ in range(choose((0, 1, 1, 2, 3)))}
+    sizes = choose(((2, 4, 4, 4), (4, 4, 1, 1), (1, 4, 5, 5), (1, 2), "4444", None, 4, (4, -1, 4, 4), (2**40,) * 4))
+    before = {"conv2d_input": (sizes, w, x), "conv2d_weight": (x, sizes, w), "conv2d_bias": (x,)}.get(name, (x, w))
     given.setdefault("device", world.device)
     if world.device == "cpu" and (given["device"] is None or isinstance(given["device"], str)):
         given["device"] = "cpu"
-    world.tell(f"conv2d({told(x)}, {told(w)}, {given})")
+    world.tell(f"{name}({', '.join(map(told, before))}, {given})")
     try:
-        warpconv.conv2d(x, w, **given)
+        getattr(warpconv, name)(*before, **given)
     except WarpconvError:
         return "refused"
     return "right"
