@@ -76,11 +76,18 @@ class _Task:
     layer: NamedLayer
     arch: Arch
     ptx: bool
+    asked: Arch                                                 # arch may be a form of it that one chip alone has
     plan: KernelPlan | None = None
     estimate: float = 0.0                                       # of the plan, for this layer
     row: Row | None = None
     keys: tuple[str, ...] = ()                                  # ids that would do, one per compiler
     meta: Mapping[str, Any] | None = field(default=None)        # the manifest's record, once there is a kernel
+
+    def replaces(self, built: str) -> bool:
+        """Whether the layer's kernel for this architecture gives way: an older one for the same, or a form of it."""
+        other = Arch.parse(built)
+        return str(self.arch) == built or not self.asked.feature and (
+            (other.major, other.minor) == (self.asked.major, self.asked.minor))
 
 
 def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], archs: Sequence[Arch | str], *,
@@ -167,12 +174,14 @@ class _Builder:
     def document(self) -> dict[str, Any]:
         """The manifest: what the pack had, with the tasks' layers moved to their kernels, in the tasks' order."""
         kernels = {name: {**meta, "layers": dict(meta["layers"])} for name, meta in self.had.items()}
-        for task in self.tasks:
-            if task.meta is None:
-                continue
-            for meta in kernels.values():
-                if meta["report"]["arch"] == str(task.arch):
+        done = [task for task in self.tasks if task.meta is not None]
+        failed = {(task.layer.name, str(task.arch)) for task in self.tasks if task.meta is None}
+        for meta in kernels.values():
+            built = meta["report"]["arch"]
+            for task in done:
+                if task.replaces(built) and (task.layer.name, built) not in failed:
                     meta["layers"].pop(task.layer.name, None)
+        for task in done:
             mine = kernels.setdefault(task.row.kernel, {**task.meta, "layers": {}})
             mine["layers"][task.layer.name] = _layer_meta(task)
         kernels = {name: meta for name, meta in kernels.items() if meta["layers"]}
@@ -248,7 +257,7 @@ def _tasks(layers: Sequence[NamedLayer], archs: Sequence[Arch | str], ptx: bool,
     if not layers or not wanted:
         raise ArgumentError("a pack needs at least one layer and one architecture",
                             argument="archs" if layers else "layers", hint="for instance --arch sm_90")
-    tasks = [_Task(layer, arch, with_ptx) for layer in layers for arch, with_ptx in wanted.items()]
+    tasks = [_Task(layer, arch, with_ptx, arch) for layer in layers for arch, with_ptx in wanted.items()]
     kinds = _kinds(settings)
     for task in tasks:
         _plan(task, kinds, settings)
@@ -259,7 +268,7 @@ def _portable(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings
     """What stands beside a kernel for a form of the architecture that one chip alone has: one that others run, too."""
     made = None if task.plan is None else task.layer.portable_plan(task.arch, task.plan)
     if made is not None:
-        twin = _Task(task.layer, task.arch, task.ptx)
+        twin = _Task(task.layer, task.arch, task.ptx, task.asked)
         _take(twin, made, kinds, settings)
         task.arch = task.plan.spec.arch
         yield twin

@@ -285,3 +285,28 @@ def test_the_real_compiler(tmp_path, monkeypatch):
         assert built.compiled.cubin.startswith(b"\x7fELF") and built.spec.name in built.source
         assert (built.compiled.ptx is not None) == (str(kernel.spec.arch) == "sm_90")
         assert kernel.report.entries[0].registers > 0
+
+
+# ---- a form that one chip alone has
+
+DENSE = NamedLayer(name="dense", shape=ConvShape(n=32, c=256, h=14, w=14, k=256, r=3, s=3, padding=1, dtype="float16",
+                                                 layout="NHWC"))
+
+
+def kernels_of(output):
+    return sorted((kernel.spec.algorithm, str(kernel.spec.arch)) for kernel in open_pack(output).kernels())
+
+
+def test_beside_a_kernel_for_one_chip_alone_stands_one_for_later_chips(compiler, output):
+    report = build_pack([DENSE], output, ["sm_90"])
+    assert sorted((row.algorithm, row.arch, row.status) for row in report.rows) == [
+        ("mma", "sm_90", "built"), ("wgmma", "sm_90a", "built")]
+    assert kernels_of(output) == [("mma", "sm_90"), ("wgmma", "sm_90a")]
+    assert statuses(build_pack([DENSE], output, ["sm_90"])) == ["up-to-date", "up-to-date"]
+
+
+def test_a_layer_with_another_algorithm_replaces_both(compiler, output):
+    build_pack([DENSE], output, ["sm_90"])
+    named = NamedLayer(name="dense", shape=DENSE.shape, algorithm="mma")
+    build_pack([named], output, ["sm_90"])
+    assert kernels_of(output) == [("mma", "sm_90")]
