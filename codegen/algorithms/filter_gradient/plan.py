@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from warpconv.codegen.algorithm import Algorithm, assumed_batch
+from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec

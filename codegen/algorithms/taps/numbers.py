@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import LANES, PORTABLE_SHARED
+from warpconv.codegen.hardware import LANES, PORTABLE_SHARED, QUARTERS, REGISTER_FILE, REGISTER_UNIT
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.occupancy import resident_blocks, step_registers
+from warpconv.codegen.parts.occupancy import step_registers
 from warpconv.codegen.parts.vectors import border_element
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.shape import ConvShape
@@ -23,6 +23,7 @@ QUAD = 4                        # matrices whose lanes exchange words
 BATCH = 4                       # pixels that a thread loads before it stores the first
 SIDE_THREADS = 256
 REGISTERS_BESIDE = 56           # of a thread besides sums, pixels and filters
+FOUR_REGISTERS = 13             # of each four taps of a row but the first: without, 11x11 spills on sm_80
 MOST_REGISTERS = 232
 STORES = (8, 4, 2, 1)
 
@@ -105,13 +106,16 @@ def store_width(spec: KernelSpec, shape: ConvShape | None) -> int:
 def planned_registers(spec: KernelSpec, options: TapsOptions) -> int:
     """Of a thread: sums, a strip's pixels, a four's filters."""
     rows, columns = matrices(spec, options)
-    return (4 * rows * columns + 4 * options.strips + 2 * blocks_of(options) + REGISTERS_BESIDE
-            + step_registers(spec, 2 * QUAD))
+    fours = -(-spec.s // CHUNK)
+    return (4 * rows * columns + 4 * options.strips + 2 * blocks_of(options) + FOUR_REGISTERS * (fours - 1)
+            + REGISTERS_BESIDE + step_registers(spec, 2 * QUAD))
 
 
 def resident(spec: KernelSpec, options: TapsOptions) -> int:
-    """Blocks of a multiprocessor."""
-    held = resident_blocks(spec.hardware, planned_registers(spec, options), max(LANES, LANES * options.warps))
+    """Blocks of a multiprocessor, of which each quarter has registers for whole warps."""
+    registers = -(-planned_registers(spec, options) // REGISTER_UNIT) * REGISTER_UNIT
+    warps = QUARTERS * (REGISTER_FILE // QUARTERS // (registers * LANES))
+    held = min(warps, spec.hardware.resident_threads // LANES) // options.warps
     shared = shared_bytes(spec, options) + spec.hardware.shared_reserved
     return max(1, min(held, spec.hardware.shared_multiprocessor // shared, spec.hardware.resident_blocks))
 

@@ -17,11 +17,11 @@ from dataclasses import replace
 
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, QUARTERS
-from warpconv.codegen.parts.wgmma import MOST_COLUMNS
+from warpconv.codegen.parts.wgmma import MOST_COLUMNS, ROWS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import BARRIER_BYTES, GROUPS, ROW_BYTES, ROWS, SLICE, WgmmaNumbers, group_columns, is_staged, make_numbers
+from .numbers import BARRIER_BYTES, GROUPS, ROW_BYTES, SLICE, WgmmaNumbers, group_columns, is_staged, make_numbers
 from .options import Form, WgmmaOptions
 
 FILTERS = (64, 128, 256)

@@ -21,14 +21,14 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES, Arch
 from warpconv.codegen.parts.arguments import layer_arguments, named
 from warpconv.codegen.parts.refusals import common_refusal
-from warpconv.codegen.parts.wgmma import COLUMN_UNIT, DEPTH, MOST_COLUMNS
+from warpconv.codegen.parts.wgmma import COLUMN_UNIT, DEPTH, MOST_COLUMNS, ROWS
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Extent, KernelPlan, Launch, Preparation, Program, Role,
                                    Workspace)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
 
 from .choice import FILTERS, LEAST_STAGES, MOST_SUMS, candidates, choice, halo_refusal, instructions
-from .numbers import (GROUPS, MORE_REGISTERS, ROWS, SIDE_THREADS, SLICE, STORED_FILTERS, WgmmaNumbers, box_of,
+from .numbers import (GROUPS, MORE_REGISTERS, SIDE_THREADS, SLICE, STORED_FILTERS, WgmmaNumbers, box_of,
                       group_columns, is_plain, is_staged, make_numbers, resolved)
 from .options import Form, WgmmaOptions
 
