@@ -3,7 +3,7 @@
 //   warpconv emit --input N,32,H,W --filter 32,3,3 --padding 1 --groups 8 --dtype float16 --epilogue residual \
 //     --arch sm_90 --algorithm taps \
 //     --set tile_p=2 --set tile_q=16 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=1 --set vector=1 --set store_vector=2 --set min_blocks=23
+//     --set warps=1 --set vector=1 --set store_vector=2 --set min_blocks=20
 //
 // layer  x[N, 32, H, W] * w[32, 4, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1, groups 8, float16, then residual
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is in the text
@@ -154,7 +154,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 23)
+extern "C" __global__ void __launch_bounds__(THREADS, 20)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, const unsigned short* residual,
         unsigned short* y, int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];

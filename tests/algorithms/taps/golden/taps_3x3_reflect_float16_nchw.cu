@@ -3,7 +3,7 @@
 //   warpconv emit --input N,2,H,W --filter 8,3,3 --padding 1 --padding-mode reflect --dtype float16 --arch sm_90 \
 //     --algorithm taps \
 //     --set tile_p=2 --set tile_q=16 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=1 --set vector=1 --set store_vector=2 --set min_blocks=23
+//     --set warps=1 --set vector=1 --set store_vector=2 --set min_blocks=20
 //
 // layer  x[N, 2, H, W] * w[8, 2, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1 (reflect), float16
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is in the text
@@ -154,7 +154,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 23)
+extern "C" __global__ void __launch_bounds__(THREADS, 20)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];

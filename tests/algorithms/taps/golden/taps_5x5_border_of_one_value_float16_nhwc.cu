@@ -3,12 +3,12 @@
 //   warpconv emit --input N,H,W,4 --filter 33,5,5 --padding 2 --padding-mode constant --padding-value 0.5 \
 //     --dtype float16 --layout NHWC --arch sm_90 --algorithm taps \
 //     --set tile_p=4 --set tile_q=16 --set tile_filters=24 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=2 --set vector=1 --set store_vector=1 --set min_blocks=9
+//     --set warps=2 --set vector=1 --set store_vector=1 --set min_blocks=8
 //
 // layer  x[N, H, W, 4] * w[33, 4, 5, 5] -> y[N, P, Q, 33], stride 1, padding 2 (constant 0.5), float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is in the text
 // plan   tiles of 4 x 16 outputs x 24 filters, four taps an instruction, 2 warps a block, 6664 bytes of shared memory
-// cost   a warp's 2 strips of 16 columns x 24 filters: 49 warp loads, 16 shuffles, 3584 FMA a lane, about 102 registers
+// cost   a warp's 2 strips of 16 columns x 24 filters: 49 warp loads, 16 shuffles, 3584 FMA a lane, about 115 registers
 //        (direct: 3200 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
@@ -148,7 +148,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 9)
+extern "C" __global__ void __launch_bounds__(THREADS, 8)
 taps_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];

@@ -8,7 +8,7 @@
 // layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float16 NHWC, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is in the text
 // plan   tiles of 8 x 16 outputs x 64 filters, four taps an instruction, 4 warps a block, 32840 bytes of shared memory
-// cost   a warp's 2 strips of 16 columns x 64 filters: 156 warp loads, 32 shuffles, 13312 FMA a lane, about 144
+// cost   a warp's 2 strips of 16 columns x 64 filters: 156 warp loads, 32 shuffles, 13312 FMA a lane, about 157
 //        registers (direct: 9408 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
