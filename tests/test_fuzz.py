@@ -6,12 +6,15 @@ import json
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from PIL import Image
 
 import warpconv
 from tests import checks
 from tests.fuzz import __main__ as fuzz
 from tests.fuzz import images, layers
 from tests.fuzz.choices import Choices, smaller
+from warpconv.cli import cli
 from warpconv.codegen.errors import ArgumentTypeError
 from warpconv.commands.files import InputFileError, read_array
 
@@ -35,6 +38,13 @@ def test_an_array_file_whose_header_ends_in_the_middle(tmp_path):
     path.write_bytes(data[:62] + b"(" * 30 + data[92:])
     with pytest.raises(InputFileError, match="cannot be read as an array"):
         read_array(str(path), "input")
+
+
+def test_a_picture_with_a_nul_in_its_name(tmp_path):
+    Image.new("L", (8, 8)).save(tmp_path / "p.png")
+    made = CliRunner().invoke(cli, ["filter", str(tmp_path / "p.png"), "\0", str(tmp_path / "out"), "--kernel", "box:3",
+                                    "--device", "cpu"])
+    assert made.exit_code == 2 and "NUL" in made.output and not (tmp_path / "out").exists()
 
 
 # ---- the fuzzer

@@ -71,6 +71,8 @@ def _check_format(form: str) -> None:
 
 def _pictures(photos: Sequence[str]) -> Iterator[str]:
     for photo in photos:
+        if "\0" in photo:
+            raise InputFileError("there is a NUL in the name", argument="PHOTO", value=photo)
         if not os.path.isdir(photo):
             yield photo
             continue
