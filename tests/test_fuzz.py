@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from PIL import Image
+from click.testing import CliRunner
 
 import warpconv
 from tests import checks
