@@ -96,7 +96,9 @@ def test_scipys_results_are_compared():
 
 
 @needs_compiler
-def test_the_first_cases_of_each_kind():
+def test_the_first_cases_of_each_kind(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for kind in ("arguments", "scipy", "files", "commands"):
         pytest.importorskip("scipy")
         assert fuzz.main(["--seed", "4", "--kind", kind, "--cases", "12"]) == 0
+    assert not list(tmp_path.iterdir())         # nothing is written where the fuzzer was started

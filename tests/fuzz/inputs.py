@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -73,7 +74,12 @@ def run(words: tuple[str, ...], room: Path, world: World, before: str) -> str:
     words = tuple(names.get(word, str(room / word) if word.endswith((".npy", ".png")) or word == "made" else word)
                   for word in words)
     world.tell(f"{before}warpconv {' '.join(map(repr, words))}")
-    made = CliRunner().invoke(cli, list(words))
+    before_it = os.getcwd()
+    os.chdir(room)              # where an output goes that has another option's name
+    try:
+        made = CliRunner().invoke(cli, list(words))
+    finally:
+        os.chdir(before_it)
     if made.exception is not None and not isinstance(made.exception, SystemExit):
         raise made.exception
     assert made.exit_code in (0, 1, 2) and "Traceback" not in made.output, (made.exit_code, made.output[-500:])
