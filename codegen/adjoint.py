@@ -14,10 +14,11 @@ import functools
 from dataclasses import replace
 
 from .border import Border
+from .dimension import Dimension
 from .errors import UnsupportedSpec
 from .layer import Layer
-from .plan import (Argument, Blocks, Dimension, Extent, KernelPlan, Launch, LibraryCall, Preparation, Program, Repeat,
-                   Role, Step, Workspace)
+from .plan import (Argument, Blocks, Extent, KernelPlan, Launch, LibraryCall, Preparation, Program, Repeat, Role, Step,
+                   Workspace)
 from .shape import ConvShape
 from .spec import KernelSpec, Operation
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from .descriptors import Descriptor
-from .dimension import Dimension as Dimension      # a plan is made of these: its users take it from here
+from .dimension import Dimension
 from .hardware import GRID_LIMIT
 from .layer import later
 from .shape import ConvShape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..hardware import REGISTER_FILE, REGISTER_UNIT, Hardware
+from ..hardware import LANES, QUARTERS, REGISTER_FILE, REGISTER_UNIT, Hardware
 from ..spec import Epilogue, KernelSpec
 
 
@@ -20,6 +20,14 @@ def resident_blocks(hardware: Hardware, registers: int, threads: int) -> int:
     """Blocks that a multiprocessor holds when a thread has ``registers``, by these and its threads; at least 1."""
     fitting = REGISTER_FILE // (-(-registers // REGISTER_UNIT) * REGISTER_UNIT)
     return max(1, min(fitting, hardware.resident_threads) // threads)
+
+
+def blocks_by_quarters(hardware: Hardware, registers: int, warps: int) -> int:
+    """The same of blocks of so many warps, of which each quarter of a multiprocessor has registers for whole ones: what
+    ptxas goes by on sm_120, where fewer registers than were planned make spills."""
+    allocated = -(-registers // REGISTER_UNIT) * REGISTER_UNIT
+    fitting = QUARTERS * (REGISTER_FILE // QUARTERS // (allocated * LANES))
+    return max(1, min(fitting, hardware.resident_threads // LANES) // warps)
 
 
 def blocks_by_shared(hardware: Hardware, filled: int, shared_bytes: int) -> int:

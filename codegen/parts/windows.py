@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.hardware import GRID_LIMIT
-from warpconv.codegen.plan import Argument, Blocks, Dimension, Extent, Launch, Preparation, Role, Workspace
+from warpconv.codegen.plan import Argument, Blocks, Extent, Launch, Preparation, Role, Workspace
 from warpconv.codegen.shape import ConvShape, LARGEST_SIZE
 from warpconv.codegen.spec import KernelSpec
 

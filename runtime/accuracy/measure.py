@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.plan import Dimension, KernelPlan, Launch
+from warpconv.codegen.plan import KernelPlan, Launch
 from warpconv.codegen.registry import algorithm
 from warpconv.codegen.select import plan as plan_spec
 from warpconv.codegen.shape import ConvShape

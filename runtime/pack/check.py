@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from warpconv.codegen.descriptors import SWIZZLES, Walk
-from warpconv.codegen.plan import (GRID_LIMIT, Argument, Blocks, Dimension, Extent, Launch, LibraryCall, Program,
-                                   Repeat, Role, Step, Workspace)
+from warpconv.codegen.dimension import Dimension
+from warpconv.codegen.plan import (GRID_LIMIT, Argument, Blocks, Extent, Launch, LibraryCall, Program, Repeat, Role,
+                                   Step, Workspace)
 from warpconv.codegen.spec import Epilogue, KernelSpec, Operation
 
 LARGEST = 2**62             # of any number: sums and products of a few stay numbers that a GPU's driver takes

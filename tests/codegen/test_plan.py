@@ -6,10 +6,11 @@ import pytest
 
 from warpconv.codegen.algorithms.direct import plan as direct
 from warpconv.codegen.algorithms.reuse import plan as reuse
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
 from warpconv.codegen.hardware import SHARED_STATIC
 from warpconv.codegen.options import choices
-from warpconv.codegen.plan import Blocks, Dimension, Extent, Launch, Program, Role, Workspace
+from warpconv.codegen.plan import Blocks, Extent, Launch, Program, Role, Workspace
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan, plan_layer
 from warpconv.codegen.shape import ConvShape

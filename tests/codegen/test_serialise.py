@@ -6,9 +6,10 @@ import json
 import pytest
 
 from tests import cases
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import ArgumentError
-from warpconv.codegen.plan import (Argument, Blocks, Dimension, Extent, Launch, LibraryCall, Preparation, Program,
-                                   Repeat, Role, Workspace)
+from warpconv.codegen.plan import (Argument, Blocks, Extent, Launch, LibraryCall, Preparation, Program, Repeat, Role,
+                                   Workspace)
 from warpconv.codegen.serialise import canonical, decode, encode, plan_digest
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec

@@ -17,9 +17,10 @@ import warpconv
 from tests import checks, reference, settings
 from warpconv.codegen import registry
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, LibraryCall,
-                                   Preparation, Program, Repeat, Role, Workspace)
+from warpconv.codegen.plan import (Argument, Blocks, Cost, Extent, KernelPlan, Launch, LibraryCall, Preparation,
+                                   Program, Repeat, Role, Workspace)
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.call import conv
 from warpconv.runtime.devices import steps

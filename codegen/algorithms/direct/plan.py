@@ -11,6 +11,7 @@ from typing import Any
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
@@ -20,7 +21,7 @@ from warpconv.codegen.parts.latency import lone_thread
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
 from warpconv.codegen.parts.text import MOST_UNROLLED
-from warpconv.codegen.plan import Blocks, Cost, Dimension, KernelPlan, Launch, Program
+from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 

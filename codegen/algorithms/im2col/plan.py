@@ -17,13 +17,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch, GRID_LIMIT, H200, H200_CLOCK, H200_COPY, QUARTERS
 from warpconv.codegen.parts.arguments import layer_arguments, named
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.parts.text import text_refusal
-from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, LibraryCall, Program,
-                                   Repeat, Role, Step, Workspace)
+from warpconv.codegen.plan import (Argument, Blocks, Cost, Extent, KernelPlan, Launch, LibraryCall, Program, Repeat,
+                                   Role, Step, Workspace)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 

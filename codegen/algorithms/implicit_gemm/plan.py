@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.options import DERIVED, only
 from warpconv.codegen.parts.arguments import layer_arguments, named
 from warpconv.codegen.parts.gemm import choice as gemm_choice, tiles as gemm_tiles
 from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program, Step
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program, Step
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
 

@@ -18,13 +18,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts.arguments import layer_arguments, named
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
-from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, Preparation, Program,
-                                   Role, Workspace)
+from warpconv.codegen.plan import (Argument, Blocks, Cost, Extent, KernelPlan, Launch, Preparation, Program, Role,
+                                   Workspace)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 

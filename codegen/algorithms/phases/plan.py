@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.parts.arguments import gradient_arguments, named
 from warpconv.codegen.parts.occupancy import largest_divisor, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
-from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, Extent, KernelPlan, Launch, Program, Role,
-                                   Workspace)
+from warpconv.codegen.plan import Argument, Blocks, Cost, Extent, KernelPlan, Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.algorithm import BANK_COPY, Algorithm
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, THREAD_REGISTERS
@@ -23,7 +24,7 @@ from warpconv.codegen.parts.rows import stride_refusal, vertical
 from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.parts.weights import BankWeights
 from warpconv.codegen.pitch import together
-from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, Fill, KernelPlan, Launch, Preparation, Program
+from warpconv.codegen.plan import Argument, Blocks, Cost, Fill, KernelPlan, Launch, Preparation, Program
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 

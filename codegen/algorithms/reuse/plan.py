@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import (BLOCK_THREADS, CONSTANT_BYTES, GRID_LIMIT, H200_SHARED_FILLED, LANES,
                                        SHARED_STATIC)
@@ -20,7 +21,7 @@ from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.plan import Blocks, Cost, Dimension, KernelPlan, Launch, Preparation, Program
+from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Preparation, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 

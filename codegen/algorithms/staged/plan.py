@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_BLOCKS, QUARTERS, REGISTER_FILE, REGISTER_UNIT
@@ -21,7 +22,7 @@ from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.parts.weights import Weights
-from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program, Role
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import LANES, PORTABLE_SHARED, QUARTERS, REGISTER_FILE, REGISTER_UNIT
+from warpconv.codegen.hardware import LANES, PORTABLE_SHARED
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.occupancy import step_registers
+from warpconv.codegen.parts.occupancy import blocks_by_quarters, step_registers
 from warpconv.codegen.parts.vectors import border_element
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.shape import ConvShape
@@ -112,10 +112,8 @@ def planned_registers(spec: KernelSpec, options: TapsOptions) -> int:
 
 
 def resident(spec: KernelSpec, options: TapsOptions) -> int:
-    """Blocks of a multiprocessor, of which each quarter has registers for whole warps."""
-    registers = -(-planned_registers(spec, options) // REGISTER_UNIT) * REGISTER_UNIT
-    warps = QUARTERS * (REGISTER_FILE // QUARTERS // (registers * LANES))
-    held = min(warps, spec.hardware.resident_threads // LANES) // options.warps
+    """Blocks of a multiprocessor."""
+    held = blocks_by_quarters(spec.hardware, planned_registers(spec, options), max(1, options.warps))
     shared = shared_bytes(spec, options) + spec.hardware.shared_reserved
     return max(1, min(held, spec.hardware.shared_multiprocessor // shared, spec.hardware.resident_blocks))
 

@@ -15,13 +15,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts.arguments import layer_arguments, named
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
-from warpconv.codegen.plan import (Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Preparation, Program, Role,
-                                   Workspace)
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, H200_SHARED_FILLED, LANES, SHARED_STATIC
@@ -22,7 +23,7 @@ from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.parts.weights import Weights
-from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, H200_SHARED_FILLED, LANES, REGISTER_FILE, SHARED_STATIC
@@ -22,7 +23,7 @@ from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.parts.occupancy import blocks_by_shared, largest_divisor, resident_blocks
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.weights import Weights
-from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, KernelPlan, Launch, Program
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import (BLOCK_THREADS, GRID_LIMIT, H200_SHARED_BESIDE_CACHE, H200_SHARED_FILLED, LANES,
@@ -26,7 +27,7 @@ from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, com
 from warpconv.codegen.parts.rows import stride_refusal
 from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.parts.weights import BankWeights
-from warpconv.codegen.plan import Argument, Blocks, Dimension, Fill, KernelPlan, Launch, Preparation, Program
+from warpconv.codegen.plan import Argument, Blocks, Fill, KernelPlan, Launch, Preparation, Program
 from warpconv.codegen.spec import KernelSpec
 
 from .defaults import defaults

@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, SHARED_STATIC
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import named
 from warpconv.codegen.parts.occupancy import resident_blocks
-from warpconv.codegen.plan import Argument, Blocks, Cost, Dimension, Extent, Launch, Preparation, Role, Workspace
+from warpconv.codegen.plan import Argument, Blocks, Cost, Extent, Launch, Preparation, Role, Workspace
 from warpconv.codegen.spec import KernelSpec
 
 FILTER, SUMS = "filter", "partial_sums"           # the program's names for A and for the sums of split reductions

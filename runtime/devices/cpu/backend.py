@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import DeviceError
-from warpconv.codegen.plan import Argument, Dimension, KernelPlan, Launch, Program, Role, Workspace
+from warpconv.codegen.plan import Argument, KernelPlan, Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime import env, forks

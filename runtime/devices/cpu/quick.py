@@ -9,8 +9,9 @@ from ctypes import byref
 from functools import partial
 from typing import Any
 
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import KernelFault
-from warpconv.codegen.plan import Dimension, Launch, Program, Role
+from warpconv.codegen.plan import Launch, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import env
 from warpconv.runtime.call.checks import name_of

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import ArgumentError, DeviceError
-from warpconv.codegen.plan import Dimension, Launch, Program, Role, Workspace
+from warpconv.codegen.plan import Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import forks
 from warpconv.runtime.arrays import ArrayKind, ArrayView, current_stream

@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any
 
 from warpconv.codegen.descriptors import BYTES, TensorMap
-from warpconv.codegen.plan import Dimension, Launch, Program, Role
+from warpconv.codegen.dimension import Dimension
+from warpconv.codegen.plan import Launch, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.call.checks import name_of
 

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.parts.occupancy import step_registers
 from warpconv.codegen.parts.refusals import common_refusal
-from warpconv.codegen.plan import GRID_LIMIT, Blocks, Cost, Dimension, KernelPlan, Launch, Program
+from warpconv.codegen.plan import GRID_LIMIT, Blocks, Cost, KernelPlan, Launch, Program
 
 THREADS = 128           # of a block, along a row
 MOST_PRODUCTS = 1024    # that are written one after the other
