@@ -20,7 +20,8 @@ QUICK = "not long"      # what setup.cfg selects
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("warpconv")
-    group.addoption("--seed", type=int, default=None, help="seed of everything drawn (default: a new one, printed)")
+    group.addoption("--seed", type=_seed, default=settings.seed,
+                    help="seed of everything drawn: a number (default: %(default)s), or 'new' for one that is printed")
     group.addoption("--drawn", type=int, default=None,
                     help=f"layers to draw (default: {settings.DRAWN_ON_CPU} on the CPU device, "
                          f"{settings.DRAWN_LONG} there in a long test, {settings.DRAWN_ON_GPU} on a GPU)")
@@ -29,9 +30,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--update-golden", action="store_true", help="write texts under review anew instead of comparing")
 
 
+def _seed(text: str) -> int:
+    return secrets.randbelow(2**31) if text == "new" else int(text)
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    given = config.getoption("--seed")
-    settings.seed = secrets.randbelow(2**31) if given is None else given
+    settings.seed = config.getoption("--seed")
     settings.drawn = config.getoption("--drawn")
     settings.whole = config.getoption("--whole")
     settings.update_golden = config.getoption("--update-golden")

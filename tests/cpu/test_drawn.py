@@ -22,16 +22,16 @@ QUICK_AND_LONG = pytest.mark.parametrize("long", [False, pytest.param(True, mark
 
 
 def check_drawn(count: int, check: Callable[[Case, ConvShape], None], images: bool = False,
-                long: bool = False) -> Counter:
-    """Check ``count`` drawn layers (``images``: of images; ``long``: others); how many of each algorithm there were.
-    AssertionError where most were refused."""
+                long: bool = False, algorithm: str | None = None) -> Counter:
+    """Check ``count`` drawn layers (``images``: of images; ``long``: others; all of one ``algorithm`` where it is
+    given); how many of each algorithm there were. AssertionError where most were refused."""
     done: Counter = Counter()
 
     @seed(settings.seed + long)
     @hypothesis_settings(max_examples=count, deadline=None, database=None,
                          suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much,
                                                 HealthCheck.data_too_large])
-    @given(drawn.layers(images=images))
+    @given(drawn.layers(algorithm, images))
     def one(layer: tuple[Case, ConvShape]) -> None:
         case, shape = layer
         check(case, shape)
@@ -43,22 +43,27 @@ def check_drawn(count: int, check: Callable[[Case, ConvShape], None], images: bo
     return done
 
 
-@QUICK_AND_LONG
-def test_values(long):
-    done = check_drawn(settings.drawn_on_cpu(long), lambda case, shape: checks.check_kernel(
-        checks.cpu_kernel(case.plan(shape=shape)), shape), long=long)
-    if done.total() >= settings.DRAWN_WHOLE:
-        assert set(done) == {*ALGORITHMS, "auto"}
-    elif done.total() >= settings.DRAWN_LONG:           # few enough that chance may leave some out
-        assert len(done) > 2 * len(ALGORITHMS) // 3
+def check_values(case: Case, shape: ConvShape) -> None:
+    checks.check_kernel(checks.cpu_kernel(case.plan(shape=shape)), shape)
+
+
+def test_values():
+    check_drawn(settings.drawn_on_cpu(), check_values)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("algorithm", [*ALGORITHMS, "auto"])
+def test_values_of_each_algorithm(algorithm):
+    """As many of each: which ones are drawn is not left to chance."""
+    count = -(-settings.drawn_on_cpu(long=True) // (len(ALGORITHMS) + 1))
+    check_drawn(count, check_values, long=True, algorithm=algorithm)
 
 
 @QUICK_AND_LONG
 def test_images(long):
     """Half as many: borders, pixels and other types, longer epilogues."""
     count = max(1, settings.drawn_on_cpu(long) // 2)
-    check_drawn(count, lambda case, shape: checks.check_kernel(
-        checks.cpu_kernel(case.plan(shape=shape)), shape), images=True, long=long)
+    check_drawn(count, check_values, images=True, long=long)
 
 
 @QUICK_AND_LONG
