@@ -17,7 +17,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -173,25 +172,3 @@ def test_what_a_package_index_shows_leads_nowhere_else():
     """There, a link or picture of a file of the repository would be dead."""
     source = description().read_text(encoding="utf-8")
     assert not re.search(r"\]\((?!https://)|src=", source)
-
-
-@pytest.mark.long
-def test_the_source_distribution_has_tests_docs_and_changelog(tmp_path):
-    pytest.importorskip("setuptools")
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode:
-        pytest.skip("no git checkout")
-    for name in listed.stdout.split("\n"):
-        if name:
-            (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / "tree" / name).write_bytes((ROOT / name).read_bytes())
-    build = "from setuptools import build_meta; print(build_meta.build_sdist(%r))" % str(tmp_path)  # noqa: UP031
-    done = subprocess.run([sys.executable, "-c", build], cwd=tmp_path / "tree", capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    made, = tmp_path.glob("*.tar.gz")
-    with tarfile.open(made) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
-    folders = ("api/", "codegen/", "runtime/", "templates/", "tests/")
-    wanted = {name for name in listed.stdout.split("\n") if name.startswith(folders)}
-    wanted |= {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "docs/design.md", "docs/demo.jpg"}
-    assert wanted <= names, sorted(wanted - names)[:9]
