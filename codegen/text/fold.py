@@ -7,10 +7,10 @@ has the type that it had: a 0 that takes the place of an offset is an offset.
 
 from __future__ import annotations
 
-from .names import TYPES, Name, Names
+from .names import Name, Names
+from .operands import MULTIPLIES, binds, called, cast, is_operand, operand_end, operand_start, product
 from .tokens import CLOSING, OPENING, Token, drop_all, drop_lines, tokens_from
 
-_MULTIPLIES = frozenset("*/%")
 _BEGINS = frozenset({"(", "[", "{", "=", ",", ";", "?", ":", "return", "", "+=", "-="})
 _ENDS = frozenset({")", "]", "}", ",", ";", "?", ":"})
 _VALUES = {"0": 0, "1": 1, "false": False, "true": True}
@@ -96,7 +96,7 @@ class _Folding:
                 continue
             a, b = (int(t.text) if t.text.isdigit() else self._number(t) for t in (left, right))
             if a is None or b is None or left.before.text in ("-", "*", "/", "%", "<<", ">>", "~") \
-                    or _cast(left.before) or right.after.text in _MULTIPLIES:
+                    or cast(left.before) or right.after.text in MULTIPLIES:
                 continue
             total = a - b if mark.text == "-" else a + b
             if total >= 0:
@@ -118,10 +118,10 @@ class _Folding:
 def _converted(first: Token, last: Token) -> bool:
     """Whether a value takes another type where it stands, whatever its own is."""
     before, after = first.before, last.after
-    if before.text == "(" and after.text == ")" and _cast(before.before):
+    if before.text == "(" and after.text == ")" and cast(before.before):
         return True
     while before.text == "+":
-        before = _product(before).before
+        before = product(before).before
     return before.text == "=" and after.text in (",", ";")
 
 
@@ -136,13 +136,13 @@ def _put_cast(token: Token, kind: str) -> None:
 
 def _one(token: Token, folding: _Folding) -> list[Token]:
     before, after = token.before, token.after
-    if before.text in ("*", "/") and _is_operand(before.before):
+    if before.text in ("*", "/") and is_operand(before.before):
         before.drop()
         token.drop()
         return _about(before.before)
-    if before.text == "%" and _is_operand(before.before):
-        return folding.zero(_product(before), token)
-    if after.text == "*" and not _binds(before) and after.after.text not in (")", ">", ","):
+    if before.text == "%" and is_operand(before.before):
+        return folding.zero(product(before), token)
+    if after.text == "*" and not binds(before) and after.after.text not in (")", ">", ","):
         after.after.gap = token.gap
         token.drop()
         after.drop()
@@ -152,11 +152,11 @@ def _one(token: Token, folding: _Folding) -> list[Token]:
 
 def _nothing(token: Token, folding: _Folding) -> list[Token]:
     before, after, start = token.before, token.after, token
-    while _cast(start.before):
+    while cast(start.before):
         start = start.before.matching()
     if start is not token:
         outer = start.before
-        if outer.text == "(" and after.text == ")" and not _called(outer) and not _cast(outer.before):
+        if outer.text == "(" and after.text == ")" and not called(outer) and not cast(outer.before):
             start.gap = outer.gap
             outer.drop()
             after.drop()
@@ -165,11 +165,11 @@ def _nothing(token: Token, folding: _Folding) -> list[Token]:
             token.gap = start.gap
             drop_all(start, token.before)
             return [token]
-    if before.text in _MULTIPLIES and _is_operand(before.before):
-        return folding.zero(_product(before), token)
-    if after.text in _MULTIPLIES and before.text not in _MULTIPLIES and after.after.text not in (")", ">", ","):
-        return folding.zero(start, _operand_end(after.after))
-    if before.text in ("+", "-") and _is_operand(before.before) and after.text not in _MULTIPLIES:
+    if before.text in MULTIPLIES and is_operand(before.before):
+        return folding.zero(product(before), token)
+    if after.text in MULTIPLIES and before.text not in MULTIPLIES and after.after.text not in (")", ">", ","):
+        return folding.zero(start, operand_end(after.after))
+    if before.text in ("+", "-") and is_operand(before.before) and after.text not in MULTIPLIES:
         before.drop()
         token.drop()
         return _about(before.before)
@@ -184,12 +184,12 @@ def _nothing(token: Token, folding: _Folding) -> list[Token]:
 def _bare(token: Token) -> list[Token]:
     """A number or a name in brackets of its own, or a number that is converted to what it is."""
     before, after = token.before, token.after
-    if _cast(before) and token.text == "0" and before.before.text == "int":
+    if cast(before) and token.text == "0" and before.before.text == "int":
         opening = before.matching()
         token.gap = opening.gap
         drop_all(opening, before)
         return [token]
-    if before.text == "(" and after.text == ")" and not _called(before):
+    if before.text == "(" and after.text == ")" and not called(before):
         token.gap = before.gap
         before.drop()
         after.drop()
@@ -200,20 +200,20 @@ def _bare(token: Token) -> list[Token]:
 def _about(token: Token) -> list[Token]:
     """After an operator went: brackets that now hold one operand, or stand where none are needed."""
     while True:
-        start = _operand_start(token)
-        end = _operand_end(start)
-        opening = start if start.text == "(" and not _cast(start.matching()) else start.before
+        start = operand_start(token)
+        end = operand_end(start)
+        opening = start if start.text == "(" and not cast(start.matching()) else start.before
         if opening.text != "(" and end.after.text == ")":
             opening = end.after.matching()
-        if opening.text != "(" or opening.kind != "mark" or _called(opening):
+        if opening.text != "(" or opening.kind != "mark" or called(opening):
             break
         closing = opening.matching()
         single = end.after is closing and opening.after is start and start.text not in ("-", "!", "*", "&", "~") \
-            and not (closing.after.text in ("[", ".", "->") and start.text == "(" and _cast(start.matching()))
+            and not (closing.after.text in ("[", ".", "->") and start.text == "(" and cast(start.matching()))
         needless = opening.before.text in ("=", "(", ",", "return", "[") \
             and closing.after.text in (";", ")", ",", "]") \
             and not any(inner.text == "," for inner in tokens_from(opening.after, closing.before))
-        if _cast(closing) or not (single or needless):
+        if cast(closing) or not (single or needless):
             break
         opening.after.gap = opening.gap
         token = opening.after
@@ -349,68 +349,3 @@ def _becomes(first: Token, last: Token, text: str) -> Token:
     first.after.before = new
     first.alive = False
     return new
-
-
-def _is_operand(token: Token) -> bool:
-    return token.kind in ("name", "number") and token.text != "return" and token.text not in TYPES \
-        or token.text in (")", "]")
-
-
-def _binds(token: Token) -> bool:
-    """Whether what stands before a factor takes it alone."""
-    return token.text in ("*", "/", "%", "-", "&", "~", "!") and not (token.text == "-" and _is_operand(token.before))
-
-
-def _called(opening: Token) -> bool:
-    before = opening.before
-    return before.kind == "name" and before.text != "return" or before.text in ("]", ">") \
-        or before.text == ")" and not _cast(before)
-
-
-def _cast(closing: Token) -> bool:
-    """Whether a closing bracket is the end of a cast."""
-    if closing.text != ")":
-        return False
-    opening = closing.matching()
-    inner = list(tokens_from(opening.after, closing.before))
-    return inner[0].kind == "name" and not _called(opening) and all(
-        t.text in TYPES or t.text in ("const", "*") or t.text == "index_t" for t in inner)
-
-
-def _operand_start(token: Token) -> Token:
-    while True:
-        if token.text in (")", "]"):
-            token = token.matching()
-            if token.before.kind in ("name",) and token.before.text != "return" or token.before.text in (")", "]"):
-                if not _cast(token.before):
-                    token = token.before
-                    continue
-        if token.before.text in (".", "->"):
-            token = token.before.before
-            continue
-        break
-    while True:
-        if _cast(token.before):
-            token = token.before.matching()
-        elif token.before.text in ("-", "!", "~", "*", "&") and not _is_operand(token.before.before):
-            token = token.before
-        else:
-            return token
-
-
-def _operand_end(token: Token) -> Token:
-    while token.text in ("-", "!", "~", "*", "&") or (token.text == "(" and _cast(token.matching())):
-        token = token.matching().after if token.text == "(" else token.after
-    if token.text == "(":
-        token = token.matching()
-    while token.after.text in ("(", "[", ".", "->"):
-        token = token.after.matching() if token.after.text in "([" else token.after.after
-    return token
-
-
-def _product(mark: Token) -> Token:
-    """The first token of the product that ends before a mark."""
-    token = _operand_start(mark.before)
-    while token.before.text in _MULTIPLIES and _is_operand(token.before.before):
-        token = _operand_start(token.before.before)
-    return token
