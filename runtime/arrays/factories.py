@@ -52,7 +52,11 @@ def as_contiguous(value: Any, view: ArrayView, argument: str, order: Order | Non
     """
     if view.contiguous:
         return value, view
-    copy = _COPIES.get(view.kind, _copy_by_interface)(value, view, order)
+    try:
+        copy = _COPIES.get(view.kind, _copy_by_interface)(value, view, order)
+    except MemoryError as error:        # a broadcast array takes less memory than its copy
+        raise DeviceError("there is no memory for a copy without gaps", argument=argument, value=view.shape,
+                          hint="use a smaller batch or image") from error
     return copy, recognise(copy, argument, None)
 
 

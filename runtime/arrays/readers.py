@@ -6,6 +6,7 @@ No array library is imported here: one whose array is given has been imported by
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, WarpconvError
 
 from . import dlpack
 from .streams import stream_handle
@@ -81,18 +82,28 @@ def _from_pycuda(value: Any, argument: str) -> ArrayView:
                      dtype, _pointer_device(pointer), value, False)
 
 
-def _from_interface(value: Any, interface: dict, argument: str) -> ArrayView:
-    if interface.get("mask") is not None:
-        raise ArgumentTypeError("masked arrays are not taken, since the mask would be lost", argument=argument)
-    dtype = _numpy_element(_parse_typestr(interface["typestr"], argument), argument)
-    shape = tuple(map(int, interface["shape"]))
-    pointer, readonly = interface["data"]
-    strides = interface.get("strides")
+def _from_interface(value: Any, interface: Any, argument: str) -> ArrayView:
+    try:
+        if interface.get("mask") is not None:
+            raise ArgumentTypeError("masked arrays are not taken, since the mask would be lost", argument=argument)
+        typestr, shape = interface["typestr"], tuple(map(operator.index, interface["shape"]))
+        pointer, readonly = interface["data"]
+        pointer, strides = operator.index(pointer or 0), interface.get("strides")
+        strides = None if strides is None else tuple(map(operator.index, strides))
+        if min(shape, default=0) < 0 or strides is not None and len(strides) != len(shape):
+            raise ValueError(f"shape {shape} with strides {strides}")
+    except WarpconvError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ArgumentTypeError(f"its __cuda_array_interface__ is none: {type(error).__name__}: {error}",
+                                argument=argument, value=interface,
+                                hint="a dictionary with shape, typestr and data, as CUDA array interface 3 has it"
+                                ) from error
+    dtype = _numpy_element(_parse_typestr(typestr, argument), argument)
     strides = _c_strides(shape) if strides is None else _in_elements(strides, dtype, argument)
     producer = interface.get("stream")
-    return ArrayView(ArrayKind.CUDA_ARRAY_INTERFACE, int(pointer or 0), shape, strides, dtype,
-                     _pointer_device(int(pointer or 0)), value, bool(readonly),
-                     None if producer is None else stream_handle(producer, f"{argument}'s stream"))
+    return ArrayView(ArrayKind.CUDA_ARRAY_INTERFACE, pointer, shape, strides, dtype, _pointer_device(pointer), value,
+                     bool(readonly), None if producer is None else stream_handle(producer, f"{argument}'s stream"))
 
 
 def _from_dlpack(value: Any, argument: str, stream: int | None) -> ArrayView:

@@ -109,10 +109,25 @@ class TestInterface:
 
     @pytest.mark.parametrize("entries, error", [
         ({"mask": object()}, "mask"), ({"typestr": "<f8"}, "float64"), ({"typestr": ">f4"}, "byte order"),
-        ({"typestr": "?!"}, "no kernels"), ({"typestr": "<V2"}, "no kernels")])
+        ({"typestr": "?!"}, "no kernels"),
+        ({"typestr": 5}, "no kernels"), ({"typestr": "<V2"}, "no kernels")])
     def test_refused(self, gpu_pointers, entries, error):
         with pytest.raises(ArgumentTypeError, match=error):
             view(Interface(**entries), "x")
+
+    @pytest.mark.parametrize("entries", [
+        {"shape": "ab"}, {"shape": None}, {"shape": (-1, 3)}, {"shape": (2.0, 3)}, {"data": 5}, {"data": ("x", False)},
+        {"data": (1, 2, 3)}, {"strides": (4,)}, {"strides": 5}])
+    def test_what_is_no_interface(self, gpu_pointers, entries):
+        with pytest.raises(ArgumentTypeError, match="x ="):
+            view(Interface(**entries), "x")
+
+    @pytest.mark.parametrize("interface", [5, [], {}, {"shape": (1, 2)}])
+    def test_what_has_no_fields(self, gpu_pointers, interface):
+        made = Interface()
+        made.__cuda_array_interface__ = interface
+        with pytest.raises(ArgumentTypeError, match="CUDA array interface 3"):
+            view(made, "x")
 
 
 class TestDlpack:

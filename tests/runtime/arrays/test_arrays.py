@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError
 from warpconv.runtime.arrays import ArrayKind, ArrayView, as_contiguous, empty, overlaps, stream_handle, view
 
 
@@ -84,6 +84,11 @@ class TestNumpy:
         spread = np.lib.stride_tricks.as_strided(np.zeros(3, np.float32), (4, 3), (0, 4))
         with pytest.raises(ArgumentError, match="share memory"):
             view(spread, "out", writable=True)
+
+    def test_a_copy_that_no_memory_holds(self):
+        array = np.broadcast_to(np.float32(0), (1, 1, 1 << 30, 1 << 20))
+        with pytest.raises(DeviceError, match="copy"):
+            as_contiguous(array, view(array, "x"), "x")
 
     def test_empty_and_contiguous(self):
         array = np.arange(12, dtype=np.float32).reshape(3, 4).T
