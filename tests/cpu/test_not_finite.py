@@ -70,8 +70,9 @@ def test_infinite_weights(algorithm):
             taps[rng.integers(taps.size)] = rng.choice([-np.inf, np.inf])
         got = logical(checks.cpu_kernel(plan)(x, w), shape)
         pixels, value = logical(x, shape), shape.padding_value
-        up = (counted(pixels > 0, w == np.inf, shape, value > 0) + counted(pixels < 0, w == -np.inf, shape, value < 0))
-        down = (counted(pixels < 0, w == np.inf, shape, value < 0) + counted(pixels > 0, w == -np.inf, shape, value > 0))
+        above, below = ((pixels > 0, value > 0), (pixels < 0, value < 0))
+        up, down = (counted(one, w == np.inf, shape, one_outside) + counted(other, w == -np.inf, shape, other_outside)
+                    for (one, one_outside), (other, other_outside) in ((above, below), (below, above)))
         over_zeros = counted(np.zeros_like(pixels), np.isinf(w), shape, True) > 0
         over_zeros &= shape.padding_mode is Border.ZEROS
         said = f"{shape}, {plan.settings()}"
