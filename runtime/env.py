@@ -66,6 +66,16 @@ def _parse_count(text: str) -> int:
     return number
 
 
+def _parse_seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:          # false for NaN, too
+        raise ValueError("write a number of seconds, 0 for no limit")
+    return seconds
+
+
 def _parse_path(text: str) -> Path:
     return paths.absolute(text)
 
@@ -134,6 +144,7 @@ def _parse_arches(text: str) -> tuple[ArchRequest, ...]:
 
 BOOL = Kind("0 or 1", _parse_bool)
 COUNT = Kind("number >= 1", _parse_count)
+SECONDS = Kind("seconds", _parse_seconds)
 BYTES = Kind("bytes, or 64K, 512M, 2G", parse_bytes)
 PATH = Kind("path", _parse_path)
 PROGRAM = Kind("program", _parse_program)
@@ -190,6 +201,7 @@ SWITCHES: tuple[Switch, ...] = (
     Switch("WARPCONV_CXX", PROGRAM, None, "the C++ compiler of the CPU device", "found on PATH"),
     Switch("WARPCONV_CUDA_ARCH_LIST", ARCHES, (), "architectures to build ahead for"),
     Switch("WARPCONV_COMPILE_JOBS", COUNT, _usable_cpus, "compilations at the same time", "usable CPUs"),
+    Switch("WARPCONV_COMPILE_LIMIT", SECONDS, 300.0, "what one compilation may take; 0: no limit"),
     Switch("WARPCONV_CPU_THREADS", COUNT, _usable_cpus, "threads of the CPU device", "usable CPUs"),
     Switch("WARPCONV_WORKSPACE_LIMIT", BYTES, None, "workspace that a call may take at most"),
     Switch("WARPCONV_SEPARABLE", BOOL, True, "recognise separable filters in host memory"),
@@ -222,6 +234,7 @@ class Settings:
     cxx: Path | None
     cuda_arch_list: tuple[ArchRequest, ...]
     compile_jobs: int
+    compile_limit: float
     cpu_threads: int
     workspace_limit: int | None
     separable: bool

@@ -39,6 +39,7 @@ def test_defaults_need_no_variable():
      (ArchRequest("sm_80", False), ArchRequest("sm_90a", False), ArchRequest("sm_100", True))),
     ("WARPCONV_CUDA_ARCH_LIST", "hopper; 9.0+PTX,12.0", (ArchRequest("sm_90", True), ArchRequest("sm_120", False))),
     ("WARPCONV_COMPILE_JOBS", "3", 3),
+    ("WARPCONV_COMPILE_LIMIT", "0.5", 0.5),
     ("WARPCONV_DUMP_SOURCE", "~/dump", Path.home() / "dump"),
     ("WARPCONV_PACK", os.pathsep.join(("/p/a", "/p/b")), (Path("/p/a"), Path("/p/b"))),
     ("WARPCONV_LOG_LEVEL", "debug", "DEBUG"),
@@ -53,6 +54,7 @@ def test_values_are_typed(monkeypatch, name, text, expected):
 @pytest.mark.parametrize("name, text", [
     ("WARPCONV_DISABLE_CACHE", "perhaps"), ("WARPCONV_COMPILER", "clang"), ("WARPCONV_COMPILE_JOBS", "0"),
     ("WARPCONV_CPU_THREADS", "many"), ("WARPCONV_CUDA_ARCH_LIST", "sm_90"), ("WARPCONV_NVCC_FLAGS", "'open"),
+    ("WARPCONV_COMPILE_LIMIT", "-1"), ("WARPCONV_COMPILE_LIMIT", "nan"),
     ("WARPCONV_LOG_LEVEL", "loud"), ("WARPCONV_LINEINFO", "2"),
 ])
 def test_bad_values_name_the_variable(monkeypatch, name, text):

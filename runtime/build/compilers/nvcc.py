@@ -11,6 +11,7 @@ from pathlib import Path
 
 from warpconv.codegen.errors import ArgumentError, CompileError, FileError, ToolNotFound
 from warpconv.runtime import paths
+from warpconv.runtime.build.patience import Watch, watched
 from warpconv.runtime.env import Settings
 
 from . import tools
@@ -38,13 +39,15 @@ def compile_source(text: str, *, arch: str, options: tuple[str, ...], ptx: bool,
     """Compile to a cubin. Raises ToolNotFound, ArgumentError (an arch it does not know) or CompileError."""
     program = require(settings)
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="warpconv-", ignore_cleanup_errors=True) as folder:
+    with watched(f"{name} for {arch} by nvcc", settings) as watch, \
+            tempfile.TemporaryDirectory(prefix="warpconv-", ignore_cleanup_errors=True) as folder:
         work = Path(folder)
         (work / name).write_text(text, encoding="utf-8")
-        log = _run(program, ["-cubin", *options, "-o", "kernel.cubin", name], work, text, arch, options)
+        log = _run(program, ["-cubin", *options, "-o", "kernel.cubin", name], work, text, arch, options, watch)
         ptx_text = None
         if ptx:
-            _run(program, ["-ptx", *as_virtual(options, arch), "-o", "kernel.ptx", name], work, text, arch, options)
+            _run(program, ["-ptx", *as_virtual(options, arch), "-o", "kernel.ptx", name], work, text, arch, options,
+                 watch)
             ptx_text = (work / "kernel.ptx").read_text(encoding="utf-8", errors="replace")
         cubin = _written(work / "kernel.cubin", program, text, options, log)
     return Compiled(cubin=cubin, ptx=ptx_text, ptx_isa=parse_ptx_isa(ptx_text), entries=parse_log(log), log=log,
@@ -85,11 +88,15 @@ def is_unknown_arch(log: str) -> bool:
     return _UNKNOWN_ARCH.search(log) is not None
 
 
-def _run(program: Path, arguments: list[str], work: Path, text: str, arch: str, options: tuple[str, ...]) -> str:
-    status, out, err = tools.run_tool([str(program), *arguments], cwd=work, drop_env=OWN_VARIABLES)
+def _run(program: Path, arguments: list[str], work: Path, text: str, arch: str, options: tuple[str, ...],
+         watch: Watch) -> str:
+    status, out, err = tools.run_tool([str(program), *arguments], cwd=work, drop_env=OWN_VARIABLES,
+                                      seconds=watch.limit)
     log = out + err
     if status == 0:
         return log
+    if watch.over:
+        raise CompileError(f"nvcc {watch.stopped}", source=text, options=options, log=log, hint=watch.hint)
     if is_unknown_arch(log):
         raise unsupported(program, arch)
     if (disk := tools.disk_error(log, work)) is not None:

@@ -13,16 +13,19 @@ from pathlib import Path
 
 from warpconv.codegen.errors import ArgumentError, CompileError, ToolNotFound
 from warpconv.runtime import paths
+from warpconv.runtime.build.patience import Watch, watched
 from warpconv.runtime.env import Settings
 
 from . import tools
 from .report import Compiled, CompilerKind, parse_log, parse_ptx_isa
 
-INVALID_OPTION = 5
+INVALID_OPTION, CANCELLED = 5, 16
 WAYS = 'pip install "warpconv[compile]", or a CUDA toolkit named by CUDA_HOME'
 _LIBRARY = re.compile(r"libnvrtc\.so(\.\d+)*|nvrtc64_\d+_\d+\.dll")
 _BUILTINS = re.compile(r"libnvrtc-builtins\.so(\.\d+)*|nvrtc-builtins64_\d+\.dll")
 _SONAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
+
+_FLOW_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)     # 1 ends the compilation
 
 # Flags that nvcc takes and NVRTC refuses, none of which changes a cubin: the host compiler's affairs.
 _HOST_FLAG_WITH_VALUE = ("-ccbin", "--compiler-bindir", "-Xcompiler", "--compiler-options", "--threads", "-t")
@@ -77,20 +80,30 @@ def compile_source(text: str, *, arch: str, options: tuple[str, ...], ptx: bool,
     library = _load(where)
     library.check_arch(arch)
     start = time.perf_counter()
-    # NVRTC may answer from a cache of its own, and then without the report on registers; older ones know no such switch
-    for switch in (("--no-cache",), ()):
-        with library.program(text, name) as program:
-            status = program.compile((*options, *switch))
-            log = program.log()
-            if status == INVALID_OPTION and switch:
-                continue
-            if status != 0:
-                raise _refusal(library, status, text=text, arch=arch, options=options, log=log, name=name)
-            cubin, ptx_text = program.cubin(), program.ptx() if ptx else None
-            break
+    with watched(f"{name} for {arch} by NVRTC", settings) as watch:
+        cubin, ptx_text, log = _compile(library, watch, text, arch=arch, options=options, ptx=ptx, name=name)
     return Compiled(cubin=cubin, ptx=ptx_text, ptx_isa=parse_ptx_isa(ptx_text), entries=parse_log(log), log=log,
                     compiler=CompilerKind.NVRTC, version=library.version, options=options, arch=arch,
                     seconds=time.perf_counter() - start)
+
+
+def _compile(library: _Library, watch: Watch, text: str, *, arch: str, options: tuple[str, ...], ptx: bool,
+             name: str) -> tuple[bytes, str | None, str]:
+    """Cubin, PTX and log."""
+    # NVRTC may answer from a cache of its own, and then without the report on registers; older ones know no such switch
+    switches = ("--no-cache",)
+    while True:
+        with library.program(text, name) as program:
+            status = program.compile((*options, *switches), watch)
+            log = program.log()
+            if status == INVALID_OPTION and switches:
+                switches = ()
+                continue
+            if status == CANCELLED:
+                raise CompileError(f"NVRTC {watch.stopped}", source=text, options=options, log=log, hint=watch.hint)
+            if status != 0:
+                raise _refusal(library, status, text=text, arch=arch, options=options, log=log, name=name)
+            return program.cubin(), program.ptx() if ptx else None, log
 
 
 def _refusal(library: _Library, status: int, *, text: str, arch: str, options: tuple[str, ...], log: str,
@@ -176,7 +189,10 @@ class _Program:
         self._dll = library.dll
         self._handle = handle
 
-    def compile(self, options: tuple[str, ...]) -> int:
+    def compile(self, options: tuple[str, ...], watch: Watch) -> int:
+        asked = _FLOW_CALLBACK(lambda _, __: int(watch.over))         # must outlive the compilation
+        if watch.limit is not None and hasattr(self._dll, "nvrtcSetFlowCallback"):     # from CUDA 12.8 on
+            self._dll.nvrtcSetFlowCallback(self._handle, asked, None)
         array = (ctypes.c_char_p * len(options))(*(option.encode("utf-8") for option in options))
         return self._dll.nvrtcCompileProgram(self._handle, len(options), array)
 

@@ -20,6 +20,7 @@ from types import ModuleType
 
 from warpconv.codegen.errors import CompileError, ToolNotFound
 from warpconv.runtime import forks
+from warpconv.runtime.build.patience import watched
 from warpconv.runtime.env import Settings
 
 from . import nvcc
@@ -48,7 +49,8 @@ def compile_source(text: str, *, arch: str, options: tuple[str, ...], passed: tu
     compiler = _import()
     program = nvcc.require(settings)
     start = time.perf_counter()
-    cubin, log = _call(compiler, program, text, arch, options, passed)
+    with watched(f"{name} for {arch} by PyCUDA", settings):        # whose nvcc nobody can stop from here
+        cubin, log = _call(compiler, program, text, arch, options, passed)
     ptx_text, isa = _ptx(text, arch, passed, name, settings) if ptx else (None, None)
     return Compiled(cubin=cubin, ptx=ptx_text, ptx_isa=isa, entries=parse_log(log), log=log,
                     compiler=CompilerKind.PYCUDA, version=f"pycuda {_version()}, nvcc {nvcc.version(program)}",

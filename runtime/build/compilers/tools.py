@@ -85,7 +85,7 @@ def _executable(path: Path) -> Path | None:
     return path if paths.is_file(path) and os.access(path, os.X_OK) else None
 
 
-def run_tool(command: list[str], *, cwd: Path, path_first: Path | None = None, seconds: float = TOOL_SECONDS,
+def run_tool(command: list[str], *, cwd: Path, path_first: Path | None = None, seconds: float | None = TOOL_SECONDS,
              drop_env: tuple[str, ...] = ()) -> tuple[int, str, str]:
     """Run a tool inside ``cwd``; its exit status, standard output and standard error, undecodable bytes replaced.
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from warpconv.codegen.errors import CompileError, FileError, WarpconvError
-from warpconv.runtime import paths
+from warpconv.runtime import env, paths
 from warpconv.runtime.build.compilers import tools
+from warpconv.runtime.build.patience import watched
 
 from .report import Mode
 from .toolchain import LONG_TEXT, Toolchain, find_toolchain
@@ -193,9 +194,14 @@ def _with_scratch(directory: Path, work: Callable[[Path], _T]) -> _T:
 def _compiler(toolchain: Toolchain, arguments: list[str], scratch: Path, source: str, failed: str) -> str:
     """Run the compiler in ``scratch`` and return what it printed. Raises CompileError, ToolNotFound, or OSError where
     the disk is at fault."""
-    status, out, err = tools.run_tool([*toolchain.program, *arguments], cwd=scratch)
+    name = Path(toolchain.command[0]).name
+    with watched(f"a kernel for the CPU device by {name}", env.settings()) as watch:
+        status, out, err = tools.run_tool([*toolchain.program, *arguments], cwd=scratch, seconds=watch.limit)
     if status == 0:
         return err
+    if watch.over:
+        raise CompileError(f"{name} {watch.stopped}", source=source, options=tuple(arguments), log=err,
+                           hint=watch.hint)
     if (disk := tools.disk_error(err, scratch)) is not None:
         raise disk
     hint = "the machine ran out of memory" if _KILLED.search(err) else None

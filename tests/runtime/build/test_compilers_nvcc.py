@@ -13,7 +13,7 @@ from tests.runtime.build.test_compilers import NVRTC_LOG, bare_machine, fake_nvc
 from warpconv.codegen.errors import CompileError, ToolNotFound
 from warpconv.runtime import env
 from warpconv.runtime.build import compilers
-from warpconv.runtime.build.compilers import CompilerKind, pycuda_route, tools
+from warpconv.runtime.build.compilers import CompilerKind, pycuda_route
 
 
 def fake_compile(**rest):
@@ -40,12 +40,11 @@ def test_success_without_a_cubin_is_an_error(fake_nvcc):
         fake_compile()
 
 
-def test_a_hanging_nvcc_and_its_children_are_stopped(fake_nvcc, tmp_path, monkeypatch):
+def test_a_hanging_nvcc_and_its_children_are_stopped(fake_nvcc, tmp_path):
     fake_nvcc(f"sleep 600 & echo $! >{tmp_path}/child; wait")
-    monkeypatch.setattr(tools.run_tool, "__kwdefaults__", {**tools.run_tool.__kwdefaults__, "seconds": 1.0})
-    with pytest.raises(CompileError) as caught:
+    with env.scope(compile_limit=1.0), pytest.raises(CompileError, match="longer than 1 s and was stopped") as caught:
         fake_compile()
-    assert "longer than 1 s" in caught.value.log
+    assert "longer than 1 s" in caught.value.log and "WARPCONV_COMPILE_LIMIT" in caught.value.hint
     assert _gone(int((tmp_path / "child").read_text()))
 
 

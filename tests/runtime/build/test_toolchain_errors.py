@@ -14,6 +14,7 @@ from warpconv.codegen.errors import CompileError, DeviceError, FileError, ToolNo
 from warpconv.runtime import env
 from warpconv.runtime.build import cache
 from warpconv.runtime.build.compilers import nvcc, tools
+from warpconv.runtime.build.patience import Watch
 from warpconv.runtime.call import conv
 from warpconv.runtime.devices.cpu import find_toolchain
 
@@ -191,4 +192,4 @@ def test_a_noexec_cache(tmp_path, call):
 def test_nvcc_on_a_full_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(tools, "run_tool", lambda *a, **k: (1, "", "ptxas fatal: x.cubin: No space left on device"))
     with pytest.raises(FileError, match="nvcc has no place for its files: No space left"):
-        nvcc._run(Path("/nvcc"), [], tmp_path, "", "sm_90", ())
+        nvcc._run(Path("/nvcc"), [], tmp_path, "", "sm_90", (), Watch(None))
