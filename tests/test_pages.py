@@ -162,6 +162,15 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tests_that_are_named_exist(page):
+    file = ""
+    for named, name in re.findall(r"`(?:(tests/[\w/]+\.py)(?:::)?)?(test_\w+)?`", page.read_text(encoding="utf-8")):
+        file = named or file
+        if file and (named or name):
+            assert f"def {name}" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{name}"
+
+
 def description() -> Path:
     parser = configparser.ConfigParser(interpolation=None)
     parser.read(ROOT / "setup.cfg", encoding="utf-8")
