@@ -90,7 +90,13 @@ _HINTS = {
     3: "a process forked after CUDA was started cannot use it: start workers with the 'spawn' method",
     INVALID_CONTEXT: "no CUDA context is current in this thread, or it has been destroyed",
     400: "the module, function or stream belongs to another context, or has been destroyed",
+    214: "the GPU met an error in its memory that it cannot mend: restart the process, and look at nvidia-smi",
     700: "an earlier kernel of this process read or wrote outside its memory; the context is lost: restart the process",
+    702: "an earlier kernel of this process ran for too long; the context is lost: restart the process",
+    709: "somebody destroyed the context (cuCtxDestroy, cuDevicePrimaryCtxReset): make arrays and kernels anew",
+    **dict.fromkeys((714, 715, 716, 717, 718, 719),
+                    "an earlier kernel of this process failed, not this call's; the context is lost: restart the "
+                    "process, and find that kernel with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer"),
 }
 
 _lock = forks.lock()
