@@ -1,9 +1,9 @@
 """What README, CONTRIBUTING and docs show is run as it stands: each Python block alone, in a process and a directory of
 its own; commands and links are checked.
 
-A comment before a block says what it needs besides warpconv and NumPy: ``<!-- needs: gpu torch -->`` (gpu, torch, pack:
-the pack that the page builds, mypackage: somebody's package; above: the block above), ``<!-- path: FOLDER -->`` what is
-put on the path. Where that is not there, a block is parsed, and the names that it takes from warpconv are looked up.
+A comment before a block says what it needs besides warpconv and NumPy: ``<!-- needs: gpu torch -->`` (gpu, torch, jax,
+pack: the pack that the page builds, mypackage: somebody's package; above: the block above), ``<!-- path: FOLDER -->``
+what is put on the path. Where that is not there, a block is parsed, and the names that it takes from warpconv are looked up.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def blocks(language: str = "") -> tuple[Block, ...]:
 def there(need: str) -> bool:
     if need == "gpu":
         return contexts.usable() is None
-    return need == "above" or need == "torch" and importlib.util.find_spec("torch") is not None
+    return need == "above" or importlib.util.find_spec(need) is not None
 
 
 def run(text: str, folder: Path, path: str = "") -> None:
@@ -76,7 +76,7 @@ def run(text: str, folder: Path, path: str = "") -> None:
 
 def test_every_block_has_a_language_and_known_needs():
     assert [str(block) for block in blocks() if block.language not in LANGUAGES] == []
-    assert {need for block in blocks() for need in block.needs} <= {"gpu", "torch", "pack", "mypackage", "above"}
+    assert {need for block in blocks() for need in block.needs} <= {"gpu", "torch", "jax", "pack", "mypackage", "above"}
     for page in PAGES:
         fences = page.read_text(encoding="utf-8").count("\n```")
         assert fences == 2 * sum(block.page == page for block in blocks()), page
