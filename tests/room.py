@@ -1,8 +1,8 @@
 """What every room of tests/algorithms tests: its part of the case table on the CPU device, and its emitted texts.
 
 A room's test_room.py has a class of each; what they cover follows from the folder. Quick are a part of the table in
-which every value of every axis occurs, at few sizes, and such a part of the variants with every access checked. Shares
-of the rest are ``long``, and the proof of every pair is; ``--whole`` takes all of both.
+which every value of every axis occurs, at few sizes; with every access checked, half of such a part of the variants.
+Long are its other half, shares of the rest and the proof of every pair; ``--whole`` takes all of both.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import functools
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -148,18 +148,23 @@ def compile_chosen(chosen: Sequence[pytest.Item]) -> None:
 
 def executed(algorithm: str) -> Iterator[Any]:
     """The kernels of the table that are executed, as parameters of a test."""
-    return _parameters(cases.every_value(algorithm), cases.table(algorithm), LONG_SHARE)
+    part = cases.every_value(algorithm)
+    return _parameters(part, _share_beside(part, cases.table(algorithm), LONG_SHARE))
 
 
 def checked(algorithm: str) -> Iterator[Any]:
     """The variants that are executed with every access checked."""
-    return _parameters(cases.every_variants_value(algorithm), cases.variants(algorithm), LONG_SHARE // 2)
+    part = cases.every_variants_value(algorithm)
+    return _parameters(part[::2], (*part[1::2], *_share_beside(part, cases.variants(algorithm), LONG_SHARE // 2)))
 
 
-def _parameters(quick: tuple[Case, ...], whole: tuple[Case, ...], of: int) -> Iterator[Any]:
+def _share_beside(part: tuple[Case, ...], whole: tuple[Case, ...], of: int) -> list[Case]:
+    return settings.share([case for case in whole if case not in set(part)], of=of)
+
+
+def _parameters(quick: tuple[Case, ...], long: Iterable[Case]) -> Iterator[Any]:
     yield from (pytest.param(case, id=case.id) for case in quick)
-    rest = [case for case in whole if case not in set(quick)]
-    yield from (pytest.param(case, id=case.id, marks=pytest.mark.long) for case in settings.share(rest, of=of))
+    yield from (pytest.param(case, id=case.id, marks=pytest.mark.long) for case in long)
 
 
 def value_sizes(case: Case) -> tuple[ConvShape, ...]:

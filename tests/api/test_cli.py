@@ -76,7 +76,7 @@ def test_the_banner_has_the_command_that_emits_the_same_bytes(layer):
     assert good(*words[1:]) == text
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_every_algorithms_command_gives_its_plan_again(dtype, layout):
@@ -259,6 +259,7 @@ def test_the_documentation_has_every_switch():
 
 # ---- records
 
+@pytest.mark.long
 def test_records_have_the_golden_keys(tmp_path):
     """Written anew by: python -m pytest tests/api/test_cli.py -k golden --update-golden"""
     from tests import settings

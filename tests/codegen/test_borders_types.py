@@ -154,7 +154,7 @@ TYPES = [*itertools.product(PIXELS, ("float32", "int8", "int16", "int32"), (None
          ("bfloat16", None, "uint8", "nearest"), ("bfloat16", None, "float16", "nearest")]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @needs_cpu
 @pytest.mark.parametrize("dtype, weight, out, cast", TYPES, ids=lambda value: str(getattr(value, "value", value)))
 def test_direct_has_every_type(dtype, weight, out, cast):

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests import cases
 from warpconv.codegen.render import render
 
@@ -20,6 +22,7 @@ def digests() -> list[str]:
             for case in cases.every_variants_value()]
 
 
+@pytest.mark.long
 def test_the_same_bytes_in_every_process():
     """This process has drawn a seed for its hashes; the reviewed texts are of yet other processes."""
     environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

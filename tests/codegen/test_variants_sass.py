@@ -55,6 +55,7 @@ def body(text: str) -> str:
     return "\n".join(re.findall(r"/\*[0-9a-f]{4,}\*/\s+([^;]+;)", text))
 
 
+@pytest.mark.long
 @needs_disassembler
 def test_no_two_variants_are_the_same_code():
     bodies = {name: body(text) for name, (_, text) in variants().items()}

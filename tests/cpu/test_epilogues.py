@@ -34,7 +34,7 @@ LAYERS = {"direct NCHW": ("direct", ConvShape(n=2, c=2, h=9, w=13, k=4, r=3, s=2
           "wide bfloat16": ("wide", ConvShape(n=2, c=3, h=19, w=40, k=3, r=3, s=3, groups=3, dtype="bfloat16"))}
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_every_step(step, layer):
@@ -97,6 +97,7 @@ def test_nan_and_infinity_are_pytorch_s(step, expected):
     assert np.array_equal(got, np.array(expected, np.float32), equal_nan=True), got
 
 
+@pytest.mark.long
 def test_expressions_as_they_are_emitted(tmp_path):
     """Drawn expressions in one text: the values of each against what Python makes of its canonical text."""
     rng = random.Random(int(settings.generator(3).integers(2**32)))

@@ -46,6 +46,7 @@ def drawn(seed: int, **fixed) -> gradients.Gradients:
     return gradients.make(rng, gradients.draw_shape(rng, **fixed))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("seed", [*range(10), *(pytest.param(n, marks=pytest.mark.long) for n in range(10, 150))])
 def test_drawn_layers(seed):
     made = drawn(settings.seed + seed)
@@ -53,6 +54,7 @@ def test_drawn_layers(seed):
         made.check(operation, device="cpu")
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("operation", ["dx", "dw"])
 def test_every_form(form, operation):
@@ -98,6 +100,7 @@ def test_finite_differences(seed):
             assert abs((of(up) - of(down)) / 4.0 - gradient[place]) <= 1e-5 * size, (operation, place, str(shape))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("layout", Layout)
 @pytest.mark.parametrize("groups", [1, 8])
 def test_bits_are_equal_over_a_hundred_runs(layout, groups):

@@ -46,7 +46,7 @@ def test_few_blocks_do_all_the_work(algorithm, values, limit, mode):
     checks.check_kernel(checks.cpu_kernel(plan, mode), SHAPE)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.long
 @pytest.mark.parametrize("algorithm", ["direct", "reuse"])
 def test_more_planes_than_a_grid_has_blocks(algorithm):
     shape = ConvShape(n=65537, c=1, h=2, w=3, k=1, r=2, s=2)

@@ -166,7 +166,7 @@ def test_the_ring_adds_every_filter_row_of_every_output_once(r, stride, dilation
             assert sorted(done) == sorted(wanted)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 @on_cpu_device
 @pytest.mark.parametrize("body, values", [("ring", dict(vector=2, rows_ahead=1)),
                                           ("ring", dict(vector=2, rows_ahead=2)),

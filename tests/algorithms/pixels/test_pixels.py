@@ -202,7 +202,7 @@ def every_value(dtype: str, columns: int) -> np.ndarray:
     return np.resize(values, (1, 1, -(-max(values.size, 8 * columns) // columns), columns))
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @on_cpu_device
 @pytest.mark.parametrize("dtype, weight, vector", [
     (d.value, w, v) for d, w, v in itertools.product(PIXELS, (None, *(t.value for t in INTEGER_WEIGHTS)), (1, 8))])
@@ -231,6 +231,7 @@ def test_awkward_sums_become_the_bits_that_direct_gives(dtype, cast, out):
         assert np.array_equal(made, wanted, equal_nan=made.dtype.kind == "f"), weight       # zeros of either sign
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_dp4a_at_the_ends_of_its_types(dtype):

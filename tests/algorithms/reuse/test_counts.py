@@ -56,7 +56,7 @@ def sub_block(size: int, variant: str, edges: str = "direct", exchange: str = ""
     return plan, report
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("edges", ["direct", "predicated"])
 @pytest.mark.parametrize("size", TABLE)
 def test_warp_loads_and_sectors_of_a_sub_block(size, edges):
@@ -67,6 +67,7 @@ def test_warp_loads_and_sectors_of_a_sub_block(size, edges):
     assert round(requests["direct"] / requests["both"], 1) == RATIOS[size]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("size", TABLE)
 def test_sectors_are_those_of_the_addresses(size):
     """A load at a column that is a multiple of 8 floats touches 4 sectors of 32 bytes, any other 5."""

@@ -86,7 +86,7 @@ SMALL = (depthwise(3, 9, 3, padding=((11, 20), (13, 19)), w=5), depthwise(2, 1, 
          depthwise(2, 17, 2, s=15, w=24, padding=((1, 0), (14, 3))))
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @on_the_cpu
 @pytest.mark.parametrize("mode", BORDERS)
 @pytest.mark.parametrize("shape", SMALL, ids=str)
@@ -111,7 +111,7 @@ def test_every_access_in_nhwc_checked(shape, values, mode):
     checks.check_checked(planned(with_border(shape, mode), **values), with_border(shape, mode))
 
 
-@pytest.mark.thin(3)
+@pytest.mark.long
 @on_the_cpu
 @pytest.mark.parametrize("shape, values", [
     (depthwise(1, 160, 5, n=1, w=512), {"sub_block_rows": 32}), (depthwise(4, 56, 5), {}),

@@ -165,7 +165,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
 
 # ---- the emitted text, executed
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @on_the_cpu
 @pytest.mark.parametrize("shape, values", [
     (plane(40, 5, w=264), {}), (plane(70, 7, w=77), {}), (plane(100, 3, n=3), {"sub_block_rows": 32}),

@@ -160,7 +160,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read(buffers):
 
 # ---- the emitted text, executed
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(12)
 @on_the_cpu
 @pytest.mark.parametrize("shape, values", [
     (depthwise(8, 9, 3, n=2), {}), (depthwise(24, 17, 5, w=23, n=3), {}), (depthwise(32, 30, 5, w=56, n=2), {}),

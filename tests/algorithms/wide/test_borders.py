@@ -216,7 +216,7 @@ LOADS = [dict(loads="registers", rows_ahead=2, turn_steps=1), dict(loads="async"
          dict(loads="cached", rows_ahead=4, turn_steps=2)]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @on_cpu_device
 @pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
@@ -232,7 +232,7 @@ def test_every_border_however_rows_are_loaded(mode, values):
         checks.check_checked(planned(shape, **values), shape, seed=i)
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(15)
 @on_cpu_device
 @pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
 @pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)

@@ -138,6 +138,7 @@ def test_an_object_in_the_cache_that_loads_no_more_is_built_again(call, monkeypa
 
 # ---- the disk
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("words", ["error writing to /tmp/cc.s: No space left on device",
                                    "final link failed: No space left on device", "x.o: Disk quota exceeded"])
 def test_a_full_temporary_directory_is_no_refusal_of_the_text(tmp_path, monkeypatch, call, words):
@@ -162,6 +163,7 @@ def test_a_compiler_never_works_below_the_cache(tmp_path, monkeypatch, call):
     assert (call() == 18).all()
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("length", [3900, 3990, 4050, 4090])
 def test_a_cache_with_a_very_long_path(tmp_path, call, length):
     """Near the system's limit some files of an entry can be made and others cannot."""
