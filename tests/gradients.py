@@ -101,6 +101,9 @@ def scattered(x: np.ndarray, w: np.ndarray, dy: np.ndarray, shape: ConvShape) ->
             columns = _met(shape, 1, s)
             p, q = ([i for i, pixel in enumerate(met) if pixel is not None] for met in (rows, columns))
             h, v = (np.array([pixel for pixel in met if pixel is not None], int) for met in (rows, columns))
+            if not p or not q:      # a tap that meets the border alone
+                dw[:, :, r, s] = shape.padding_value * by_group.sum((0, 3, 4)).reshape(shape.k, 1)
+                continue
             there = by_group[:, :, :, p][..., q]
             made = np.einsum("ngkpq,gkc->ngcpq", there, weights[..., r, s])
             np.add.at(dx, (slice(None), slice(None), h[:, None], v), made.reshape(shape.n, shape.c, len(h), len(v)))
