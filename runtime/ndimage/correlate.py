@@ -14,6 +14,8 @@ Signatures and results are scipy.ndimage's; docs/ndimage.md has the differences.
 - ``device``, ``stream`` and ``algorithm`` are those of warpconv.conv2d;
 - ``layout`` names the axes of an image in a stack, where ``axes`` does not: 'NCHW' the last two, 'NHWC' the two before
   the last. None: all axes are filtered, as in SciPy;
+- ``dtype`` is the type that the input is filtered as, None its own: with it input and output may have any real type,
+  and are converted by their library. Output None remains input's own type;
 - integers and weights that are whole numbers are computed exactly in int32 (in float32 where that could overflow),
   all else in float32.
 
@@ -42,7 +44,7 @@ from .work import Extras, Passes
 
 def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect", cval: float = 0.0, origin: Any = 0,
               *, axes: Any = None, device: str = "auto", stream: Any = None, algorithm: str = "auto",
-              layout: str | None = None) -> Any:
+              layout: str | None = None, dtype: Any = None) -> Any:
     """Correlation with ``weights``, as scipy.ndimage.correlate.
 
     Parameters
@@ -72,6 +74,9 @@ def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect
         'auto', or the name of one.
     layout : str, optional
         The axes of an image in a stack, without ``axes``: 'NCHW' the last two, 'NHWC' the two before the last.
+    dtype : element type, optional
+        What the input is filtered as, converted by its library (NumPy, PyTorch, CuPy): then it may be bool, float64 or
+        any integer, and so may the output, None being the input's type as ever. 'float32' for most.
 
     Returns
     -------
@@ -92,12 +97,12 @@ def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect
     """
     given = weights if planes.on_gpu(weights) else taps_of(weights)
     return recipes.call(_correlation, input, output, (given, mode, cval, origin, axes, layout, False),
-                        Extras(device, stream, algorithm))
+                        Extras(device, stream, algorithm), dtype)
 
 
 def convolve(input: Any, weights: Any, output: Any = None, mode: str = "reflect", cval: float = 0.0, origin: Any = 0,
              *, axes: Any = None, device: str = "auto", stream: Any = None, algorithm: str = "auto",
-             layout: str | None = None) -> Any:
+             layout: str | None = None, dtype: Any = None) -> Any:
     """Convolution with ``weights``, as scipy.ndimage.convolve: correlate with the weights turned round, the origin too.
 
     Parameters
@@ -108,7 +113,7 @@ def convolve(input: Any, weights: Any, output: Any = None, mode: str = "reflect"
         As in correlate; on a GPU they must be PyTorch's or CuPy's.
     origin, axes
         As in correlate.
-    output, mode, cval, device, stream, algorithm, layout
+    output, mode, cval, device, stream, algorithm, layout, dtype
         As in correlate.
 
     Returns
@@ -123,12 +128,12 @@ def convolve(input: Any, weights: Any, output: Any = None, mode: str = "reflect"
     """
     given = weights if planes.on_gpu(weights) else taps_of(weights)
     return recipes.call(_correlation, input, output, (given, mode, cval, origin, axes, layout, True),
-                        Extras(device, stream, algorithm))
+                        Extras(device, stream, algorithm), dtype)
 
 
 def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: float = 0.0,
                 origin: int = 0, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
-                layout: str | None = None) -> Any:
+                layout: str | None = None, dtype: Any = None) -> Any:
     """Correlation along one axis, as scipy.ndimage.correlate1d.
 
     Parameters
@@ -141,7 +146,7 @@ def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mo
         The axis of input to filter along.
     origin : int
         Shifts the filter, in pixels: -(S // 2) to (S - 1) // 2.
-    output, mode, cval, device, stream, algorithm, layout
+    output, mode, cval, device, stream, algorithm, layout, dtype
         As in correlate.
 
     Returns
@@ -155,12 +160,12 @@ def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mo
         As correlate does.
     """
     arguments = taps_of(weights, 1), axis, mode, cval, origin, layout, False
-    return recipes.call(_along_one, input, output, arguments, Extras(device, stream, algorithm))
+    return recipes.call(_along_one, input, output, arguments, Extras(device, stream, algorithm), dtype)
 
 
 def convolve1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: float = 0.0,
                origin: int = 0, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
-               layout: str | None = None) -> Any:
+               layout: str | None = None, dtype: Any = None) -> Any:
     """Convolution along one axis, as scipy.ndimage.convolve1d: correlate1d with weights and origin turned round.
 
     Parameters
@@ -173,7 +178,7 @@ def convolve1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mod
         The axis of input to filter along.
     origin : int
         Shifts the filter, in pixels: -(S // 2) to (S - 1) // 2.
-    output, mode, cval, device, stream, algorithm, layout
+    output, mode, cval, device, stream, algorithm, layout, dtype
         As in correlate.
 
     Returns
@@ -187,7 +192,7 @@ def convolve1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mod
         As correlate does.
     """
     arguments = taps_of(weights, 1), axis, mode, cval, origin, layout, True
-    return recipes.call(_along_one, input, output, arguments, Extras(device, stream, algorithm))
+    return recipes.call(_along_one, input, output, arguments, Extras(device, stream, algorithm), dtype)
 
 
 def taps_of(weights: Any, rank: int | None = None) -> np.ndarray:
@@ -211,7 +216,7 @@ def _along_one(image: Image, dtype: DType, taps: np.ndarray, axis: Any, mode: An
                flip: bool) -> Passes:
     axes_of(image.rank, None, layout)
     taps, origin = (taps[::-1], _turned(origin, len(taps))) if flip else (taps, origin)
-    return Passes([Pass.along(line_of(taps, axis_of(image.rank, axis), mode, cval, origin))])
+    return Passes.chain([Pass.along(line_of(taps, axis_of(image.rank, axis), mode, cval, origin))])
 
 
 def _correlation(image: Image, dtype: DType, weights: Any, mode: Any, cval: Any, origin: Any, axes: Any, layout: Any,
@@ -230,7 +235,7 @@ def _correlation(image: Image, dtype: DType, weights: Any, mode: Any, cval: Any,
                          value=sizes, hint="gaussian_filter, uniform_filter, sobel and laplace take any axes; for a "
                                            "product of filters of one or two axes one call each does it")
     taps = weights.reshape(tuple(sizes[axis] for axis in along))
-    return Passes([Pass(taps, along, tuple(origins[axis] for axis in along), *border_of(mode, cval))])
+    return Passes.chain([Pass(taps, along, tuple(origins[axis] for axis in along), *border_of(mode, cval))])
 
 
 def _turned(origin: Any, size: int) -> Any:

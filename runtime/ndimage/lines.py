@@ -22,6 +22,7 @@ MOST_FACTORED = 128         # taps of a factor; the kernels that take factors ha
 MOST_CHANNELS = 256         # behind two lines' axes, that the lines are still done at once for
 EXACT_IN_FLOAT32 = 2**24    # whole numbers up to here are float32's own
 INT32_ENDS = 2**31
+TO_ZERO = "expr(where(v < 0, ceil(v), floor(v)))"       # SciPy's cast to integers, of a value that stays a float
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Line:
 class Pass:
     """One filter over the image: ``taps`` (n,) along one of its axes or (R, S) along two, the first before the second;
     float64 on the host, or an array of the input's library on its GPU. ``lines``: 1D filters whose product it is, in
-    the order in which they are done; ``kernel``: one that takes them as factors."""
+    the order in which they are done; ``kernel``: one that takes them as factors; ``steps``: of the epilogue."""
 
     taps: Any
     axes: tuple[int, ...]
@@ -60,6 +61,7 @@ class Pass:
     divisor: int = 1
     lines: tuple[Line, ...] = ()
     kernel: Kernel | None = None
+    steps: tuple[str, ...] = ()
 
     @classmethod
     def along(cls, line: Line) -> Pass:
@@ -88,9 +90,19 @@ class Pass:
         return rows, columns
 
 
-def identity(rank: int) -> Pass:
-    """A filter that changes nothing, along the last axis."""
-    return Pass(np.ones(1), (rank - 1,), (0,), Border.ZEROS, 0.0)
+    def then(self, *steps: str) -> Pass:
+        """The same with further steps behind its sums."""
+        return replace(self, steps=(*self.steps, *steps)) if steps else self
+
+    def apart(self) -> list[Pass]:
+        """A product as the 1D filters that it is made of, its steps behind the last."""
+        first, second = map(Pass.along, self.lines)
+        return [first, second.then(*self.steps)]
+
+
+def identity(rank: int, scale: float = 1.0) -> Pass:
+    """A filter that changes nothing, or multiplies, along the last axis."""
+    return Pass(np.full(1, scale), (rank - 1,), (0,), Border.ZEROS, 0.0)
 
 
 def border_of(mode: Any, cval: Any) -> tuple[Border, float]:
@@ -198,23 +210,26 @@ def _does_nothing(line: Line, shape: tuple[int, ...]) -> bool:
     return shape[line.axis] == 1 and line.border.reads_image and bool(abs(line.taps.sum() - 1) < 1e-12)
 
 
-def exact(each: Pass, dtype: DType) -> bool:
-    """Whether a filter of an image of ``dtype`` is summed exactly in int32: whole numbers that cannot overflow."""
+def exact(each: Pass, dtype: DType, ends: int = INT32_ENDS) -> bool:
+    """Whether a filter of an image of ``dtype`` is summed exactly in int32: whole numbers that cannot overflow, nor go
+    beyond ``ends``."""
     if dtype.is_float or not isinstance(each.taps, np.ndarray) or not _whole(each.taps):
         return False
     if each.border is Border.CONSTANT and (each.cval != int(each.cval) or abs(each.cval) > EXACT_IN_FLOAT32):
         return False
-    return float(np.abs(each.taps).sum()) * _largest(each, *dtype.limits) < INT32_ENDS    # whole, exact in float64
+    return float(np.abs(each.taps).sum()) * _largest(each, *dtype.limits) < ends     # whole, exact in float64
 
 
 def between(stored: DType, passes: Sequence[Pass], dtype: DType) -> DType | None:
     """The type that results of ``passes`` over an image of ``dtype`` are kept as on their way to ``stored``, where
-    SciPy has ``stored`` itself: a type with the same values. None for int32, which no kernel reads, where none has
-    them."""
+    SciPy has ``stored`` itself: a type with the same values. No kernel reads int32: 16 bits or, of whole numbers up to
+    2^24, float32 stand for it, None where these do not have them."""
     if stored is DType.FLOAT16:
         return DType.FLOAT32        # SciPy has no float16 to follow
     if stored is not DType.INT32:
         return stored
+    if dtype.is_float:
+        return DType.FLOAT32        # as exact as the image
     low, high = map(float, dtype.limits)
     ends = [0.0]
     for each in passes:
@@ -228,7 +243,7 @@ def between(stored: DType, passes: Sequence[Pass], dtype: DType) -> DType | None
     for fits in (DType.INT16, DType.UINT16):
         if fits.limits[0] <= min(ends) and max(ends) <= fits.limits[1]:
             return fits
-    return None
+    return DType.FLOAT32 if min(ends) >= -EXACT_IN_FLOAT32 and max(ends) <= EXACT_IN_FLOAT32 else None
 
 
 def check_between(stored: DType, found: DType | None) -> DType:
@@ -239,8 +254,9 @@ def check_between(stored: DType, found: DType | None) -> DType:
     return found
 
 
-def divided(each: Pass, dtype: DType, stored: DType) -> tuple[Pass, tuple[str, ...]]:
-    """The pass with its divisor in the weights or, where whole numbers become whole numbers, behind the sum.
+def divided(each: Pass, dtype: DType, stored: DType, cut: bool) -> tuple[Pass, tuple[str, ...]]:
+    """The pass with its divisor in the weights or, where results are cut to whole numbers (``cut``, or stored as them),
+    behind the sum.
 
     There the sum is exact, below 2^24, so it is its own float32; its quotient is at least 1 / divisor below the next
     whole number, which is more than rounding (half a unit in the last place) moves it: what is truncated is right.
@@ -248,6 +264,8 @@ def divided(each: Pass, dtype: DType, stored: DType) -> tuple[Pass, tuple[str, .
     if each.divisor == 1:
         return each, ()
     whole = replace(each, divisor=1)
+    if dtype.is_float and (cut or stored.is_integer):      # whole numbers that were converted have exact sums, too
+        return whole, (f"expr(v / {each.divisor})",)
     if stored.is_float or not exact(whole, dtype):
         return replace(whole, taps=each.taps / each.divisor), ()
     if each.divisor * _largest(each, *dtype.limits) >= EXACT_IN_FLOAT32:
