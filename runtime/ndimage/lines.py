@@ -222,14 +222,12 @@ def exact(each: Pass, dtype: DType, ends: int = INT32_ENDS) -> bool:
 
 def between(stored: DType, passes: Sequence[Pass], dtype: DType) -> DType | None:
     """The type that results of ``passes`` over an image of ``dtype`` are kept as on their way to ``stored``, where
-    SciPy has ``stored`` itself: a type with the same values. No kernel reads int32: 16 bits or, of whole numbers up to
-    2^24, float32 stand for it, None where these do not have them."""
+    SciPy has ``stored`` itself: a type with the same values. None for int32, which no kernel reads, where none has
+    them."""
     if stored is DType.FLOAT16:
         return DType.FLOAT32        # SciPy has no float16 to follow
     if stored is not DType.INT32:
         return stored
-    if dtype.is_float:
-        return DType.FLOAT32        # as exact as the image
     low, high = map(float, dtype.limits)
     ends = [0.0]
     for each in passes:
@@ -243,14 +241,14 @@ def between(stored: DType, passes: Sequence[Pass], dtype: DType) -> DType | None
     for fits in (DType.INT16, DType.UINT16):
         if fits.limits[0] <= min(ends) and max(ends) <= fits.limits[1]:
             return fits
-    return DType.FLOAT32 if min(ends) >= -EXACT_IN_FLOAT32 and max(ends) <= EXACT_IN_FLOAT32 else None
+    return None
 
 
 def check_between(stored: DType, found: DType | None) -> DType:
     """Raises ArgumentTypeError where results on their way cannot be kept."""
     if found is None:
         raise ArgumentTypeError("this filter is done axis by axis, and no kernel reads int32 again", argument="output",
-                                value=stored.value, hint="output='int16' or 'float32', then cast")
+                                value=stored.value, hint="output='int16' or 'float32', then cast; or dtype='float32'")
     return found
 
 

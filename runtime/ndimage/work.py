@@ -162,16 +162,14 @@ class Work:
         return between(stored, passes, self.images[0].view.dtype)
 
     def _cut(self, passes: list[Pass], sums: DType | None = None) -> list[Pass]:
-        """The passes, truncated where SciPy stores integers and no kernel does: terms of sums, results of int32 that
-        float32 stands for, and all where the result is cast afterwards."""
+        """The passes, truncated where SciPy stores integers and no kernel does: terms of sums, and all where the result
+        is cast afterwards."""
         target, dtype = self.target, self.images[0].view.dtype
         if self.cast == "nearest" or target.planned.is_float:
             return list(passes)
         if target.whole:
             return [each.then(TO_ZERO) for each in passes]
         *first, last = passes
-        if self._kept(first) is DType.FLOAT32:
-            first = [each.then(TO_ZERO) for each in first]
         if sums is not None and (first or not exact(last, dtype)):
             last = last.then(TO_ZERO)
         elif sums is not None and not exact(last, dtype, EXACT_IN_FLOAT32):
