@@ -130,6 +130,13 @@ def line_of(taps: np.ndarray, axis: int, mode: Any, cval: Any, origin: Any = 0, 
     return Line(taps, axis, check_origin(origin, len(taps)), *border_of(mode, cval), divisor)
 
 
+def scaled(line: Line, factor: float, outside: float = 1.0) -> Line:
+    """The same times ``factor``, of an image whose border's value is ``outside`` times the line's."""
+    if factor == outside == 1.0:
+        return line
+    return replace(line, taps=line.taps * factor, cval=line.cval * outside)
+
+
 def of_lines(lines: Sequence[Line], image: Image, dtype: DType) -> list[Pass]:
     """1D filters, one after the other, as passes; two along neighbouring axes as one where the result is the same.
 

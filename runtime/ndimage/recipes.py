@@ -71,6 +71,24 @@ def _once(plan: Callable[..., Passes], arguments: tuple[Any, ...], extras: Extra
     return made
 
 
+class Planned:
+    """A plan of an image alone, equal to those that follow from equal arguments, ``told``: a call like one before is
+    known by it."""
+
+    def __init__(self, plan: Callable[[Image], Passes], *told: Any):
+        self._plan = plan
+        self._key = _token(told)
+
+    def __call__(self, image: Image, dtype: Any) -> Passes:
+        return self._plan(image)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Planned) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
 class Recipe:
     """A call's steps, to be taken again. Any thread may; nothing of it changes."""
 

@@ -55,8 +55,8 @@ def test_results_of_any_type():
     x = drawn(62, "float64")
     single = warpconv.gaussian_filter(x.astype("float32"), 1.1, device="cpu")
     assert np.array_equal(warpconv.gaussian_filter(x, 1.1, device="cpu", dtype=np.float32), single)
-    assert np.array_equal(warpconv.gaussian_filter(x.astype("float32"), 1.1, output="float64", device="cpu",
-                                                   dtype="float32"), single)
+    wide = warpconv.gaussian_filter(x.astype("float32"), 1.1, output="float64", device="cpu", dtype="float32")
+    assert wide.dtype == np.float64 and np.array_equal(wide, single)
     out = np.full(x.shape, np.nan)
     assert warpconv.gaussian_filter(x, 1.1, 0, out, device="cpu", dtype="float32") is out and np.array_equal(out, single)
     assert warpconv.gaussian_filter(x, 1.1, 0, x, device="cpu", dtype="float32") is x and np.array_equal(x, single)
