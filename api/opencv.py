@@ -296,7 +296,7 @@ def boxFilter(src: Any, ddepth: Any, ksize: Any, dst: Any = None, anchor: Any = 
     area = width * height if normalize else 1
 
     extras, up = Extras(device, stream, algorithm), depth_of(ddepth) in (None, "uint8") and is_eight(src, dtype)
-    quotient = f"expr(floor(v / {area} + 0.5))" if up else f"expr(v / {area})"     # OpenCV's of bytes rounds .5 up
+    quotient = f"expr(floor(v / {area} + 0.5))" if up else f"expr(v / {area})"     # OpenCV's of bytes round .5 up
 
     def plan() -> list[list[Pass]]:     # sums first, the quotient of the exact ones behind them
         made = product(np.ones(width), np.ones(height), origins, border)
