@@ -189,7 +189,9 @@ def gabor(image: Any, frequency: float, theta: float = 0, bandwidth: float = 1, 
         As warpconv.correlate does.
     """
     kernel = gabor_kernel(frequency, theta, bandwidth, sigma_x, sigma_y, n_stds, offset)
-    output = "float32" if "float16" in str(getattr(image, "dtype", "")) else None
+    output = None
+    if dtype is None and "float16" in str(getattr(image, "dtype", "")):
+        output = dtype = "float32"      # weights are of the input's type
     _check_plane(image)
     one, other = (correlate.convolve(image, part, output, mode, cval, device=device, stream=stream,
                                      algorithm=algorithm, dtype=dtype) for part in (kernel.real, kernel.imag))

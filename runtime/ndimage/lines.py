@@ -105,6 +105,13 @@ def identity(rank: int, scale: float = 1.0) -> Pass:
     return Pass(np.full(1, scale), (rank - 1,), (0,), Border.ZEROS, 0.0)
 
 
+def moved(axis: int, distance: int, border: Border, cval: float) -> Pass:
+    """A filter that puts in each place the pixel that lies ``distance`` (not 0) behind it along an axis."""
+    taps = np.zeros(abs(distance) + 1)
+    taps[-1 if distance > 0 else 0] = 1
+    return Pass(taps, (axis,), (max(0, -distance) - len(taps) // 2,), border, cval)
+
+
 def border_of(mode: Any, cval: Any) -> tuple[Border, float]:
     """A border by SciPy's name, and its value (0 where it has none). Raises ArgumentError or ArgumentTypeError."""
     border = Border.named(mode, "scipy")
@@ -225,6 +232,11 @@ def exact(each: Pass, dtype: DType, ends: int = INT32_ENDS) -> bool:
     if each.border is Border.CONSTANT and (each.cval != int(each.cval) or abs(each.cval) > EXACT_IN_FLOAT32):
         return False
     return float(np.abs(each.taps).sum()) * _largest(each, *dtype.limits) < ends     # whole, exact in float64
+
+
+def has_value(dtype: DType, value: float) -> bool:
+    """Whether an integer type has a value."""
+    return value == int(value) and dtype.limits[0] <= value <= dtype.limits[1]
 
 
 def between(stored: DType, passes: Sequence[Pass], dtype: DType) -> DType | None:

@@ -21,7 +21,7 @@ from warpconv.runtime.call.conv import conv2d_and_kernel, factored
 from warpconv.runtime.call.kernel import Kernel
 
 from . import planes, weights
-from .lines import EXACT_IN_FLOAT32, TO_ZERO, Pass, between, check_between, divided, exact, identity
+from .lines import EXACT_IN_FLOAT32, TO_ZERO, Pass, between, check_between, divided, exact, has_value, identity
 from .planes import Image, Seen
 from .target import Target
 
@@ -40,11 +40,13 @@ class Extras(NamedTuple):
 
 class Passes(NamedTuple):
     """What a call does: ``terms``, each of passes one over the other's result, added up; ``after``: steps of the
-    epilogue behind the sum; ``cast``: how results become integers, conv2d's. 'nearest' rounds once, at the end."""
+    epilogue behind the sum; ``cast``: how results become integers, conv2d's. 'nearest' rounds once, at the end, and so
+    does 'truncate' if ``late``: terms are then parts of one filter, whose passes before the last only move pixels."""
 
     terms: Sequence[Sequence[Pass]]
     after: tuple[str, ...] = ()
     cast: str = "truncate"
+    late: bool = False
 
     @classmethod
     def chain(cls, passes: Sequence[Pass]) -> Passes:
@@ -85,19 +87,19 @@ class Step:
 class Work:
     """A call at work: the arrays that it has (the first is the input) and the steps that it has taken."""
 
-    def __init__(self, image: Image, target: Target, extras: Extras, cast: str = "truncate"):
+    def __init__(self, image: Image, target: Target, extras: Extras):
         self.images = [image]
         self.shape = image.shape
         self.target = target
         self.extras = extras
-        self.cast = cast
+        self.cast, self.late = "truncate", False
         self.steps: list[Step | Room] = []
 
     def do(self, passes: Passes) -> Any:
         """The call's result. Raises before anything is launched or written."""
         if 0 in self.shape:
             return self.finished(self.room(self.target.dtype))
-        self.cast = passes.cast
+        self.cast, self.late = passes.cast, passes.late
         terms = [list(term) or [identity(len(self.shape))] for term in passes.terms]
         if len(terms) > 1:
             return self._summed(terms, passes.after)
@@ -129,7 +131,7 @@ class Work:
     def sums(self) -> DType:
         """The type that sums of terms are kept as."""
         dtype = self.target.dtype
-        return DType.FLOAT32 if dtype.is_half or self.cast == "nearest" else dtype
+        return DType.FLOAT32 if dtype.is_half or self.late or self.cast == "nearest" else dtype
 
     def term(self, passes: list[Pass], dtype: DType, adds: int | None = None, after: tuple[str, ...] = (),
              target: int | None = None, source: int = 0) -> int:
@@ -148,6 +150,7 @@ class Work:
     def total(self, passes: list[Pass], adds: int | None, after: tuple[str, ...] = (), source: int = 0) -> Any:
         """The call's result: a last term added to a sum."""
         target, kept = self.target, self.sums
+        after = (*after, TO_ZERO) if self.late and target.whole else after
         if kept is target.dtype and not (target.takes_results and target.overlaps(self.images[0])):
             return self.finished(self.term(passes, kept, adds, after, self._last, source))
         at = self.term(passes, kept, adds, source=source)
@@ -156,16 +159,18 @@ class Work:
 
     def _kept(self, passes: Sequence[Pass]) -> DType | None:
         """The type of results on their way; None where none has their values."""
-        stored = self.target.dtype
+        stored, dtype = self.target.dtype, self.images[0].view.dtype
+        if self.late:       # pixels, and what stands outside of the image
+            return dtype if dtype.is_float or all(has_value(dtype, each.cval) for each in passes) else DType.FLOAT32
         if self.cast == "nearest" and stored.is_integer:
             return DType.FLOAT32
-        return between(stored, passes, self.images[0].view.dtype)
+        return between(stored, passes, dtype)
 
     def _cut(self, passes: list[Pass], sums: DType | None = None) -> list[Pass]:
         """The passes, truncated where SciPy stores integers and no kernel does: terms of sums, and all where the result
         is cast afterwards."""
         target, dtype = self.target, self.images[0].view.dtype
-        if self.cast == "nearest" or target.planned.is_float:
+        if self.cast == "nearest" or self.late or target.planned.is_float:
             return list(passes)
         if target.whole:
             return [each.then(TO_ZERO) for each in passes]

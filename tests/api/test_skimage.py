@@ -71,7 +71,8 @@ def test_results_are_scikit_images(dtype, shape):
                                                  (one.dtype, other.dtype) == (np.float32, np.float64)), name
             if one.dtype.kind in "iu":      # of gabor: which side of a whole number a sum is truncated to
                 apart = (one.astype(np.int64) - other.astype(np.int64)) % 2**(8 * one.itemsize)
-                assert np.minimum(apart, 2**(8 * one.itemsize) - apart).max() <= 1, (name, options)
+                allowed = 1 + (1e-6 * 2**31 if dtype == "int32" else 0)        # float32 has 24 bits of 31
+                assert np.minimum(apart, 2**(8 * one.itemsize) - apart).max() <= allowed, (name, options)
             elif one.dtype.kind == "f":
                 size = max(np.abs(other.astype(np.float64)).max(), np.abs(x.astype(np.float64)).max()
                            if dtype.startswith("float") else 1.0)
