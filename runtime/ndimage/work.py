@@ -100,10 +100,11 @@ class Work:
         if 0 in self.shape:
             return self.finished(self.room(self.target.dtype))
         self.cast, self.late = passes.cast, passes.late
+        after = (*passes.after, TO_ZERO) if self.late and self.target.whole else passes.after
         terms = [list(term) or [identity(len(self.shape))] for term in passes.terms]
         if len(terms) > 1:
-            return self._summed(terms, passes.after)
-        terms[0][-1] = terms[0][-1].then(*passes.after)
+            return self._summed(terms, after)
+        terms[0][-1] = terms[0][-1].then(*after)
         return self._chained(terms[0])
 
     def _chained(self, passes: list[Pass]) -> Any:
@@ -150,7 +151,6 @@ class Work:
     def total(self, passes: list[Pass], adds: int | None, after: tuple[str, ...] = (), source: int = 0) -> Any:
         """The call's result: a last term added to a sum."""
         target, kept = self.target, self.sums
-        after = (*after, TO_ZERO) if self.late and target.whole else after
         if kept is target.dtype and not (target.takes_results and target.overlaps(self.images[0])):
             return self.finished(self.term(passes, kept, adds, after, self._last, source))
         at = self.term(passes, kept, adds, source=source)
