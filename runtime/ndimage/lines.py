@@ -272,8 +272,8 @@ def check_between(stored: DType, found: DType | None) -> DType:
 
 
 def divided(each: Pass, dtype: DType, stored: DType, cut: bool) -> tuple[Pass, tuple[str, ...]]:
-    """The pass with its divisor in the weights or, where results are cut to whole numbers (``cut``, or stored as them),
-    behind the sum.
+    """The pass with its divisor in the weights or, where whole numbers become whole numbers, behind the sum; so they may
+    where floats are cut to them (``cut``).
 
     There the sum is exact, below 2^24, so it is its own float32; its quotient is at least 1 / divisor below the next
     whole number, which is more than rounding (half a unit in the last place) moves it: what is truncated is right.
@@ -281,7 +281,7 @@ def divided(each: Pass, dtype: DType, stored: DType, cut: bool) -> tuple[Pass, t
     if each.divisor == 1:
         return each, ()
     whole = replace(each, divisor=1)
-    if dtype.is_float and (cut or stored.is_integer):      # whole numbers that were converted have exact sums, too
+    if dtype.is_float and cut:      # whole numbers that were converted have exact sums, too
         return whole, (f"expr(v / {each.divisor})",)
     if stored.is_float or not exact(whole, dtype):
         return replace(whole, taps=each.taps / each.divisor), ()
