@@ -272,8 +272,8 @@ def check_between(stored: DType, found: DType | None) -> DType:
 
 
 def divided(each: Pass, dtype: DType, stored: DType, cut: bool) -> tuple[Pass, tuple[str, ...]]:
-    """The pass with its divisor in the weights or, where whole numbers become whole numbers, behind the sum; so they may
-    where floats are cut to them (``cut``).
+    """The pass with its divisor in the weights or, where whole numbers become whole numbers (floats that are ``cut`` to
+    them, too), behind the sum.
 
     There the sum is exact, below 2^24, so it is its own float32; its quotient is at least 1 / divisor below the next
     whole number, which is more than rounding (half a unit in the last place) moves it: what is truncated is right.
