@@ -94,7 +94,7 @@ def _box(name: str, size: float = 3) -> np.ndarray:
 
 
 def _gaussian(name: str, size: float = 5, sigma: float | None = None) -> np.ndarray:
-    n = _size(name, size)
+    n = _size(name, size, odd=True)     # of an even size it would move the picture by half a pixel
     sigma = _spread(name, max(n / 5, 0.3) if sigma is None else sigma)
     line = np.exp(-_offsets(n) ** 2 / (2 * sigma**2))
     return np.outer(line, line) / line.sum() ** 2

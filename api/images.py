@@ -1,4 +1,4 @@
-"""Images as planes of their own pixels and back, through Pillow (and tifffile where Pillow would lose bits)."""
+"""Images as planes of their own pixels and back, through Pillow, and tifffile or imagecodecs where it loses bits."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from warpconv.runtime import paths
 from .commands.files import InputFileError, write_whole
 
 QUALITY = 92        # of JPEG and WebP where nothing else is said
+LOSSY = ("JPEG", "WEBP")
 PACKED = 4          # of PNG: 40 % of the time of Pillow's 6, files 3 % larger (a photograph of 12 megapixels)
 
 # How each of Pillow's modes is read; those left out are refused.
@@ -32,11 +33,13 @@ _STORAGE_TAGS = frozenset((*range(254, 263), 266, 273, 274, 277, 278, 279, 284, 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
     """``planes`` (1 or 3, H, W) of uint8, uint16 or float32 to filter, ``alpha`` (H, W) of the same to keep, and
-    ``about``: what else the file tells (``icc_profile``, ``dpi``, ``exif`` as bytes), kept where the format can."""
+    ``about``: what else the file tells (``icc_profile``, ``dpi``, ``exif`` as bytes), kept where the format can;
+    ``converted``: in words, what was made of colours that are not filtered as they are."""
 
     planes: np.ndarray
     alpha: np.ndarray | None = None
     about: dict[str, Any] = field(default_factory=dict)
+    converted: str | None = None
 
     @property
     def size(self) -> tuple[int, int]:
@@ -93,11 +96,16 @@ def read_picture(path: str | Path, argument: str = "image") -> Picture:
             image = None
         if image is not None:
             with image:
+                _check_single(image, str(path), argument)
                 if not _loses_bits(image):
                     return _read_with_pillow(image, str(path), argument)
+                if image.format == "PNG":
+                    from . import png
+                    orientation = int(image.getexif().get(274, 1))      # which about is without
+                    return png.read(str(path), _about(image, True), orientation, argument)
     if not is_tiff:
         raise ArgumentError("Pillow reads this image's 16 bits as 8", argument=argument, value=str(path),
-                            hint="save it as a 16-bit .tif: that keeps colours and alpha of 16 bits")
+                            hint="save it as a 16-bit .png or .tif: they keep colours and alpha of 16 bits")
     from . import tiff
     return tiff.read(str(path), argument)
 
@@ -114,6 +122,15 @@ def _broken_files(path: str | Path, argument: str) -> Any:
                              argument=argument, value=str(path)) from error
 
 
+def _check_single(image: Any, path: str, argument: str) -> None:
+    """Raises ArgumentError for several images in one file."""
+    count = getattr(image, "n_frames", 1)
+    if count > 1 and image.format != "MPO":      # a camera's MPO: the photo, then previews
+        what = "this file holds" if image.format == "TIFF" else f"this {image.format} is animated: it holds"
+        raise ArgumentError(f"{what} {count} images", argument=argument, value=path,
+                            hint="save each as a file of its own")
+
+
 def _loses_bits(image: Any) -> bool:
     """Whether Pillow would take 16-bit colours as 8 bits: the tile's raw mode tells, the image's mode does not."""
     if image.mode.startswith("I") or not image.tile:
@@ -125,9 +142,6 @@ def _loses_bits(image: Any) -> bool:
 
 def _read_with_pillow(image: Any, path: str, argument: str) -> Picture:
     from PIL import ImageOps
-    if getattr(image, "n_frames", 1) > 1 and image.format != "MPO":      # a camera's MPO: the photo, then previews
-        raise ArgumentError(f"this file holds {image.n_frames} images", argument=argument, value=path,
-                            hint="save each as a file of its own")
     mode = _READ_AS.get(image.mode)
     if image.mode == "P" and "transparency" not in image.info:
         mode = "RGB"
@@ -135,6 +149,8 @@ def _read_with_pillow(image: Any, path: str, argument: str) -> Picture:
         raise ArgumentError(f"images of Pillow's mode {image.mode} are not served", argument=argument, value=path,
                             hint="gray or colour of 8 or 16 bits, or float32")
     own_colours = image.mode in _OWN_COLOURS
+    told = None if own_colours else (f"its colours are {image.mode}: it was filtered as RGB and is written so, without "
+                                     "its colour profile")
     image = ImageOps.exif_transpose(image)
     about = _about(image, own_colours)
     if mode in ("I;16", "F"):
@@ -143,7 +159,7 @@ def _read_with_pillow(image: Any, path: str, argument: str) -> Picture:
             raise ArgumentError("the image has values beyond 16 bits", argument=argument, value=path)
         return Picture(planes=values.astype(np.uint16 if mode == "I;16" else np.float32)[None], about=about)
     values = np.asarray(image.convert(mode) if image.mode != mode else image)
-    return split(values, mode.endswith("A"), about)
+    return replace(split(values, mode.endswith("A"), about), converted=told)
 
 
 def split(values: np.ndarray, has_alpha: bool, about: dict[str, Any]) -> Picture:
@@ -152,6 +168,18 @@ def split(values: np.ndarray, has_alpha: bool, about: dict[str, Any]) -> Picture
     alpha = np.ascontiguousarray(values[:, :, -1]) if has_alpha else None
     planes = values[:, :, :-1] if has_alpha else values
     return Picture(planes=np.ascontiguousarray(planes.transpose(2, 0, 1)), alpha=alpha, about=about)
+
+
+# How the stored rows and columns are turned upright, by the tag Orientation (TIFF 6.0, page 36).
+_UPRIGHT: dict[int, Any] = {
+    1: lambda a: a, 2: lambda a: a[:, ::-1], 3: lambda a: a[::-1, ::-1], 4: lambda a: a[::-1],
+    5: lambda a: a.swapaxes(0, 1), 6: lambda a: a.swapaxes(0, 1)[:, ::-1],
+    7: lambda a: a.swapaxes(0, 1)[::-1, ::-1], 8: lambda a: a.swapaxes(0, 1)[::-1]}
+
+
+def upright(values: np.ndarray, orientation: int) -> np.ndarray:
+    """Rows and columns (H, W, ...) as they are to be seen."""
+    return _UPRIGHT.get(orientation, _UPRIGHT[1])(values)
 
 
 def _about(image: Any, own_colours: bool) -> dict[str, Any]:
@@ -227,8 +255,9 @@ def format_of(path: str | Path, argument: str = "output") -> str:
     return image_module.EXTENSION[suffix]
 
 
-def write_picture(path: str | Path, picture: Picture, argument: str = "output") -> Path:
-    """Write a picture with what it tells about itself; the format follows the name's suffix.
+def write_picture(path: str | Path, picture: Picture, argument: str = "output", quality: int = QUALITY) -> Path:
+    """Write a picture with what it tells about itself; the format follows the name's suffix, ``quality`` is JPEG's and
+    WebP's.
 
     Raises ArgumentError for a suffix or a kind of picture that the format does not take, and as write_whole.
     """
@@ -238,20 +267,24 @@ def write_picture(path: str | Path, picture: Picture, argument: str = "output") 
     if form == "TIFF" and wide and several:
         from . import tiff
         return write_whole(path, lambda aside: tiff.write(aside, picture), argument)
+    if form == "PNG" and picture.planes.dtype == np.uint16 and several:
+        from . import png
+        png.imagecodecs()
+        return write_whole(path, lambda aside: png.write(aside, picture), argument)
     if form not in ("TIFF", *(("PNG", "JPEG2000") if picture.largest and not several else ())) and wide:
         channels = len(picture.planes) + (picture.alpha is not None)
         raise ArgumentError(f"{form} does not hold {channels} channel{'s' if channels > 1 else ''} of "
                             f"{picture.planes.dtype} here", argument=argument, value=str(path), hint="write a .tif")
-    return write_image(path, to_image(picture), argument, **_options(form, picture.about))
+    return write_image(path, to_image(picture), argument, **_options(form, picture.about, quality))
 
 
-def _options(form: str, about: dict[str, Any]) -> dict[str, Any]:
+def _options(form: str, about: dict[str, Any], quality: int) -> dict[str, Any]:
     """What of ``about`` Pillow writes into a file of this format, and how hard it packs."""
     kept = {"JPEG": ("icc_profile", "dpi", "exif"), "PNG": ("icc_profile", "dpi", "exif"),
             "WEBP": ("icc_profile", "exif"), "TIFF": ("icc_profile", "dpi")}.get(form, ())
     options = {name: about[name] for name in kept if name in about}
-    if form in ("JPEG", "WEBP"):
-        options["quality"] = QUALITY
+    if form in LOSSY:
+        options["quality"] = quality
     if form == "PNG":
         options["compress_level"] = PACKED
     return options

@@ -10,17 +10,11 @@ import numpy as np
 from warpconv.codegen.errors import ArgumentError, ToolNotFound
 
 from .commands.files import InputFileError
-from .images import Picture, split
+from .images import Picture, split, upright
 
 _PER_INCH = {1: 1.0, 2: 1.0, 3: 2.54}        # by the tag ResolutionUnit: none, inch, centimetre
 _ALPHA = (1, 2)                              # ExtraSamples: premultiplied, not premultiplied
 _GRAY, _RGB = 1, 2                           # PhotometricInterpretation
-
-# How the stored rows and columns are turned upright, by the tag Orientation (TIFF 6.0, page 36).
-_UPRIGHT: dict[int, Any] = {
-    1: lambda a: a, 2: lambda a: a[:, ::-1], 3: lambda a: a[::-1, ::-1], 4: lambda a: a[::-1],
-    5: lambda a: a.swapaxes(0, 1), 6: lambda a: a.swapaxes(0, 1)[:, ::-1],
-    7: lambda a: a.swapaxes(0, 1)[::-1, ::-1], 8: lambda a: a.swapaxes(0, 1)[::-1]}
 
 
 def tifffile() -> Any:
@@ -48,7 +42,8 @@ def read(path: str, argument: str) -> Picture:
     except MemoryError:
         raise
     except Exception as error:      # what tifffile raises over a broken file is of many types
-        hint = "save it without compression, or with deflate" if "imagecodecs" in str(error) else None
+        hint = ('pip install "warpconv[image]" brings imagecodecs; or save it without compression'
+                if "imagecodecs" in str(error) else None)
         raise InputFileError(f"this image cannot be read: {error}", argument=argument, value=path,
                              hint=hint) from error
     if values is None:
@@ -62,7 +57,7 @@ def read(path: str, argument: str) -> Picture:
         raise ArgumentError(f"this TIFF is not served: {values.dtype} of {channels} channels, photometric {kind}, "
                             f"extra samples {extra}", argument=argument, value=path,
                             hint="gray or RGB, perhaps with alpha, of 8 or 16 bits or float32")
-    values = _UPRIGHT.get(int(tags.get(274, 1)), _UPRIGHT[1])(values)
+    values = upright(values, int(tags.get(274, 1)))
     return split(np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="))), bool(extra), _about(tags))
 
 

@@ -54,6 +54,10 @@ SHEET_COLUMNS = 4
 @click.option("--abs", "absolute", is_flag=True, help="Take absolute values first.")
 @click.option("--format", "form", metavar="png|jpg|tif|...", default=None,
               help="Format of the files in a folder OUTPUT; without it each picture's own.")
+@click.option("--quality", type=click.IntRange(1, 100), metavar="1-100", default=None,
+              help="Of JPEG and WebP that are written; 92 without it.")
+@click.option("--recursive", "-r", is_flag=True,
+              help="With the folders in a folder: their results go to folders of the same names.")
 @click.option("--sheet", metavar="FILE", default=None,
               help="Also write a contact sheet: each picture before and after.")
 @click.option("--algorithm", metavar="A", default="auto", show_default=True, shell_complete=complete_algorithm,
@@ -61,8 +65,8 @@ SHEET_COLUMNS = 4
 @device_option
 @json_option
 def filter_pictures(photos: tuple[str, ...], output: str, kernels: tuple[str, ...], combine: str | None, border: str,
-                    dtype: str, scale: float, offset: float, absolute: bool, form: str | None, sheet: str | None,
-                    algorithm: str, device: str, as_json: bool) -> None:
+                    dtype: str, scale: float, offset: float, absolute: bool, form: str | None, quality: int | None,
+                    recursive: bool, sheet: str | None, algorithm: str, device: str, as_json: bool) -> None:
     """Filter pictures: PHOTO to the file OUTPUT; several, or all in a folder, to the folder OUTPUT, names kept.
 
     The filter is applied by cross-correlation to every colour plane (alpha is kept); the result has the picture's size
@@ -85,7 +89,10 @@ def filter_pictures(photos: tuple[str, ...], output: str, kernels: tuple[str, ..
     mode, border_value = parse_border(border)
     files = [kernel for kernel in kernels if kernel.endswith(".npy")]
     results = [combine] if combine else [result_name(kernel) for kernel in kernels]
-    jobs = find_jobs(photos, output, results, None if form is None else form.lstrip(".").lower(), files)
+    jobs = find_jobs(photos, output, results, None if form is None else form.lstrip(".").lower(), files,
+                     recursive)
+    if quality is not None:
+        _check_quality(quality, jobs)
     if sheet is not None:
         _check_sheet(sheet, jobs, files)
     bank = {kernel: load_weights(kernel) for kernel in kernels}
@@ -96,7 +103,7 @@ def filter_pictures(photos: tuple[str, ...], output: str, kernels: tuple[str, ..
     if not as_json:
         note_device(reason)
     with contextlib.nullcontext() if jobs.folder is None else output_folder(jobs.folder, "OUTPUT"):
-        written, failed, rows = _filter_all(jobs, how, results, sheet is not None, quiet=as_json)
+        written, failed, rows = _filter_all(jobs, how, results, sheet is not None, quality, quiet=as_json)
         if sheet is not None and rows:
             _write_sheet(sheet, rows)
         record = FilterRecord(border=border, written=tuple(written), failed=tuple(failed),
@@ -144,7 +151,15 @@ def _check_sheet(sheet: str, jobs: Jobs, files: list[str]) -> None:
                             hint="name another file")
 
 
-def _filter_all(jobs: Jobs, how: Filtering, results: list[str], with_sheet: bool,
+def _check_quality(quality: int, jobs: Jobs) -> None:
+    """Raises ArgumentError where no file has one."""
+    from warpconv.images import LOSSY, format_of
+    if not any(format_of(path) in LOSSY for job in jobs.jobs for path in job.outputs):
+        raise ArgumentError("no file is written that has a quality", argument="--quality", value=quality,
+                            hint="JPEG and WebP have one: --format jpg, or another name")
+
+
+def _filter_all(jobs: Jobs, how: Filtering, results: list[str], with_sheet: bool, quality: int | None,
                 quiet: bool) -> tuple[list[FilteredRow], list[FailedRow], list[Any]]:
     """Rows of what was written, of what failed, and of the sheet. An only picture's error is raised."""
     from warpconv.records import FailedRow
@@ -155,12 +170,14 @@ def _filter_all(jobs: Jobs, how: Filtering, results: list[str], with_sheet: bool
     rows: list[Any] = []
     for job in _with_progress(jobs.jobs, quiet):
         try:
-            picture, made = _filter_one(job, how)
+            picture, made = _filter_one(job, how, quality)
         except (WarpconvError, MemoryError) as error:
             if len(jobs.jobs) == 1:
                 raise
             failed.append(FailedRow(image=job.photo, reason=_why(error)))
             continue
+        if picture.converted is not None:
+            click.echo(f"warpconv: {printable(job.photo, lines=False)}: {picture.converted}", err=True)
         names = list(how.kernels) if not how.combine else ["+".join(how.kernels)]
         written += [_row(job.photo, path, name, one) for path, name, one in zip(job.outputs, names, made)]
         if with_sheet:
@@ -178,16 +195,18 @@ def _why(error: WarpconvError | MemoryError) -> str:
     return "; ".join(filter(None, (told.message, told.hint))) if told.argument == "PHOTO" else str(told)
 
 
-def _filter_one(job: Job, how: Filtering) -> tuple[Picture, list[Filtered]]:
+def _filter_one(job: Job, how: Filtering, quality: int | None) -> tuple[Picture, list[Filtered]]:
     """Read, filter and write one picture; nothing is written before all of its results are there."""
-    from warpconv.images import format_of, read_picture, write_picture
+    from warpconv.images import QUALITY, format_of, read_picture, write_picture
 
     from .filter_run import filter_picture
     picture = read_picture(job.photo, "PHOTO")
     keep_float = how.as_float and all(format_of(path) == "TIFF" for path in job.outputs)
     made = filter_picture(picture, how, keep_float=keep_float)
-    for path, one in zip(job.outputs, made):
-        write_picture(path, one.picture, "OUTPUT")
+    beside = contextlib.nullcontext() if paths.is_dir(job.outputs[0].parent) else output_folder(job.outputs[0].parent)
+    with beside:        # a folder below the output's, which is there
+        for path, one in zip(job.outputs, made):
+            write_picture(path, one.picture, "OUTPUT", QUALITY if quality is None else quality)
     return picture, made
 
 

@@ -32,8 +32,9 @@ class Jobs:
 
 
 def find_jobs(photos: Sequence[str], output: str, results: Sequence[str], form: str | None,
-              further_inputs: Sequence[str] = ()) -> Jobs:
-    """One Job per picture of PHOTOs, folders of them taken in order of their names.
+              further_inputs: Sequence[str] = (), recursive: bool = False) -> Jobs:
+    """One Job per picture of PHOTOs, folders of them taken in order of their names; ``recursive``: with the folders in
+    them, whose results go to folders of the same names.
 
     ``results`` names what is made of each picture; with one of them a file keeps its name, or has that of OUTPUT, with
     several NAME-RESULT is made. ``form`` is the suffix of the files in a folder, None to keep each picture's own.
@@ -42,15 +43,16 @@ def find_jobs(photos: Sequence[str], output: str, results: Sequence[str], form: 
     """
     if form is not None:
         _check_format(form)
-    found = list(_pictures(photos))
+    found = list(_pictures(photos, output, recursive))
     many = len(photos) > 1 or os.path.isdir(photos[0])
     folder = Path(output) if many or os.path.isdir(output) or output.endswith(("/", os.sep)) else None
     if form is not None and folder is None:
         raise ArgumentError("the format of one file follows its name", argument="--format", value=form,
                             hint=f"name it {Path(output).with_suffix('.' + form)}, or a folder")
-    jobs = tuple(Job(photo=photo, outputs=tuple(_named(photo, output, folder, result, len(results), form)
-                                                for result in results)) for photo in found)
-    _check(jobs, folder, (*found, *further_inputs))
+    jobs = tuple(Job(photo=photo, outputs=tuple(
+        _named(photo, output, None if folder is None else folder / below, result, len(results), form)
+        for result in results)) for photo, below in found)
+    _check(jobs, folder, (*(photo for photo, _ in found), *further_inputs))
     return Jobs(jobs=jobs, folder=folder)
 
 
@@ -69,25 +71,37 @@ def _check_format(form: str) -> None:
                             hint=f"for instance {', '.join(usual)}")
 
 
-def _pictures(photos: Sequence[str]) -> Iterator[str]:
+def _pictures(photos: Sequence[str], output: str, recursive: bool) -> Iterator[tuple[str, str]]:
+    """Each picture, and the folder that it lies in below the one that was named."""
     for photo in photos:
         if "\0" in photo:
             raise InputFileError("there is a NUL in the name", argument="PHOTO", value=photo)
         if not os.path.isdir(photo):
-            yield photo
+            yield photo, ""
             continue
-        known = suffixes()
-        try:
-            names = sorted(entry.name for entry in os.scandir(photo)
-                           if Path(entry.name).suffix.lower() in known and not entry.name.startswith(".")
-                           and not paths.is_dir(entry.path))
-        except OSError as error:
-            raise InputFileError(f"the folder cannot be read: {error.strerror}", argument="PHOTO",
-                                 value=photo) from error
-        if not names:
+        hint = "files that end in .jpg, .png, .tif or the like"
+        found = list(_below(photo, "", os.path.realpath(output), set(suffixes()), recursive))
+        if not found:
             raise InputFileError("there are no pictures in this folder", argument="PHOTO", value=photo,
-                                 hint="files that end in .jpg, .png, .tif or the like; folders in it are not searched")
-        yield from (os.path.join(photo, name) for name in names)
+                                 hint=hint if recursive else f"{hint}; --recursive searches the folders in it, too")
+        yield from found
+
+
+def _below(root: str, below: str, output: str, known: set[str], recursive: bool) -> Iterator[tuple[str, str]]:
+    """The pictures of a folder, then those of the folders in it: neither hidden ones, nor links, nor the output's."""
+    folder = os.path.join(root, below) if below else root
+    try:
+        entries = sorted((entry for entry in os.scandir(folder) if not entry.name.startswith(".")),
+                         key=lambda entry: entry.name)
+    except OSError as error:
+        raise InputFileError(f"the folder cannot be read: {error.strerror}", argument="PHOTO",
+                             value=folder) from error
+    for entry in entries:
+        if Path(entry.name).suffix.lower() in known and not paths.is_dir(entry.path):
+            yield entry.path, below
+    for entry in entries if recursive else ():
+        if entry.is_dir(follow_symlinks=False) and os.path.realpath(entry.path) != output:
+            yield from _below(root, os.path.join(below, entry.name), output, known, recursive)
 
 
 def _named(photo: str, output: str, folder: Path | None, result: str, results: int, form: str | None) -> Path:

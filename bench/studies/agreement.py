@@ -37,7 +37,8 @@ both wrap); "of the bound" is the largest share of the bound (taps + 2) eps sum|
 the float64 value. Integers must be equal where SciPy's sum has one answer, for whole weights and means. With fractional
 weights SciPy's double and our float32 round before they truncate: a difference of 1 is accepted where the float64 value
 is within that bound of a whole number, and counted. gaussian_filter truncates between the axes, so a pixel may be as
-far away as there are axes. A result beyond that is WRONG and stands below.
+far away as there are axes; gaussian_laplace does so for each of its terms. gaussian_gradient_magnitude is stored as
+float32, as the squares of integers wrap in SciPy. A result beyond that is WRONG and stands below.
 """
 
 
@@ -69,10 +70,11 @@ class Filter:
         return None if not each else each[0] if len(each) == 1 else tuple(each)
 
 
-def _gaussian(sigma: float) -> np.ndarray:
+def _gaussian(sigma: float, order: int = 0) -> np.ndarray:
+    """A Gaussian, or its first or second derivative."""
     x = np.arange(-int(4 * sigma + 0.5), int(4 * sigma + 0.5) + 1)
     bell = np.exp(-x**2 / (2 * sigma**2))
-    return bell / bell.sum()
+    return (1.0, -x / sigma**2, (x**2 - sigma**2) / sigma**4)[order] * bell / bell.sum()
 
 
 _SLOPE = np.array([-1.0, 0.0, 1.0])
@@ -85,6 +87,10 @@ FILTERS = (
     Filter("sobel", "3x3", lines=lambda n: (_SLOPE, *(np.array([1.0, 2, 1]),) * (n - 1))),
     Filter("prewitt", "3x3", lines=lambda n: (_SLOPE, *(np.ones(3),) * (n - 1))),
     Filter("laplace", "3x3", lines=lambda n: (np.array([1.0, 2, 1]),) * n),
+    *(Filter(call, "sigma 1.2", whole=False, options=(("sigma", 1.2), *more),
+             lines=lambda n, order=order: (_gaussian(1.2, order) * n, *(_gaussian(1.2),) * (n - 1)))
+      for call, order, more in (("gaussian_laplace", 2, ()),
+                                ("gaussian_gradient_magnitude", 1, (("output", "float32"),)))),
     *(Filter("uniform_filter", f"{size}x{size}", lines=lambda n, size=size: (np.full(size, 1 / size),) * n,
              options=(("size", size),)) for size in (3, 8)),
     *(Filter("gaussian_filter", f"sigma {s:g}", whole=False, lines=lambda n, s=s: (_gaussian(s),) * n,
@@ -141,9 +147,9 @@ def _one(device: Any, ndimage: Any, each: Filter, x: np.ndarray, weights: np.nda
     right = theirs_of(x, **options)
     if made.dtype != right.dtype or made.shape != right.shape:
         raise WrongResult(f"{made.dtype} {made.shape} instead of {right.dtype} {right.shape}")
-    exact = theirs_of(x.astype(np.float64), **options)
+    exact = theirs_of(x.astype(np.float64), **{name: value for name, value in options.items() if name != "output"})
     bound = _bound(ndimage, each, x, weights, options)
-    if x.dtype.kind == "f":
+    if made.dtype.kind == "f":
         share = float((np.abs(made - exact) / np.maximum(bound, 1e-300)).max())
         if not share <= 1:
             raise WrongResult(f"{share:.3g} of the bound")
@@ -155,8 +161,8 @@ def _integers(each: Filter, made: np.ndarray, right: np.ndarray, exact: np.ndarr
     modulus = 2 ** (8 * made.dtype.itemsize)
     apart = np.abs(made.astype(np.int64) - right.astype(np.int64))
     apart = np.minimum(apart, modulus - apart)
-    if each.call == "gaussian_filter":
-        allowed = max(made.ndim, 2) * np.ones_like(apart)
+    if each.call.startswith("gaussian"):        # a Laplacian once more for each of its terms
+        allowed = max(made.ndim, 2) ** (2 if each.call == "gaussian_laplace" else 1) * np.ones_like(apart)
     else:
         allowed = np.zeros_like(apart) if each.whole else (np.abs(exact - np.rint(exact)) <= bound).astype(np.int64)
     if np.any(apart > allowed):
@@ -197,8 +203,8 @@ def tables(rows: Rows) -> list[Table]:
         mine = {mode: done[f"{each.key}/{dtype}/{mode}"] for mode in MODES if f"{each.key}/{dtype}/{mode}" in done}
         if mine:
             lines.append((each.call, each.name, dtype, sum(row["cases"] for row in mine.values()),
-                          *(_figure(mine.get(mode), dtype) for mode in MODES), _percent(mine.values()),
-                          max(row["of_bound"] for row in mine.values()) if dtype == "float32" else None))
+                          *(_figure(mine.get(mode), _is_float(each, dtype)) for mode in MODES), _percent(mine.values()),
+                          max(row["of_bound"] for row in mine.values()) if _is_float(each, dtype) else None))
     equal = sum(not row["worst"] for row in done.values())
     text = (f"{sum(row['cases'] for row in done.values())} cases. Of {len(done)} combinations of filter, type and "
             f"mode, {equal} are SciPy's in every pixel.")
@@ -211,10 +217,15 @@ def _percent(rows: Iterable[dict[str, Any]]) -> float:
     return 100 * sum(row["differing"] for row in rows) / sum(row["pixels"] for row in rows)
 
 
-def _figure(row: dict[str, Any] | None, dtype: str) -> Any:
+def _is_float(each: Filter, dtype: str) -> bool:
+    """Whether results are floats."""
+    return "float32" in (dtype, dict(each.options).get("output"))
+
+
+def _figure(row: dict[str, Any] | None, is_float: bool) -> Any:
     if row is None:
         return None
-    return row["worst"] if dtype == "float32" else int(row["worst"])
+    return row["worst"] if is_float else int(row["worst"])
 
 
 STUDY = Study("agreement", "do the calls in SciPy's terms agree with scipy.ndimage", ABOUT, run, tables,

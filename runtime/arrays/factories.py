@@ -79,7 +79,7 @@ def copy_into(view: ArrayView, made: Any, stream: int) -> None:
         raw_elements(view, view.byte_bounds()[0])[...] = raw_elements(raw, raw.byte_bounds()[0])
     else:
         cupy = sys.modules["cupy"]
-        with cupy.cuda.Device(view.device), _cupy_stream_object(cupy, stream):
+        with cupy.cuda.Device(view.device), cupy_stream_object(cupy, stream):
             cupy.copyto(_cupy_array(cupy, view.owner), _cupy_array(cupy, made))
 
 
@@ -125,10 +125,10 @@ def _torch_on(view: ArrayView, stream: int) -> Any:
     if view.device is None or stream == current_stream(view):
         return contextlib.nullcontext()
     torch = sys.modules["torch"]
-    return torch.cuda.stream(_torch_stream_object(torch, stream, view.owner.device))
+    return torch.cuda.stream(torch_stream_object(torch, stream, view.owner.device))
 
 
-def _torch_stream_object(torch: Any, stream: int, device: Any) -> Any:
+def torch_stream_object(torch: Any, stream: int, device: Any) -> Any:
     return torch.cuda.ExternalStream(stream, device=device) if stream else torch.cuda.default_stream(device)
 
 
@@ -137,11 +137,11 @@ def _empty_cupy(like: ArrayView, shape: tuple[int, ...], dtype: DType, stream: i
     with contextlib.ExitStack() as stack:
         stack.enter_context(cupy.cuda.Device(like.device))
         if stream != current_stream(like):      # CuPy's pool is per stream as PyTorch's is
-            stack.enter_context(_cupy_stream_object(cupy, stream))
+            stack.enter_context(cupy_stream_object(cupy, stream))
         return cupy.empty(shape, numpy_dtype(dtype))
 
 
-def _cupy_stream_object(cupy: Any, stream: int) -> Any:
+def cupy_stream_object(cupy: Any, stream: int) -> Any:
     if stream == 0:
         return cupy.cuda.Stream.null
     return cupy.cuda.Stream.ptds if stream == 2 else cupy.cuda.ExternalStream(stream)

@@ -324,18 +324,20 @@ def _factored(ask: kernels.Ask, order: Layout, always: bool = False) -> Kernel |
         return None
 
 
-def factored(shape: ConvShape, x: ArrayView, device: str = "auto", always: bool = False) -> Kernel | None:
+def factored(shape: ConvShape, x: ArrayView, device: str = "auto", always: bool = False,
+             epilogue: tuple[str, ...] = ()) -> Kernel | None:
     """The kernel of a layer (of whole filters) for callers who have its factors: it takes them, (K, 1, 1, R + S), and
     an input with the gaps of ``x`` where that is quicker than a copy. None where the whole filter is quicker (but if
     ``always``: the caller has no use for it), or the layer has no such kernel. Raises as conv2d does."""
     gaps = pitch.gaps_of(shape.layout, shape.layout, x, None, None)
 
     def make() -> Kernel | None:
-        ask = kernels.asked(shape, resolve_device(device, x, shape), workspace_limit=kernels.call_limit(None))
+        ask = kernels.asked(shape, resolve_device(device, x, shape), epilogue=epilogue,
+                            workspace_limit=kernels.call_limit(None))
         return _factored(_where_quicker(gaps, shape, ask, x), shape.layout, always)
 
     # looked for once: to plan both kernels takes longer than a launch
-    return kernels.by_request.get(("factored", shape, gaps, x.device, device, always), make)
+    return kernels.by_request.get(("factored", shape, gaps, x.device, device, always, epilogue), make)
 
 
 def clear() -> None:

@@ -14,6 +14,8 @@ Signatures and results are scipy.ndimage's; docs/ndimage.md has the differences.
 - ``device``, ``stream`` and ``algorithm`` are those of warpconv.conv2d;
 - ``layout`` names the axes of an image in a stack, where ``axes`` does not: 'NCHW' the last two, 'NHWC' the two before
   the last. None: all axes are filtered, as in SciPy;
+- ``dtype`` is the type that the input is filtered as, None its own: with it input and output may have any real type,
+  and are converted by their library. Output None remains input's own type;
 - integers and weights that are whole numbers are computed exactly in int32 (in float32 where that could overflow),
   all else in float32.
 
@@ -23,10 +25,12 @@ ArgumentTypeError, UnsupportedSpec or DeviceError before anything is written.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.shape import INTEGER_WEIGHTS
@@ -35,14 +39,16 @@ from warpconv.runtime.arrays import ArrayKind
 
 from . import planes, recipes
 from .arguments import axes_of, axis_of, plain, sequence
-from .lines import Pass, border_of, check_origin, line_of
+from .lines import EXACT_IN_FLOAT32, MOST_CHANNELS, Pass, border_of, check_origin, exact, line_of, moved
 from .planes import Image
 from .work import Extras, Passes
+
+MOST_PLANES = 1024      # that a filter of more than two axes may have
 
 
 def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect", cval: float = 0.0, origin: Any = 0,
               *, axes: Any = None, device: str = "auto", stream: Any = None, algorithm: str = "auto",
-              layout: str | None = None) -> Any:
+              layout: str | None = None, dtype: Any = None) -> Any:
     """Correlation with ``weights``, as scipy.ndimage.correlate.
 
     Parameters
@@ -51,7 +57,8 @@ def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect
         The image, of any number of axes: a NumPy, CuPy or PyCUDA array, a PyTorch tensor, or anything with DLPack or
         ``__cuda_array_interface__``, of uint8, int8, uint16, int16, float32, float16 or bfloat16, contiguous or not.
     weights : array of real numbers
-        An axis for each of ``axes``, in the input's order, or for each of the input's; longer than 1 along at most two.
+        An axis for each of ``axes``, in the input's order, or for each of the input's. One that is longer than 1 along
+        more than two axes is done plane by plane.
         In host memory (lists too), or an array on input's GPU, which is not read before the kernel reads it and so must
         be of input's type (of float32, int8, int16 or int32 for integers).
     output : array or element type, optional
@@ -72,6 +79,9 @@ def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect
         'auto', or the name of one.
     layout : str, optional
         The axes of an image in a stack, without ``axes``: 'NCHW' the last two, 'NHWC' the two before the last.
+    dtype : element type, optional
+        What the input is filtered as, converted by its library (NumPy, PyTorch, CuPy): then it may be bool, float64 or
+        any integer, and so may the output, None being the input's type as ever. 'float32' for most.
 
     Returns
     -------
@@ -82,7 +92,7 @@ def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect
     Raises
     ------
     ShapeError
-        Weights do not fit the image, or are longer than 1 along more than two axes.
+        Weights do not fit the image, or have planes that no kernel takes.
     ArgumentError, ArgumentTypeError
         A value, an element type or an array that the call does not take.
     UnsupportedSpec
@@ -92,12 +102,12 @@ def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect
     """
     given = weights if planes.on_gpu(weights) else taps_of(weights)
     return recipes.call(_correlation, input, output, (given, mode, cval, origin, axes, layout, False),
-                        Extras(device, stream, algorithm))
+                        Extras(device, stream, algorithm), dtype)
 
 
 def convolve(input: Any, weights: Any, output: Any = None, mode: str = "reflect", cval: float = 0.0, origin: Any = 0,
              *, axes: Any = None, device: str = "auto", stream: Any = None, algorithm: str = "auto",
-             layout: str | None = None) -> Any:
+             layout: str | None = None, dtype: Any = None) -> Any:
     """Convolution with ``weights``, as scipy.ndimage.convolve: correlate with the weights turned round, the origin too.
 
     Parameters
@@ -108,7 +118,7 @@ def convolve(input: Any, weights: Any, output: Any = None, mode: str = "reflect"
         As in correlate; on a GPU they must be PyTorch's or CuPy's.
     origin, axes
         As in correlate.
-    output, mode, cval, device, stream, algorithm, layout
+    output, mode, cval, device, stream, algorithm, layout, dtype
         As in correlate.
 
     Returns
@@ -123,12 +133,12 @@ def convolve(input: Any, weights: Any, output: Any = None, mode: str = "reflect"
     """
     given = weights if planes.on_gpu(weights) else taps_of(weights)
     return recipes.call(_correlation, input, output, (given, mode, cval, origin, axes, layout, True),
-                        Extras(device, stream, algorithm))
+                        Extras(device, stream, algorithm), dtype)
 
 
 def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: float = 0.0,
                 origin: int = 0, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
-                layout: str | None = None) -> Any:
+                layout: str | None = None, dtype: Any = None) -> Any:
     """Correlation along one axis, as scipy.ndimage.correlate1d.
 
     Parameters
@@ -141,7 +151,7 @@ def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mo
         The axis of input to filter along.
     origin : int
         Shifts the filter, in pixels: -(S // 2) to (S - 1) // 2.
-    output, mode, cval, device, stream, algorithm, layout
+    output, mode, cval, device, stream, algorithm, layout, dtype
         As in correlate.
 
     Returns
@@ -155,12 +165,12 @@ def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mo
         As correlate does.
     """
     arguments = taps_of(weights, 1), axis, mode, cval, origin, layout, False
-    return recipes.call(_along_one, input, output, arguments, Extras(device, stream, algorithm))
+    return recipes.call(_along_one, input, output, arguments, Extras(device, stream, algorithm), dtype)
 
 
 def convolve1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: float = 0.0,
                origin: int = 0, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
-               layout: str | None = None) -> Any:
+               layout: str | None = None, dtype: Any = None) -> Any:
     """Convolution along one axis, as scipy.ndimage.convolve1d: correlate1d with weights and origin turned round.
 
     Parameters
@@ -173,7 +183,7 @@ def convolve1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mod
         The axis of input to filter along.
     origin : int
         Shifts the filter, in pixels: -(S // 2) to (S - 1) // 2.
-    output, mode, cval, device, stream, algorithm, layout
+    output, mode, cval, device, stream, algorithm, layout, dtype
         As in correlate.
 
     Returns
@@ -187,7 +197,7 @@ def convolve1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mod
         As correlate does.
     """
     arguments = taps_of(weights, 1), axis, mode, cval, origin, layout, True
-    return recipes.call(_along_one, input, output, arguments, Extras(device, stream, algorithm))
+    return recipes.call(_along_one, input, output, arguments, Extras(device, stream, algorithm), dtype)
 
 
 def taps_of(weights: Any, rank: int | None = None) -> np.ndarray:
@@ -211,7 +221,7 @@ def _along_one(image: Image, dtype: DType, taps: np.ndarray, axis: Any, mode: An
                flip: bool) -> Passes:
     axes_of(image.rank, None, layout)
     taps, origin = (taps[::-1], _turned(origin, len(taps))) if flip else (taps, origin)
-    return Passes([Pass.along(line_of(taps, axis_of(image.rank, axis), mode, cval, origin))])
+    return Passes.chain([Pass.along(line_of(taps, axis_of(image.rank, axis), mode, cval, origin))])
 
 
 def _correlation(image: Image, dtype: DType, weights: Any, mode: Any, cval: Any, origin: Any, axes: Any, layout: Any,
@@ -225,12 +235,38 @@ def _correlation(image: Image, dtype: DType, weights: Any, mode: Any, cval: Any,
     given = _origins(origin, chosen, image.rank, layout)
     origins = [check_origin(_turned(o, size) if flip else o, size) for o, size in zip(given, sizes)]
     along = tuple(axis for axis, size in enumerate(sizes) if size > 1) or (image.rank - 1,)
+    border = border_of(mode, cval)
     if len(along) > 2:
-        raise ShapeError("filters longer than 1 along more than two axes at once are not served", argument="weights",
-                         value=sizes, hint="gaussian_filter, uniform_filter, sobel and laplace take any axes; for a "
-                                           "product of filters of one or two axes one call each does it")
+        return _of_planes(image, dtype, weights, along, sizes, origins, border)
     taps = weights.reshape(tuple(sizes[axis] for axis in along))
-    return Passes([Pass(taps, along, tuple(origins[axis] for axis in along), *border_of(mode, cval))])
+    return Passes.chain([Pass(taps, along, tuple(origins[axis] for axis in along), *border)])
+
+
+def _of_planes(image: Image, dtype: DType, weights: Any, along: tuple[int, ...], sizes: tuple[int, ...],
+               origins: list[int], border: tuple[Border, float]) -> Passes:
+    """A filter of more than two axes as the sum of its planes, each over the image moved along the other axes. Raises
+    ShapeError or ArgumentError."""
+    pair = max((pair for pair in zip(along, along[1:]) if planes.adjacent(image.shape, pair)
+                and planes.seen(image.shape, pair).channels <= MOST_CHANNELS), default=None,
+               key=lambda pair: (image.shape[pair[0]] * image.shape[pair[1]], pair))
+    others = tuple(axis for axis in along if pair is None or axis not in pair)
+    if pair is None or not isinstance(weights, np.ndarray) or math.prod(sizes[axis] for axis in others) > MOST_PLANES:
+        raise ShapeError("this filter of more than two axes is not served", argument="weights", value=sizes,
+                         hint=f"two of its axes side by side, up to {MOST_PLANES} planes of them, in host memory; "
+                              "gaussian_filter, uniform_filter, sobel and laplace take any axes")
+    whole = Pass(weights.reshape(-1), (0,), (0,), *border)
+    if dtype.is_integer and exact(whole, image.view.dtype) and not exact(whole, image.view.dtype, EXACT_IN_FLOAT32):
+        raise ArgumentError("sums of so large whole numbers are not exact in float32", argument="weights",
+                            value=float(np.abs(weights).sum()), hint="output='float32'")
+    full, terms = weights.reshape(sizes), []
+    for index in np.ndindex(*(sizes[axis] for axis in others)):
+        at = dict(zip(others, index))
+        taps = full[tuple(at.get(axis, slice(None) if axis in pair else 0) for axis in range(image.rank))]
+        if taps.any() or not terms:
+            distances = {axis: i - sizes[axis] // 2 - origins[axis] for axis, i in at.items()}
+            terms.append([*(moved(axis, far, *border) for axis, far in distances.items() if far),
+                          Pass(taps, pair, (origins[pair[0]], origins[pair[1]]), *border)])
+    return Passes(terms, late=True)
 
 
 def _turned(origin: Any, size: int) -> Any:

@@ -1,4 +1,4 @@
-"""Named filters in SciPy's terms: scipy.ndimage's gaussian_filter, sobel, prewitt, laplace and uniform_filter.
+"""Smoothing in SciPy's terms: scipy.ndimage's gaussian_filter and uniform_filter, and a Gaussian's derivatives.
 
 What ``input``, ``output``, ``mode``, ``cval``, ``device``, ``stream``, ``algorithm``, ``layout`` and the result are
 stands in warpconv.runtime.ndimage.correlate. A filter of several axes is done axis by axis, each result stored as the
@@ -9,6 +9,7 @@ output's type, as SciPy does it; where the result is the same, two axes at once 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,16 @@ from warpconv.codegen.errors import ArgumentError
 
 from . import lines as passes
 from . import recipes
-from .arguments import axes_of, axis_of, deviation, each, reach, sequence, size_of, within
+from .arguments import axes_of, axis_of, deviation, each, reach, size_of, within
 from .lines import Line, Pass, line_of
 from .planes import Image
 from .work import Extras, Passes
-
-_SECOND = np.array([1.0, -2.0, 1.0])
-_CROSS = np.array([[0.0, 1.0, 0.0], [1.0, -4.0, 1.0], [0.0, 1.0, 0.0]])
 
 
 def gaussian_filter(input: Any, sigma: Any, order: Any = 0, output: Any = None, mode: Any = "reflect",
                     cval: float = 0.0, truncate: float = 4.0, *, radius: Any = None, axes: Any = None,
                     device: str = "auto", stream: Any = None, algorithm: str = "auto",
-                    layout: str | None = None) -> Any:
+                    layout: str | None = None, dtype: Any = None) -> Any:
     """Gaussian filter, or derivatives of it, as scipy.ndimage.gaussian_filter.
 
     Parameters
@@ -49,7 +47,7 @@ def gaussian_filter(input: Any, sigma: Any, order: Any = 0, output: Any = None, 
         The axes to filter along; all of input's if None.
     mode : str or sequence of str
         As in correlate, for all axes or one for each of them.
-    output, cval, device, stream, algorithm, layout
+    output, cval, device, stream, algorithm, layout, dtype
         As in correlate.
 
     Returns
@@ -63,13 +61,13 @@ def gaussian_filter(input: Any, sigma: Any, order: Any = 0, output: Any = None, 
         As correlate does.
     """
     return recipes.call(_gaussian, input, output, (sigma, order, mode, cval, truncate, radius, axes, layout),
-                        Extras(device, stream, algorithm))
+                        Extras(device, stream, algorithm), dtype)
 
 
 def gaussian_filter1d(input: Any, sigma: float, axis: int = -1, order: int = 0, output: Any = None,
                       mode: str = "reflect", cval: float = 0.0, truncate: float = 4.0, *, radius: int | None = None,
                       device: str = "auto", stream: Any = None, algorithm: str = "auto",
-                      layout: str | None = None) -> Any:
+                      layout: str | None = None, dtype: Any = None) -> Any:
     """Gaussian filter along one axis, or a derivative of it, as scipy.ndimage.gaussian_filter1d.
 
     Parameters
@@ -86,7 +84,7 @@ def gaussian_filter1d(input: Any, sigma: float, axis: int = -1, order: int = 0, 
         The filter ends this many sigmas from its middle, where ``radius`` does not say.
     radius : int, optional
         Pixels on either side of the middle.
-    output, mode, cval, device, stream, algorithm, layout
+    output, mode, cval, device, stream, algorithm, layout, dtype
         As in correlate.
 
     Returns
@@ -100,97 +98,12 @@ def gaussian_filter1d(input: Any, sigma: float, axis: int = -1, order: int = 0, 
         As correlate does.
     """
     return recipes.call(_gaussian1d, input, output, (sigma, axis, order, mode, cval, truncate, radius, layout),
-                        Extras(device, stream, algorithm))
-
-
-def sobel(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: float = 0.0, *,
-          device: str = "auto", stream: Any = None, algorithm: str = "auto", layout: str | None = None) -> Any:
-    """Sobel's slope along an axis, as scipy.ndimage.sobel: (-1, 0, 1) along it, then (1, 2, 1) along each other axis.
-
-    Parameters
-    ----------
-    input : array
-        The image: any number of axes, types as in correlate.
-    axis : int
-        The axis of input to take the slope along; with ``layout`` one of the image's.
-    mode : str or sequence of str
-        As in correlate, for all axes or one for each of them.
-    output, cval, device, stream, algorithm, layout
-        As in correlate.
-
-    Returns
-    -------
-    array
-        ``output``, or a new array of input's shape and library.
-
-    Raises
-    ------
-    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
-        As correlate does.
-    """
-    return recipes.call(_slope, input, output, (axis, (1, 2, 1), mode, cval, layout), Extras(device, stream, algorithm))
-
-
-def prewitt(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: float = 0.0, *,
-            device: str = "auto", stream: Any = None, algorithm: str = "auto", layout: str | None = None) -> Any:
-    """Prewitt's slope along an axis, as scipy.ndimage.prewitt: (-1, 0, 1) along it, then (1, 1, 1) along each
-    other axis.
-
-    Parameters
-    ----------
-    input : array
-        The image: any number of axes, types as in correlate.
-    axis : int
-        The axis of input to take the slope along; with ``layout`` one of the image's.
-    mode : str or sequence of str
-        As in correlate, for all axes or one for each of them.
-    output, cval, device, stream, algorithm, layout
-        As in correlate.
-
-    Returns
-    -------
-    array
-        ``output``, or a new array of input's shape and library.
-
-    Raises
-    ------
-    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
-        As correlate does.
-    """
-    return recipes.call(_slope, input, output, (axis, (1, 1, 1), mode, cval, layout), Extras(device, stream, algorithm))
-
-
-def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: float = 0.0, *, axes: Any = None,
-            device: str = "auto", stream: Any = None, algorithm: str = "auto", layout: str | None = None) -> Any:
-    """Second derivatives (1, -2, 1) along ``axes``, summed, as scipy.ndimage.laplace.
-
-    Parameters
-    ----------
-    input : array
-        The image: any number of axes, types as in correlate.
-    axes : int or sequence of int, optional
-        The axes to derive along; all of input's if None.
-    mode : str or sequence of str
-        As in correlate, for all axes or one for each of them.
-    output, cval, device, stream, algorithm, layout
-        As in correlate.
-
-    Returns
-    -------
-    array
-        ``output``, or a new array of input's shape and library.
-
-    Raises
-    ------
-    ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
-        As correlate does.
-    """
-    return recipes.call(_laplace, input, output, (mode, cval, axes, layout), Extras(device, stream, algorithm))
+                        Extras(device, stream, algorithm), dtype)
 
 
 def uniform_filter(input: Any, size: Any = 3, output: Any = None, mode: Any = "reflect", cval: float = 0.0,
                    origin: Any = 0, *, axes: Any = None, device: str = "auto", stream: Any = None,
-                   algorithm: str = "auto", layout: str | None = None) -> Any:
+                   algorithm: str = "auto", layout: str | None = None, dtype: Any = None) -> Any:
     """Mean along ``axes``, as scipy.ndimage.uniform_filter. Means of integers, stored as integers, are those of exact
     sums.
 
@@ -206,7 +119,7 @@ def uniform_filter(input: Any, size: Any = 3, output: Any = None, mode: Any = "r
         The axes to filter along; all of input's if None.
     mode : str or sequence of str
         As in correlate, for all axes or one for each of them.
-    output, cval, device, stream, algorithm, layout
+    output, cval, device, stream, algorithm, layout, dtype
         As in correlate.
 
     Returns
@@ -220,12 +133,12 @@ def uniform_filter(input: Any, size: Any = 3, output: Any = None, mode: Any = "r
         As correlate does.
     """
     return recipes.call(_uniform, input, output, (size, mode, cval, origin, axes, layout),
-                        Extras(device, stream, algorithm))
+                        Extras(device, stream, algorithm), dtype)
 
 
 def uniform_filter1d(input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect",
                      cval: float = 0.0, origin: int = 0, *, device: str = "auto", stream: Any = None,
-                     algorithm: str = "auto", layout: str | None = None) -> Any:
+                     algorithm: str = "auto", layout: str | None = None, dtype: Any = None) -> Any:
     """Mean along one axis, as scipy.ndimage.uniform_filter1d.
 
     Parameters
@@ -238,7 +151,7 @@ def uniform_filter1d(input: Any, size: int, axis: int = -1, output: Any = None, 
         The axis of input to filter along.
     origin : int
         Shifts the filter, in pixels: -(size // 2) to (size - 1) // 2.
-    output, mode, cval, device, stream, algorithm, layout
+    output, mode, cval, device, stream, algorithm, layout, dtype
         As in correlate.
 
     Returns
@@ -252,7 +165,7 @@ def uniform_filter1d(input: Any, size: int, axis: int = -1, output: Any = None, 
         As correlate does.
     """
     return recipes.call(_uniform1d, input, output, (size, axis, mode, cval, origin, layout),
-                        Extras(device, stream, algorithm))
+                        Extras(device, stream, algorithm), dtype)
 
 
 def gaussian_taps(sigma: float, order: int = 0, radius: int | None = None, truncate: float = 4.0) -> np.ndarray:
@@ -281,14 +194,21 @@ def _samples(sigma: float, order: int, radius: int) -> np.ndarray:
 def _gaussian(image: Image, dtype: DType, sigma: Any, order: Any, mode: Any, cval: Any, truncate: Any, radius: Any,
               axes: Any, layout: Any) -> Passes:
     chosen = axes_of(image.rank, axes, layout)
-    lists = [each(v, len(chosen), name) for v, name in ((sigma, "sigma"), (order, "order"), (mode, "mode"),
-                                                        (radius, "radius"))]
+    made = gaussian_lines(chosen, sigma, order, mode, cval, truncate, radius)
+    return Passes.chain(passes.of_lines(made, image, dtype))
+
+
+def gaussian_lines(axes: Sequence[int], sigma: Any, order: Any, mode: Any, cval: Any, truncate: Any = 4.0,
+                   radius: Any = None) -> list[Line]:
+    """A Gaussian along ``axes``, all arguments for all of them or one for each; none where sigma is 0."""
+    lists = [each(v, len(axes), name) for v, name in ((sigma, "sigma"), (order, "order"), (mode, "mode"),
+                                                      (radius, "radius"))]
     made = []
-    for axis, s, o, m, r in zip(chosen, *lists):
+    for axis, s, o, m, r in zip(axes, *lists):
         width = deviation(s)
         if width is not None:
             made.append(line_of(gaussian_taps(width, o, r, truncate), axis, m, cval))
-    return Passes(passes.of_lines(made, image, dtype))
+    return made
 
 
 def _gaussian1d(image: Image, dtype: DType, sigma: Any, axis: Any, order: Any, mode: Any, cval: Any, truncate: Any,
@@ -299,34 +219,7 @@ def _gaussian1d(image: Image, dtype: DType, sigma: Any, axis: Any, order: Any, m
         raise ArgumentError("the standard deviation must be positive", argument="sigma", value=sigma,
                             hint="for instance 1.5")
     line = line_of(gaussian_taps(width, order, radius, truncate), axis_of(image.rank, axis), mode, cval)
-    return Passes([Pass.along(line)])
-
-
-def _slope(image: Image, dtype: DType, axis: Any, smooth: tuple[int, ...], mode: Any, cval: Any,
-           layout: Any) -> Passes:
-    chosen, along = axes_of(image.rank, None, layout), axis_of(image.rank, axis)
-    if along not in chosen:
-        raise ArgumentError("slopes are taken along an axis of the image", argument="axis", value=axis,
-                            hint=f"one of {chosen}, or no layout=")
-    modes = _modes(mode, chosen, image.rank)
-    made = [line_of(np.array([-1.0, 0.0, 1.0]), along, modes[along], cval)]
-    made += [line_of(np.array(smooth, np.float64), other, modes[other], cval) for other in chosen if other != along]
-    return Passes(passes.of_lines(made, image, dtype))
-
-
-def _laplace(image: Image, dtype: DType, mode: Any, cval: Any, axes: Any, layout: Any) -> Passes:
-    chosen = axes_of(image.rank, axes, layout)
-    made = [line_of(_SECOND, axis, m, cval) for axis, m in zip(chosen, each(mode, len(chosen), "mode"))]
-    if len(made) < 2:
-        return Passes(passes.of_lines(made, image, dtype))
-    parts = list(map(Pass.along, made))
-    if dtype.is_float or image.view.dtype.is_integer:       # floats that become integers are cast line by line
-        pair = passes.largest_pair(made, image)
-        if pair is not None:
-            rows, columns = sorted(line.axis for line in pair)
-            parts = [Pass(_CROSS, (rows, columns), (0, 0), pair[0].border, pair[0].cval),
-                     *(Pass.along(line) for line in made if not any(line is one for one in pair))]
-    return Passes(parts, summed=len(parts) > 1)
+    return Passes.chain([Pass.along(line)])
 
 
 def _uniform(image: Image, dtype: DType, size: Any, mode: Any, cval: Any, origin: Any, axes: Any,
@@ -334,22 +227,14 @@ def _uniform(image: Image, dtype: DType, size: Any, mode: Any, cval: Any, origin
     chosen = axes_of(image.rank, axes, layout)
     lists = [each(v, len(chosen), name) for v, name in ((size, "size"), (mode, "mode"), (origin, "origin"))]
     made = [_mean(s, axis, m, cval, o) for axis, s, m, o in zip(chosen, *lists) if size_of(s) > 1]
-    return Passes(passes.of_lines(made, image, dtype))
+    return Passes.chain(passes.of_lines(made, image, dtype))
 
 
 def _uniform1d(image: Image, dtype: DType, size: Any, axis: Any, mode: Any, cval: Any, origin: Any,
                layout: Any) -> Passes:
     axes_of(image.rank, None, layout)
-    return Passes(passes.of_lines([_mean(size, axis_of(image.rank, axis), mode, cval, origin)], image, dtype))
+    return Passes.chain(passes.of_lines([_mean(size, axis_of(image.rank, axis), mode, cval, origin)], image, dtype))
 
 
 def _mean(size: Any, axis: int, mode: Any, cval: Any, origin: Any) -> Line:
     return line_of(np.ones(size_of(size)), axis, mode, cval, origin, divisor=size_of(size))
-
-
-def _modes(mode: Any, chosen: tuple[int, ...], rank: int) -> dict[int, Any]:
-    """The mode along each axis that is filtered: one for each of the input's, or of these."""
-    values = sequence(mode)
-    if values is not None and len(values) == rank:
-        return dict(enumerate(values))
-    return dict(zip(chosen, each(mode, len(chosen), "mode")))

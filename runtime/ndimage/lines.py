@@ -22,6 +22,7 @@ MOST_FACTORED = 128         # taps of a factor; the kernels that take factors ha
 MOST_CHANNELS = 256         # behind two lines' axes, that the lines are still done at once for
 EXACT_IN_FLOAT32 = 2**24    # whole numbers up to here are float32's own
 INT32_ENDS = 2**31
+TO_ZERO = "expr(where(v < 0, ceil(v), floor(v)))"       # SciPy's cast to integers, of a value that stays a float
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Line:
 class Pass:
     """One filter over the image: ``taps`` (n,) along one of its axes or (R, S) along two, the first before the second;
     float64 on the host, or an array of the input's library on its GPU. ``lines``: 1D filters whose product it is, in
-    the order in which they are done; ``kernel``: one that takes them as factors."""
+    the order in which they are done; ``kernel``: one that takes them as factors; ``steps``: of the epilogue."""
 
     taps: Any
     axes: tuple[int, ...]
@@ -60,6 +61,7 @@ class Pass:
     divisor: int = 1
     lines: tuple[Line, ...] = ()
     kernel: Kernel | None = None
+    steps: tuple[str, ...] = ()
 
     @classmethod
     def along(cls, line: Line) -> Pass:
@@ -88,9 +90,26 @@ class Pass:
         return rows, columns
 
 
-def identity(rank: int) -> Pass:
-    """A filter that changes nothing, along the last axis."""
-    return Pass(np.ones(1), (rank - 1,), (0,), Border.ZEROS, 0.0)
+    def then(self, *steps: str) -> Pass:
+        """The same with further steps behind its sums."""
+        return replace(self, steps=(*self.steps, *steps)) if steps else self
+
+    def apart(self) -> list[Pass]:
+        """A product as the 1D filters that it is made of, its steps behind the last."""
+        first, second = map(Pass.along, self.lines)
+        return [first, second.then(*self.steps)]
+
+
+def identity(rank: int, scale: float = 1.0) -> Pass:
+    """A filter that changes nothing, or multiplies, along the last axis."""
+    return Pass(np.full(1, scale), (rank - 1,), (0,), Border.ZEROS, 0.0)
+
+
+def moved(axis: int, distance: int, border: Border, cval: float) -> Pass:
+    """A filter that puts in each place the pixel that lies ``distance`` (not 0) behind it along an axis."""
+    taps = np.zeros(abs(distance) + 1)
+    taps[-1 if distance > 0 else 0] = 1
+    return Pass(taps, (axis,), (max(0, -distance) - len(taps) // 2,), border, cval)
 
 
 def border_of(mode: Any, cval: Any) -> tuple[Border, float]:
@@ -116,6 +135,13 @@ def check_origin(origin: Any, size: int) -> int:
 def line_of(taps: np.ndarray, axis: int, mode: Any, cval: Any, origin: Any = 0, divisor: int = 1) -> Line:
     """A 1D filter along an axis (counted from the first), its arguments checked."""
     return Line(taps, axis, check_origin(origin, len(taps)), *border_of(mode, cval), divisor)
+
+
+def scaled(line: Line, factor: float, outside: float = 1.0) -> Line:
+    """The same times ``factor``, of an image whose border's value is ``outside`` times the line's."""
+    if factor == outside == 1.0:
+        return line
+    return replace(line, taps=line.taps * factor, cval=line.cval * outside)
 
 
 def of_lines(lines: Sequence[Line], image: Image, dtype: DType) -> list[Pass]:
@@ -198,13 +224,19 @@ def _does_nothing(line: Line, shape: tuple[int, ...]) -> bool:
     return shape[line.axis] == 1 and line.border.reads_image and bool(abs(line.taps.sum() - 1) < 1e-12)
 
 
-def exact(each: Pass, dtype: DType) -> bool:
-    """Whether a filter of an image of ``dtype`` is summed exactly in int32: whole numbers that cannot overflow."""
+def exact(each: Pass, dtype: DType, ends: int = INT32_ENDS) -> bool:
+    """Whether a filter of an image of ``dtype`` is summed exactly in int32: whole numbers that cannot overflow, nor go
+    beyond ``ends``."""
     if dtype.is_float or not isinstance(each.taps, np.ndarray) or not _whole(each.taps):
         return False
     if each.border is Border.CONSTANT and (each.cval != int(each.cval) or abs(each.cval) > EXACT_IN_FLOAT32):
         return False
-    return float(np.abs(each.taps).sum()) * _largest(each, *dtype.limits) < INT32_ENDS    # whole, exact in float64
+    return float(np.abs(each.taps).sum()) * _largest(each, *dtype.limits) < ends     # whole, exact in float64
+
+
+def has_value(dtype: DType, value: float) -> bool:
+    """Whether an integer type has a value."""
+    return value == int(value) and dtype.limits[0] <= value <= dtype.limits[1]
 
 
 def between(stored: DType, passes: Sequence[Pass], dtype: DType) -> DType | None:
@@ -235,12 +267,13 @@ def check_between(stored: DType, found: DType | None) -> DType:
     """Raises ArgumentTypeError where results on their way cannot be kept."""
     if found is None:
         raise ArgumentTypeError("this filter is done axis by axis, and no kernel reads int32 again", argument="output",
-                                value=stored.value, hint="output='int16' or 'float32', then cast")
+                                value=stored.value, hint="output='int16' or 'float32', then cast; or dtype='float32'")
     return found
 
 
-def divided(each: Pass, dtype: DType, stored: DType) -> tuple[Pass, tuple[str, ...]]:
-    """The pass with its divisor in the weights or, where whole numbers become whole numbers, behind the sum.
+def divided(each: Pass, dtype: DType, stored: DType, cut: bool) -> tuple[Pass, tuple[str, ...]]:
+    """The pass with its divisor in the weights or, where whole numbers become whole numbers (floats that are ``cut`` to
+    them, too), behind the sum.
 
     There the sum is exact, below 2^24, so it is its own float32; its quotient is at least 1 / divisor below the next
     whole number, which is more than rounding (half a unit in the last place) moves it: what is truncated is right.
@@ -248,6 +281,8 @@ def divided(each: Pass, dtype: DType, stored: DType) -> tuple[Pass, tuple[str, .
     if each.divisor == 1:
         return each, ()
     whole = replace(each, divisor=1)
+    if dtype.is_float and cut:      # whole numbers that were converted have exact sums, too
+        return whole, (f"expr(v / {each.divisor})",)
     if stored.is_float or not exact(whole, dtype):
         return replace(whole, taps=each.taps / each.divisor), ()
     if each.divisor * _largest(each, *dtype.limits) >= EXACT_IN_FLOAT32:

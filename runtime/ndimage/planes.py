@@ -19,6 +19,7 @@ from warpconv.runtime.arrays import ArrayKind, ArrayView, axes as array_axes
 FEW_CHANNELS = 16       # elements behind a line's axis that are taken as the channels of pixels, not as columns
 
 _RESHAPE = (ArrayKind.NUMPY, ArrayKind.TORCH, ArrayKind.CUPY)      # copies what cannot be seen in another shape
+_CONVERTED = ("bool", "int32", "uint32", "int64", "uint64", "float64")      # where dtype= asks for it
 _CUDA = (2, 13)                                                    # DLPack's devices: CUDA, CUDA managed
 
 
@@ -32,7 +33,15 @@ class Image:
     @classmethod
     def of(cls, value: Any) -> Image:
         """``value`` as an input. Raises ArgumentTypeError or ShapeError."""
-        view = arrays.view(value, "input", dtypes=(*FLOATS, *PIXELS))
+        try:
+            view = arrays.view(value, "input", dtypes=(*FLOATS, *PIXELS))
+        except ArgumentTypeError as error:
+            name = str(getattr(value, "dtype", "")).removeprefix("torch.")
+            if name not in _CONVERTED:
+                raise
+            raise ArgumentTypeError(f"no kernel reads {name}", argument="input", value=name,
+                                    hint="dtype='float32' filters it as float32; the result is "
+                                         f"{name} then, unless output= names another type") from error
         if not view.shape:
             raise ShapeError("input has no axes", argument="input", value=view.shape, hint="give a row, or an image")
         return cls(value, view)

@@ -10,6 +10,7 @@ first, which does it another way or says what is wrong.
 from __future__ import annotations
 
 import atexit
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,7 @@ from warpconv.runtime import arrays
 from warpconv.runtime.call import conv, signatures
 from warpconv.runtime.call.recording import recording
 
-from . import planes
+from . import converted, planes
 from .planes import Image
 from .target import Target, is_dtype
 from .work import Extras, Passes, Room, Step, Work
@@ -39,9 +40,18 @@ conv.on_clear.append(_recipes.clear)
 atexit.register(_recipes.clear)     # GPU memory goes before the libraries that own it
 
 
-def call(plan: Callable[..., Passes], input: Any, output: Any, arguments: tuple[Any, ...], extras: Extras) -> Any:
-    """The result of ``plan(image, dtype, *arguments)``'s passes over ``input``, in ``output`` as SciPy takes it."""
-    key, found = _key(plan, input, output, arguments, extras), None
+def call(plan: Callable[..., Passes], input: Any, output: Any, arguments: tuple[Any, ...], extras: Extras,
+         dtype: Any = None) -> Any:
+    """The result of ``plan(image, dtype, *arguments)``'s passes over ``input``, in ``output`` as SciPy takes it; with
+    ``dtype`` over the input as that type."""
+    if dtype is None:
+        return _once(plan, arguments, extras, input, output)
+    return converted.call(functools.partial(_once, plan, arguments, extras), input, output, dtype, extras.stream)
+
+
+def _once(plan: Callable[..., Passes], arguments: tuple[Any, ...], extras: Extras, input: Any, output: Any,
+          whole: bool = False) -> Any:
+    key, found = _key(plan, input, output, (*arguments, int(whole)), extras), None
     if key is not None:
         try:
             found = _recipes.get(key)
@@ -53,12 +63,30 @@ def call(plan: Callable[..., Passes], input: Any, output: Any, arguments: tuple[
         except _REFUSED:
             pass
     image = Image.of(input)
-    target = Target.of(output, image)
+    target = Target.of(output, image, whole)
     work = Work(image, target, extras)
-    made = work.do(plan(image, target.dtype, *arguments))
+    made = work.do(plan(image, target.planned, *arguments))
     if key is not None and found is None and recording.graph is None:
         _learn(key, work)
     return made
+
+
+class Planned:
+    """A plan of an image alone, equal to those that follow from equal arguments, ``told``: a call like one before is
+    known by it."""
+
+    def __init__(self, plan: Callable[[Image], Passes], *told: Any):
+        self._plan = plan
+        self._key = _token(told)
+
+    def __call__(self, image: Image, dtype: Any) -> Passes:
+        return self._plan(image)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Planned) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
 
 class Recipe:
@@ -85,10 +113,10 @@ class Recipe:
                 continue
             source, out = made[step.source], None
             if step.target is not None:
-                out = output if step.target < 0 else made[step.target]
-                result = out
-                out = _seen(out if step.part is None else out[step.part], step.writes)
-            array = step.kernel(_seen(source, step.reads), step.weight, out=out, stream=stream)
+                result = output if step.target < 0 else made[step.target]
+                out = _seen(result, step.writes)
+            adds = None if step.adds is None else _seen(made[step.adds], step.writes)
+            array = step.kernel(_seen(source, step.reads), step.weight, residual=adds, out=out, stream=stream)
             if out is None:
                 result = array.reshape(self._shape)
                 made.append(result)

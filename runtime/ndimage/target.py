@@ -20,15 +20,17 @@ from .planes import Image
 
 @dataclass(frozen=True)
 class Target:
-    """Where a result goes: an array of the caller's, or a new one of this element type."""
+    """Where a result goes: an array of the caller's, or a new one of this element type. ``whole``: its values, float32
+    ones, are then cast to integers that no kernel stores, so each result is truncated as those would be."""
 
     dtype: DType
     array: Any = None
     view: ArrayView | None = None
+    whole: bool = False
 
     @classmethod
-    def of(cls, output: Any, image: Image) -> Target:
-        """``output`` as SciPy takes it: None, an element type or an array.
+    def of(cls, output: Any, image: Image, whole: bool = False) -> Target:
+        """``output`` as SciPy takes it: None, an element type or an array. ``whole``: of a type, which is cast.
 
         Raises ShapeError, ArgumentTypeError or ArgumentError for what the image's filter cannot be written to.
         """
@@ -36,7 +38,7 @@ class Target:
         if output is None:
             return cls(image.view.dtype)
         if is_dtype(output):
-            return cls(_element(output, types))
+            return cls(_element(output, types), whole=whole)
         view = arrays.view(output, "output", dtypes=types, writable=True)
         if view.shape != image.shape:
             raise ShapeError("output has another shape than input", argument="output", value=view.shape,
@@ -46,6 +48,11 @@ class Target:
             raise ArgumentError("output has gaps", argument="output", value=view.strides,
                                 hint="give a contiguous array, or none and copy the result")
         return cls(view.dtype, output, view)
+
+    @property
+    def planned(self) -> DType:
+        """The type that a call is planned for."""
+        return DType.INT32 if self.whole else self.dtype
 
     @property
     def takes_results(self) -> bool:
@@ -79,4 +86,5 @@ def _element(output: Any, types: tuple[DType, ...]) -> DType:
         if dtype.value == name:
             return dtype
     raise ArgumentTypeError(f"results are not stored as {name} here", argument="output", value=name,
-                            hint=f"one of {', '.join(t.value for t in types)}, then cast")
+                            hint=f"one of {', '.join(t.value for t in types)}; with dtype=, the type to compute in "
+                                 "(dtype='float32'), they are cast to any other")

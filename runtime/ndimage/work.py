@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from warpconv.codegen.border import Border
-from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.dtypes import DType
+from warpconv.codegen.errors import ArgumentError
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayView
@@ -20,7 +21,7 @@ from warpconv.runtime.call.conv import conv2d_and_kernel, factored
 from warpconv.runtime.call.kernel import Kernel
 
 from . import planes, weights
-from .lines import Pass, between, check_between, divided, exact, identity
+from .lines import EXACT_IN_FLOAT32, TO_ZERO, Pass, between, check_between, divided, exact, has_value, identity
 from .planes import Image, Seen
 from .target import Target
 
@@ -38,29 +39,36 @@ class Extras(NamedTuple):
 
 
 class Passes(NamedTuple):
-    """What a call does: passes one over the other's result or, if ``summed``, all over the image and then added."""
+    """What a call does: ``terms``, each of passes one over the other's result, added up; ``after``: steps of the
+    epilogue behind the sum; ``cast``: how results become integers, conv2d's. 'nearest' rounds once, at the end, and so
+    does 'truncate' if ``late``: terms are then parts of one filter, whose passes before the last only move pixels."""
 
-    each: Sequence[Pass]
-    summed: bool = False
+    terms: Sequence[Sequence[Pass]]
+    after: tuple[str, ...] = ()
+    cast: str = "truncate"
+    late: bool = False
+
+    @classmethod
+    def chain(cls, passes: Sequence[Pass]) -> Passes:
+        """One filter over the other's result."""
+        return cls((passes,))
 
 
 @dataclass(frozen=True)
 class Room:
-    """An array made without a value: of the input's shape, or ``count`` of them one after the other."""
+    """An array of the input's shape, made without a value."""
 
     dtype: DType
-    count: int | None = None
 
     def make(self, like: ArrayView, shape: tuple[int, ...], stream: Any) -> Any:
         handle = arrays.current_stream(like) if stream is None else arrays.stream_handle(stream)
-        front = () if self.count is None else (self.count,)
-        return arrays.empty(like, (*front, *shape), self.dtype, stream=handle or 0)
+        return arrays.empty(like, shape, self.dtype, stream=handle or 0)
 
 
 @dataclass(frozen=True)
 class Step:
     """A launch of a kernel: which array is read, by its number (0: the input), and how; which is written (None: a new
-    one, -1: the caller's), and which part of it."""
+    one, -1: the caller's), and which is added where the epilogue says so."""
 
     kernel: Kernel
     weight: Any
@@ -68,7 +76,7 @@ class Step:
     reads: Seen
     target: int | None = None
     writes: Seen | None = None
-    part: int | None = None
+    adds: int | None = None
     fixed: bool = True      # the weight is ours, not an array whose elements its owner may change
 
     def prepared(self, stream: Any) -> Step:
@@ -84,43 +92,95 @@ class Work:
         self.shape = image.shape
         self.target = target
         self.extras = extras
+        self.cast, self.late = "truncate", False
         self.steps: list[Step | Room] = []
 
     def do(self, passes: Passes) -> Any:
         """The call's result. Raises before anything is launched or written."""
         if 0 in self.shape:
-            return self.finished(self._room(self.target.dtype))
-        if passes.summed:
-            return self._summed(list(passes.each))
-        return self._chained(list(passes.each) or [identity(len(self.shape))])
+            return self.finished(self.room(self.target.dtype))
+        self.cast, self.late = passes.cast, passes.late
+        after = (*passes.after, TO_ZERO) if self.late and self.target.whole else passes.after
+        terms = [list(term) or [identity(len(self.shape))] for term in passes.terms]
+        if len(terms) > 1:
+            return self._summed(terms, after)
+        terms[0][-1] = terms[0][-1].then(*after)
+        return self._chained(terms[0])
 
     def _chained(self, passes: list[Pass]) -> Any:
         """The passes, one over the other's result, each stored as the output's type."""
         image, target = self.images[0], self.target
         if len(passes) == 1 and target.takes_results and target.overlaps(image):
             passes.append(identity(image.rank))     # a result of its own first, then copied
-        passes = self._parts(passes)
+        passes = self._parts(self._cut(passes), target.dtype)
         at = 0
         if len(passes) > 1:
-            kept = check_between(target.dtype, between(target.dtype, passes[:-1], image.view.dtype))
+            kept = check_between(target.dtype, self._kept(passes[:-1]))
             for each in passes[:-1]:
                 at = self._apply(at, each, kept)
         return self.finished(self._apply(at, passes[-1], target.dtype, self._last))
 
-    def _summed(self, passes: list[Pass]) -> Any:
-        """The sum of passes over one image, each stored as the output's type, as the sum is."""
-        dtype, image = self.target.dtype, self.images[0]
-        fits = {between(dtype, [each], image.view.dtype) for each in passes}
-        kept = check_between(dtype, fits.pop() if len(fits) == 1 else None)
-        parts = self._room(kept, len(passes))
-        for i, each in enumerate(passes):
-            self._apply(0, each, kept, parts, i)
-        rows = (1, len(passes), math.prod(self.shape[:-1]), self.shape[-1])
-        one = identity(len(self.shape))
-        how = Seen(rows, Layout.NCHW, len(passes))
-        weight = weights.of_channels(one, how, self.images[parts].view).reshape(1, len(passes), 1, 1)
-        return self.finished(self._convolve(parts, how, weight, one, dtype, (), self._last, None,
-                                            Seen((1, 1, *rows[2:]), Layout.NCHW, 1), groups=1))
+    def _summed(self, terms: list[list[Pass]], after: tuple[str, ...]) -> Any:
+        """The sum of what several passes make of the image, each term stored as the output's type, as the sum is: each
+        is added to the sum of those before it where it is stored."""
+        total = self.term(terms[0], self.sums)
+        for term in terms[1:-1]:
+            total = self.term(term, self.sums, total)
+        return self.total(terms[-1], total, after)
+
+    @property
+    def sums(self) -> DType:
+        """The type that sums of terms are kept as."""
+        dtype = self.target.dtype
+        return DType.FLOAT32 if dtype.is_half or self.late or self.cast == "nearest" else dtype
+
+    def term(self, passes: list[Pass], dtype: DType, adds: int | None = None, after: tuple[str, ...] = (),
+             target: int | None = None, source: int = 0) -> int:
+        """What passes make of an array (a term of a sum), added to the sum ``adds`` and written over it, or to
+        ``target``; the number of the array that has it."""
+        passes = self._cut(passes, dtype)
+        passes[-1] = passes[-1].then(*(() if adds is None else ("residual",)), *after)
+        passes = self._parts(passes, dtype, source)
+        kept = check_between(dtype, self._kept(passes[:-1])) if len(passes) > 1 else dtype
+        for each in passes[:-1]:
+            source = self._apply(source, each, kept)
+        if target is None:
+            target = self.room(dtype) if adds is None else adds
+        return self._apply(source, passes[-1], dtype, target, adds)
+
+    def total(self, passes: list[Pass], adds: int | None, after: tuple[str, ...] = (), source: int = 0) -> Any:
+        """The call's result: a last term added to a sum."""
+        target, kept = self.target, self.sums
+        if kept is target.dtype and not (target.takes_results and target.overlaps(self.images[0])):
+            return self.finished(self.term(passes, kept, adds, after, self._last, source))
+        at = self.term(passes, kept, adds, source=source)
+        copied = identity(len(self.shape)).then(*after)
+        return self.finished(self._apply(at, copied, target.dtype, self._last))
+
+    def _kept(self, passes: Sequence[Pass]) -> DType | None:
+        """The type of results on their way; None where none has their values."""
+        stored, dtype = self.target.dtype, self.images[0].view.dtype
+        if self.late:       # pixels, and what stands outside of the image
+            return dtype if dtype.is_float or all(has_value(dtype, each.cval) for each in passes) else DType.FLOAT32
+        if self.cast == "nearest" and stored.is_integer:
+            return DType.FLOAT32
+        return between(stored, passes, dtype)
+
+    def _cut(self, passes: list[Pass], sums: DType | None = None) -> list[Pass]:
+        """The passes, truncated where SciPy stores integers and no kernel does: terms of sums, and all where the result
+        is cast afterwards."""
+        target, dtype = self.target, self.images[0].view.dtype
+        if self.cast == "nearest" or self.late or target.planned.is_float:
+            return list(passes)
+        if target.whole:
+            return [each.then(TO_ZERO) for each in passes]
+        *first, last = passes
+        if sums is not None and (first or not exact(last, dtype)):
+            last = last.then(TO_ZERO)
+        elif sums is not None and not exact(last, dtype, EXACT_IN_FLOAT32):
+            raise ArgumentError("sums of so large values are not exact in float32", argument="cval", value=last.cval,
+                                hint="output='float32'")
+        return [*first, last]
 
     @property
     def _last(self) -> int | None:
@@ -136,19 +196,19 @@ class Work:
             target.array[...] = self.images[at].array
         return target.array
 
-    def _parts(self, passes: list[Pass]) -> list[Pass]:
+    def _parts(self, passes: list[Pass], stored: DType, source: int = 0) -> list[Pass]:
         """The passes, of which some become the 1D filters that they are the product of: decided here alone.
 
         A product is done at once where a kernel takes its factors, or where its taps are few.
         """
-        view, stored, made = self.images[0].view, self.target.dtype, []
-        kept = between(stored, passes[:-1], view.dtype) or stored
+        view, made = self.images[source].view, []
+        kept = self._kept(passes[:-1]) or stored
         for i, each in enumerate(passes):
             kernel = self._factored(each, view, stored if i == len(passes) - 1 else kept)
             if kernel is not None:
                 made.append(replace(each, kernel=kernel))
             elif each.lines and each.taps.size > MOST_AT_ONCE:
-                made += map(Pass.along, each.lines)
+                made += each.apart()
             else:
                 made.append(each)
             steps = tuple(math.prod(view.shape[axis + 1:]) for axis in range(len(view.shape)))
@@ -160,53 +220,48 @@ class Work:
         if not each.lines or 1 in each.taps.shape or self.extras.algorithm != "auto" or exact(each, view.dtype):
             return None
         how = planes.seen(view.shape, each.axes)
-        layer = _layer(how, view.dtype, stored, each.taps.shape, each.padding(how), each.border, each.cval)
+        layer = _layer(how, view.dtype, stored, each.taps.shape, each.padding(how), each.border, each.cval, self.cast)
         return factored(layer, planes.seen_as(view, how.split) or view, self.extras.device,
-                        always=each.taps.size > MOST_AT_ONCE)       # such are never made whole
+                        always=each.taps.size > MOST_AT_ONCE, epilogue=each.steps)      # such are never made whole
 
-    def _apply(self, source: int, each: Pass, dtype: DType, target: int | None = None, part: int | None = None) -> int:
+    def _apply(self, source: int, each: Pass, dtype: DType, target: int | None = None, adds: int | None = None) -> int:
         """One pass over an array; the number of the array that has the result."""
         image = self.images[source]
         if each.kernel is not None:
             try:
-                return self._by_factors(source, each, target, part)
+                return self._by_factors(source, each, target, adds)
             except Misaligned:      # these addresses are for other kernels
-                first, second = map(Pass.along, each.lines)
-                return self._apply(self._apply(source, first, dtype), second, dtype, target, part)
-        each, epilogue = divided(each, image.view.dtype, dtype)
+                first, second = each.apart()
+                return self._apply(self._apply(source, first, dtype), second, dtype, target, adds)
+        each, epilogue = divided(each, image.view.dtype, dtype, self.target.whole)
         how = planes.seen(image.shape, each.axes)
         if target is None:
             how = planes.channels_last(image, each.axes) or how     # filtered as it lies in memory
             if how.turned is not None:
-                target = self._room(dtype)
+                target = self.room(dtype)
         weight = weights.of_channels(each, how, image.view)
-        return self._convolve(source, how, weight, each, dtype, epilogue, target, part, how, groups=how.channels)
+        kernel, made = conv2d_and_kernel(
+            planes.shown(image.array, image.view, how), weight, groups=how.channels, padding=each.padding(how),
+            padding_mode=each.border.value, padding_value=each.cval, layout=how.layout.value,
+            epilogue=(*epilogue, *each.steps), residual=self._shown(adds, how), out=self._shown(target, how),
+            out_dtype=dtype.value, cast=self.cast, **self.extras._asdict())
+        return self._taken(Step(kernel, weight, source, how, target, how, adds, isinstance(each.taps, np.ndarray)),
+                           made)
 
-    def _by_factors(self, source: int, each: Pass, target: int | None, part: int | None) -> int:
+    def _by_factors(self, source: int, each: Pass, target: int | None, adds: int | None) -> int:
         """A pass by its kernel for factors. Raises Misaligned before anything is launched."""
         image = self.images[source]
         how = planes.seen(image.shape, each.axes)
         weight = weights.factors(each, how, image.view)
-        made = each.kernel(planes.shown(image.array, image.view, how), weight, out=self._out(target, part, how),
-                           stream=self.extras.stream)
-        return self._taken(Step(each.kernel, weight, source, how, target, how, part), made)
+        made = each.kernel(planes.shown(image.array, image.view, how), weight, residual=self._shown(adds, how),
+                           out=self._shown(target, how), stream=self.extras.stream)
+        return self._taken(Step(each.kernel, weight, source, how, target, how, adds), made)
 
-    def _convolve(self, source: int, how: Seen, weight: Any, each: Pass, dtype: DType, epilogue: tuple[str, ...],
-                  target: int | None, part: int | None, writes: Seen, *, groups: int) -> int:
-        image = self.images[source]
-        kernel, made = conv2d_and_kernel(
-            planes.shown(image.array, image.view, how), weight, groups=groups, padding=each.padding(how),
-            padding_mode=each.border.value, padding_value=each.cval, layout=how.layout.value, epilogue=epilogue,
-            out=self._out(target, part, writes), out_dtype=dtype.value, cast="truncate", **self.extras._asdict())
-        fixed = isinstance(each.taps, np.ndarray)
-        return self._taken(Step(kernel, weight, source, how, target, writes, part, fixed), made)
-
-    def _out(self, target: int | None, part: int | None, how: Seen) -> Any:
-        """Where a step writes, as its layer sees it."""
-        if target is None:
+    def _shown(self, at: int | None, how: Seen) -> Any:
+        """An array that a step writes or adds, as its layer sees it."""
+        if at is None:
             return None
-        array = self.target.array if target < 0 else self.images[target].array
-        array = array if part is None else array[part]
+        array = self.target.array if at < 0 else self.images[at].array
         return planes.shown(array, arrays.view(array, "output"), how, "output")
 
     def _taken(self, step: Step, made: Any) -> int:
@@ -214,20 +269,22 @@ class Work:
         self.steps.append(step)
         if step.target is not None:
             return step.target
-        return self._add(made.reshape(self.shape))
+        return self.add(made.reshape(self.shape))
 
-    def _room(self, dtype: DType, count: int | None = None) -> int:
-        room = Room(dtype, count)
+    def room(self, dtype: DType) -> int:
+        """A new array of the input's shape."""
+        room = Room(dtype)
         self.steps.append(room)
-        return self._add(room.make(self.images[0].view, self.shape, self.extras.stream))
+        return self.add(room.make(self.images[0].view, self.shape, self.extras.stream))
 
-    def _add(self, array: Any) -> int:
+    def add(self, array: Any) -> int:
+        """A further array that steps read."""
         self.images.append(Image(array, arrays.view(array, "input")))
         return len(self.images) - 1
 
 
 @functools.lru_cache(maxsize=1024)
 def _layer(how: Seen, dtype: DType, stored: DType, taps: tuple[int, int], padding: Any, border: Border,
-           cval: float) -> ConvShape:
+           cval: float, cast: str) -> ConvShape:
     return ConvShape.of(how.shape, (how.channels, 1, *taps), groups=how.channels, dtype=dtype, layout=how.layout,
-                        padding=padding, padding_mode=border, padding_value=cval, out_dtype=stored, cast="truncate")
+                        padding=padding, padding_mode=border, padding_value=cval, out_dtype=stored, cast=cast)

@@ -65,7 +65,8 @@ def test_every_listed_form_can_be_made():
 
 
 @pytest.mark.parametrize("name", ["", "blur", "sobel-x:3", "box:0", "box:2.5", f"box:{LARGEST + 1}", "box:3,3", "box:x",
-                                  "gaussian:5,0", "gaussian:5,-1", "gaussian:nan", "log:4", "motion:5,30", "box:inf"])
+                                  "gaussian:5,0", "gaussian:4", "gaussian:5,-1", "gaussian:nan",
+                                  "log:4", "motion:5,30", "box:inf"])
 def test_other_names_are_refused(name):
     with pytest.raises(ArgumentError) as caught:
         weights(name)

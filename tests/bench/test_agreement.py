@@ -36,7 +36,8 @@ def test_filters_have_names_of_their_own():
 @pytest.mark.thin(2)
 @needs_cpu
 @pytest.mark.parametrize("key, dtype", [("correlate/2x4, fractional", "int16"), ("correlate1d/129, whole", "uint8"),
-                                        ("sobel/3x3", "float32"), ("gaussian_filter/sigma 0.7", "uint8")])
+                                        ("sobel/3x3", "float32"), ("gaussian_filter/sigma 0.7", "uint8"),
+                                        ("gaussian_gradient_magnitude/sigma 1.2", "float32")])
 def test_rows_are_measured(key, dtype):
     row = one(key, dtype)
     assert row["cases"] == len(agreement.IMAGES) and row["pixels"] > row["differing"]
@@ -47,7 +48,8 @@ def test_rows_are_measured(key, dtype):
 @needs_cpu
 @pytest.mark.parametrize("key, dtype", [("correlate/3x3, whole", "uint8"), ("uniform_filter/3x3", "int16"),
                                         ("correlate/2x4, fractional", "float32"), ("laplace/3x3", "float32"),
-                                        ("correlate/7x6, fractional", "uint16"), ("gaussian_filter/sigma 0.7", "int8")])
+                                        ("correlate/7x6, fractional", "uint16"), ("gaussian_filter/sigma 0.7", "int8"),
+                                        ("gaussian_gradient_magnitude/sigma 1.2", "float32")])
 def test_one_wrong_pixel_is_seen(key, dtype, monkeypatch):
     call, name = getattr(warpconv, FILTERS[key].call), FILTERS[key].call
 

@@ -28,10 +28,11 @@ from .choices import Choices, smaller
 from .world import World
 
 Play = Callable[[Choices, World], str]
-# kind -> what plays it, how often beside the others, whether it is for the CPU device alone
+# kind -> what plays it, how often beside the others (0: only where it is named), whether it is for the CPU device alone
 KINDS: dict[str, tuple[Play, int, bool]] = {
     "conv2d": (layers.values, 40, False), "gradient": (layers.gradient, 10, False),
     "arguments": (layers.arguments, 20, False), "scipy": (images.values, 20, False),
+    "opencv": (images.opencv, 0, False), "skimage": (images.skimage, 0, False),
     "files": (inputs.files, 5, True), "commands": (inputs.commands, 4, True), "stopped": (stopped.processes, 1, True)}
 TRIES = 60              # that making a case smaller may take
 FORGOTTEN_AFTER = 200   # cases, so that loaded kernels do not fill the memory
@@ -53,7 +54,7 @@ def outcome(play: Play, choose: Choices, world: World) -> tuple[str, str]:
 
 def kind_of(choose: Choices, world: World, only: Sequence[str]) -> str:
     kinds = [name for name, (_, share, on_cpu) in KINDS.items() if not only or name in only
-             for _ in range(share) if world.device == "cpu" or not on_cpu]
+             for _ in range(share or int(name in only)) if world.device == "cpu" or not on_cpu]
     return choose(kinds)
 
 

@@ -154,3 +154,41 @@ def test_a_call_like_one_before_is_made_for_other_arrays(library, torch, cupy, m
             assert np.allclose(host(call(x)), expected, atol=1e-4)
             assert call(x, output=out) is out and np.allclose(host(out), expected, atol=1e-4)
         assert call(x, output=x) is x and np.allclose(host(x), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "cupy"])
+def test_sums_are_added_where_they_are_stored(library, torch, cupy):
+    x = drawn_image(settings.generator(28), (20, 41, 33), "float32")
+    take, host = {"numpy": (np.asarray, np.asarray), "cupy": (cupy.asarray, cupy.asnumpy),
+                  "torch": (lambda a: torch.asarray(a).cuda(), lambda a: a.cpu().numpy())}[library]
+    for call in (lambda a, **more: warpconv.gaussian_laplace(a, 1.2, **more),
+                 lambda a, **more: warpconv.gaussian_gradient_magnitude(a, 1.2, axes=(0, 2), **more),
+                 lambda a, **more: warpconv.generic_gradient_magnitude(a, warpconv.sobel, **more),
+                 lambda a, **more: warpconv.correlate(a, np.arange(18.0).reshape(2, 3, 3), **more)):
+        expected, given = call(x, device="cpu"), take(x)
+        for _ in range(3):
+            assert np.allclose(host(call(given, device="cuda")), expected, rtol=0, atol=2e-4)
+        out = take(np.full_like(x, np.nan))
+        assert call(given, output=out, device="cuda") is out and np.allclose(host(out), expected, rtol=0, atol=2e-4)
+
+
+def test_tensors_are_converted_on_their_stream(torch, cupy):
+    x = drawn_image(settings.generator(29), (65, 90), "float32").astype(np.float64)
+    expected, stream = warpconv.gaussian_filter(x, 1.5, device="cpu", dtype="float32"), torch.cuda.Stream()
+    given = torch.from_numpy(x).cuda()
+    torch.cuda.synchronize()
+    made = warpconv.gaussian_filter(given, 1.5, dtype="float32", stream=stream)
+    stream.synchronize()
+    assert made.dtype is torch.float64 and made.is_cuda and np.allclose(made.cpu().numpy(), expected, atol=1e-5)
+    out = cupy.zeros(x.shape, cupy.int32)
+    assert warpconv.sobel(cupy.asarray(x), output=out, dtype="float32") is out
+    assert np.abs(cupy.asnumpy(out) - warpconv.sobel(x, output="int32", device="cpu", dtype="float32")).max() <= 2
+
+
+def test_other_libraries_names(cupy):
+    from warpconv import opencv, skimage
+    x = drawn_image(settings.generator(30), (65, 90, 3), "uint8")
+    for call in (lambda a, **more: opencv.GaussianBlur(a, (0, 0), 2.5, **more),
+                 lambda a, **more: opencv.Sobel(a, "int16", 1, 0, **more),
+                 lambda a, **more: skimage.unsharp_mask(a, 1.5, channel_axis=-1, **more)):
+        assert np.allclose(cupy.asnumpy(call(cupy.asarray(x))), call(x, device="cpu"), rtol=0, atol=1e-5)

@@ -96,7 +96,7 @@ class TestSciPysCalls:
 
     @pytest.mark.parametrize("name, arguments, launches", [
         ("correlate", ([[[1, 2, 3], [4, 5, 6.5]]],), 1), ("gaussian_filter", ((0, 0.6, 0.6),), 1),
-        ("gaussian_filter", (0.6,), 2), ("sobel", (), 2), ("uniform_filter", ((1, 3, 3),), 1), ("laplace", (), 3)])
+        ("gaussian_filter", (0.6,), 2), ("sobel", (), 2), ("uniform_filter", ((1, 3, 3),), 1), ("laplace", (), 2)])
     def test_a_call_like_one_before_is_its_launches(self, cuda, torch, image, checked, monkeypatch, name, arguments,
                                                     launches):
         import warpconv

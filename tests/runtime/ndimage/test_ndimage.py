@@ -224,6 +224,32 @@ def test_half_precision_is_served_though_scipy_has_none():
     check(warpconv.correlate(x, taps, mode="wrap", device="cpu"), x, taps, (0, 0), "wrap", 0, False)
 
 
+@pytest.mark.thin(3)
+@needs_cpu
+@needs_scipy
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shape, size", [((5, 8, 9), (3, 3, 2)), ((4, 5, 6, 3), (3, 2, 3, 2)), ((2, 3, 2), (5, 3, 3))])
+def test_filters_of_more_than_two_axes(shape, size, mode):
+    """Plane by plane, rounded once: equal for whole numbers."""
+    for dtype, whole, name in (("uint8", True, "correlate"), ("int16", True, "convolve"),
+                               ("float32", False, "convolve")):
+        x = drawn_image(settings.generator(8), shape, dtype)
+        weights = drawn_weights(settings.generator(9), size, whole)
+        if dtype == "int16":
+            weights //= 15      # sums of any int16 below 2^24
+        for output, cval in ((None, 3.0), ("float32", -2.5)):
+            arguments = {"mode": mode, "cval": cval, "origin": (0, -1, 0, 0)[:x.ndim], "output": output}
+            for _ in range(2):
+                got = getattr(warpconv, name)(x, weights, device="cpu", **arguments)
+            theirs = getattr(ndimage, name)(x, weights, **arguments)
+            assert got.dtype == theirs.dtype
+            if got.dtype.kind == "f":
+                size_of_sums = np.abs(weights).sum() * (np.abs(x.astype(np.float64)).max() + 3)
+                assert np.abs(got - theirs).max() <= 1e-6 * size_of_sums
+            else:
+                assert np.array_equal(got, theirs)
+
+
 # ---- what is refused
 
 X, W = np.zeros((4, 5), np.float32), np.ones((3, 3))
@@ -239,7 +265,9 @@ X, W = np.zeros((4, 5), np.float32), np.ones((3, 3))
     (lambda: warpconv.correlate(X, [["a"]]), ArgumentTypeError, "weights"),
     (lambda: warpconv.correlate(X, np.ones((0, 3))), ShapeError, "weights"),
     (lambda: warpconv.correlate(X, [1, 2]), ShapeError, "weights"),
-    (lambda: warpconv.correlate(np.zeros((3, 4, 5), "float32"), np.ones((2, 3, 3))), ShapeError, "weights"),
+    (lambda: warpconv.correlate(np.zeros((3, 4, 5), "uint16"), np.full((2, 3, 3), 99)), ArgumentError, "weights"),
+    (lambda: warpconv.correlate(np.zeros((3, 2, 4, 2, 5), "float32"), np.ones((2, 1, 3, 1, 3))), ShapeError,
+     "weights"),
     (lambda: warpconv.correlate(X[None], W), ShapeError, "weights"),
     (lambda: warpconv.correlate(X[None], W, axes=1), ShapeError, "weights"),
     (lambda: warpconv.correlate(np.zeros((2, 3, 4, 5, 6), "float32"), W, axes=(1, 3)), ShapeError, "axes"),

@@ -280,7 +280,7 @@ def test_two_axes_are_done_at_once_where_that_changes_nothing():
     def count(made_of, dtype, output, algorithm="auto"):
         image, made = Image.of(np.zeros((5, 6), dtype)), DType.parse(output)
         at_work = work.Work(image, Target.of(output, image), work.Extras("cpu", None, algorithm))
-        return len(at_work._parts(of_lines(made_of, image, made)))
+        return len(at_work._parts(of_lines(made_of, image, made), made))
 
     def lines(first, second, mode="reflect", cval=0.0, other=None):
         return [line_of(np.array(first, float), 0, mode, cval),
@@ -333,8 +333,8 @@ X = np.zeros((4, 5), np.float32)
     (lambda: warpconv.gaussian_filter(X, 1e9), ArgumentError, "truncate"),
     (lambda: warpconv.gaussian_filter(X, 1, axes=(0, 0)), ArgumentError, "axes"),
     (lambda: warpconv.gaussian_filter(X, 1, axes=2), ArgumentError, "axes"),
-    (lambda: warpconv.laplace(X.astype("uint16"), "int32", ("wrap", "mirror"), device="cpu"), ArgumentTypeError,
-     "output"),
+    (lambda: warpconv.laplace(X.astype("uint16"), "int32", ("constant", "wrap"), 5e6, device="cpu"), ArgumentError,
+     "cval"),
     (lambda: warpconv.gaussian_filter(X, 1, truncate=None), ArgumentTypeError, "truncate"),
     (lambda: warpconv.gaussian_filter(X, 1, truncate=np.nan), ArgumentError, "truncate"),
     (lambda: warpconv.gaussian_filter(X[None], (1, 1)), ShapeError, "sigma"),

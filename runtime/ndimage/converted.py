@@ -1,0 +1,152 @@
+"""Arrays of types that no kernel reads or writes, converted by their own library where ``dtype=`` asks for it.
+
+The result has the type that ``output`` says, or the input's: what kernels do not store is cast as SciPy casts, to zero.
+float64 has float32's values; bool those of uint8 that are not 0. Integers that no kernel stores of floats are truncated
+in float32, after each filter as SciPy stores between the axes, and then cast.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warpconv.codegen.dtypes import DType
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.codegen.parts.refusals import FLOATS
+from warpconv.codegen.shape import PIXELS
+from warpconv.runtime import arrays
+from warpconv.runtime.arrays import factories
+from warpconv.runtime.call.recording import recording
+
+from .target import is_dtype, output_types
+
+TYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "bfloat16",
+         "float32", "float64")      # that can be converted, if their library has them
+_SERVED = (*FLOATS, *PIXELS)
+
+
+class Kept(NamedTuple):
+    """How kernels store what is then cast: as ``dtype``, each result truncated if ``whole``."""
+
+    dtype: DType
+    whole: bool = False
+
+
+def call(once: Callable[[Any, Any, bool], Any], input: Any, output: Any, dtype: Any, stream: Any) -> Any:
+    """``once(input, output, whole)`` of the input as ``dtype``, its result as ``output`` says.
+
+    Raises ArgumentTypeError for types that are not converted and for arrays of other libraries than NumPy, PyTorch and
+    CuPy, ShapeError for an output of another shape, ArgumentError in the capture of a graph.
+    """
+    wanted = served(dtype)
+    given = type_of(input, "input")
+    own = output is None or is_dtype(output)
+    name = given if output is None else _name(output) if own else type_of(output, "output")
+    if name not in TYPES:
+        raise ArgumentTypeError(f"results are not cast to {name}", argument="output", value=name,
+                                hint=f"one of {', '.join(TYPES)}")
+    stored = {each.value for each in output_types(wanted)}
+    if recording.graph is not None and (given != wanted.value or name not in stored):
+        raise ArgumentError("a graph does not hold conversions by the array's library", argument="dtype", value=dtype,
+                            hint="convert before the graph")
+    if not own:
+        _check_output(output, input)
+    x = input if given == wanted.value else cast(input, wanted.value, stream)
+    if name in stored:
+        return once(x, name if own else output, False)
+    kept = kept_as(name, wanted)
+    made = once(x, kept.dtype.value, kept.whole)
+    made = cast(cast(made, "int64", stream) if kept.whole else made, name, stream)
+    if own:
+        return made
+    with _on(output, stream):
+        output[...] = made
+    return output
+
+
+def kept_as(name: str, wanted: DType) -> Kept:
+    """How kernels of inputs of ``wanted`` store results that are then cast to the type of this name."""
+    if name == "bool":
+        return Kept(DType.UINT8)
+    if "float" in name:
+        return Kept(DType.FLOAT32)
+    return Kept(DType.INT32) if wanted.is_integer else Kept(DType.FLOAT32, whole=True)
+
+
+def served(dtype: Any) -> DType:
+    """The type that ``dtype=`` names. Raises ArgumentTypeError."""
+    name = _name(dtype)
+    found = next((each for each in _SERVED if each.value == name), None)
+    if found is None:
+        raise ArgumentTypeError(f"nothing is filtered as {name}", argument="dtype", value=name,
+                                hint=f"one of {', '.join(each.value for each in _SERVED)}: float32 for most")
+    return found
+
+
+def type_of(array: Any, argument: str) -> str:
+    """The name of an array's element type. Raises ArgumentTypeError."""
+    if _library(array) is None:
+        raise ArgumentTypeError("arrays of this library are not converted", argument=argument,
+                                value=type(array).__name__,
+                                hint="give an array of NumPy, PyTorch or CuPy, or convert it and leave dtype= out")
+    name = _name(array.dtype)
+    if name not in TYPES:
+        more = ", or filter .real and .imag" if "complex" in name else ""
+        raise ArgumentTypeError(f"there is no way from {name} to what kernels read", argument=argument, value=name,
+                                hint=f"one of {', '.join(TYPES)}{more}")
+    return name
+
+
+def cast(array: Any, name: str, stream: Any) -> Any:
+    """The array with elements of another type, as its own library casts them."""
+    with _on(array, stream), np.errstate(invalid="ignore"):
+        if _library(array) == "torch":
+            return array.to(getattr(sys.modules["torch"], name))
+        return array.astype(factories.numpy_dtype(DType.BFLOAT16) if name == "bfloat16" else name)
+
+
+def _name(dtype: Any) -> str:
+    """The name of an element type of any library. Raises ArgumentTypeError."""
+    name = dtype.value if isinstance(dtype, DType) else str(dtype).removeprefix("torch.")
+    if name in TYPES:
+        return name
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        raise ArgumentTypeError("no element type", argument="dtype", value=dtype,
+                                hint="for instance 'float32'") from None
+
+
+def _library(array: Any) -> str | None:
+    if isinstance(array, np.ndarray):
+        return "numpy"
+    for library, kind in (("torch", "Tensor"), ("cupy", "ndarray")):
+        if library in sys.modules and isinstance(array, getattr(sys.modules[library], kind, ())):
+            return library
+    return None
+
+
+def _check_output(output: Any, input: Any) -> None:
+    if _library(output) != _library(input) or getattr(output, "device", None) != getattr(input, "device", None):
+        raise ArgumentTypeError("output and input are not in one place", argument="output",
+                                value=type(output).__name__, hint="an array of input's library and device")
+    if tuple(output.shape) != tuple(input.shape):
+        raise ShapeError("output has another shape than input", argument="output", value=tuple(output.shape),
+                         hint=f"{tuple(input.shape)}")
+    if isinstance(output, np.ndarray) and not output.flags.writeable:
+        raise ArgumentError("the array is read-only", argument="output", hint="give one that can be written")
+
+
+def _on(array: Any, stream: Any) -> Any:
+    """A context in which the array's library works on the caller's stream."""
+    library = _library(array)
+    if stream is None or library == "numpy" or (library == "torch" and not array.is_cuda):
+        return contextlib.nullcontext()
+    module, handle = sys.modules[library or ""], arrays.stream_handle(stream)
+    if library == "torch":
+        return module.cuda.stream(factories.torch_stream_object(module, handle, array.device))
+    return factories.cupy_stream_object(module, handle)
