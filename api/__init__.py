@@ -19,6 +19,8 @@ _NAMES = {
     **{name: "codegen.select" for name in ("resolve", "Resolution", "Selection", "Candidate", "Tuning", "select",
                                            "explain", "plan", "plan_layer")},
     "NamedLayer": "runtime.layers", "read_layers": "runtime.layers",
+    "read_model": "runtime.models.source", "layers_of": "runtime.models.torch",
+    **{name: "runtime.models.model" for name in ("Model", "ModelLayer")},
     "conv2d": "runtime.call.conv", "specialize": "runtime.call.conv",
     **{name: "runtime.call.gradients" for name in ("conv2d_input", "conv2d_weight", "conv2d_bias", "conv_transpose2d")},
     "Operation": "codegen.spec",

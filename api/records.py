@@ -196,6 +196,15 @@ class ManyRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LeftOutRow:
+    """A convolution of a model that no kernel serves, and why."""
+
+    node: str
+    op: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class BuildRow:
     """One layer on one architecture: built, up-to-date, declined or failed (``reason`` says why); bytes as reported."""
 
@@ -213,12 +222,14 @@ class BuildRow:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRecord:
-    """``build``: where the pack is and its kernels; ``ok`` is false where one failed."""
+    """``build``: where the pack is and its kernels; ``ok`` is false where one failed. ``left_out``: what of a model has
+    no kernel."""
 
     pack: str
     seconds: float
     ok: bool
     kernels: tuple[BuildRow, ...]
+    left_out: tuple[LeftOutRow, ...] = ()
     schema: int = 1
 
 
