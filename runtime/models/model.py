@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, overload
 
 from warpconv.codegen.dtypes import DType, Layout
@@ -128,33 +128,26 @@ class Model(Sequence[NamedLayer]):
         left = f", {len(self.left_out)} left out" if self.left_out else ""
         return f"<warpconv.Model {self.source}: {len(self.layers)} layers{left}>"
 
-    def in_form(self, dtype: DType | str | None = None, layout: Layout | str | None = None) -> Model:
-        """The same layers for arrays of another floating-point type or order in memory, as an engine keeps them that
-        converts a model. Raises ArgumentError for no such type or order."""
-        if dtype is None and layout is None:
-            return self
+
+@dataclass(frozen=True)
+class Form:
+    """What an engine converts a model to: floating-point arrays of another type, another order of them in memory; None
+    for what stays as the model has it."""
+
+    dtype: DType | None = None
+    layout: Layout = Layout.NCHW
+
+    @classmethod
+    def of(cls, dtype: DType | str | None = None, layout: Layout | str | None = None) -> Form:
+        """As people write it. Raises ArgumentError for no such type or order."""
         wanted = None if dtype is None else DType.parse(dtype)
-        order = None if layout is None else Layout.parse(layout)
         if wanted is not None and not wanted.is_float:
             raise ArgumentError("a model's layers are converted to floating-point types alone", argument="dtype",
                                 value=wanted.value, hint="float32, float16 or bfloat16; quantize the model for integers")
-        return replace(self, layers=tuple(_in_form(layer, wanted, order) for layer in self.layers))
+        return cls(wanted, Layout.NCHW if layout is None else Layout.parse(layout))
 
 
-def _in_form(layer: NamedLayer, dtype: DType | None, layout: Layout | None) -> NamedLayer:
-    shape = layer.shape
-    if layout is not None:
-        shape = replace(shape, layout=layout)
-    if dtype is not None and shape.dtype.is_float and shape.out_dtype is None:
-        shape = replace(shape, dtype=dtype)
-        read = getattr(layer, "read", None)
-        if read is not None:
-            return replace(layer, shape=shape, read=lambda: _converted(read(), dtype))    # type: ignore[call-arg]
-    return replace(layer, shape=shape)
-
-
-def _converted(arrays: Arrays, dtype: DType) -> Arrays:
-    return Arrays(*(None if array is None else in_type(array, dtype) for array in (arrays.weight, arrays.bias)))
+AS_IT_IS = Form()
 
 
 def in_type(array: Any, dtype: DType) -> Any:

@@ -16,7 +16,7 @@ from warpconv.codegen.errors import ArgumentError, FileError, ToolNotFound
 from warpconv.runtime import paths
 
 from .graph import Graph, LeftOutError, Node, Value, product
-from .model import Model
+from .model import AS_IT_IS, Form, Model
 from .read import model_of
 
 SMALL = 1024            # elements of a constant that the inference may need: sizes for Reshape, bounds of a Clip
@@ -24,8 +24,8 @@ _NAMES = {"FLOAT": DType.FLOAT32, "FLOAT16": DType.FLOAT16, "BFLOAT16": DType.BF
           "INT8": DType.INT8, "UINT16": DType.UINT16, "INT16": DType.INT16, "INT32": DType.INT32}
 
 
-def read_onnx(path: str | os.PathLike[str], dims: Mapping[str, int] | None = None) -> Model:
-    """The convolutions of an ONNX file.
+def read_onnx(path: str | os.PathLike[str], dims: Mapping[str, int] | None = None, form: Form = AS_IT_IS) -> Model:
+    """The convolutions of an ONNX file, for a form of it.
 
     ``dims``: sizes that the file leaves open, by their names in the file, or INPUT.AXIS where they have none. Raises
     FileError where the file cannot be read or is no model, ArgumentError where sizes stay open, and ToolNotFound
@@ -40,7 +40,8 @@ def read_onnx(path: str | os.PathLike[str], dims: Mapping[str, int] | None = Non
     store = _Store(onnx, Path(source).parent, source)
     store.take(model.graph)
     try:
-        return model_of(Path(source).name, _graphs(onnx, inferred.graph, store, {}, ""), may_ask=bool(opened))
+        return model_of(Path(source).name, _graphs(onnx, inferred.graph, store, {}, ""), form,
+                        may_ask=bool(opened))
     except LeftOutError as error:
         raise ArgumentError(f"{Path(source).name} leaves sizes open that its layers have: {', '.join(opened)}; "
                             f"{error.reason}", argument="dims",

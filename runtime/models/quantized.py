@@ -22,7 +22,7 @@ from warpconv.codegen.shape import ConvShape
 
 from .geometry import forward_geometry
 from .graph import Graph, LeftOutError, Node
-from .model import Arrays
+from .model import Arrays, Form
 
 BYTES = (DType.UINT8, DType.INT8)
 EXACT = 2**24           # integers up to here are float32 numbers, in which a bias is added
@@ -39,7 +39,7 @@ class Quantized:
     read: Callable[[], Arrays] | None
 
 
-def conv_integer(graph: Graph, node: Node) -> Quantized:
+def conv_integer(graph: Graph, node: Node, form: Form) -> Quantized:
     """Of a ConvInteger. Raises LeftOutError."""
     dtype = _bytes(graph, node.input(0), "its input")
     x0, w0 = _scalar(graph, node.input(2), "x_zero_point"), node.input(3)
@@ -54,7 +54,7 @@ def conv_integer(graph: Graph, node: Node) -> Quantized:
     border = {"padding_mode": "constant", "padding_value": float(x0)} if x0 else {}
     wide = given is DType.UINT8 or bool(w0)
     shape = geometry.shape(dtype=dtype, weight_dtype=DType.INT16 if wide else DType.INT8, out_dtype=DType.INT32,
-                           **border)
+                           layout=form.layout, **border)
 
     def read() -> Arrays:
         import numpy as np
@@ -70,7 +70,7 @@ def conv_integer(graph: Graph, node: Node) -> Quantized:
                      read=read if constant else None)
 
 
-def qlinear_conv(graph: Graph, node: Node) -> Quantized:
+def qlinear_conv(graph: Graph, node: Node, form: Form) -> Quantized:
     """Of a QLinearConv. Raises LeftOutError."""
     x, w, b = node.input(0), node.input(3), node.input(8)
     dtype = _bytes(graph, x, "its input")
@@ -86,7 +86,7 @@ def qlinear_conv(graph: Graph, node: Node) -> Quantized:
     scales = _scales(graph, node)
     geometry = forward_geometry(graph, node, x, w)
     border = {"padding_mode": "constant", "padding_value": float(x0)} if x0 else {}
-    types = {"dtype": dtype, "out_dtype": out, **border}
+    types = {"dtype": dtype, "out_dtype": out, "layout": form.layout, **border}
     if len(set(scales.tolist())) == 1:
         wide = given is DType.UINT8 or bool(node.input(5))
         shape = geometry.shape(weight_dtype=DType.INT16 if wide else DType.INT8, **types)

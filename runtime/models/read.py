@@ -13,10 +13,11 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Operation
 
 from . import quantized
+from .expected import residual_pays
 from .fold import Folded, fold
 from .geometry import Geometry, forward_geometry, transposed_geometry
 from .graph import Graph, LeftOutError, Node
-from .model import Arrays, LeftOut, Model, ModelLayer, in_type, names_of
+from .model import AS_IT_IS, Arrays, Form, LeftOut, Model, ModelLayer, in_type, names_of
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 
@@ -36,8 +37,8 @@ class Found:
     operation: Operation = Operation.FORWARD
 
 
-def model_of(source: str, graphs: Iterable[Graph], *, may_ask: bool = False) -> Model:
-    """The layers of a model's graphs, in their order. With ``may_ask`` raises LeftOutError(open_sizes=True) where sizes
+def model_of(source: str, graphs: Iterable[Graph], form: Form = AS_IT_IS, *, may_ask: bool = False) -> Model:
+    """The layers of a model's graphs in this form, in their order. With ``may_ask`` raises LeftOutError(open_sizes=True) where sizes
     are missing, which the caller may give; else such a node is left out."""
     found: list[Found] = []
     left: list[LeftOut] = []
@@ -46,7 +47,7 @@ def model_of(source: str, graphs: Iterable[Graph], *, may_ask: bool = False) -> 
             if "Conv" not in node.op:
                 continue
             try:
-                found.append(_found(graph, number, node))
+                found.append(_found(graph, number, node, form))
             except LeftOutError as error:
                 if error.open_sizes and may_ask:
                     raise
@@ -62,33 +63,35 @@ def _layer(name: str, one: Found) -> ModelLayer:
                       read=one.read)
 
 
-def _found(graph: Graph, number: int, node: Node) -> Found:
+def _found(graph: Graph, number: int, node: Node, form: Form) -> Found:
     if node.domain:
         raise LeftOutError(f"there are no kernels for {node.domain}.{node.op}, an operation outside ONNX")
     if node.op in ("Conv", "ConvTranspose"):
-        return _float(graph, number, node)
+        return _float(graph, number, node, form)
     if node.op == "ConvInteger":
-        return _quantized(node, quantized.conv_integer(graph, node))
+        return _quantized(node, quantized.conv_integer(graph, node, form))
     if node.op == "QLinearConv":
-        return _quantized(node, quantized.qlinear_conv(graph, node))
+        return _quantized(node, quantized.qlinear_conv(graph, node, form))
     raise LeftOutError(f"there are no kernels for {node.op}")
 
 
-def _float(graph: Graph, number: int, node: Node) -> Found:
+def _float(graph: Graph, number: int, node: Node, form: Form) -> Found:
     x, w, b = node.input(0), node.input(1), node.input(2)
     transposed = node.op == "ConvTranspose"
     geometry = (transposed_geometry if transposed else forward_geometry)(graph, node, x, w)
     known = graph.value(x)
     if known.dtype not in FLOATS:
         raise LeftOutError(f"its elements are {known.type_name}; there are kernels for float32, float16 and bfloat16")
-    shape = geometry.shape(dtype=known.dtype)
-    channels = geometry.c if transposed else geometry.k
+    shape = geometry.shape(dtype=form.dtype or known.dtype, layout=form.layout)
     own_bias = not b or graph.is_constant(b)
-    folded = fold(graph, number, bias=bool(b), constant=graph.is_constant(w) and own_bias, channels=channels,
-                  residuals=not transposed)
+    given: dict[str, Any] = {"bias": bool(b), "constant": graph.is_constant(w) and own_bias,
+                             "channels": geometry.c if transposed else geometry.k}
+    folded = fold(graph, number, **given, residuals=not transposed)
+    if folded.residual and not residual_pays(shape, folded.epilogue):
+        folded = fold(graph, number, **given, residuals=False)
     read = None
     if graph.is_constant(w):        # a bias that the model computes is the caller's to give
-        read = _reader(graph, w, b if own_bias else "", geometry, folded, known.dtype, transposed)
+        read = _reader(graph, w, b if own_bias else "", geometry, folded, shape.dtype, transposed)
     return Found(node=node, shape=shape, axes=geometry.axes, input=x, folded=folded, epilogue=folded.epilogue,
                  read=read, operation=Operation.DATA_GRADIENT if transposed else Operation.FORWARD)
 

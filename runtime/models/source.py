@@ -10,7 +10,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.runtime.layers import read_layers
 
-from .model import Model
+from .model import Form, Model
 
 TORCHVISION = "torchvision:"
 
@@ -60,10 +60,10 @@ def read_model(source: str | os.PathLike[str], dims: Mapping[str, int] | None = 
                                 hint="warpconv.layers_of(module, example_inputs) takes a PyTorch module") from None
     if name.startswith(TORCHVISION):
         from .torch import read_torchvision
-        return read_torchvision(name.removeprefix(TORCHVISION), dims).in_form(dtype, layout)
+        return read_torchvision(name.removeprefix(TORCHVISION), dims, Form.of(dtype, layout))
     if is_model(name):
         from .onnx import read_onnx
-        return read_onnx(name, dims).in_form(dtype, layout)
+        return read_onnx(name, dims, Form.of(dtype, layout))
     given: dict[str, Any] = {"dims": dims, "dtype": dtype, "layout": layout}
     for argument, value in given.items():
         if value:

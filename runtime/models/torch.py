@@ -11,7 +11,7 @@ from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ToolNotFound
 
 from .graph import Graph, Node, Value
-from .model import Model
+from .model import AS_IT_IS, Form, Model
 from .read import model_of
 
 SIZES = {"batch": 1, "height": 224, "width": 224}       # of a torchvision model's input, unless they are given
@@ -55,11 +55,11 @@ def layers_of(module: Any, example_inputs: Any, *, dtype: DType | str | None = N
         raise ArgumentTypeError("layers_of takes a module", argument="module", value=type(module).__name__,
                                 hint="a torch.nn.Module")
     inputs = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
-    return _exported(torch, module, inputs, type(module).__name__).in_form(dtype, layout)
+    return _exported(torch, module, inputs, type(module).__name__, Form.of(dtype, layout))
 
 
-def read_torchvision(name: str, dims: Mapping[str, int] | None = None) -> Model:
-    """The layers of a model of torchvision by its name there; weights are neither made nor fetched. ``dims``: of SIZES.
+def read_torchvision(name: str, dims: Mapping[str, int] | None = None, form: Form = AS_IT_IS) -> Model:
+    """The layers of a model of torchvision, in a form, by its name there; weights are neither made nor fetched. ``dims``: of SIZES.
 
     Raises ToolNotFound without torchvision, ArgumentError for no such model, or sizes that it does not take.
     """
@@ -84,7 +84,7 @@ def read_torchvision(name: str, dims: Mapping[str, int] | None = None) -> Model:
     with torch.device("meta"):
         module = models.get_model(name, weights=None, **_without_weights(models, name))
         example = torch.empty(sizes["batch"], 3, sizes["height"], sizes["width"])
-    return _exported(torch, module, (example,), name, drawn=True)
+    return _exported(torch, module, (example,), name, form, drawn=True)
 
 
 def _without_weights(models: Any, name: str) -> dict[str, Any]:
@@ -103,7 +103,8 @@ def _torch() -> Any:
     return torch
 
 
-def _exported(torch: Any, module: Any, inputs: tuple[Any, ...], source: str, *, drawn: bool = False) -> Model:
+def _exported(torch: Any, module: Any, inputs: tuple[Any, ...], source: str, form: Form, *,
+              drawn: bool = False) -> Model:
     training = {part: part.training for part in module.modules()}
     try:
         module.eval()
@@ -117,7 +118,7 @@ def _exported(torch: Any, module: Any, inputs: tuple[Any, ...], source: str, *, 
     finally:
         for part, was in training.items():
             part.training = was
-    made = model_of(source, [_graph(torch, program)])
+    made = model_of(source, [_graph(torch, program)], form)
     return replace(made, layers=tuple(_drawn(layer) for layer in made.layers)) if drawn else made
 
 
