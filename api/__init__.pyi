@@ -37,6 +37,7 @@ from warpconv.runtime.ndimage.correlate import (
 from warpconv.runtime.ndimage.filters import (
     gaussian_filter as gaussian_filter, gaussian_filter1d as gaussian_filter1d, laplace as laplace,
     prewitt as prewitt, sobel as sobel, uniform_filter as uniform_filter, uniform_filter1d as uniform_filter1d)
+from warpconv.runtime.pack.conv import PackConv as PackConv
 from warpconv.runtime.pack.pack import Pack as Pack, build_pack as build_pack, open_pack as open_pack
 from warpconv.runtime.tuning.choice import tuning_table as tuning_table
 from warpconv.runtime.tuning.session import tune as tune

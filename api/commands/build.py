@@ -42,7 +42,8 @@ def build(ctx: click.Context, layers: str | None, layer: str | None, output: str
     LAYERS is a TOML or JSON file, the name of a shipped one, an ONNX model (.onnx) or torchvision:NAME; or one layer is
     given in options.
 
-    What the pack has up to date is not compiled again. Exit code 1 if a kernel could not be built.
+    What the pack has up to date is not compiled again. Exit code 1 if a kernel could not be built, or a convolution of
+    a model is left out because no kernel serves it.
     """
     wanted, targets = _layers(ctx, layers, layer, options), _archs(archs)
     _check_any(wanted)
@@ -53,7 +54,7 @@ def build(ctx: click.Context, layers: str | None, layer: str | None, output: str
         echo_record(record)
     else:
         _show(record, report)
-    if not report.ok:
+    if not report.ok or record.left_out:
         ctx.exit(FAILED)
 
 

@@ -50,10 +50,12 @@ def read_dims(texts: Sequence[str]) -> dict[str, int]:
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """``groups``: for each layer and architecture one request, or several that differ in plan values. ``many``: whether
-    it was asked in a way that may give several, so that the form of the answer does not hang on how many there are."""
+    it was asked in a way that may give several, so that the form of the answer does not hang on how many there are.
+    ``model``: the Model that the layers are of, where they are of a model or a file."""
 
     groups: tuple[tuple[LayerRequest, ...], ...]
     many: bool
+    model: Any = None
 
     def singles(self, verb: str) -> Iterator[LayerRequest]:
         """The requests of a verb that takes one combination of plan values. Raises ArgumentError for several."""
@@ -75,12 +77,13 @@ def read_requests(ctx: click.Context, layers: str | None, layer: str | None, opt
         refuse_layer(layer, options)
     archs = read_archs(options["arch"])
     combinations = _combinations(read_settings(options["sets"]))
-    found = [read_layer({**options, "arch": (), "sets": ()})] if layers is None else [
-        _request(ctx, named, options) for named in named_layers(ctx, layers, layer, options, _NOT_OF_A_LAYER)]
+    model = None if layers is None else named_layers(ctx, layers, layer, options, _NOT_OF_A_LAYER)
+    found = [read_layer({**options, "arch": (), "sets": ()})] if model is None else [
+        _request(ctx, named, options) for named in model]
     groups = [tuple(replace(request, arch=arch, settings={**request.settings, **settings}) for settings in combinations)
               for request in found for arch in archs or (None,)]
     many = (layers is not None and layer is None) or len(archs) > 1
-    return Asked(groups=tuple(groups), many=many)
+    return Asked(groups=tuple(groups), many=many, model=model)
 
 
 def named_layers(ctx: click.Context, layers: str, layer: str | None, options: dict[str, Any],
@@ -90,13 +93,13 @@ def named_layers(ctx: click.Context, layers: str, layer: str | None, options: di
     read."""
     from warpconv.runtime.models.source import is_model
     of_model = _OF_A_MODEL if is_model(layers) else ()
-    typed = [name for name in _typed(ctx, options) if name not in (*allowed, *of_model, "dims")]
+    typed = [name for name in typed_options(ctx, options) if name not in (*allowed, *of_model, "dims")]
     if typed:
         raise ArgumentError("a model has its layers' options" if of_model else "a LAYERS file has its layers' options",
-                            argument=", ".join(_typed(ctx, options)[name] for name in typed),
+                            argument=", ".join(typed_options(ctx, options)[name] for name in typed),
                             hint="write them in the file, or give one layer in options and no file")
-    found = read_source(layers, options, [name for name in of_model if name in _typed(ctx, options)])
-    return found if layer is None else replace(found, layers=(_picked(found, layer),))
+    found = read_source(layers, options, [name for name in of_model if name in typed_options(ctx, options)])
+    return found if layer is None else replace(found, layers=(_picked(found, layer),), left_out=())
 
 
 def _picked(found: Any, layer: str) -> Any:
@@ -131,7 +134,7 @@ def refuse_layer(layer: str | None, options: dict[str, Any]) -> None:
                             hint="name the file before it, as in: warpconv explain twelve_layers --layer conv1")
 
 
-def _typed(ctx: click.Context, options: dict[str, Any]) -> dict[str, str]:
+def typed_options(ctx: click.Context, options: dict[str, Any]) -> dict[str, str]:
     """The layer's options that stand on the command line, and as what."""
     return {parameter.name: parameter.opts[-1] for parameter in ctx.command.params
             if parameter.name in options and ctx.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT}
@@ -141,7 +144,7 @@ def _request(ctx: click.Context, named: Any, options: dict[str, Any]) -> LayerRe
     """A layer of a file, with what the options say besides."""
     beside = read_layer({**options, "input_": "1,1,1,1", "filter_": "1,1,1", "arch": (), "sets": (),
                          "dtype": "float32", "layout": "NCHW"})
-    chosen = _typed(ctx, options)
+    chosen = typed_options(ctx, options)
     own = {} if "algorithm" in chosen else dict(named.settings)     # plan values are those of an algorithm
     return replace(beside, name=named.name, shape=named.shape, assumed=(), epilogue=named.epilogue, settings=own,
                    numerics=named.numerics, operation=named.operation,

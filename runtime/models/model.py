@@ -10,7 +10,6 @@ from typing import Any, overload
 
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError
-from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.layers import NamedLayer, same_kernel
 
 LONGEST_NAME = 80
@@ -93,12 +92,14 @@ class LeftOut:
 class Model(Sequence[NamedLayer]):
     """The layers of a model or of a layers file, in their order; a sequence of them, each also by its name or node.
 
-    ``left_out``: the convolutions that could not become layers.
+    ``left_out``: the convolutions that could not become layers; ``is_model``: whether they are a model's, and no layers
+    file's.
     """
 
     source: str
     layers: tuple[NamedLayer, ...]
     left_out: tuple[LeftOut, ...] = ()
+    is_model: bool = True
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -181,12 +182,3 @@ def alike(layers: Iterable[NamedLayer]) -> list[tuple[NamedLayer, int]]:
     for layer in layers:
         counted.setdefault(same_kernel(layer), [layer, 0])[1] += 1
     return [(layer, times) for layer, times in counted.values()]
-
-
-def shape_text(shape: ConvShape) -> str:
-    """A layer's sizes in few letters: N,C,H,W > K RxS, and what is not usual."""
-    from warpconv.codegen.layer import describe_geometry
-    usual = "stride 1, padding 0"
-    geometry = describe_geometry(shape)
-    return (f"{shape.n},{shape.c},{shape.h},{shape.w} > {shape.k} {shape.r}x{shape.s}"
-            f"{'' if geometry == usual else f', {geometry}'}")

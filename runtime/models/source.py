@@ -69,4 +69,4 @@ def read_model(source: str | os.PathLike[str], dims: Mapping[str, int] | None = 
         if value:
             raise ArgumentError("this is for models; a layers file has its own", argument=argument, value=value,
                                 hint="write it in the file")
-    return Model(name, read_layers(name))
+    return Model(name, read_layers(name), is_model=False)
