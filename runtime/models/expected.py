@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 
 from warpconv.codegen import adjoint
+from warpconv.codegen.batch import batch_matters
 from warpconv.codegen.errors import WarpconvError
-from warpconv.codegen.hardware import DEFAULT_ARCH, H200_COPY, Arch
+from warpconv.codegen.hardware import DEFAULT_ARCH, H200, H200_COPY, Arch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm
 from warpconv.codegen.request import Request
@@ -14,26 +15,33 @@ from warpconv.codegen.select import resolve
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Operation
 
+from .graph import product
+
 SLOTS = 9e11            # issue slots of an H200 in a second (docs/results/regret)
 BYTES = H200_COPY       # and bytes that a copy moves
-# Floating-point operations a second: SGEMM (docs/results), the best of cuDNN's dense 16-bit layers (docs/results/networks),
-# and dp4a, which does four products in an FMA's place
-RATES = {"float": 5.1e13, "half": 6.0e14, "integer": 2.0e14}
+LAUNCH = 2e-6           # seconds that no call is below
+# Floating-point operations a second: SGEMM and cuBLAS in float16 (docs/results), and dp4a, four products in an FMA's place
+RATES = {"float": 5.1e13, "half": 7.9e14, "integer": 2.0e14}
 
 
 def seconds(plan: KernelPlan, shape: ConvShape) -> float:
-    """Of one call, by the planner's estimate for this very batch, and at least by its bytes."""
+    """Of one call, by the planner's estimate for this very batch, and no less than its bytes or a launch take.
+
+    Where an estimate is not made for small batches (batch.py) it is spread over the multiprocessors that have a block.
+    """
     row = algorithm(plan.spec.algorithm)
-    if plan.forward is not None:
-        slots = row.estimate(plan.forward, adjoint.layer_of(shape))
-    else:
-        slots = row.estimate(plan, shape)
-    return max(row.pace * slots / SLOTS, moved(shape, plan.spec.epilogue) / BYTES)
+    made, layer = (plan, shape) if plan.forward is None else (plan.forward, adjoint.layer_of(shape))
+    slots = row.pace * row.estimate(made, layer)
+    if not batch_matters(layer):
+        blocks = max((product(launch.grid_of(shape)) for launch in plan.program.launches), default=1)
+        slots *= max(1.0, H200.multiprocessors / blocks)
+    return max(slots / SLOTS, moved(shape, plan.spec.epilogue) / BYTES, LAUNCH)
 
 
 def floor(shape: ConvShape, epilogue: tuple[Epilogue, ...] = ()) -> float:
     """Seconds that a call takes at least on an H200: for its bytes, and for its products at the best rate there is."""
-    kind = "integer" if shape.dtype.is_integer and shape.w_dtype.is_integer else "half" if shape.dtype.is_half else "float"
+    integer = shape.dtype.is_integer and shape.w_dtype.is_integer
+    kind = "integer" if integer else "half" if shape.dtype.is_half else "float"
     return max(moved(shape, epilogue) / BYTES, 2.0 * shape.macs / RATES[kind])
 
 
