@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.errors import ArgumentError, FileError, ToolNotFound
+from warpconv.codegen.errors import ArgumentError, FileError, ToolNotFound, WarpconvError
 from warpconv.runtime import paths
 
 from .graph import Graph, LeftOutError, Node, Value, product
@@ -38,8 +38,8 @@ def read_onnx(path: str | os.PathLike[str], dims: Mapping[str, int] | None = Non
     opened = _fill(light, dims or {})
     inferred = _inferred(onnx, light, source)
     store = _Store(onnx, Path(source).parent, source)
-    store.take(model.graph)
     try:
+        store.take(model.graph)
         return model_of(Path(source).name, _graphs(onnx, inferred.graph, store, {}, ""), form,
                         may_ask=bool(opened))
     except LeftOutError as error:
@@ -47,6 +47,12 @@ def read_onnx(path: str | os.PathLike[str], dims: Mapping[str, int] | None = Non
                             f"{error.reason}", argument="dims",
                             hint=f"give them: {' '.join(f'--dim {name}=1' for name in opened)}; "
                                  f"in Python dims={dict.fromkeys(opened, 1)}") from None
+    except WarpconvError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError) as error:
+        # names that are no text, attributes of other types, sizes that nothing has
+        raise FileError(f"the file is no ONNX model, or is damaged: {_line(error)}", argument="LAYERS",
+                        value=source) from error
 
 
 def _onnx() -> Any:
