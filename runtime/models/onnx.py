@@ -34,25 +34,28 @@ def read_onnx(path: str | os.PathLike[str], dims: Mapping[str, int] | None = Non
     source = os.fspath(path)
     onnx = _onnx()
     model = _loaded(onnx, source)
-    light = _light(onnx, model)
-    opened = _fill(light, dims or {})
-    inferred = _inferred(onnx, light, source)
-    store = _Store(onnx, Path(source).parent, source)
     try:
-        store.take(model.graph)
-        return model_of(Path(source).name, _graphs(onnx, inferred.graph, store, {}, ""), form,
-                        may_ask=bool(opened))
-    except LeftOutError as error:
-        raise ArgumentError(f"{Path(source).name} leaves sizes open that its layers have: {', '.join(opened)}; "
-                            f"{error.reason}", argument="dims",
-                            hint=f"give them: {' '.join(f'--dim {name}=1' for name in opened)}; "
-                                 f"in Python dims={dict.fromkeys(opened, 1)}") from None
+        return _read(onnx, model, source, dims or {}, form)
     except WarpconvError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError) as error:
         # names that are no text, attributes of other types, sizes that nothing has
         raise FileError(f"the file is no ONNX model, or is damaged: {_line(error)}", argument="LAYERS",
                         value=source) from error
+
+
+def _read(onnx: Any, model: Any, source: str, dims: Mapping[str, int], form: Form) -> Model:
+    name, light = Path(source).name, _light(onnx, model)
+    opened = _fill(light, dims)
+    inferred = _inferred(onnx, light, source)
+    store = _Store(onnx, Path(source).parent, source)
+    store.take(model.graph)
+    try:
+        return model_of(name, _graphs(onnx, inferred.graph, store, {}, ""), form, may_ask=bool(opened))
+    except LeftOutError as error:
+        raise ArgumentError(f"{name} leaves sizes open that its layers have: {', '.join(opened)}; {error.reason}",
+                            argument="dims", hint=f"give them: {' '.join(f'--dim {name}=1' for name in opened)}; "
+                                                  f"in Python dims={dict.fromkeys(opened, 1)}") from None
 
 
 def _onnx() -> Any:
