@@ -22,7 +22,7 @@ Linear = Callable[[Any, Any], "tuple[Any, Any]"]      # filter and bias, outputs
 @dataclass
 class Folded:
     """A convolution with what follows it, as far as that is folded. ``linear``: what becomes of filter and bias, in
-    order; ``bias``: whether the kernel adds one."""
+    order; ``bias``: whether the kernel adds one; ``inner``: values between, which nobody computes any more."""
 
     output: str
     channels: int
@@ -31,6 +31,7 @@ class Folded:
     linear: list[Linear] = field(default_factory=list)
     residual: str = ""
     nodes: list[str] = field(default_factory=list)
+    inner: list[str] = field(default_factory=list)
 
     @property
     def epilogue(self) -> tuple[Epilogue, ...]:
@@ -50,11 +51,13 @@ def fold(graph: Graph, number: int, *, bias: bool, constant: bool, channels: int
         if pair:
             made.steps.append(Epilogue.SILU)
             made.nodes += [taker.label for taker in pair]
+            made.inner += [made.output, pair[0].outputs[0]]
             made.output = pair[-1].outputs[0]
         elif node is not None and (_linear(graph, node, made, constant)
                                    or residuals and _residual(graph, node, made, number)
                                    or _activation(graph, node, made)):
             made.nodes.append(node.label)
+            made.inner.append(made.output)
             made.output = node.outputs[0]
         else:
             return made

@@ -40,6 +40,8 @@ class ModelLayer(NamedLayer):
         The model's names of the arrays that the kernel reads and writes; ``residual`` is empty where nothing is added.
     folded : tuple of str
         The following nodes that the kernel's epilogue or its filter do.
+    inner : tuple of str
+        The model's names of the values between, the convolution's own first: nobody else sees them.
     constant : bool
         Whether the model holds the filter, so that ``arrays`` can give it.
     """
@@ -51,6 +53,7 @@ class ModelLayer(NamedLayer):
     residual: str = ""
     output: str = ""
     folded: tuple[str, ...] = ()
+    inner: tuple[str, ...] = ()
     read: Callable[[], Arrays] | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -60,7 +60,7 @@ def _layer(name: str, one: Found) -> ModelLayer:
     return ModelLayer(name=name, shape=one.shape, epilogue=one.epilogue, numerics=one.numerics,
                       operation=one.operation, node=one.node.label, op=one.node.op, axes=one.axes, input=one.input,
                       residual=one.folded.residual, output=one.folded.output, folded=tuple(one.folded.nodes),
-                      read=one.read)
+                      inner=tuple(one.folded.inner), read=one.read)
 
 
 def _found(graph: Graph, number: int, node: Node, form: Form) -> Found:
