@@ -31,7 +31,8 @@ _NAMES = {
         "gaussian_filter", "gaussian_filter1d", "sobel", "prewitt", "laplace", "uniform_filter", "uniform_filter1d")},
     "graph": "runtime.devices.cuda.graph", "Graph": "runtime.devices.cuda.graph",
     "tune": "runtime.tuning", "tuning_table": "runtime.tuning.choice",
-    "open_pack": "runtime.pack.pack", "Pack": "runtime.pack.pack", "PackConv": "runtime.pack.conv", "build_pack": "runtime.pack.pack",
+    "open_pack": "runtime.pack.pack", "Pack": "runtime.pack.pack", "build_pack": "runtime.pack.pack",
+    "PackConv": "runtime.pack.conv",
     **{name: "codegen.errors" for name in (
         "WarpconvError", "ShapeError", "ArgumentError", "ArgumentTypeError", "UnsupportedSpec", "PlannerError",
         "CompileError", "ToolNotFound", "DeviceError", "KernelNotBuilt", "PackError", "FileError", "KernelFault")},

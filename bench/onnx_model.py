@@ -19,7 +19,8 @@ class _Writer:
         self.tensors: list[Any] = []
 
     def node(self, op: str, inputs: list[str], name: str, **attributes: Any) -> str:
-        self.nodes.append(self.onnx.helper.make_node(op, inputs, [name], name=f"/{name.replace('.', '/')}", **attributes))
+        label = f"/{name.replace('.', '/')}"
+        self.nodes.append(self.onnx.helper.make_node(op, inputs, [name], name=label, **attributes))
         return name
 
     def tensor(self, name: str, value: np.ndarray) -> str:
@@ -59,8 +60,9 @@ def write_resnet50(path: Path, *, stages: tuple[int, ...] = STAGES, seed: int = 
     head = writer.tensor("head.weight", writer.rng.standard_normal((1000, c)))
     writer.node("Gemm", [x, head], "output", transB=1)
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
-    graph = helper.make_graph(writer.nodes, "resnet50", [helper.make_tensor_value_info("input", kind, ["batch", 3, 224, 224])],
-                              [helper.make_tensor_value_info("output", kind, ["batch", 1000])], writer.tensors)
+    ends = [helper.make_tensor_value_info(name, kind, ["batch", *sizes]) for name, sizes in (
+        ("input", [3, 224, 224]), ("output", [1000]))]
+    graph = helper.make_graph(writer.nodes, "resnet50", ends[:1], ends[1:], writer.tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     path.write_bytes(model.SerializeToString())
     return path

@@ -130,14 +130,14 @@ def _kinds(rows: Sequence[ModelRow]) -> tuple[ModelKindRow, ...]:
 def _show(record: ModelRecord) -> None:
     out = console()
     heading(out, "model", f"{record.model}, {len(record.layers)} layers, {record.arch}")
-    heading(out, "times", "the planner's estimates at an H200's rates, or * as measured (warpconv tune); floor: bytes at "
-                          "the speed of a copy, or products at that of a matrix product")
+    heading(out, "times", "the planner's estimates at an H200's rates, or * as measured (warpconv tune); floor: bytes "
+                          "at the speed of a copy, or products at that of a matrix product")
     numbers = ("us", "of all", "floor us", "share", "workspace")
     made = table("node", "layer", "shape", "algorithm", *numbers, numbers=numbers)
     for row in record.layers:
         if row.seconds is None:
-            add_row(made, row.node, row.geometry, row.sizes, "declined", None, None, row.floor_seconds * 1e6, None, None,
-                    style="yellow")
+            add_row(made, row.node, row.geometry, row.sizes, "declined", None, None, _us(row.floor_seconds), None,
+                    None, style="yellow")
             continue
         add_row(made, row.node, row.geometry, row.sizes, row.algorithm, _us(row.seconds) + "*" * row.measured,
                 _percent(row.seconds, record.seconds), _us(row.floor_seconds),

@@ -41,13 +41,14 @@ from .tune_show import layer_row, layers_record, show_layers, show_results, tune
 @click.option("-o", "--output", metavar="FILE", help="With --merge: the database to write.")
 @json_option
 @click.pass_context
-def tune(ctx: click.Context, names: tuple[str, ...], dims: tuple[str, ...], device: str, strategy: str, seed: int, budget: float | None,
-         configurations: int | None, again: bool, database: str | None, plot: str | None, listing: bool, merge: bool,
-         best: int | None, output: str | None, as_json: bool, **options: Any) -> None:
+def tune(ctx: click.Context, names: tuple[str, ...], dims: tuple[str, ...], device: str, strategy: str, seed: int,
+         budget: float | None, configurations: int | None, again: bool, database: str | None, plot: str | None,
+         listing: bool, merge: bool, best: int | None, output: str | None, as_json: bool, **options: Any) -> None:
     """Time the configurations of a layer on a device, and keep every time.
 
     LAYERS is a TOML or JSON file, the name of a shipped one, an ONNX model (.onnx) or torchvision:NAME, of which layers
-    alike are timed once; or one layer is given in options. --algorithm takes a list, and --set lists and ranges: --set sub_block_rows=7,14,28 --set warp_rows=1..4.
+    alike are timed once; or one layer is given in options. --algorithm takes a list, and --set lists and ranges:
+    --set sub_block_rows=7,14,28 --set warp_rows=1..4.
 
     What the database has already is not timed again: an interrupted session goes on where it stopped. From then on
     the quickest is what warpconv uses for the layer on this model of GPU; explain says so.

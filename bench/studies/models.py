@@ -34,9 +34,9 @@ FORMS: Mapping[str, tuple[str, ...]] = {"float32": (), "float16 NHWC": ("--dtype
 
 ABOUT = f"""
 resnet50 is written as an ONNX file of 53 convolutions, each with its batch normalisation, with drawn weights of 102 MB
-(`bench/onnx_model.py`). Every build is `warpconv build resnet50.onnx --dim batch=1 --arch {ARCHS}`, a process of its own
-from its start to its end on {CORES} cores (its affinity), without a GPU, compiled by NVRTC. "cold": cache and pack are
-empty. "again": the same command once more. Seconds are medians of {RUNS} runs; the least is beside them, and the
+(`bench/onnx_model.py`). Every build is `warpconv build resnet50.onnx --dim batch=1 --arch {ARCHS}`, a process of its
+own from its start to its end on {CORES} cores (its affinity), without a GPU, compiled by NVRTC. "cold": cache and pack
+are empty. "again": the same command once more. Seconds are medians of {RUNS} runs; the least is beside them, and the
 processor's seconds. "load" is the machine's load average before the row: above the number of its cores, others were
 waiting too.
 
@@ -59,7 +59,7 @@ class Case:
     again: bool = False
 
 
-CASES = tuple(Case(f"{form}{', with weights' if weights else ''}{', again' if again else ', cold'}", form, weights, again)
+CASES = tuple(Case(f"{form}{', with weights' if weights else ''}, {'again' if again else 'cold'}", form, weights, again)
               for form in FORMS for weights, again in ((False, False), (True, False), (True, True)))
 
 
@@ -132,7 +132,8 @@ def _agreement(form: str, model: Path, folder: Path) -> dict[str, Any]:
 
 
 def _ratio(served: Any, layer: Any, model: Path, rng: Any) -> float:
-    """The largest part of its bound that an output of a call is off by. The reference folds by itself, from the file."""
+    """The largest part of its bound that an output of a call is off by. The reference folds by itself, from the
+    file."""
     import onnx
 
     from warpconv.runtime.accuracy.reference import compare
@@ -140,8 +141,9 @@ def _ratio(served: Any, layer: Any, model: Path, rng: Any) -> float:
     from warpconv.runtime.arrays.elements import drawn
     held = {tensor.name: tensor for tensor in onnx.load(model).graph.initializer}
     name = layer.node.strip("/").replace("/", ".").removesuffix(".conv")
-    w, scale, shift, mean, variance = (onnx.numpy_helper.to_array(held[f"{name}.{part}"]).astype(np.float64) for part in (
-        "weight", "scale", "shift", "mean", "variance"))
+    w, scale, shift, mean, variance = (
+        onnx.numpy_helper.to_array(held[f"{name}.{part}"]).astype(np.float64)
+        for part in ("weight", "scale", "shift", "mean", "variance"))
     by = scale / np.sqrt(variance + 1e-5)
     shape = replace(layer.shape, h=min(layer.shape.h, LARGEST), w=min(layer.shape.w, LARGEST))
     x = drawn(rng, shape.layout.stored(shape.input_shape), shape.dtype)
@@ -179,7 +181,8 @@ def _spread(ratios: Sequence[float]) -> dict[str, Any]:
 def tables(rows: Rows) -> list[Table]:
     done = {key: row for key, row in rows.items() if row["status"] == OK}
     builds = tuple((key, row["seconds"], row["least"], row["processor"], row["layers"], row["rows"],
-                    row["bytes"] / 1e6, row["load"], *_met(key, row)) for key, row in done.items() if row["kind"] == "build")
+                    row["bytes"] / 1e6, row["load"], *_met(key, row))
+                   for key, row in done.items() if row["kind"] == "build")
     agreed = tuple((key.partition(", ")[2], row["kernels"], row["worst"]) for key, row in done.items()
                    if row["kind"] == "agreement")
     spread = tuple((key.removeprefix("expected: "), row["layers"], row["low"], row["median"], row["high"])
@@ -198,5 +201,5 @@ def _met(key: str, row: Mapping[str, Any]) -> tuple[str | None, str | None]:
     return "yes" if row["seconds"] < MUST else "no", "yes" if row["seconds"] < AIM else "no"
 
 
-STUDY = Study("models", "a model to a pack: building resnet50.onnx for two architectures, cold, without a GPU", ABOUT, run,
-              tables, needs_gpu=False)
+STUDY = Study("models", "a model to a pack: building resnet50.onnx for two architectures, cold, without a GPU", ABOUT,
+              run, tables, needs_gpu=False)

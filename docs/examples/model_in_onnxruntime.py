@@ -3,9 +3,9 @@
     pip install onnx onnxruntime onnxruntime-extensions
     python docs/examples/model_in_onnxruntime.py model.onnx --dim batch=1
 
-Each layer's nodes become one node of the domain ai.onnx.contrib, which onnxruntime-extensions hands to a Python function;
-that function calls the pack. Such operators get NumPy arrays in host memory, copies of the session's: it is a way to check
-a pack inside ONNX Runtime, not a way to speed (docs/models.md says what there is).
+Each layer's nodes become one node of the domain ai.onnx.contrib, which onnxruntime-extensions hands to a Python
+function; that function calls the pack. Such operators get NumPy arrays in host memory, copies of the session's: it is a
+way to check a pack inside ONNX Runtime, not a way to speed (docs/models.md says what there is).
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def exchanged(model: Any, layers: Any, pack: str) -> Any:
     for node in model.graph.node:
         layer = ours.get(node.output[0])
         if layer is not None:
-            op, inputs = ("WarpConvAdd", [layer.input, layer.residual]) if layer.residual else ("WarpConv", [layer.input])
+            op = "WarpConvAdd" if layer.residual else "WarpConv"
+            inputs = [name for name in (layer.input, layer.residual) if name]
             nodes.append(helper.make_node(op, inputs, [layer.output], name=layer.node, domain=DOMAIN, pack=pack,
                                           layer=layer.name))
         elif node.output[0] not in gone:

@@ -51,8 +51,8 @@ class Small(nn.Module):
 
 
 class FromPack(torch.fx.Interpreter):
-    """Runs an exported graph. Where a layer's output is due, the pack's kernel makes it; what is folded into the layer is
-    passed over."""
+    """Runs an exported graph. Where a layer's output is due, the pack's kernel makes it; what is folded into the layer
+    is passed over."""
 
     def __init__(self, graph: torch.fx.GraphModule, layers: Any, pack: warpconv.Pack, device: str):
         super().__init__(graph, garbage_collect_values=False)

@@ -251,8 +251,8 @@ def conv2d_bias(grad_output: Any, *, layout: Layout | str = "NCHW", device: str 
 
 def run_transposed(kernel: Kernel, shape: ConvShape, order: Layout, input: Any, weight: Any, bias: Any, out: Any,
                    stream: Any) -> Any:
-    """A transposed layer by a kernel that is there already: ``shape`` is the layer whose data gradient it computes, with
-    the sizes of this call; arrays have their axes in ``order``. Raises as conv_transpose2d."""
+    """A transposed layer by a kernel that is there already: ``shape`` is the layer whose data gradient it computes,
+    with the sizes of this call; arrays have their axes in ``order``. Raises as conv_transpose2d."""
     memory = shape.layout
     dy = arrays.view(input, "input", dtypes=(shape.dtype,), ndim=4)
     _check_sizes(dy, "input", order.stored(shape.output_shape), "this layer's input has")

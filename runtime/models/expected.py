@@ -20,7 +20,8 @@ from .graph import product
 SLOTS = 9e11            # issue slots of an H200 in a second (docs/results/regret)
 BYTES = H200_COPY       # and bytes that a copy moves
 LAUNCH = 2e-6           # seconds that no call is below
-# Floating-point operations a second: SGEMM and cuBLAS in float16 (docs/results), and dp4a, four products in an FMA's place
+# Floating-point operations a second: SGEMM and cuBLAS in float16 (docs/results), and dp4a, four products in an FMA's
+# place
 RATES = {"float": 5.1e13, "half": 7.9e14, "integer": 2.0e14}
 
 

@@ -147,7 +147,8 @@ class Form:
         wanted = None if dtype is None else DType.parse(dtype)
         if wanted is not None and not wanted.is_float:
             raise ArgumentError("a model's layers are converted to floating-point types alone", argument="dtype",
-                                value=wanted.value, hint="float32, float16 or bfloat16; quantize the model for integers")
+                                value=wanted.value,
+                                hint="float32, float16 or bfloat16; quantize the model for integers")
         return cls(wanted, Layout.NCHW if layout is None else Layout.parse(layout))
 
 

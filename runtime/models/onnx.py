@@ -1,4 +1,4 @@
-"""An ONNX file as graphs: read once, sizes by ONNX's own inference without the weights, weights when they are asked for.
+"""An ONNX file as graphs: read once, sizes by ONNX's own inference without the weights, which are read when asked for.
 
 What lies in other files (external data) is not read to learn the layers, and one tensor at a time after that.
 """
@@ -61,7 +61,7 @@ def _read(onnx: Any, model: Any, source: str, dims: Mapping[str, int], form: For
 def _onnx() -> Any:
     try:
         import onnx
-        import onnx.shape_inference  # noqa: F401 - the package does not bring it by itself in all versions
+        import onnx.shape_inference
     except ImportError as error:
         raise ToolNotFound("reading ONNX models needs the package onnx", argument="LAYERS",
                            hint="pip install 'warpconv[onnx]'") from error

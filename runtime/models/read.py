@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,8 +38,8 @@ class Found:
 
 
 def model_of(source: str, graphs: Iterable[Graph], form: Form = AS_IT_IS, *, may_ask: bool = False) -> Model:
-    """The layers of a model's graphs in this form, in their order. With ``may_ask`` raises LeftOutError(open_sizes=True) where sizes
-    are missing, which the caller may give; else such a node is left out."""
+    """The layers of a model's graphs in this form, in their order. With ``may_ask`` raises
+    LeftOutError(open_sizes=True) where sizes are missing, which the caller may give; else such a node is left out."""
     found: list[Found] = []
     left: list[LeftOut] = []
     for graph in graphs:

@@ -59,7 +59,8 @@ def layers_of(module: Any, example_inputs: Any, *, dtype: DType | str | None = N
 
 
 def read_torchvision(name: str, dims: Mapping[str, int] | None = None, form: Form = AS_IT_IS) -> Model:
-    """The layers of a model of torchvision, in a form, by its name there; weights are neither made nor fetched. ``dims``: of SIZES.
+    """The layers of a model of torchvision, in a form, by its name there; weights are neither made nor fetched.
+    ``dims``: of SIZES.
 
     Raises ToolNotFound without torchvision, ArgumentError for no such model, or sizes that it does not take.
     """
@@ -68,7 +69,8 @@ def read_torchvision(name: str, dims: Mapping[str, int] | None = None, form: For
         from torchvision import models
     except Exception as error:      # what torch and torchvision of other versions raise is no ImportError
         raise ToolNotFound(f"torchvision cannot be imported: {type(error).__name__}: {error}", argument="LAYERS",
-                           value=f"torchvision:{name}", hint="pip install torchvision, of the version that fits torch") from error
+                           value=f"torchvision:{name}",
+                           hint="pip install torchvision, of the version that fits torch") from error
     for given, size in (dims or {}).items():
         if given not in SIZES:
             raise ArgumentError("a torchvision model has no such size", argument="dim", value=given,

@@ -1,4 +1,4 @@
-"""A layer of a pack as a callable for engines: input in, output out, filter and bias from the pack or from the caller."""
+"""A layer of a pack as a callable for engines: input in, output out, filter and bias the pack's or the caller's."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@ from click.testing import CliRunner
 
 pytest.importorskip("onnx", reason="onnx (the extra test) is not installed: models cannot be read")
 
-import numpy as np  # noqa: E402 - after the skip
-from onnx import helper  # noqa: E402
+import numpy as np
+from onnx import helper
 
-from tests.runtime.models.make import conv, drawn, model, saved  # noqa: E402
-from tests.runtime.pack.pack_tools import use_fake_compiler  # noqa: E402
-from warpconv.cli import cli  # noqa: E402
-from warpconv.runtime.pack.pack import open_pack  # noqa: E402
+from tests.runtime.models.make import conv, drawn, model, saved
+from tests.runtime.pack.pack_tools import use_fake_compiler
+from warpconv.cli import cli
+from warpconv.runtime.pack.pack import open_pack
 
 
 def run(*arguments):
@@ -38,11 +38,12 @@ def path(tmp_path):
 
 def test_build(path, tmp_path, monkeypatch):
     use_fake_compiler(monkeypatch, tmp_path)
-    done = run("build", path, "--dim", "batch=2", "-o", tmp_path / "pack", "--arch", "sm_80,sm_90", "--weights")
+    words = ["build", path, "--dim", "batch=2", "-o", tmp_path / "pack", "--arch", "sm_80,sm_90", "--weights"]
+    done = run(*words)
     assert done.exit_code == 0 and "6 built" in done.output, done.output
     pack = open_pack(tmp_path / "pack")
     assert set(pack.nodes()) == {"Conv_a", "Conv_c", "ConvTranspose_d"} and pack.conv("/Conv/a").holds("bias")
-    again = run("build", path, "--dim", "batch=2", "-o", tmp_path / "pack", "--arch", "sm_80,sm_90", "--weights", "--json")
+    again = run(*words, "--json")
     assert {row["status"] for row in json.loads(again.stdout)["kernels"]} == {"up-to-date"}
     one = run("build", path, "--dim", "batch=2", "--layer", "/Conv/a", "-o", tmp_path / "one", "--arch", "sm_90",
               "--dtype", "float16", "--layout", "nhwc")
@@ -109,9 +110,9 @@ def test_what_is_left_out_is_a_table_and_an_exit_code(tmp_path, monkeypatch):
 @pytest.mark.parametrize("words, told", [
     ((), "leaves sizes open"), (("--dim", "batch"), "NAME=SIZE"), (("--dim", "batch=0"), "at least 1"),
     (("--dim", "batch=-1"), "NAME=SIZE"), (("--dim", "batch=1", "--dim", "batch=2"), "each once"),
-    (("--dim", "n=1", "--dim", "batch=1"), "no size of this name"), (("--stride", "2"), "a model has its layers' options"),
-    (("--dim", "batch=1", "--layer", "none"), "no such layer"), (("--dim", "batch=1", "--dtype", "int8"), "floating-point"),
-    (("--dim", "batch=1", "--layout", "CHWN"), "layout")])
+    (("--dim", "n=1", "--dim", "batch=1"), "no size of this name"),
+    (("--stride", "2"), "a model has its layers' options"), (("--dim", "batch=1", "--layer", "none"), "no such layer"),
+    (("--dim", "batch=1", "--dtype", "int8"), "floating-point"), (("--dim", "batch=1", "--layout", "CHWN"), "layout")])
 @pytest.mark.parametrize("verb", ["build", "explain"])
 def test_bad_use(verb, words, told, path, tmp_path, monkeypatch):
     use_fake_compiler(monkeypatch, tmp_path)
@@ -125,9 +126,9 @@ def test_what_is_no_model(tmp_path, monkeypatch):
     use_fake_compiler(monkeypatch, tmp_path)
     (tmp_path / "bad.onnx").write_bytes(b"nothing")
     for name in ("bad.onnx", "none.onnx"):
-        for words in (("build", tmp_path / name, "-o", tmp_path / "pack", "--arch", "sm_90"), ("explain", tmp_path / name),
-                      ("tune", tmp_path / name, "--device", "cpu")):
-            done = run(*words)
+        for verb, *more in (("build", "-o", tmp_path / "pack", "--arch", "sm_90"), ("explain",),
+                            ("tune", "--device", "cpu")):
+            done = run(verb, tmp_path / name, *more)
             assert done.exit_code == 2 and "warpconv:" in done.output, done.output
     empty = saved(model([helper.make_node("Relu", ["x"], ["y"])], {"x": [1, 3, 8, 9]}, ["y"],
                         {"w": np.ones(1, "f")}), tmp_path)

@@ -169,7 +169,7 @@ def resolved(spec: KernelSpec, options: Any) -> Any:
 
 def _one_tile(spec: KernelSpec, options: Any) -> bool:
     """Whether all products are one tile: compilers leave no loop of it, and load factors early."""
-    return spec.channels * spec.r * spec.s <= options.block_k
+    return bool(spec.channels * spec.r * spec.s <= options.block_k)
 
 
 def _threads(options: Any) -> int:

@@ -97,7 +97,8 @@ def test_graphs_within_the_graph(tmp_path):
             [numpy_helper.from_array(drawn(2, 4, 1, 1), weight)])
 
     nodes = [conv(["x", "w"], "c"), node("Relu", ["c"], ["r"]),
-             node("If", ["which"], ["y"], name="choice", then_branch=branch("then", "a"), else_branch=branch("else", "b"))]
+             node("If", ["which"], ["y"], name="choice", then_branch=branch("then", "a"),
+                  else_branch=branch("else", "b"))]
     proto = model(nodes, {"x": [1, 3, 8, 9], "which": (TensorProto.BOOL, [])}, ["y", "r"], {"w": W})
     found = read_model(saved(proto, tmp_path))
     assert {layer.node for layer in found} == {"/Conv/c", "choice//Conv/then_y", "choice//Conv/else_y"}

@@ -172,6 +172,7 @@ def test_damage_is_told(damage, path, tmp_path, monkeypatch):
         assert open_pack(output).conv("Conv_a").holds("weight")
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", ["pack", "pack.zip"])
 @pytest.mark.parametrize("when", [0, 1, 2, 4, 6])
 def test_a_full_disk_leaves_nothing_half_written(name, when, path, tmp_path, monkeypatch):
