@@ -154,7 +154,9 @@ def _untimed(layer: Any) -> str | None:
     """Why no choice is measured for a layer, None where one is."""
     if layer.operation is not Operation.FORWARD:
         return "transposed layers are not measured: the rule chooses"
-    return None if layer.numerics is not Numerics.FLOAT16 else "half arithmetic is not measured"
+    if layer.numerics is not Numerics.FLOAT32:
+        return f"{layer.numerics.value} arithmetic is not measured: the rule chooses"
+    return None
 
 
 def _algorithms(text: str) -> tuple[str, ...]:
