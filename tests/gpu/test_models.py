@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warpconv.codegen.spec import Operation, parse_epilogue
 from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Operation, parse_epilogue
 from warpconv.runtime.accuracy.reference import compare
 from warpconv.runtime.devices.cuda import contexts
 from warpconv.runtime.models.model import Arrays, ModelLayer
