@@ -47,9 +47,10 @@ def model_record(model: Any, requests: Sequence[LayerRequest]) -> ModelRecord:
     from warpconv.codegen.hardware import DEFAULT_ARCH
     from warpconv.records import ModelRecord
     known: dict[Any, tuple[Any, ...]] = {}
-    rows, arch, tuning = [], DEFAULT_ARCH, ""
+    rows, arch, said = [], DEFAULT_ARCH, []
     for named, request in zip(model, requests):
-        arch, table_, tuning = tuning_of(request)
+        arch, table_, why = tuning_of(request)
+        said.append("measured choices are followed, where there are any" if table_ is not None else why)
         key = (request.shape, request.epilogue, request.algorithm, tuple(request.settings.items()), request.numerics,
                request.operation, arch)
         if key not in known:
@@ -59,7 +60,8 @@ def model_record(model: Any, requests: Sequence[LayerRequest]) -> ModelRecord:
     return ModelRecord(model=model.source, arch=str(arch), layers=tuple(rows), kinds=_kinds(served),
                        seconds=sum(row.seconds for row in served),
                        floor_seconds=sum(row.floor_seconds for row in served),
-                       workspace_bytes=max((row.workspace_bytes for row in served), default=0), tuning=tuning,
+                       workspace_bytes=max((row.workspace_bytes for row in served), default=0),
+                       tuning=max(said, key=said.count, default=""),
                        left_out=left_out_rows(model))
 
 
@@ -156,7 +158,7 @@ def _show(record: ModelRecord) -> None:
             heading(out, "declined", f"{row.node}: {row.reason}")
     show_left_out(out, record.left_out)
     heading(out, "sum", f"{seconds_text(record.seconds)} expected, {seconds_text(record.floor_seconds)} the floor; "
-                        f"{record.tuning or 'measured choices followed'}")
+                        f"{record.tuning}")
 
 
 def _us(seconds: float) -> str:

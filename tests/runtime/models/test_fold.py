@@ -106,6 +106,18 @@ def test_a_transposed_layer_takes_what_its_filter_can(tmp_path):
         np.testing.assert_allclose(computed(layer, x), exact, rtol=0, atol=1e-5 * np.abs(exact).max())
 
 
+def test_outputs_of_a_transposed_filter_of_groups():
+    """Seen with its outputs first, and turned back."""
+    from warpconv.runtime.models.read import outputs_first
+    w = drawn(6, 4, 3, 2)                       # 3 groups of 2 inputs and 4 outputs
+    turned = outputs_first(w, 3, True)
+    assert turned.shape == (12, 2, 3, 2)
+    for output in range(12):
+        for place in range(2):
+            np.testing.assert_array_equal(turned[output, place], w[output // 4 * 2 + place, output % 4])
+    np.testing.assert_array_equal(outputs_first(turned, 3, True), w)
+
+
 def test_a_value_that_is_an_output_is_not_folded_away(tmp_path):
     proto = model([conv(["x", "w"], "c"), node("Relu", ["c"], ["y"])], {"x": X}, ["y", "c"], {"w": drawn(K, 4, 3, 3)})
     (layer,) = read_model(saved(proto, tmp_path))
