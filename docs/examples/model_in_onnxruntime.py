@@ -70,6 +70,7 @@ def compare(path: Path, dims: dict[str, int], folder: Path) -> tuple[float, int]
     model = onnx.load(path)
     options = onnxruntime.SessionOptions()
     options.register_custom_ops_library(get_library_path())
+    options.log_severity_level = 3          # else it tells of every filter that is the pack's now
     theirs, ours = (onnxruntime.InferenceSession(one.SerializeToString(), options, providers=["CPUExecutionProvider"])
                     for one in (model, exchanged(model, layers, "model")))
     rng = np.random.default_rng(0)
