@@ -19,6 +19,8 @@ _NAMES = {
     **{name: "codegen.select" for name in ("resolve", "Resolution", "Selection", "Candidate", "Tuning", "select",
                                            "explain", "plan", "plan_layer")},
     "NamedLayer": "runtime.layers", "read_layers": "runtime.layers",
+    "read_model": "runtime.models.source", "layers_of": "runtime.models.torch",
+    **{name: "runtime.models.model" for name in ("Model", "ModelLayer")},
     "conv2d": "runtime.call.conv", "specialize": "runtime.call.conv",
     **{name: "runtime.call.gradients" for name in ("conv2d_input", "conv2d_weight", "conv2d_bias", "conv_transpose2d")},
     "Operation": "codegen.spec",
@@ -33,6 +35,7 @@ _NAMES = {
     "graph": "runtime.devices.cuda.graph", "Graph": "runtime.devices.cuda.graph",
     "tune": "runtime.tuning", "tuning_table": "runtime.tuning.choice",
     "open_pack": "runtime.pack.pack", "Pack": "runtime.pack.pack", "build_pack": "runtime.pack.pack",
+    "PackConv": "runtime.pack.conv",
     **{name: "codegen.errors" for name in (
         "WarpconvError", "ShapeError", "ArgumentError", "ArgumentTypeError", "UnsupportedSpec", "PlannerError",
         "CompileError", "ToolNotFound", "DeviceError", "KernelNotBuilt", "PackError", "FileError", "KernelFault")},

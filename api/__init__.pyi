@@ -29,6 +29,9 @@ from warpconv.runtime.call.kernel import Filter as Filter, Kernel as Kernel
 from warpconv.runtime.call.many import specialize_all as specialize_all
 from warpconv.runtime.devices.cuda.graph import Graph as Graph, graph as graph
 from warpconv.runtime.layers import NamedLayer as NamedLayer, read_layers as read_layers
+from warpconv.runtime.models.model import Model as Model, ModelLayer as ModelLayer
+from warpconv.runtime.models.source import read_model as read_model
+from warpconv.runtime.models.torch import layers_of as layers_of
 from warpconv.runtime.ndimage.correlate import (
     convolve as convolve, convolve1d as convolve1d, correlate as correlate, correlate1d as correlate1d)
 from warpconv.runtime.ndimage.derivatives import (
@@ -38,6 +41,7 @@ from warpconv.runtime.ndimage.derivatives import (
 from warpconv.runtime.ndimage.filters import (
     gaussian_filter as gaussian_filter, gaussian_filter1d as gaussian_filter1d, uniform_filter as uniform_filter,
     uniform_filter1d as uniform_filter1d)
+from warpconv.runtime.pack.conv import PackConv as PackConv
 from warpconv.runtime.pack.pack import Pack as Pack, build_pack as build_pack, open_pack as open_pack
 from warpconv.runtime.tuning.choice import tuning_table as tuning_table
 from warpconv.runtime.tuning.session import tune as tune

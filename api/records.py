@@ -196,6 +196,64 @@ class ManyRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LeftOutRow:
+    """A convolution of a model that no kernel serves, and why."""
+
+    node: str
+    op: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRow:
+    """A layer of a model: ``seconds`` by the planner's estimate at an H200's rates, or as ``measured``; null with a
+    ``reason`` where no kernel serves it. ``kind``, ``sizes`` and ``geometry``: ``shape`` in short."""
+
+    node: str
+    name: str
+    op: str
+    kind: str
+    sizes: str
+    geometry: str
+    shape: str
+    epilogue: tuple[str, ...]
+    algorithm: str | None
+    seconds: float | None
+    measured: bool
+    floor_seconds: float
+    share_of_floor: float | None
+    workspace_bytes: int | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelKindRow:
+    """Layers of one kind by one algorithm, summed."""
+
+    kind: str
+    algorithm: str | None
+    layers: int
+    seconds: float
+    floor_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRecord:
+    """``explain`` of a model: its layers, their sums, and what of it has no kernel."""
+
+    model: str
+    arch: str
+    layers: tuple[ModelRow, ...]
+    kinds: tuple[ModelKindRow, ...]
+    seconds: float
+    floor_seconds: float
+    workspace_bytes: int
+    tuning: str
+    left_out: tuple[LeftOutRow, ...]
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class BuildRow:
     """One layer on one architecture: built, up-to-date, declined or failed (``reason`` says why); bytes as reported."""
 
@@ -213,12 +271,14 @@ class BuildRow:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRecord:
-    """``build``: where the pack is and its kernels; ``ok`` is false where one failed."""
+    """``build``: where the pack is and its kernels; ``ok`` is false where one failed. ``left_out``: what of a model has
+    no kernel."""
 
     pack: str
     seconds: float
     ok: bool
     kernels: tuple[BuildRow, ...]
+    left_out: tuple[LeftOutRow, ...] = ()
     schema: int = 1
 
 

@@ -97,6 +97,12 @@ class NamedLayer:
         return f"{self.name}: {self.shape}"
 
 
+def same_kernel(layer: NamedLayer) -> tuple[Any, ...]:
+    """What layers have in common that are planned alike: all but the name."""
+    return (type(layer).plan, layer.shape, layer.epilogue, layer.algorithm, tuple(sorted(layer.settings.items())),
+            layer.numerics, layer.operation)
+
+
 def default_name(shape: ConvShape, *, epilogue: tuple[Epilogue, ...] = (), algorithm: str = "auto",
                  settings: Mapping[str, Any] | None = None, numerics: Numerics = Numerics.FLOAT32,
                  operation: Operation = Operation.FORWARD) -> str:

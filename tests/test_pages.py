@@ -2,9 +2,9 @@
 its own; commands and links are checked.
 
 A comment before a block says what it needs besides warpconv and NumPy: ``<!-- needs: gpu torch -->`` (gpu, torch, jax,
-pack: the pack that the page builds, mypackage: somebody's package; above: the block above), ``<!-- path: FOLDER -->``
-what is put on the path. Where that is not there, a block is parsed, and the names that it takes from warpconv are
-looked up.
+onnx, compile: a CUDA compiler, pack: the pack that the page builds, mypackage: somebody's package; above: the block above),
+``<!-- path: FOLDER -->`` what is put on the path. Where that is not there, a block is parsed, and the names that it
+takes from warpconv are looked up.
 """
 
 from __future__ import annotations
@@ -64,6 +64,9 @@ def blocks(language: str = "") -> tuple[Block, ...]:
 def there(need: str) -> bool:
     if need == "gpu":
         return contexts.usable() is None
+    if need == "compile":
+        from warpconv.runtime.build import compilers
+        return any(found.where for found in compilers.available().values())
     return need == "above" or importlib.util.find_spec(need) is not None
 
 
@@ -77,7 +80,8 @@ def run(text: str, folder: Path, path: str = "") -> None:
 
 def test_every_block_has_a_language_and_known_needs():
     assert [str(block) for block in blocks() if block.language not in LANGUAGES] == []
-    assert {need for block in blocks() for need in block.needs} <= {"gpu", "torch", "jax", "pack", "mypackage", "above"}
+    known = {"gpu", "torch", "jax", "onnx", "compile", "pack", "mypackage", "above"}
+    assert {need for block in blocks() for need in block.needs} <= known
     for page in PAGES:
         fences = page.read_text(encoding="utf-8").count("\n```")
         assert fences == 2 * sum(block.page == page for block in blocks()), page
@@ -134,10 +138,23 @@ def test_commands(text, tmp_path):
         words[words.index("..."):words.index("...") + 1] = LAYER.split()
     command = cli.commands[verb]
     command.make_context(verb, list(words), resilient_parsing=False).close()     # all its options are known
-    if verb in RUN and "FOLDER" not in words:
+    if verb in RUN and "FOLDER" not in words and there_are(words, tmp_path):
         done = subprocess.run([sys.executable, "-m", "warpconv", verb, *words], capture_output=True, text=True,
                               cwd=tmp_path)
         assert done.returncode == 0 or "empty output" in done.stderr, done.stderr
+
+
+def there_are(words: list[str], folder: Path) -> bool:
+    """Whether the models that a command names can be had: an ONNX file is made."""
+    if any(word.startswith("torchvision:") for word in words):
+        return False                # tests/torch explains one
+    for word in words:
+        if word.endswith(".onnx"):
+            if not there("onnx"):
+                return False
+            from bench.onnx_model import write_resnet50
+            write_resnet50(folder / word, stages=(1,))
+    return True
 
 
 def test_shell_blocks_name_what_there_is():

@@ -11,6 +11,7 @@ import click
 from warpconv.codegen.errors import ArgumentError
 
 from .layer import LayerRequest, layer_options, read_arch, read_layer, templates_option
+from .left_out import left_out_rows, show_left_out
 from .output import add_row, console, echo_record, heading, json_option, seconds_text, table
 from .requests import layers_argument, named_layers, refuse_layer
 
@@ -25,6 +26,8 @@ _STYLES = {"failed": "red", "declined": "yellow", "up-to-date": "dim"}
               help="Architectures, as sm_80,sm_90; sm_90+PTX for its PTX too (default: WARPCONV_CUDA_ARCH_LIST, "
                    "else the GPUs here).")
 @click.option("--ptx", is_flag=True, help="Put PTX in, for devices newer than the pack.")
+@click.option("--weights", is_flag=True,
+              help="Keep a model's filters and biases in the pack, with what is folded into them.")
 @click.option("--jobs", type=int, metavar="N", help="Compilations at the same time (default: WARPCONV_COMPILE_JOBS).")
 @click.option("--allow-spills", is_flag=True, help="Accept kernels that spill though their plan promises not to.")
 @click.option("--force", is_flag=True, help="Build a pack anew whose manifest is damaged.")
@@ -33,23 +36,34 @@ _STYLES = {"failed": "red", "declined": "yellow", "up-to-date": "dim"}
 @json_option
 @click.pass_context
 def build(ctx: click.Context, layers: str | None, layer: str | None, output: str, archs: tuple[str, ...], ptx: bool,
-          jobs: int | None, allow_spills: bool, force: bool, as_json: bool, **options: Any) -> None:
+          weights: bool, jobs: int | None, allow_spills: bool, force: bool, as_json: bool, **options: Any) -> None:
     """Build kernels ahead of time, into a pack.
 
-    LAYERS is a TOML or JSON file, or the name of a shipped one; or one layer is given in options.
+    LAYERS is a TOML or JSON file, the name of a shipped one, an ONNX model (.onnx) or torchvision:NAME; or one layer is
+    given in options.
 
-    What the pack has up to date is not compiled again. Exit code 1 if a kernel could not be built.
+    What the pack has up to date is not compiled again. Exit code 1 if a kernel could not be built, or a convolution of
+    a model is left out because no kernel serves it.
     """
     wanted, targets = _layers(ctx, layers, layer, options), _archs(archs)
+    _check_any(wanted)
     report = _build(wanted, targets, output, as_json, ptx=ptx, jobs=jobs, allow_spills=allow_spills,
-                    force=force)
-    record = _record(report)
+                    force=force, weights=weights)
+    record = _record(report, wanted)
     if as_json:
         echo_record(record)
     else:
         _show(record, report)
-    if not report.ok:
+    if not report.ok or record.left_out:
         ctx.exit(FAILED)
+
+
+def _check_any(layers: Any) -> None:
+    """Raises ArgumentError for a model without layers, with what was left out of it."""
+    if not layers:
+        left = "; ".join(f"{one.node} ({one.op}): {one.reason}" for one in layers.left_out[:4])
+        raise ArgumentError("the model has no convolution that a kernel serves", argument="LAYERS", value=layers.source,
+                            hint=left or "it has none at all")
 
 
 def _build(layers: Sequence[Any], archs: Sequence[str], output: str, quiet: bool, **options: Any) -> Any:
@@ -70,7 +84,7 @@ def _layers(ctx: click.Context, path: str | None, layer: str | None, options: di
     if not given:
         raise ArgumentError("name a LAYERS file, or give one layer with --input and --filter", argument="LAYERS",
                             value=path, hint="for instance: warpconv build twelve_layers --arch sm_90 -o PACK")
-    refuse_layer(layer)
+    refuse_layer(layer, options)
     return (_requested(read_layer(options)),)
 
 
@@ -117,12 +131,13 @@ def _checked(archs: Sequence[str], argument: str) -> Sequence[str]:
     return archs
 
 
-def _record(report: Any) -> Any:
+def _record(report: Any, wanted: Any) -> Any:
     from warpconv.records import BuildRecord, BuildRow
     rows = tuple(BuildRow(name=r.name, algorithm=r.algorithm, arch=r.arch, status=r.status, registers=r.registers,
                           spills=r.spills, stack=r.stack, shared=r.shared, bytes=r.bytes, reason=r.reason or None)
                  for r in report.rows)
-    return BuildRecord(pack=str(report.path), seconds=report.seconds, ok=report.ok, kernels=rows)
+    return BuildRecord(pack=str(report.path), seconds=report.seconds, ok=report.ok, kernels=rows,
+                       left_out=left_out_rows(wanted))
 
 
 def _show(record: Any, report: Any) -> None:
@@ -136,6 +151,7 @@ def _show(record: Any, report: Any) -> None:
     for row in record.kernels:
         if row.reason:
             heading(out, row.status, f"{row.name} for {row.arch}: {row.reason}")
+    show_left_out(out, record.left_out)
     counts = ", ".join(f"{report.count(status)} {status}" for status in ("built", "up-to-date", "declined", "failed")
                        if report.count(status))
     heading(out, "pack", f"{record.pack}: {counts} in {seconds_text(record.seconds)}")

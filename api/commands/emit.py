@@ -33,7 +33,8 @@ def emit(ctx: click.Context, layers: str | None, layer: str | None, output: str 
          **options: Any) -> None:
     """Write the CUDA source of a layer's kernel.
 
-    LAYERS is a TOML or JSON file, or the name of a shipped one; or one layer is given in options. Several sources, of
+    LAYERS is a TOML or JSON file, the name of a shipped one, an ONNX model (.onnx) or torchvision:NAME; or one layer is
+    given in options. Several sources, of
     a file's layers or of --arch sm_80,sm_90, go to a folder or one after the other to standard output: the head of each
     names its layer and architecture.
     """

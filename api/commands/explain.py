@@ -24,10 +24,18 @@ if TYPE_CHECKING:
 def explain(ctx: click.Context, layers: str | None, layer: str | None, as_json: bool, **options: Any) -> None:
     """Say which algorithms can serve a layer, which is chosen, and why the others are not.
 
-    LAYERS is a TOML or JSON file, or the name of a shipped one; or one layer is given in options. With several values
-    of a plan value (--set exchange=select,packed) their plans stand side by side.
+    LAYERS is a TOML or JSON file, the name of a shipped one, an ONNX model (.onnx) or torchvision:NAME; or one layer is
+    given in options. With several values of a plan value (--set exchange=select,packed) their plans stand side by side.
+
+    Of a model it is a table: what each layer is expected to take, its floor, and where the time goes; --layer NODE
+    explains one of them.
     """
-    answer(ctx, read_requests(ctx, layers, layer, options), as_json, explain_record, _show)
+    asked = read_requests(ctx, layers, layer, options)
+    if asked.model is not None and asked.model.is_model and layer is None:
+        from .explain_model import explain_model
+        explain_model(ctx, asked, as_json)
+        return
+    answer(ctx, asked, as_json, explain_record, _show)
 
 
 def _show(out: Any, record: ExplainRecord) -> None:
@@ -55,7 +63,7 @@ def explain_record(request: LayerRequest) -> ExplainRecord:
     from warpconv.codegen.select import explain as candidates_for
     from warpconv.codegen.spec import Operation
     from warpconv.records import CandidateRow, ExplainRecord
-    arch, tuning, where = _tuning(request)
+    arch, tuning, where = tuning_of(request)
     candidates = candidates_for(request.shape, arch, epilogue=request.epilogue, tuning=tuning,
                                 numerics=request.numerics, workspace_limit=request.workspace_limit,
                                 operation=request.operation)
@@ -77,7 +85,7 @@ def explain_record(request: LayerRequest) -> ExplainRecord:
                          candidates=tuple(rows), tuning=where)
 
 
-def _tuning(request: LayerRequest) -> tuple[Arch, Any, str]:
+def tuning_of(request: LayerRequest) -> tuple[Arch, Any, str]:
     """The architecture, the table of measured choices, and why there is none."""
     from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
     from warpconv.codegen.spec import Numerics, Operation

@@ -33,8 +33,8 @@ def inspect(ctx: click.Context, layers: str | None, layer: str | None, edited: s
             measure: bool, ptx: bool, sass: bool, as_json: bool, **options: Any) -> None:
     """Show a layer's kernel: source, plan values, launch, planned and measured cost, registers.
 
-    LAYERS is a TOML or JSON file, or the name of a shipped one; or one layer is given in options. With several values
-    of a plan value (--set exchange=select,packed) their plans stand side by side.
+    LAYERS is a TOML or JSON file, the name of a shipped one, an ONNX model (.onnx) or torchvision:NAME; or one layer is
+    given in options. With several values of a plan value (--set exchange=select,packed) their plans stand side by side.
     """
     text = None
     if edited is not None:

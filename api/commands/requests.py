@@ -15,25 +15,47 @@ from warpconv.codegen.errors import ArgumentError, FileError
 
 from .complete import complete_layers
 from .files import InputFileError
-from .layer import LayerRequest, read_archs, read_layer, read_settings
+from .layer import LayerRequest, read_archs, read_dtype, read_layer, read_settings
 
 MOST_COMBINATIONS = 64
 _NOT_OF_A_LAYER = ("algorithm", "sets", "arch", "tuning", "workspace_limit", "index_bits")
+_OF_A_MODEL = ("dtype", "layout")       # what an engine may convert a model to
 
 
 def layers_argument(command: Callable) -> Callable:
-    """``LAYERS`` and ``--layer``, passed as ``layers`` and ``layer``."""
+    """``LAYERS``, ``--layer`` and ``--dim``, passed as ``layers``, ``layer`` and ``dims``."""
+    command = dims_option(command)
     command = click.option("--layer", metavar="NAME", help="Only this layer of LAYERS.")(command)
     return click.argument("layers", required=False, shell_complete=complete_layers)(command)
+
+
+def dims_option(command: Callable) -> Callable:
+    """``--dim``, passed as ``dims``."""
+    return click.option("--dim", "dims", metavar="NAME=SIZE", multiple=True,
+                        help="A size that the model LAYERS leaves open, as batch=32.")(command)
+
+
+def read_dims(texts: Sequence[str]) -> dict[str, int]:
+    """The sizes of ``--dim``. Raises ArgumentError."""
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, size = text.rpartition("=")
+        if not name.strip() or not size.strip().isdecimal() or name.strip() in found:
+            raise ArgumentError("a size is written NAME=SIZE, each once", argument="--dim", value=text,
+                                hint="for instance --dim batch=32")
+        found[name.strip()] = int(size)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """``groups``: for each layer and architecture one request, or several that differ in plan values. ``many``: whether
-    it was asked in a way that may give several, so that the form of the answer does not hang on how many there are."""
+    it was asked in a way that may give several, so that the form of the answer does not hang on how many there are.
+    ``model``: the Model that the layers are of, where they are of a model or a file."""
 
     groups: tuple[tuple[LayerRequest, ...], ...]
     many: bool
+    model: Any = None
 
     def singles(self, verb: str) -> Iterator[LayerRequest]:
         """The requests of a verb that takes one combination of plan values. Raises ArgumentError for several."""
@@ -52,48 +74,67 @@ def read_requests(ctx: click.Context, layers: str | None, layer: str | None, opt
     Raises ArgumentError, ShapeError, ArgumentTypeError or InputFileError.
     """
     if layers is None:
-        refuse_layer(layer)
+        refuse_layer(layer, options)
     archs = read_archs(options["arch"])
     combinations = _combinations(read_settings(options["sets"]))
-    found = [read_layer({**options, "arch": (), "sets": ()})] if layers is None else [
-        _request(ctx, named, options) for named in named_layers(ctx, layers, layer, options, _NOT_OF_A_LAYER)]
+    model = None if layers is None else named_layers(ctx, layers, layer, options, _NOT_OF_A_LAYER)
+    found = [read_layer({**options, "arch": (), "sets": ()})] if model is None else [
+        _request(ctx, named, options) for named in model]
     groups = [tuple(replace(request, arch=arch, settings={**request.settings, **settings}) for settings in combinations)
               for request in found for arch in archs or (None,)]
     many = (layers is not None and layer is None) or len(archs) > 1
-    return Asked(groups=tuple(groups), many=many)
+    return Asked(groups=tuple(groups), many=many, model=model)
 
 
 def named_layers(ctx: click.Context, layers: str, layer: str | None, options: dict[str, Any],
-                 allowed: Sequence[str] = ()) -> Sequence[Any]:
-    """The layers of a file, or the one of them. Raises ArgumentError where options describe a layer beside the file, or
-    the file has no such layer; InputFileError where it cannot be read."""
-    from warpconv.runtime.layers import read_layers
-    typed = [name for name, option in _typed(ctx, options).items() if name not in allowed]
+                 allowed: Sequence[str] = ()) -> Any:
+    """The Model that the layers of a file or of a model are, or the one of them that is named. Raises ArgumentError
+    where options describe a layer beside the file, or the file has no such layer; InputFileError where it cannot be
+    read."""
+    from warpconv.runtime.models.source import is_model
+    of_model = _OF_A_MODEL if is_model(layers) else ()
+    typed = [name for name in typed_options(ctx, options) if name not in (*allowed, *of_model, "dims")]
     if typed:
-        raise ArgumentError("a LAYERS file has its layers' options",
-                            argument=", ".join(_typed(ctx, options)[name] for name in typed),
+        raise ArgumentError("a model has its layers' options" if of_model else "a LAYERS file has its layers' options",
+                            argument=", ".join(typed_options(ctx, options)[name] for name in typed),
                             hint="write them in the file, or give one layer in options and no file")
+    found = read_source(layers, options, [name for name in of_model if name in typed_options(ctx, options)])
+    return found if layer is None else replace(found, layers=(_picked(found, layer),), left_out=())
+
+
+def _picked(found: Any, layer: str) -> Any:
     try:
-        found = read_layers(layers)
+        return found[layer]
+    except ArgumentError as error:
+        raise ArgumentError(error.message, argument="--layer", value=layer, hint=error.hint) from None
+
+
+def read_source(layers: str, options: dict[str, Any], converted: Sequence[str] = ()) -> Any:
+    """The Model of LAYERS, converted as the options of these names say. Raises InputFileError where it cannot be read,
+    ArgumentError."""
+    from warpconv.runtime.models.source import read_model
+    form: dict[str, Any] = {name: options[name] for name in converted}
+    if "dtype" in form:
+        form["dtype"] = read_dtype(form["dtype"], "--dtype")
+    if "layout" in form:
+        form["layout"] = form["layout"].upper()
+    try:
+        return read_model(layers, read_dims(options.get("dims", ())), **form)
     except FileError as error:
         raise InputFileError(error.message, argument=error.argument, value=error.value, hint=error.hint) from error
-    if layer is None:
-        return found
-    picked = [named for named in found if named.name == layer]
-    if not picked:
-        raise ArgumentError(f"{layers} has no such layer", argument="--layer", value=layer,
-                            hint=f"it has {', '.join(named.name for named in found)}")
-    return picked
 
 
-def refuse_layer(layer: str | None) -> None:
-    """Raises ArgumentError where a layer of no file is named."""
+def refuse_layer(layer: str | None, options: dict[str, Any]) -> None:
+    """Raises ArgumentError where a layer of no file is named, or a size of no model."""
+    if options.get("dims"):
+        raise ArgumentError("there is no model to take it", argument="--dim", value=", ".join(options["dims"]),
+                            hint="--input has the sizes of a layer in options")
     if layer is not None:
         raise ArgumentError("there is no LAYERS file to take it from", argument="--layer", value=layer,
                             hint="name the file before it, as in: warpconv explain twelve_layers --layer conv1")
 
 
-def _typed(ctx: click.Context, options: dict[str, Any]) -> dict[str, str]:
+def typed_options(ctx: click.Context, options: dict[str, Any]) -> dict[str, str]:
     """The layer's options that stand on the command line, and as what."""
     return {parameter.name: parameter.opts[-1] for parameter in ctx.command.params
             if parameter.name in options and ctx.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT}
@@ -101,11 +142,12 @@ def _typed(ctx: click.Context, options: dict[str, Any]) -> dict[str, str]:
 
 def _request(ctx: click.Context, named: Any, options: dict[str, Any]) -> LayerRequest:
     """A layer of a file, with what the options say besides."""
-    beside = read_layer({**options, "input_": "1,1,1,1", "filter_": "1,1,1", "arch": (), "sets": ()})
-    chosen = _typed(ctx, options)
+    beside = read_layer({**options, "input_": "1,1,1,1", "filter_": "1,1,1", "arch": (), "sets": (),
+                         "dtype": "float32", "layout": "NCHW"})
+    chosen = typed_options(ctx, options)
     own = {} if "algorithm" in chosen else dict(named.settings)     # plan values are those of an algorithm
     return replace(beside, name=named.name, shape=named.shape, assumed=(), epilogue=named.epilogue, settings=own,
-                   numerics=named.numerics,
+                   numerics=named.numerics, operation=named.operation,
                    algorithm=beside.algorithm if "algorithm" in chosen else named.algorithm)
 
 

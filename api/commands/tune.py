@@ -8,19 +8,23 @@ from typing import Any
 
 import click
 
-from warpconv.codegen.errors import ArgumentError, FileError
-from warpconv.codegen.spec import Numerics
+from warpconv.codegen.errors import ArgumentError
+from warpconv.codegen.spec import Numerics, Operation
+from warpconv.records import LeftOutRow
 
 from .complete import complete_layers
 from .device import choose_device, device_option, note_device
-from .files import InputFileError, check_output
+from .files import check_output
 from .layer import layer_options, read_layer
+from .left_out import left_out_rows, show_left_out
 from .output import console, echo_record, heading, json_option, say
+from .requests import dims_option, read_source, refuse_layer, typed_options
 from .tune_show import layer_row, layers_record, show_layers, show_results, tune_record
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[LAYERS]", shell_complete=complete_layers)
+@dims_option
 @layer_options(arch=False)
 @device_option
 @click.option("--strategy", metavar="sweep|tpe", default="sweep", show_default=True,
@@ -37,13 +41,14 @@ from .tune_show import layer_row, layers_record, show_layers, show_results, tune
 @click.option("-o", "--output", metavar="FILE", help="With --merge: the database to write.")
 @json_option
 @click.pass_context
-def tune(ctx: click.Context, names: tuple[str, ...], device: str, strategy: str, seed: int, budget: float | None,
-         configurations: int | None, again: bool, database: str | None, plot: str | None, listing: bool, merge: bool,
-         best: int | None, output: str | None, as_json: bool, **options: Any) -> None:
+def tune(ctx: click.Context, names: tuple[str, ...], dims: tuple[str, ...], device: str, strategy: str, seed: int,
+         budget: float | None, configurations: int | None, again: bool, database: str | None, plot: str | None,
+         listing: bool, merge: bool, best: int | None, output: str | None, as_json: bool, **options: Any) -> None:
     """Time the configurations of a layer on a device, and keep every time.
 
-    LAYERS is a TOML or JSON file, or the name of a shipped one; or one layer is given in options. --algorithm takes a
-    list, and --set lists and ranges: --set sub_block_rows=7,14,28 --set warp_rows=1..4.
+    LAYERS is a TOML or JSON file, the name of a shipped one, an ONNX model (.onnx) or torchvision:NAME, of which layers
+    alike are timed once; or one layer is given in options. --algorithm takes a list, and --set lists and ranges:
+    --set sub_block_rows=7,14,28 --set warp_rows=1..4.
 
     What the database has already is not timed again: an interrupted session goes on where it stopped. From then on
     the quickest is what warpconv uses for the layer on this model of GPU; explain says so.
@@ -61,7 +66,9 @@ def tune(ctx: click.Context, names: tuple[str, ...], device: str, strategy: str,
         check_picture(plot)
     session = {"strategy": strategy, "seed": seed, "budget": budget, "configurations": configurations, "again": again,
                "database": path}
-    layers = _layers(names, options)
+    layers, skipped = _layers(ctx, names, {**options, "dims": dims})
+    if not as_json:
+        show_left_out(console(stderr=True), skipped)
     results: list[Any] = []
     try:
         for layer in layers:
@@ -104,8 +111,10 @@ def _database(database: str | None) -> Path:
     return Path(database).absolute() if database is not None else user_file()
 
 
-def _layers(names: tuple[str, ...], options: dict[str, Any]) -> Sequence[dict[str, Any]]:
-    """Arguments of tune() for each layer. Raises InputFileError, ArgumentError or ShapeError."""
+def _layers(ctx: click.Context, names: tuple[str, ...],
+            options: dict[str, Any]) -> tuple[Sequence[dict[str, Any]], Sequence[Any]]:
+    """Arguments of tune() for each layer, and what of a model is not timed. Raises InputFileError, ArgumentError or
+    ShapeError."""
     given = options["input_"] is not None or options["filter_"] is not None
     if bool(names) == given:
         raise ArgumentError("name a LAYERS file, or give one layer with --input and --filter", argument="LAYERS",
@@ -123,19 +132,31 @@ def _layers(names: tuple[str, ...], options: dict[str, Any]) -> Sequence[dict[st
         if request.numerics is not Numerics.FLOAT32:
             raise ArgumentError("half arithmetic is only done where it is asked for, so no choice of it is measured",
                                 argument="--accumulate", value=request.numerics.value, hint="leave it out")
+        refuse_layer(None, options)
         return [{"shape": request.shape, "epilogue": request.epilogue, "sets": request.settings,
-                 "algorithms": algorithms}]
-    from warpconv.runtime.layers import read_layers
+                 "algorithms": algorithms}], ()
     if sets:
         raise ArgumentError("plan values of a LAYERS file stand in the file", argument="--set", value=sets[0],
                             hint="give one layer in options instead")
-    try:
-        layers = read_layers(names[0])
-    except FileError as error:
-        raise InputFileError(error.message, argument=error.argument, value=error.value, hint=error.hint) from error
+    from warpconv.runtime.models.model import alike
+    from warpconv.runtime.models.source import is_model
+    converted = [name for name in ("dtype", "layout") if name in typed_options(ctx, options)]
+    found = read_source(names[0], options, converted if is_model(names[0]) else ())
+    timed = [(layer, why) for layer, _ in alike(found) for why in [_untimed(layer)]]
     return [{"shape": layer.shape, "epilogue": layer.epilogue,
              "sets": {name: str(value) for name, value in layer.settings.items()},
-             "algorithms": (layer.algorithm,) if layer.algorithm != "auto" else algorithms} for layer in layers]
+             "algorithms": (layer.algorithm,) if layer.algorithm != "auto" else algorithms}
+            for layer, why in timed if why is None], (*left_out_rows(found), *(
+                LeftOutRow(node=layer.name, op=layer.operation.value, reason=why) for layer, why in timed if why))
+
+
+def _untimed(layer: Any) -> str | None:
+    """Why no choice is measured for a layer, None where one is."""
+    if layer.operation is not Operation.FORWARD:
+        return "transposed layers are not measured: the rule chooses"
+    if layer.numerics is not Numerics.FLOAT32:
+        return f"{layer.numerics.value} arithmetic is not measured: the rule chooses"
+    return None
 
 
 def _algorithms(text: str) -> tuple[str, ...]:

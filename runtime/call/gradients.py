@@ -249,6 +249,27 @@ def conv2d_bias(grad_output: Any, *, layout: Layout | str = "NCHW", device: str 
     return _run(ask, {"dy": operand}, "db", (k,), None, out, stream)
 
 
+def run_transposed(kernel: Kernel, shape: ConvShape, order: Layout, input: Any, weight: Any, bias: Any, out: Any,
+                   stream: Any) -> Any:
+    """A transposed layer by a kernel that is there already: ``shape`` is the layer whose data gradient it computes,
+    with the sizes of this call; arrays have their axes in ``order``. Raises as conv_transpose2d."""
+    memory = shape.layout
+    dy = arrays.view(input, "input", dtypes=(shape.dtype,), ndim=4)
+    _check_sizes(dy, "input", order.stored(shape.output_shape), "this layer's input has")
+    w = _weight(weight, dy)
+    _check_sizes(w, "weight", shape.weight_shape, "this layer's filter has")
+    operands = {"dy": _Operand("input", input, axes.stored(dy, order, memory), axes.order(order, memory)),
+                "w": _Operand("weight", weight, w)}
+    if bias is not None:
+        b = arrays.view(bias, "bias", dtypes=(shape.dtype,), ndim=1)
+        _check_sizes(b, "bias", (shape.c,), "this layer has filters")
+        same_memory(b, dy, "bias")
+        operands["bias"] = _Operand("bias", bias, b)
+    sizes, turns = memory.stored(shape.input_shape), (axes.order(order, memory), axes.order(memory, order))
+    y = None if out is None else _target(out, sizes, shape.dtype, turns[0], operands)
+    return _launch(kernel, shape, operands, operands["dy"], "dx", sizes, turns, y, out, stream)
+
+
 def _data_gradient(shape: ConvShape, order: Layout, dy: ArrayView, grad_output: Any, w: ArrayView, weight: Any,
                    bias: _Operand | None, algorithm: Any, device: Any, out: Any, stream: Any, workspace_limit: Any,
                    argument: str) -> Any:

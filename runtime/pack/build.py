@@ -24,9 +24,10 @@ from warpconv.runtime.build.cache import DiskCache
 from warpconv.runtime.build.compilers import Compiled, CompilerKind
 from warpconv.runtime.build.parallel import as_done, workers_of
 from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel, CudaTarget, build, cache_key
-from warpconv.runtime.layers import NamedLayer
+from warpconv.runtime.layers import NamedLayer, same_kernel
 
 from .format import FORMAT, SCHEMA, file_record
+from .nodes import check_holds_arrays, node_meta, with_arrays
 from .write import Existing, FolderWriter, Writer, ZipWriter, existing, writing
 
 CHECKPOINT_SECONDS = 2.0
@@ -92,7 +93,7 @@ class _Task:
 
 def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], archs: Sequence[Arch | str], *,
                ptx: bool = False, jobs: int | None = None, allow_spills: bool = False, force: bool = False,
-               progress: Callable[[Row], None] | None = None) -> PackReport:
+               weights: bool = False, progress: Callable[[Row], None] | None = None) -> PackReport:
     """Compile every layer for every architecture into a pack.
 
     What the pack has up to date is not compiled again, and kernels of other layers stay in it; a layer of the same name
@@ -101,7 +102,7 @@ def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], arc
     Parameters
     ----------
     layers : sequence of NamedLayer
-        As a layers file gives them.
+        As a layers file or a model gives them (read_model, layers_of). Those that are alike are planned once.
     output : path
         A directory, or a zip if it ends in .zip.
     archs : sequence of Arch or str
@@ -114,6 +115,8 @@ def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], arc
         Keep kernels that spill registers though their plan promises not to; else their row has failed.
     force : bool
         Overwrite a pack whose manifest is damaged.
+    weights : bool
+        Keep the filters and biases that a model holds, with what is folded into them, for Pack.conv.
     progress : callable, optional
         Called with each Row in this thread as it is done.
 
@@ -127,18 +130,20 @@ def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], arc
     ArgumentError
         Layers, archs or plan values that cannot be.
     FileError
-        The pack cannot be written, or what stands there is no pack.
+        The pack cannot be written, what stands there is no pack, or a model's weights cannot be read.
     PackError
         It is of another schema, or its manifest is damaged and not to be overwritten.
     """
     start = time.perf_counter()
     settings = replace(env.settings(), fail_on_spills=False)
     output = paths.absolute(output)
+    if weights:
+        check_holds_arrays(layers)
     tasks = _tasks(layers, archs, ptx, settings)
     jobs = workers_of(jobs, "jobs")
     with writing(output):
         had = existing(output, force)
-        builder = _Builder(tasks, had, allow_spills, progress or _quiet)
+        builder = _Builder(tasks, had, allow_spills, progress or _quiet, weights)
         builder.run(lambda: _writer(output, had), settings, jobs)
     return PackReport(path=output, rows=tuple(task.row for task in tasks), seconds=time.perf_counter() - start)
 
@@ -146,8 +151,13 @@ def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], arc
 class _Builder:
     """One run of build_pack: the tasks, what the pack had, and what it gets."""
 
-    def __init__(self, tasks: list[_Task], had: Existing, allow_spills: bool, progress: Callable[[Row], None]):
+    def __init__(self, tasks: list[_Task], had: Existing, allow_spills: bool, progress: Callable[[Row], None],
+                 weights: bool = False):
         self.tasks = tasks
+        self.weights = weights
+        self.had_nodes = {name: dict(meta) for name, meta in had.nodes.items()}
+        self.had_arrays = frozenset(had.arrays)
+        self.nodes: dict[str, Any] = {}
         self.intact = had.intact
         self.had = {name: record.meta for name, (record, _) in had.kernels.items()}
         self.allow_spills = allow_spills
@@ -160,10 +170,18 @@ class _Builder:
             if task.row is not None:
                 self.progress(task.row)
         missing = [task for task in self.tasks if task.row is None]
+        writers: list[Writer] = []
+
+        def writer_of() -> Writer:      # opened when there is something to write: else the pack may be read-only
+            writers[:] = writers or [open_writer()]
+            return writers[0]
+
+        self._keep_nodes(writer_of)
         document = self.document()
-        if not missing and self.intact and document["kernels"] == self.had:
-            return                      # nothing to change, so the pack may be read-only
-        writer = open_writer()
+        same = document["kernels"] == self.had and document.get("nodes", {}) == self.had_nodes
+        if not missing and self.intact and same and not writers:
+            return
+        writer = writer_of()
         try:
             self._compile(missing, writer, settings, jobs)
         finally:                        # also when interrupted: what is built is in the pack
@@ -185,8 +203,24 @@ class _Builder:
             mine = kernels.setdefault(task.row.kernel, {**task.meta, "layers": {}})
             mine["layers"][task.layer.name] = _layer_meta(task)
         kernels = {name: meta for name, meta in kernels.items() if meta["layers"]}
-        return {"format": FORMAT, "schema": SCHEMA,
+        made = {"format": FORMAT, "schema": SCHEMA,
                 "generator": {"version": VERSION, "digest": generator_digest()}, "kernels": kernels}
+        listed = {name for meta in kernels.values() for name in meta["layers"]}
+        built = {task.layer.name for task in done}
+        nodes = {name: meta for name, meta in self.had_nodes.items() if name in listed - built}
+        nodes.update((name, meta) for name, meta in self.nodes.items() if name in built)
+        return {**made, "nodes": nodes} if nodes else made
+
+    def _keep_nodes(self, writer_of: Callable[[], Writer]) -> None:
+        """What a model says of its layers, and their arrays if they are asked for: one layer's at a time."""
+        def store(sha256: str, data: bytes) -> None:
+            if sha256 not in self.had_arrays:
+                writer_of().add_array(sha256, data)
+
+        for layer in {task.layer.name: task.layer for task in self.tasks if task.plan is not None}.values():
+            meta = node_meta(layer)
+            if meta is not None:
+                self.nodes[layer.name] = with_arrays(layer, meta, store) if self.weights else meta
 
     def _reuse(self, task: _Task) -> None:
         """Fill the row of a task whose kernel the pack has already."""
@@ -259,9 +293,25 @@ def _tasks(layers: Sequence[NamedLayer], archs: Sequence[Arch | str], ptx: bool,
                             argument="archs" if layers else "layers", hint="for instance --arch sm_90")
     tasks = [_Task(layer, arch, with_ptx, arch) for layer in layers for arch, with_ptx in wanted.items()]
     kinds = _kinds(settings)
+    alike: dict[Any, list[_Task]] = {}          # layers that differ in their names alone are planned once
     for task in tasks:
-        _plan(task, kinds, settings)
-    return [each for task in tasks for each in (task, *_portable(task, kinds, settings))]
+        alike.setdefault((same_kernel(task.layer), task.arch), []).append(task)
+    twins = {}
+    for first, *others in alike.values():
+        _plan(first, kinds, settings)
+        twins.update((id(task), twin) for task, twin in _shared(first, others, kinds, settings))
+    return [each for task in tasks for each in (task, *twins.get(id(task), ()))]
+
+
+def _shared(first: _Task, others: Sequence[_Task], kinds: Sequence[CompilerKind],
+            settings: env.Settings) -> Iterator[tuple[_Task, tuple[_Task, ...]]]:
+    """Give the others the first one's plan, or its refusal; each task with those that stand beside it."""
+    twins = tuple(_portable(first, kinds, settings))
+    yield first, twins
+    for task in others:
+        task.arch, task.plan, task.estimate, task.keys = first.arch, first.plan, first.estimate, first.keys
+        task.row = None if first.row is None else replace(first.row, name=task.layer.name)
+        yield task, tuple(replace(twin, layer=task.layer) for twin in twins)
 
 
 def _portable(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings) -> Iterator[_Task]:
@@ -311,8 +361,8 @@ def _kinds(settings: env.Settings) -> list[CompilerKind]:
 
 def _writer(output: Path, had: Existing) -> Writer:
     if output.suffix != ".zip":
-        return FolderWriter(output, had.listed)
-    return ZipWriter(output, {name: files for name, (_, files) in had.kernels.items()})
+        return FolderWriter(output, had.listed, had.arrays)
+    return ZipWriter(output, {name: files for name, (_, files) in had.kernels.items()}, had.arrays)
 
 
 def _files(built: BuiltKernel) -> dict[str, bytes]:

@@ -4,6 +4,7 @@
     kernels/<name>-<digest>/kernel.cu   the source
                             kernel.cubin
                             kernel.ptx  where it was asked for
+    arrays/<digest>                     filters and biases of a model, where they were asked for (nodes.py)
 
 A pack is a directory of this form or a zip of it. Nothing in it is executed or unpickled to read it: the manifest is
 JSON, names that leave the pack are refused, and every file's size and SHA-256 are compared before its bytes are used.
@@ -20,7 +21,7 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,11 +37,12 @@ FORMAT = "warpconv pack"
 SCHEMA = 2      # 2: grids and workspaces over products of sizes, repeated steps
 MANIFEST = "manifest.json"
 KERNELS = "kernels"
+ARRAYS = "arrays"
 REBUILD = "build the pack again, or fetch it again"
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _LARGEST_MANIFEST = 64 << 20    # of 10,000 kernels and more
-_LARGEST_FILE = 256 << 20
+LARGEST_FILE = 256 << 20
 _DEEPEST = 32                   # levels of lists and objects in a manifest; 10 are needed
 _LOCAL_HEADER = 30              # bytes of a zip's header of a file, before its name
 FILES = (SOURCE, CUBIN, PTX)
@@ -88,6 +90,7 @@ class Manifest:
 
     document: Mapping[str, Any]
     records: tuple[Record, ...]
+    nodes: Mapping[str, Any] = field(default_factory=dict)      # NodeRecord of a model's layer, by the layer's name
 
 
 class FolderTree:
@@ -187,7 +190,8 @@ def read_manifest(tree: Tree, where: str) -> Manifest:
         raise _damaged(f"{MANIFEST} has no generator", where)
     if not isinstance(kernels, dict):
         raise _damaged(f"{MANIFEST} has no kernels", where)
-    return Manifest(document, tuple(_record(name, meta, where) for name, meta in kernels.items()))
+    return Manifest(document, tuple(_record(name, meta, where) for name, meta in kernels.items()),
+                    _nodes(document.get("nodes", {}), where))
 
 
 def parse(data: bytes) -> Any:
@@ -229,6 +233,15 @@ def manifest_text(document: Mapping[str, Any]) -> str:
     """The manifest's text, with its checksum; the order of the kernels is kept and is under the checksum too."""
     document = json.loads(json.dumps(document))
     return json.dumps({**document, "checksum": digest(document)}, indent=1) + "\n"
+
+
+def array_bytes(tree: Tree, sha256: str, size: int, where: str) -> bytes:
+    """The bytes of an array, compared with its digest. Raises PackError."""
+    path = f"{ARRAYS}/{sha256}"
+    data = tree.read(path, size)
+    if file_record(data) != {"sha256": sha256, "size": size}:
+        raise _damaged(f"the checksum of {path} differs", where)
+    return data
 
 
 def read_files(tree: Tree, record: Record, where: str) -> dict[str, bytes]:
@@ -285,6 +298,14 @@ def _record(name: str, meta: Any, where: str) -> Record:
         raise _damaged(f"the manifest's record of {name} cannot be read: {error}", where) from error
 
 
+def _nodes(meta: Any, where: str) -> dict[str, Any]:
+    from .nodes import decoded
+    try:
+        return {name: decoded(name, one) for name, one in meta.items()}
+    except (WarpconvError, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(f"what the manifest says of a model's nodes cannot be read: {error}", where) from error
+
+
 def _estimate(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
         raise ValueError("an estimate is a number of at least 0")
@@ -299,7 +320,7 @@ def _decoded(meta: Mapping[str, Any], **files: Any) -> BuiltKernel:
 def _is_file_record(entry: Any) -> bool:
     return (isinstance(entry, dict) and set(entry) == {"sha256", "size"} and isinstance(entry["sha256"], str)
             and isinstance(entry["size"], int) and not isinstance(entry["size"], bool)
-            and 0 <= entry["size"] <= _LARGEST_FILE)
+            and 0 <= entry["size"] <= LARGEST_FILE)
 
 
 def _limited(data: bytes, name: str, limit: int, root: Path) -> bytes:

@@ -21,9 +21,12 @@ from warpconv.runtime.call.kernel import Kernel
 
 from .build import PackReport, Row, build_pack
 from .choice import PtxTooNew, check_ptx, near_misses, ptx_too_new, ranked, serves
-from .format import FolderTree, MANIFEST, Manifest, Record, Tree, load, read_files, read_manifest, tree_of
+from .conv import PackConv
+from .format import (FolderTree, MANIFEST, Manifest, Record, Tree, array_bytes, load, read_files, read_manifest,
+                     tree_of)
+from .nodes import NodeRecord, digests
 
-__all__ = ["Pack", "PackKernel", "PackReport", "Row", "build_pack", "find_in_packs", "open_pack"]
+__all__ = ["Pack", "PackConv", "PackKernel", "PackReport", "Row", "build_pack", "find_in_packs", "open_pack"]
 
 _log = logging.getLogger("warpconv.pack")
 _packs: dict[Path, tuple[Any, Pack]] = {}
@@ -98,6 +101,41 @@ class Pack:
         if kernel is not None:
             return kernel
         raise self._not_built(shape, target, algorithm, steps, wanted)
+
+    def conv(self, name: str, *, device: str = "auto") -> PackConv:
+        """A layer of the pack, ready to be called by an engine: ``pack.conv("conv1")(x)``.
+
+        Parameters
+        ----------
+        name : str
+            The layer's name, or what its model calls the node.
+        device : str
+            "auto", "cpu", "cuda" or "cuda:1"; with "auto" that of the arrays.
+
+        Returns
+        -------
+        PackConv
+            A callable; its filter and bias are the pack's, if it was built with weights.
+
+        Raises
+        ------
+        ArgumentError
+            The pack has no such layer.
+        """
+        nodes = self._manifest.nodes
+        layer = name if not isinstance(name, str) else next(
+            (key for key, node in nodes.items() if node.node == name), name)
+        found = [(record, one) for record in self._manifest.records for one in record.layers if one.name == layer]
+        if not found:
+            have = list(dict.fromkeys(one.name for record in self._manifest.records for one in record.layers))
+            raise ArgumentError("the pack has no such layer", argument="name", value=name,
+                                hint=f"it has {', '.join(have[:12])}{', ...' if len(have) > 12 else ''}")
+        record, one = found[-1]
+        return PackConv(self, one.name, one.shape, record.kernel.spec, nodes.get(one.name), self._tree, device)
+
+    def nodes(self) -> Mapping[str, NodeRecord]:
+        """What a model calls its layers, and the arrays that they read and write, by the layers' names."""
+        return dict(self._manifest.nodes)
 
     def find(self, request: Request, *, device: int | None, exact: bool = False) -> Kernel | None:
         """As specialize, with a GPU's ordinal (None: the CPU device), and None where the pack has no such kernel. One
@@ -207,6 +245,8 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
     manifest = read_manifest(tree, str(path))
     for record in manifest.records:
         read_files(tree, record, str(path))
+    for sha256, size in digests(manifest.document.get("nodes", {})):
+        array_bytes(tree, sha256, size, str(path))
     return Pack(path, tree, manifest)
 
 

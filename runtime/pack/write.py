@@ -6,13 +6,13 @@ What stands at the output is taken for a pack only by its manifest, and only wha
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import os
 import re
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from warpconv.codegen.errors import FileError, PackError, WarpconvError
@@ -20,11 +20,13 @@ from warpconv.runtime import owned, paths
 from warpconv.runtime.build.entry import sync
 
 from . import lock
-from .format import (FILES, KERNELS, MANIFEST, Record, Tree, ZipTree, is_kernel_name, is_ours, manifest_text, parse,
-                     read_files, read_manifest, tree_of)
+from .format import (ARRAYS, FILES, KERNELS, MANIFEST, Record, Tree, ZipTree, array_bytes, is_kernel_name, is_ours,
+                     manifest_text, parse, read_files, read_manifest, tree_of)
+from .nodes import digests
 
 _log = logging.getLogger("warpconv.pack")
-_MEMBER = re.compile(rf"{KERNELS}/([^/]+)/({'|'.join(map(re.escape, FILES))})")
+_MEMBER = re.compile(rf"{KERNELS}/([^/]+)/({'|'.join(map(re.escape, FILES))})|{ARRAYS}/[0-9a-f]{{64}}")
+_ARRAY = re.compile(r"[0-9a-f]{64}")
 _HEAD = b"PK\x03\x04"
 
 
@@ -33,6 +35,10 @@ class Writer(Protocol):
 
     def add(self, kernel: str, files: Mapping[str, bytes]) -> None:
         """Store a kernel's files; they are in the pack when a manifest that lists them is committed."""
+        ...
+
+    def add_array(self, sha256: str, data: bytes) -> None:
+        """Store an array, as ``add`` does a kernel's files."""
         ...
 
     def checkpoint(self, document: Mapping[str, Any]) -> None:
@@ -45,11 +51,12 @@ class Writer(Protocol):
 
 
 class FolderWriter:
-    """A pack that is a directory; ``had``: the kernels of it that may be removed."""
+    """A pack that is a directory; ``had``: the kernels of it that may be removed, ``arrays``: those it has."""
 
-    def __init__(self, root: Path, had: Collection[str] = ()):
+    def __init__(self, root: Path, had: Collection[str] = (), arrays: Collection[str] = ()):
         self.root = root
         self._may_go = set(had)
+        self._arrays = set(arrays)
         (root / KERNELS).mkdir(parents=True, exist_ok=True)
 
     def add(self, kernel: str, files: Mapping[str, bytes]) -> None:
@@ -63,6 +70,21 @@ class FolderWriter:
         finally:
             owned.remove_folder(work, files)
         self._may_go.add(kernel)
+
+    def add_array(self, sha256: str, data: bytes) -> None:
+        target = self.root / ARRAYS / sha256
+        if owned.is_file(target) and sha256 in self._arrays:
+            return
+        owned.refuse_link(target.parent, "output")
+        target.parent.mkdir(exist_ok=True)
+        aside = owned.aside(self.root)
+        try:
+            aside.write_bytes(data)
+            sync(aside)
+            os.replace(aside, target)
+        finally:
+            aside.unlink(missing_ok=True)
+        self._arrays.add(sha256)
 
     def checkpoint(self, document: Mapping[str, Any]) -> None:
         aside = owned.aside(self.root)
@@ -80,6 +102,8 @@ class FolderWriter:
             if not owned.remove_folder(self.root / KERNELS / kernel, FILES):
                 _log.warning("%s stays, though the pack no longer lists it: there is more in it than a kernel's files",
                              self.root / KERNELS / kernel)
+        listed = {sha256 for sha256, _ in digests(document.get("nodes", {}))}
+        owned.remove_folder(self.root / ARRAYS, sorted(self._arrays - listed))
         owned.remove_asides(self.root, FILES)
 
     def _move(self, work: Path, target: Path) -> None:
@@ -99,27 +123,31 @@ class FolderWriter:
 class ZipWriter:
     """A pack that is a zip: it is written aside in one go, with no dates, so that equal packs are equal bytes."""
 
-    def __init__(self, path: Path, kept: Mapping[str, Mapping[str, bytes]]):
+    def __init__(self, path: Path, kept: Mapping[str, Mapping[str, bytes]], arrays: Mapping[str, bytes] | None = None):
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._files = {kernel: dict(files) for kernel, files in kept.items()}
+        self._arrays = dict(arrays or {})
 
     def add(self, kernel: str, files: Mapping[str, bytes]) -> None:
         self._files[kernel] = dict(files)
+
+    def add_array(self, sha256: str, data: bytes) -> None:
+        self._arrays[sha256] = data
 
     def checkpoint(self, document: Mapping[str, Any]) -> None:
         """Nothing: the whole zip would be written each time. The kernels are in the disk cache."""
 
     def commit(self, document: Mapping[str, Any]) -> None:
-        content = io.BytesIO()
-        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-            _put(archive, MANIFEST, manifest_text(document).encode())
-            for kernel in document["kernels"]:
-                for name, data in self._files[kernel].items():
-                    _put(archive, f"{KERNELS}/{kernel}/{name}", data)
         aside = owned.aside(self.path.parent, self.path.name)
         try:
-            aside.write_bytes(content.getbuffer())
+            with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
+                _put(archive, MANIFEST, manifest_text(document).encode())
+                for kernel in document["kernels"]:
+                    for name, data in self._files[kernel].items():
+                        _put(archive, f"{KERNELS}/{kernel}/{name}", data)
+                for sha256, _ in digests(document.get("nodes", {})):        # numbers that hardly pack smaller
+                    _put(archive, f"{ARRAYS}/{sha256}", self._arrays[sha256], zipfile.ZIP_STORED)
             sync(aside)
             os.replace(aside, self.path)
         finally:
@@ -129,12 +157,14 @@ class ZipWriter:
 
 
 class Existing(NamedTuple):
-    """What a pack has before it is built: its sound kernels (a zip's with their files), whether that is all, and the
-    names of the kernels that may be removed."""
+    """What a pack has before it is built: its sound kernels (a zip's with their files), whether that is all, the names
+    of the kernels that may be removed, and what it has of a model's nodes."""
 
     kernels: dict[str, tuple[Record, dict[str, bytes]]]
     intact: bool
     listed: frozenset[str] = frozenset()
+    nodes: Mapping[str, Any] = MappingProxyType({})         # the manifest's, those whose arrays are sound
+    arrays: Mapping[str, bytes] = MappingProxyType({})      # a zip's by digest; of a folder without their bytes
 
 
 def existing(output: Path, force: bool = False) -> Existing:
@@ -178,12 +208,27 @@ def existing(output: Path, force: bool = False) -> Existing:
             found[record.id] = record, {} if paths.is_dir(output) else files
         except PackError as error:
             _log.warning("%s is left out: %s", record.id, error)
-    return Existing(found, len(found) == len(manifest.records), frozenset(record.id for record in manifest.records))
+    nodes, arrays = _sound_nodes(tree, manifest.document.get("nodes", {}), output)
+    intact = len(found) == len(manifest.records) and len(nodes) == len(manifest.nodes)
+    return Existing(found, intact, frozenset(record.id for record in manifest.records), nodes, arrays)
+
+
+def _sound_nodes(tree: Tree, nodes: Mapping[str, Any], output: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The nodes whose arrays are as the manifest says, and these."""
+    arrays: dict[str, bytes] = {}
+    for sha256, size in digests(nodes):
+        try:
+            data = array_bytes(tree, sha256, size, str(output))
+            arrays[sha256] = b"" if paths.is_dir(output) else data
+        except PackError as error:
+            _log.warning("an array is left out: %s", error)
+    return {name: meta for name, meta in nodes.items()
+            if all(one["sha256"] in arrays for one in meta["arrays"].values())}, arrays
 
 
 def _tree(output: Path) -> Tree:
     if paths.is_dir(output):
-        for name in (MANIFEST, KERNELS):
+        for name in (MANIFEST, KERNELS, ARRAYS):
             owned.refuse_link(output / name, "output")
     return tree_of(output)
 
@@ -192,6 +237,7 @@ def _is_unfinished(output: Path) -> bool:
     """Whether a folder is empty, or has only what a first build leaves that was killed."""
     for path in output.iterdir():
         ours = path.name == KERNELS and owned.is_folder(path) and all(map(_is_kernel, path.iterdir()))
+        ours = ours or path.name == ARRAYS and owned.is_folder(path) and all(map(_is_array, path.iterdir()))
         if not (ours or owned.is_aside(path.name)):
             return False
     return True
@@ -205,6 +251,10 @@ def _kernels_of(output: Path) -> list[str]:
 
 def _is_kernel(path: Path) -> bool:
     return owned.is_keyed(path) and is_kernel_name(path.name) and owned.holds_only(path, FILES)
+
+
+def _is_array(path: Path) -> bool:
+    return owned.is_file(path) and _ARRAY.fullmatch(path.name) is not None
 
 
 def _check_is_pack(output: Path) -> None:
@@ -270,8 +320,8 @@ def writing(output: Path) -> Iterator[None]:
                 folder.rmdir()
 
 
-def _put(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+def _put(archive: zipfile.ZipFile, name: str, data: bytes, method: int = zipfile.ZIP_DEFLATED) -> None:
     entry = zipfile.ZipInfo(name)       # its date is 1980-01-01
-    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.compress_type = method
     entry.external_attr = 0o644 << 16
     archive.writestr(entry, data)

@@ -66,6 +66,11 @@ class Table:
         other = measured.padding_value != shape.padding_value
         return f"{text}, with a border of {measured.padding_value:.9g}" if other else text
 
+    def seconds(self, shape: ConvShape, arch: Arch) -> float | None:
+        """The measured time of best(), for this batch in proportion to the measured one; None where there is none."""
+        found = self._find(shape, arch)
+        return None if found is None else found[0].us * 1e-6 * shape.n / found[2].n
+
     def _find(self, shape: ConvShape, arch: Arch) -> tuple[Timing, Origin, ConvShape] | None:
         if str(arch) != self.arch:
             return None

@@ -31,6 +31,7 @@ FILTER_ENTRY, SUMS_ENTRY = "prepare_filter", "add_partial_sums"
 SIDE_THREADS = 256          # threads of a block of these two
 MOST_FILTER_BLOCKS = 1024
 MOST_SUMS = 160             # accumulators of a thread beyond which it would spill
+REGISTERS_UNROLLED = 40         # that factors loaded early take where there is one tile of products (NVRTC 13.0)
 REGISTERS_BESIDE = 32       # of a thread besides sums, factors and windows: addresses, the loop
 MOST_STAGES = 4
 FEW_TILES = 8               # of products: below, the way to the first of them weighs, and a third stage pays
@@ -160,9 +161,15 @@ def resolved(spec: KernelSpec, options: Any) -> Any:
         few = spec.channels * spec.r * spec.s < FEW_TILES * options.block_k
         options = replace(options, stages=1 if options.prefetch is Switch.OFF else 3 if few else 2)
     if options.min_blocks == DERIVED:
-        fitting = resident_blocks(spec.hardware, _registers(options), _threads(options))
+        more = REGISTERS_UNROLLED if _one_tile(spec, options) else 0
+        fitting = resident_blocks(spec.hardware, _registers(options) + more, _threads(options))
         options = replace(options, min_blocks=fitting)
     return options
+
+
+def _one_tile(spec: KernelSpec, options: Any) -> bool:
+    """Whether all products are one tile: compilers leave no loop of it, and load factors early."""
+    return bool(spec.channels * spec.r * spec.s <= options.block_k)
 
 
 def _threads(options: Any) -> int:

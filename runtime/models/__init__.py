@@ -1,0 +1,1 @@
+"""From a model to named layers: ONNX files, PyTorch modules, torchvision's models by name."""

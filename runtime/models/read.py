@@ -1,0 +1,135 @@
+"""A graph's convolutions as named layers: each with what follows it folded, or left out with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from warpconv.codegen.dtypes import DType
+from warpconv.codegen.epilogue import Epilogue
+from warpconv.codegen.numerics import Numerics
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Operation
+
+from . import quantized
+from .expected import residual_pays
+from .fold import Folded, fold
+from .geometry import Geometry, forward_geometry, transposed_geometry
+from .graph import Graph, LeftOutError, Node
+from .model import AS_IT_IS, Arrays, Form, LeftOut, Model, ModelLayer, in_type, names_of
+
+FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A convolution that becomes a layer, before it has a name."""
+
+    node: Node
+    shape: ConvShape
+    axes: int
+    input: str
+    folded: Folded
+    epilogue: tuple[Epilogue, ...]
+    read: Callable[[], Arrays] | None
+    numerics: Numerics = Numerics.FLOAT32
+    operation: Operation = Operation.FORWARD
+
+
+def model_of(source: str, graphs: Iterable[Graph], form: Form = AS_IT_IS, *, may_ask: bool = False) -> Model:
+    """The layers of a model's graphs in this form, in their order. With ``may_ask`` raises
+    LeftOutError(open_sizes=True) where sizes are missing, which the caller may give; else such a node is left out."""
+    found: list[Found] = []
+    left: list[LeftOut] = []
+    for graph in graphs:
+        for number, node in enumerate(graph.nodes):
+            if "Conv" not in node.op:
+                continue
+            try:
+                found.append(_found(graph, number, node, form))
+            except LeftOutError as error:
+                if error.open_sizes and may_ask:
+                    raise
+                left.append(LeftOut(node.label, node.op, error.reason))
+    layers = tuple(_layer(name, one) for name, one in zip(names_of(one.node.label for one in found), found))
+    return Model(source, layers, tuple(left))
+
+
+def _layer(name: str, one: Found) -> ModelLayer:
+    return ModelLayer(name=name, shape=one.shape, epilogue=one.epilogue, numerics=one.numerics,
+                      operation=one.operation, node=one.node.label, op=one.node.op, axes=one.axes, input=one.input,
+                      residual=one.folded.residual, output=one.folded.output, folded=tuple(one.folded.nodes),
+                      inner=tuple(one.folded.inner), read=one.read)
+
+
+def _found(graph: Graph, number: int, node: Node, form: Form) -> Found:
+    if node.domain:
+        raise LeftOutError(f"there are no kernels for {node.domain}.{node.op}, an operation outside ONNX")
+    if node.op in ("Conv", "ConvTranspose"):
+        return _float(graph, number, node, form)
+    if node.op == "ConvInteger":
+        return _quantized(node, quantized.conv_integer(graph, node, form))
+    if node.op == "QLinearConv":
+        return _quantized(node, quantized.qlinear_conv(graph, node, form))
+    raise LeftOutError(f"there are no kernels for {node.op}")
+
+
+def _float(graph: Graph, number: int, node: Node, form: Form) -> Found:
+    x, w, b = node.input(0), node.input(1), node.input(2)
+    transposed = node.op == "ConvTranspose"
+    geometry = (transposed_geometry if transposed else forward_geometry)(graph, node, x, w)
+    known = graph.value(x)
+    if known.dtype not in FLOATS:
+        raise LeftOutError(f"its elements are {known.type_name}; there are kernels for float32, float16 and bfloat16")
+    shape = geometry.shape(dtype=form.dtype or known.dtype, layout=form.layout)
+    own_bias = not b or graph.is_constant(b)
+    given: dict[str, Any] = {"bias": bool(b), "constant": graph.is_constant(w) and own_bias,
+                             "channels": geometry.c if transposed else geometry.k}
+    folded = fold(graph, number, **given, residuals=not transposed)
+    if folded.residual and not residual_pays(shape, folded.epilogue):
+        folded = fold(graph, number, **given, residuals=False)
+    read = None
+    if graph.is_constant(w):        # a bias that the model computes is the caller's to give
+        read = _reader(graph, w, b if own_bias else "", geometry, folded, shape.dtype, transposed)
+    return Found(node=node, shape=shape, axes=geometry.axes, input=x, folded=folded, epilogue=folded.epilogue,
+                 read=read, operation=Operation.DATA_GRADIENT if transposed else Operation.FORWARD)
+
+
+def _reader(graph: Graph, w: str, b: str, geometry: Geometry, folded: Folded, dtype: DType,
+            transposed: bool) -> Callable[[], Arrays]:
+    """What gives filter and bias, with the linear steps folded in by float64."""
+    def read() -> Arrays:
+        import numpy as np
+        weight = planar(graph.constants.array(w))
+        if not folded.linear:
+            return Arrays(in_type(weight, dtype), in_type(graph.constants.array(b), dtype) if b else None)
+        turned = outputs_first(np.asarray(weight, np.float64), geometry.groups, transposed)
+        bias = np.asarray(graph.constants.array(b), np.float64) if b else np.zeros(folded.channels)
+        for step in folded.linear:
+            turned, bias = step(turned, bias)
+        weight = outputs_first(turned, geometry.groups, transposed)
+        bias = np.broadcast_to(bias, (folded.channels,))
+        return Arrays(in_type(weight, dtype), in_type(bias, dtype) if folded.bias else None)
+
+    return read
+
+
+def planar(weight: Any) -> Any:
+    """A filter of one spatial axis as one of a row."""
+    return weight[:, :, None, :] if weight.ndim == 3 else weight
+
+
+def outputs_first(weight: Any, groups: int, transposed: bool) -> Any:
+    """A transposed layer's filter (inputs, outputs/groups, R, S) with its outputs first, or such a one turned back."""
+    if not transposed:
+        return weight
+    first, second, *taps = weight.shape
+    return weight.reshape(groups, first // groups, second, *taps).swapaxes(1, 2).reshape(
+        second * groups, first // groups, *taps)
+
+
+def _quantized(node: Node, made: quantized.Quantized) -> Found:
+    folded = Folded(node.outputs[0], made.shape.k, Epilogue.BIAS in made.epilogue)
+    return Found(node=node, shape=made.shape, axes=made.axes, input=node.input(0), folded=folded,
+                 epilogue=made.epilogue, read=made.read, numerics=made.numerics)
