@@ -13,12 +13,11 @@ from dataclasses import replace
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, LANES, PORTABLE_SHARED
-from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
 from .numbers import (MATRIX_COLUMNS, MATRIX_ROWS, MOST_REGISTERS, cell_of, channel_vector, matrix_depth,
-                      planned_registers, resolved, stored_channels)
+                      planned_registers, resident_of, resolved, stored_channels)
 from .options import MmaOptions
 
 # (tile_m, tile_n, warps_m, warps_n)
@@ -106,8 +105,8 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     pixels = shape.n * shape.p * shape.q
     blocks = -(-pixels // options.tile_m) * -(-spec.filters // options.tile_n) * spec.groups * options.splits
     shared = shared_bytes(spec, options) + spec.hardware.shared_reserved
-    resident = max(1, min(resident_blocks(spec.hardware, planned_registers(spec, options), LANES * warps),
-                          spec.hardware.shared_multiprocessor // shared, spec.hardware.resident_blocks))
+    resident = max(1, min(resident_of(spec, options), spec.hardware.shared_multiprocessor // shared,
+                          spec.hardware.resident_blocks))
     warp, chip = _warp_slots(spec, options), spec.hardware.multiprocessors
     rounds, rest = divmod(blocks, resident * chip)
     arithmetic = sum(times * max(held * warps / QUARTERS * warp, LONE_WARP * warp)

@@ -8,7 +8,7 @@ from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.parts.occupancy import blocks_by_quarters, resident_blocks
 from warpconv.codegen.parts.vectors import border_element
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
@@ -24,7 +24,9 @@ PASS_TILE = 4096                # elements of a block of the pass from NCHW,
 PASS_CHANNELS = (8, 16, 32, 64)         # and channels of it
 REGISTERS_BESIDE = 32           # of a thread besides sums, factors and windows: addresses, the loop
 REGISTERS_SINGLE = 24           # and where channels are copied two bytes at a time: what is on its way
-REGISTERS_SPLIT = 24            # and where factors are split: a row's parts, sums of one instruction
+REGISTERS_SPLIT = 24            # and where factors are split: a row's parts, sums of single instructions,
+REGISTERS_ROUNDED = 8           # and where they are rounded to TF32
+REGISTERS_EIGHT = 16            # and what ptxas has under way beside eight matrices
 MOST_REGISTERS = 255
 
 
@@ -137,9 +139,16 @@ def resolved(spec: KernelSpec, options: MmaOptions) -> MmaOptions:
     store = options.store_vector or (store_widths(spec, options)[0] if vector == widest else 1)
     options = replace(options, vector=vector, store_vector=store)
     if options.min_blocks == DERIVED:
-        threads = max(LANES, LANES * options.warps_m * options.warps_n)
-        options = replace(options, min_blocks=resident_blocks(spec.hardware, planned_registers(spec, options), threads))
+        options = replace(options, min_blocks=resident_of(spec, options))
     return options
+
+
+def resident_of(spec: KernelSpec, options: MmaOptions) -> int:
+    """Blocks for which a multiprocessor has registers."""
+    registers, warps = planned_registers(spec, options), max(1, options.warps_m * options.warps_n)
+    if spec.dtype is DType.FLOAT32:
+        return blocks_by_quarters(spec.hardware, registers, warps)
+    return resident_blocks(spec.hardware, registers, LANES * warps)
 
 
 def planned_registers(spec: KernelSpec, options: MmaOptions) -> int:
@@ -147,8 +156,11 @@ def planned_registers(spec: KernelSpec, options: MmaOptions) -> int:
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     sums = warp_m * warp_n // LANES
     factors = warp_m // MATRIX_ROWS * 4 + warp_n // MATRIX_COLUMNS * 2
-    if spec.numerics is Numerics.TF32X3:        # both parts of every column, those of one row at a time
-        factors = (warp_n if spec.layout is Layout.NHWC else warp_m) // MATRIX_COLUMNS * 4 + REGISTERS_SPLIT
+    if spec.numerics is Numerics.TF32:
+        factors += REGISTERS_ROUNDED
+    elif spec.numerics is Numerics.TF32X3:        # both parts of every column, those of one row at a time
+        rows, columns = matrices(spec, options)
+        factors = 4 * columns + REGISTERS_SPLIT + rows * columns // 8 * REGISTERS_EIGHT
     threads = LANES * options.warps_m * options.warps_n
     windows = options.tile_m * options.tile_k // max(1, options.vector) // threads
     by_load = options.vector * spec.dtype.itemsize == 2
