@@ -109,6 +109,11 @@ class Numerics(enum.Enum):
                                 value=wanted.value, hint="leave one of the two out")
         return Numerics.of(self.accumulator, wanted, "numerics")
 
+    @property
+    def dropped(self) -> float:
+        """How much of a product of float32 elements is left out at most, as a share of it (docs/precision.md)."""
+        return {Numerics.TF32X3: 2.0**-20, Numerics.TF32: 2.0**-10 + 2.0**-20}.get(self, 0.0)
+
     def answers(self, dtype: DType, products: int) -> tuple[Numerics, ...]:
         """The kernels' arithmetic that answers this wish for layers of such elements, ``products`` of them in each
         sum."""

@@ -391,14 +391,15 @@ def explain(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, *,
 
 
 def carries_over(measured: ConvShape, shape: ConvShape, arch: Arch | str, algorithm: str,
-                 settings: Mapping[str, Any]) -> bool:
+                 settings: Mapping[str, Any], numerics: Numerics = Numerics.FLOAT32) -> bool:
     """Whether plan values that were chosen for a layer are of use for one that differs from it little (in its border):
     they plan, and the planner's own values are the same for both. Where those differ, the choice was made among others.
     """
     try:
         row, arch = _row(algorithm), Arch.parse(arch)
-        own = [row.defaults(_spec(row, Request.of(layer, arch=arch)), layer) for layer in (measured, shape)]
-        _plan(row, Request.of(shape, arch=arch, algorithm=algorithm, settings=settings))
+        own = [row.defaults(_spec(row, Request.of(layer, arch=arch, numerics=numerics)), layer)
+               for layer in (measured, shape)]
+        _plan(row, Request.of(shape, arch=arch, algorithm=algorithm, settings=settings, numerics=numerics))
     except (ArgumentError, UnsupportedSpec):
         return False
     return bool(own[0] == own[1])

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from warpconv.codegen.errors import ArgumentError, FileError
-from warpconv.codegen.spec import Numerics
+from warpconv.codegen.numerics import Accumulator
 
 from .complete import complete_layers
 from .device import choose_device, device_option, note_device
@@ -120,11 +120,11 @@ def _layers(names: tuple[str, ...], options: dict[str, Any]) -> Sequence[dict[st
         if request.index_bits is not None:
             raise ArgumentError("the width of the index arithmetic follows from the layer here",
                                 argument="--index-bits", hint="leave it out")
-        if request.numerics is not Numerics.FLOAT32:
+        if request.numerics.accumulator is not Accumulator.FLOAT32:
             raise ArgumentError("half arithmetic is only done where it is asked for, so no choice of it is measured",
                                 argument="--accumulate", value=request.numerics.value, hint="leave it out")
         return [{"shape": request.shape, "epilogue": request.epilogue, "sets": request.settings,
-                 "algorithms": algorithms}]
+                 "algorithms": algorithms, "precision": request.numerics.precision}]
     from warpconv.runtime.layers import read_layers
     if sets:
         raise ArgumentError("plan values of a LAYERS file stand in the file", argument="--set", value=sets[0],
@@ -133,7 +133,7 @@ def _layers(names: tuple[str, ...], options: dict[str, Any]) -> Sequence[dict[st
         layers = read_layers(names[0])
     except FileError as error:
         raise InputFileError(error.message, argument=error.argument, value=error.value, hint=error.hint) from error
-    return [{"shape": layer.shape, "epilogue": layer.epilogue,
+    return [{"shape": layer.shape, "epilogue": layer.epilogue, "precision": layer.numerics.precision,
              "sets": {name: str(value) for name, value in layer.settings.items()},
              "algorithms": (layer.algorithm,) if layer.algorithm != "auto" else algorithms} for layer in layers]
 
