@@ -23,7 +23,8 @@ STUDIES = {"variants": "variants", "transactions": "transactions", "latency": "l
            "memory_wall": "memory_wall", "planes": "planes", "intensity": "intensity",
            "paper_layers": "paper_layers", "twelve_layers": "twelve_layers", "memory": "memory",
            "regret": "regret", "claims": "claims", "agreement": "agreement",
-           "images": "images", "filter": "filter_command", "networks": "networks", "gradients": "gradients"}
+           "images": "images", "filter": "filter_command", "networks": "networks", "gradients": "gradients",
+           "precision": "precision"}
 
 
 def study(name: str) -> Study:

@@ -119,10 +119,12 @@ __device__ __forceinline__ void wc_mma_tf32s_8(float4& c, unsigned a0, unsigned 
 // A float rounded to TF32, 11 digits of the fraction's 24, ties away from zero. NaN may become zero.
 __device__ __forceinline__ unsigned rounded(unsigned bits) { return (bits + 0x1000u) & 0xffffe000u; }
 
-// What rounding left, times 2^11: it is about as large as the factor, so that it is lost nowhere in the range of
-// floats. Not a number where the factor is not finite, or becomes so by rounding.
-__device__ __forceinline__ unsigned left_over(unsigned bits, unsigned high) {
-    return __float_as_uint((__uint_as_float(bits) - __uint_as_float(high)) * 2048.0f);
+// A factor times 2^24, in two parts: so nothing of it is lost where floats are subnormal, of which TF32 has 13 digits
+// fewer. Where a factor is not finite, or too large for it, low is not finite.
+__device__ __forceinline__ void split_factor(unsigned& high, unsigned& low, unsigned bits) {
+    const float factor = __uint_as_float(bits) * 16777216.0f;
+    high = rounded(__float_as_uint(factor));
+    low = __float_as_uint(factor - __uint_as_float(high));
 }
 
 // A tile's products for a warp's sums, pixels times filters. Lane l gives the address of a row of matrix l / 8 of four:
@@ -141,32 +143,24 @@ __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICE
 #pragma unroll
         for (int n = 0; n < MATRICES_N; ++n)
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const unsigned bits = b[n][i];
-                b[n][i] = rounded(bits);
-                b_low[n][i] = left_over(bits, b[n][i]);
-            }
+            for (int i = 0; i < 2; ++i) split_factor(b[n][i], b_low[n][i], b[n][i]);
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m) {
             unsigned a[4], a_low[4];
             wc_load_matrices_4(a[0], a[1], a[2], a[3],
                 rows + cell_at(first_row + m * 16 + lane % 16, 2 * k + lane / 16));
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const unsigned bits = a[i];
-                a[i] = rounded(bits);
-                a_low[i] = left_over(bits, a[i]);
-            }
+            for (int i = 0; i < 4; ++i) split_factor(a[i], a_low[i], a[i]);
 #pragma unroll
             for (int n = 0; n < MATRICES_N; ++n) {
                 float4 small = {}, large = {};
                 wc_mma_tf32s_8(small, a_low[0], a_low[1], a_low[2], a_low[3], b[n][0], b[n][1]);
                 wc_mma_tf32s_8(small, a[0], a[1], a[2], a[3], b_low[n][0], b_low[n][1]);
                 wc_mma_tf32s_8(large, a[0], a[1], a[2], a[3], b[n][0], b[n][1]);
-                sums[m][n].x += fmaf(small.x, 0.00048828125f, large.x);
-                sums[m][n].y += fmaf(small.y, 0.00048828125f, large.y);
-                sums[m][n].z += fmaf(small.z, 0.00048828125f, large.z);
-                sums[m][n].w += fmaf(small.w, 0.00048828125f, large.w);
+                sums[m][n].x += small.x + large.x;
+                sums[m][n].y += small.y + large.y;
+                sums[m][n].z += small.z + large.z;
+                sums[m][n].w += small.w + large.w;
             }
         }
     }
@@ -247,7 +241,7 @@ mma_3x3(const float* __restrict__ x, float* __restrict__ filter, const float* __
         to_fill = to_fill + 1 < STAGES ? to_fill + 1 : 0;
     }
 
-    // Infinities, NaN and sums beyond the largest float come out as float32 units have them
+    // infinities, NaN and what is too large for the scale of the factors come out as float32 units have them
     bool finite = true;
 #pragma unroll
     for (int m = 0; m < MATRICES_M; ++m)
@@ -268,6 +262,15 @@ mma_3x3(const float* __restrict__ x, float* __restrict__ filter, const float* __
         }
         return;
     }
+#pragma unroll
+    for (int m = 0; m < MATRICES_M; ++m)
+#pragma unroll
+        for (int n = 0; n < MATRICES_N; ++n) {
+            float4& sum = sums[m][n];
+            sum =
+                make_float4(sum.x * 3.5527136788005009e-15f, sum.y * 3.5527136788005009e-15f,
+                sum.z * 3.5527136788005009e-15f, sum.w * 3.5527136788005009e-15f);
+        }
 
     // the sums to where they belong
     const int first_k = warp_n + lane % 4 * 2;                         // of this lane's filters of a matrix
