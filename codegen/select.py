@@ -132,7 +132,7 @@ class Resolution:
             estimate = None
         layer = _tuned_as(request) or request.layer
         chosen = Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=estimate,
-                           reason=self._tuning.origin(layer.without_gaps(), request.target, request.numerics))
+                           reason=self._tuning.origin(layer.without_gaps(), *self._measured_for))
         return chosen, *rest
 
     @property
@@ -155,6 +155,12 @@ class Resolution:
                                 value=dict(self.request.settings), hint="; ".join(known))
         return having
 
+    @property
+    def _measured_for(self) -> tuple[Any, ...]:
+        """What a table is asked besides the layer: the arithmetic where it is not the usual."""
+        request = self.request
+        return (request.target,) if request.numerics is Numerics.FLOAT32 else (request.target, request.numerics)
+
     def _answer(self, row: Algorithm) -> Candidate:
         if row.name not in self._answers:
             self._answers[row.name] = _candidate(row, self.request)
@@ -168,7 +174,7 @@ class Resolution:
         if self._tuning is None or not request.by_rule or request.numerics.accumulator is not Accumulator.FLOAT32:
             return None
         layer = _tuned_as(request)
-        found = None if layer is None else self._tuning.best(layer.without_gaps(), request.target, request.numerics)
+        found = None if layer is None else self._tuning.best(layer.without_gaps(), *self._measured_for)
         if found is None:
             return None
         try:

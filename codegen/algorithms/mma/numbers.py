@@ -37,7 +37,8 @@ class MmaNumbers:
     arguments: tuple[Argument, ...]             # of the product's entry
     addition_arguments: tuple[Argument, ...]    # of the entry that adds the sums of split tiles
     pass_arguments: tuple[Argument, ...]        # of the entry that brings x from NCHW to NHWC
-    cell: int                   # elements of 16 bytes
+    cell: int                   # elements of 16 bytes,
+    depth: int                  # and products of an output that an instruction adds
     split_factors: bool         # whether factors are float32 in two parts
     pass_channels: int          # and its tile
     pass_pixels: int
@@ -52,7 +53,6 @@ class MmaNumbers:
     warp_n: int
     fragments_m: int            # matrices of a warp: rows of 16, columns of 8, along products
     fragments_n: int
-    fragments_k: int
     cells: int                  # 16 bytes of a shared row
     swizzle: str                # what a cell's number is combined with, as C has it of `row`, and the bits of it
     swizzle_mask: int
@@ -192,6 +192,7 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
     rows, columns = matrices(spec, options)
     return MmaNumbers(
         arguments=arguments, addition_arguments=addition, pass_arguments=passing, cell=cell,
+        depth=matrix_depth(spec),
         split_factors=spec.numerics is Numerics.TF32X3,
         pass_channels=pass_tile(spec)[0], pass_pixels=pass_tile(spec)[1], padded=channels != spec.channels,
         stored_channels=channels,
@@ -199,7 +200,7 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1, odd_filters=spec.filters % 2 != 0,
         regrouped=options.store_vector == STORED_TOGETHER and options.splits == 1,
         warp_m=warp_m, warp_n=warp_n, fragments_m=rows, fragments_n=columns,
-        fragments_k=options.tile_k // matrix_depth(spec), cells=cells, swizzle="row" if cells == 8 else "row >> 1",
+        cells=cells, swizzle="row" if cells == 8 else "row >> 1",
         swizzle_mask=cells - 1, copy_bytes=itemsize * options.vector, stages_ahead=options.stages - 2,
         copy_columns=copy_columns, copy_rows=threads // copy_columns,
         pixel_copies=options.tile_m * copy_columns // threads, filter_rows=max(1, threads // cells),

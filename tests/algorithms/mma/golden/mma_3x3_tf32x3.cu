@@ -119,12 +119,13 @@ __device__ __forceinline__ void wc_mma_tf32s_8(float4& c, unsigned a0, unsigned 
 // A float rounded to TF32, 11 digits of the fraction's 24, ties away from zero. NaN may become zero.
 __device__ __forceinline__ unsigned rounded(unsigned bits) { return (bits + 0x1000u) & 0xffffe000u; }
 
-// A factor times 2^24, in two parts: so nothing of it is lost where floats are subnormal, of which TF32 has 13 digits
-// fewer. Where a factor is not finite, or too large for it, low is not finite.
-__device__ __forceinline__ void split_factor(unsigned& high, unsigned& low, unsigned bits) {
-    const float factor = __uint_as_float(bits) * 16777216.0f;
-    high = rounded(__float_as_uint(factor));
-    low = __float_as_uint(factor - __uint_as_float(high));
+// A factor times 2^24 in two parts, the high one in its place and the low one given: so nothing of it is lost where
+// floats are subnormal, of which TF32 has 13 digits fewer. Where it is not finite, or too large for that, the low part
+// is not finite.
+__device__ __forceinline__ unsigned low_part(unsigned& factor) {
+    const float whole = __uint_as_float(factor) * 16777216.0f;
+    factor = rounded(__float_as_uint(whole));
+    return __float_as_uint(whole - __uint_as_float(factor));
 }
 
 // A tile's products for a warp's sums, pixels times filters. Lane l gives the address of a row of matrix l / 8 of four:
@@ -143,14 +144,14 @@ __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICE
 #pragma unroll
         for (int n = 0; n < MATRICES_N; ++n)
 #pragma unroll
-            for (int i = 0; i < 2; ++i) split_factor(b[n][i], b_low[n][i], b[n][i]);
+            for (int i = 0; i < 2; ++i) b_low[n][i] = low_part(b[n][i]);
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m) {
             unsigned a[4], a_low[4];
             wc_load_matrices_4(a[0], a[1], a[2], a[3],
                 rows + cell_at(first_row + m * 16 + lane % 16, 2 * k + lane / 16));
 #pragma unroll
-            for (int i = 0; i < 4; ++i) split_factor(a[i], a_low[i], a[i]);
+            for (int i = 0; i < 4; ++i) a_low[i] = low_part(a[i]);
 #pragma unroll
             for (int n = 0; n < MATRICES_N; ++n) {
                 float4 small = {}, large = {};
