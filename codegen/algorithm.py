@@ -12,8 +12,8 @@ from typing import Any
 from . import adjoint
 from .batch import assumed_batch
 from .errors import PlannerError, WarpconvError
-from .numerics import Numerics
 from .layer import Layer
+from .numerics import Numerics
 from .plan import KernelPlan
 from .shape import ConvShape
 from .spec import KernelSpec, Operation

@@ -52,7 +52,8 @@ from warpconv.codegen.spec import Epilogue, Numerics, Operation, parse_epilogue
 from . import env, paths
 
 _AS_THEY_ARE = tuple(name for name in layer_fields() if name not in ("c", "k", "r", "s", "padding", "layout"))
-FIELDS = ("input", "filter", "padding", *_AS_THEY_ARE, "layout", "accumulate", "precision", "epilogue", "algorithm", "set")
+FIELDS = ("input", "filter", "padding", *_AS_THEY_ARE, "layout", "accumulate", "precision", "epilogue", "algorithm",
+          "set")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _LARGEST_FILE = 4 << 20
 _FIELD_OF = {**dict.fromkeys("nchw", "input"), **dict.fromkeys("krs", "filter"), "activation": "epilogue",

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import (ArgumentError, CompileError, DeviceError, FileError, KernelNotBuilt, ToolNotFound,
                                      UnsupportedSpec, WarpconvError)
 from warpconv.codegen.layer import describe_types
+from warpconv.codegen.numerics import Numerics, Precision
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import generator_digest, render
-from warpconv.codegen.numerics import Numerics, Precision
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, parse_epilogue

@@ -79,7 +79,8 @@ def reduction_steps(spec: KernelSpec, options: MmaOptions) -> int:
 
 def _stores_fit(spec: KernelSpec, options: MmaOptions) -> bool:
     """Whether a warp has four matrices of pixels side by side, which lanes of NCHW exchange in 16 bit."""
-    return spec.layout is Layout.NHWC or spec.dtype is DType.FLOAT32 or options.tile_m // options.warps_m % (4 * MATRIX_COLUMNS) == 0
+    exchanged = spec.layout is Layout.NCHW and spec.dtype is not DType.FLOAT32
+    return not exchanged or options.tile_m // options.warps_m % (4 * MATRIX_COLUMNS) == 0
 
 
 def _copies_fit(spec: KernelSpec, options: MmaOptions) -> bool:
@@ -117,7 +118,8 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     memory = MEMORY_SHARE * shape.bytes_moved / cycle_bytes
     passing = 0.0
     if spec.layout is Layout.NCHW:
-        passing = PASS_CYCLES + PASS_SHARE * 2 * spec.dtype.itemsize * shape.n * shape.c * shape.h * shape.w / cycle_bytes
+        moved = 2 * spec.dtype.itemsize * shape.n * shape.c * shape.h * shape.w
+        passing = PASS_CYCLES + PASS_SHARE * moved / cycle_bytes
     tiles = blocks * reduction_steps(spec, options) / options.splits
     copied = spec.dtype.itemsize * tiles * (options.tile_m + options.tile_n) * options.tile_k / (SHARED_BYTES * chip)
     longest = max(arithmetic, copied, memory)

@@ -1,4 +1,4 @@
-"""``mma`` in float32: which layers it gets, how exact its ways are, and what becomes of infinities, NaN and extremes."""
+"""``mma`` in float32: which layers it gets, how exact its ways are, what becomes of infinities, NaN and extremes."""
 
 from __future__ import annotations
 
@@ -159,7 +159,8 @@ def test_infinities_and_nan_come_out_as_of_float32_units(precision_, layout, spl
     flat.view("u4")[rng.integers(0, flat.size, 2)] = [0x7FFFFFFF, 0xFF800001]      # NaN of other bits
     w[3, 5, 1, 1], w[7, 0, 0, 2] = np.inf, np.nan
     shape = ConvShape.of(x.shape, w.shape, layout=layout, padding=1)
-    kernel = warpconv.specialize(shape, device="cpu", algorithm="mma", precision=precision_, settings={"splits": splits})
+    kernel = warpconv.specialize(shape, device="cpu", algorithm="mma", precision=precision_,
+                                 settings={"splits": splits})
     with np.errstate(invalid="ignore"):
         y, exact = kernel(x, w), reference.reference(x, w, shape).output
     assert np.array_equal(np.isnan(y), np.isnan(exact)) and 0.1 < np.isnan(exact).mean() < 0.9
