@@ -11,6 +11,8 @@ import warpconv
 from bench.studies import precision
 from tests import checks
 from tests.algorithms.mma.test_mma import LAYERS, layer
+from warpconv.codegen.algorithms.mma import choice
+from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
 from warpconv.codegen.render import render
@@ -48,14 +50,14 @@ def test_short_sums_and_old_gpus_keep_float32_units():
     assert select(layer(*DENSE[0], dtype="float32"), "sm_75").spec.numerics is Numerics.FLOAT32
 
 
-def test_in_nchw_the_pass_and_a_margin_count():
-    """Where implicit_gemm's estimate is near, it stays."""
+@pytest.mark.parametrize("layout, margin", [("NHWC", 1.0), ("NCHW", choice.NCHW_MARGIN)])
+def test_in_nchw_others_have_to_be_clearly_slower(layout, margin):
     for sizes in DENSE:
-        answers = {a.algorithm: a for a in explain(layer(*sizes, dtype="float32", layout="NCHW"))}
-        split, units = answers["mma"], answers["implicit_gemm"]
-        assert split.plan.spec.numerics is Numerics.TF32X3
-        assert (split.estimate < units.estimate) == (next(iter(answers)) == "mma") or next(iter(answers)) not in (
-            "mma", "implicit_gemm")
+        found = next(a for a in explain(layer(*sizes, dtype="float32", layout=layout)) if a.algorithm == "mma")
+        spec, batch = found.plan.spec, layer(*sizes, dtype="float32", layout=layout)
+        alone = choice.cycles(spec, found.plan.options, batch.with_batch(assumed_batch(batch)))
+        assert found.estimate == pytest.approx(margin * 4 * spec.hardware.multiprocessors * alone)
+        assert spec.numerics is Numerics.TF32X3
 
 
 @pytest.mark.parametrize("changes, wanted, says", [
