@@ -26,7 +26,7 @@ REGISTERS_BESIDE = 32           # of a thread besides sums, factors and windows:
 REGISTERS_SINGLE = 24           # and where channels are copied two bytes at a time: what is on its way
 REGISTERS_SPLIT = 24            # and where factors are split: a row's parts, sums of single instructions,
 REGISTERS_ROUNDED = 8           # and where they are rounded to TF32
-REGISTERS_EIGHT = 16            # and what ptxas has under way beside eight matrices
+REGISTERS_EIGHT = 19            # and what ptxas has under way beside eight matrices
 MOST_REGISTERS = 255
 
 

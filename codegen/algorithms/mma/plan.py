@@ -88,7 +88,7 @@ def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
     program = Program(arguments=arguments, steps=tuple(steps), preparation=_preparation(spec, options, numbers),
                       workspaces=tuple(workspaces))
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("mma/kernel.cu.jinja",), program=program,
-                      cost=_cost(spec, options, numbers), phrase=_phrase(options, numbers))
+                      cost=_cost(spec, options, numbers), phrase=_phrase(spec, options, numbers))
 
 
 def _warps_refusal(options: MmaOptions) -> str | None:
@@ -212,9 +212,10 @@ def _cost(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Cost:
                 direct_loads=spec.channels * spec.r * spec.s * numbers.warp_m * numbers.warp_n // LANES)
 
 
-def _phrase(options: MmaOptions, numbers: MmaNumbers) -> str:
-    return (f"tiles of {options.tile_m} pixels x {options.tile_n} filters x {options.tile_k} products on the tensor "
-            f"cores, {options.warps_m} x {options.warps_n} warps a block, {options.stages} stages, "
+def _phrase(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> str:
+    factors = {Numerics.TF32X3: " in two parts of TF32", Numerics.TF32: " rounded to TF32"}.get(spec.numerics, "")
+    return (f"tiles of {options.tile_m} pixels x {options.tile_n} filters x {options.tile_k} products{factors} on the "
+            f"tensor cores, {options.warps_m} x {options.warps_n} warps a block, {options.stages} stages, "
             f"{numbers.shared_bytes} bytes of shared memory")
 
 

@@ -128,7 +128,7 @@ def test_sums_left_in_the_tensor_cores_would_fail_the_bound(kind):
 
 @on_cpu_device
 @pytest.mark.parametrize("precision_, digits", [("tf32x3", 1e-6), ("tf32", 1e-3)])
-@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("layout", ["NHWC", pytest.param("NCHW", marks=pytest.mark.long)])
 def test_each_way_is_within_its_bound(precision_, digits, layout):
     """Odd channels, a border, a stride, split sums: against float64, and no better than it can be."""
     rng = np.random.default_rng(8)
@@ -146,12 +146,14 @@ def test_each_way_is_within_its_bound(precision_, digits, layout):
 
 @on_cpu_device
 @pytest.mark.parametrize("precision_", ["float32", "tf32"])
-@pytest.mark.parametrize("layout, splits", [("NHWC", 1), ("NCHW", 1), ("NHWC", 2), ("NCHW", 2)])
-def test_infinities_and_nan_come_out_as_of_float32_units(precision_, layout, splits):
+@pytest.mark.parametrize("layout, splits, groups", [
+    ("NHWC", 1, 1), *(pytest.param(*case, marks=pytest.mark.long) for case in (
+        ("NCHW", 1, 2), ("NHWC", 2, 2), ("NCHW", 2, 1)))])
+def test_infinities_and_nan_come_out_as_of_float32_units(precision_, layout, splits, groups):
     """In pixels and in filters, beside zeros and beside factors that TF32 holds exactly."""
     rng = np.random.default_rng(3)
     x = rng.standard_normal((2, 9, 9, 24) if layout == "NHWC" else (2, 24, 9, 9)).astype("f4")
-    w = rng.standard_normal((10, 24, 3, 3)).astype("f4")
+    w = rng.standard_normal((10, 24 // groups, 3, 3)).astype("f4")
     for array in (x, w):
         flat = array.reshape(-1)
         flat[rng.integers(0, flat.size, flat.size // 3)] = 0.0
@@ -160,7 +162,7 @@ def test_infinities_and_nan_come_out_as_of_float32_units(precision_, layout, spl
     flat[rng.integers(0, flat.size, 4)] = [np.inf, -np.inf, np.inf, np.nan]
     flat.view("u4")[rng.integers(0, flat.size, 2)] = [0x7FFFFFFF, 0xFF800001]      # NaN of other bits
     w[3, 5, 1, 1], w[7, 0, 0, 2] = np.inf, np.nan
-    shape = ConvShape.of(x.shape, w.shape, layout=layout, padding=1)
+    shape = ConvShape.of(x.shape, w.shape, layout=layout, padding=1, groups=groups)
     kernel = warpconv.specialize(shape, device="cpu", algorithm="mma", precision=precision_,
                                  settings={"splits": splits})
     with np.errstate(invalid="ignore"):
@@ -192,7 +194,8 @@ def test_what_the_scale_has_no_room_for_is_made_by_float32_units():
 # ---- what compilers make of it
 
 @pytest.mark.nvcc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", pytest.param("sm_89", marks=pytest.mark.long),
+@pytest.mark.parametrize("arch", ["sm_90", pytest.param("sm_80", marks=pytest.mark.long),
+                                  pytest.param("sm_89", marks=pytest.mark.long),
                                   pytest.param("sm_100", marks=pytest.mark.long),
                                   pytest.param("sm_120", marks=pytest.mark.long)])
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])

@@ -8,8 +8,8 @@
 // layer  x[N, H, W, 66] * w[33, 66, 1, 1] -> y[N, P, Q, 33], stride 1, padding 0, float32 NHWC, tf32 products, then
 //        residual
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 16 pixels x 64 filters x 32 products on the tensor cores, 1 x 4 warps a block, 3 stages, 30720 bytes
-//        of shared memory
+// plan   tiles of 16 pixels x 64 filters x 32 products rounded to TF32 on the tensor cores, 1 x 4 warps a block, 3
+//        stages, 30720 bytes of shared memory
 // cost   a warp's 16 pixels x 16 filters: 18 warp loads, 0 shuffles, 768 FMA a lane, about 62 registers (direct: 528
 //        loads)
 //
@@ -121,7 +121,7 @@ __device__ __forceinline__ unsigned rounded_or_nan(unsigned bits) {
 // two cells each of 16 rows, two each of 16 columns.
 __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* rows,
         const element* columns, int first_row, int first_column, int lane) {
-#pragma unroll
+#pragma unroll 2
     for (int k = 0; k < TILE_K / 8; ++k) {
         unsigned a[MATRICES_M][4], b[MATRICES_N][2];
 #pragma unroll

@@ -8,8 +8,8 @@
 // layer  x[N, 128, H, W] * w[65, 128, 3, 3] -> y[N, 65, P, Q], stride 1, padding 1 (reflect), float32, tf32x3 products,
 //        then residual
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 128 pixels x 16 filters x 32 products on the tensor cores, 4 x 1 warps a block, 3 stages, 55296 bytes
-//        of shared memory
+// plan   tiles of 128 pixels x 16 filters x 32 products in two parts of TF32 on the tensor cores, 4 x 1 warps a block,
+//        3 stages, 55296 bytes of shared memory
 // cost   a warp's 32 pixels x 16 filters: 324 warp loads, 0 shuffles, 18432 FMA a lane, about 112 registers (direct:
 //        18432 loads)
 //

@@ -8,9 +8,9 @@
 // layer  x[N, 64, H, W] * w[64, 64, 3, 3] -> y[N, 64, P, Q], stride 1, padding 1, float32, tf32x3 products, then bias,
 //        relu
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 64 pixels x 64 filters x 32 products on the tensor cores, 2 x 2 warps a block, 3 stages, 49152 bytes
-//        of shared memory
-// cost   a warp's 32 pixels x 32 filters: 144 warp loads, 0 shuffles, 18432 FMA a lane, about 132 registers (direct:
+// plan   tiles of 64 pixels x 64 filters x 32 products in two parts of TF32 on the tensor cores, 2 x 2 warps a block, 3
+//        stages, 49152 bytes of shared memory
+// cost   a warp's 32 pixels x 32 filters: 144 warp loads, 0 shuffles, 18432 FMA a lane, about 135 registers (direct:
 //        18432 loads)
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a

@@ -8,8 +8,8 @@
 // layer  x[N, H, W, 64] * w[64, 64, 3, 3] -> y[N, P, Q, 64], stride 1, padding 1, float32 NHWC, tf32x3 products, then
 //        bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 16 pixels x 64 filters x 32 products on the tensor cores, 1 x 4 warps a block, 3 stages, 30720 bytes
-//        of shared memory
+// plan   tiles of 16 pixels x 64 filters x 32 products in two parts of TF32 on the tensor cores, 1 x 4 warps a block, 3
+//        stages, 30720 bytes of shared memory
 // cost   a warp's 16 pixels x 16 filters: 90 warp loads, 0 shuffles, 4608 FMA a lane, about 75 registers (direct: 4608
 //        loads)
 //
