@@ -13,7 +13,8 @@ from warpconv.codegen.version import VERSION as __version__      # noqa: F401 (p
 _NAMES = {
     "ConvShape": "codegen.shape", "KernelSpec": "codegen.spec", "Epilogue": "codegen.epilogue",
     **{name: "codegen.dtypes" for name in ("DType", "Layout", "Cast")}, "Border": "codegen.border",
-    "Arch": "codegen.hardware", "Hardware": "codegen.hardware", "Numerics": "codegen.numerics",
+    "Arch": "codegen.hardware", "Hardware": "codegen.hardware",
+    "Numerics": "codegen.numerics", "Precision": "codegen.numerics",
     "KernelPlan": "codegen.plan", "KernelSource": "codegen.render", "render": "codegen.render",
     "Request": "codegen.request",
     **{name: "codegen.select" for name in ("resolve", "Resolution", "Selection", "Candidate", "Tuning", "select",

@@ -12,7 +12,7 @@ from warpconv.codegen.errors import (
     ShapeError as ShapeError, ToolNotFound as ToolNotFound, UnsupportedSpec as UnsupportedSpec,
     WarpconvError as WarpconvError)
 from warpconv.codegen.hardware import Arch as Arch, Hardware as Hardware
-from warpconv.codegen.numerics import Numerics as Numerics
+from warpconv.codegen.numerics import Numerics as Numerics, Precision as Precision
 from warpconv.codegen.plan import KernelPlan as KernelPlan
 from warpconv.codegen.render import KernelSource as KernelSource, render as render
 from warpconv.codegen.request import Request as Request

@@ -1,7 +1,7 @@
-"""A 16-bit layer beside cuDNN: both in CUDA graphs of several calls over inputs that rotate past the L2 cache.
+"""A dense layer beside cuDNN: both in CUDA graphs of several calls over inputs that rotate past the L2 cache.
 
 cuDNN is PyTorch's conv2d in benchmark mode, in the memory format of the layer; ours is the plan that select() takes,
-its filter prepared, everything that a call launches counted.
+its filter prepared, everything that a call launches counted. In float32 cuDNN may take TF32 where ours is asked for it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ def floor_us(shape: ConvShape) -> float:
 
 
 def measure(torch: Any, shape: ConvShape, algorithm: str = "auto", replay_us: float = 5e3,
-            settings: dict[str, Any] | None = None) -> dict[str, Any]:
+            settings: dict[str, Any] | None = None, precision: str = "float32") -> dict[str, Any]:
     """Microseconds of both, the plan, the norm of their results' difference. Raises ArithmeticError where that is not
     small, what specialize() raises where there is no plan."""
     import warpconv
     dtype = getattr(torch, shape.dtype.value)
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
     copies = max(1, min(8, math.ceil(ROTATED_BYTES / shape.bytes_moved)))
     order = torch.channels_last if shape.layout is Layout.NHWC else torch.contiguous_format
     inputs = [torch.randn(shape.input_shape, device="cuda", dtype=dtype).to(memory_format=order) for _ in range(copies)]
@@ -44,7 +45,8 @@ def measure(torch: Any, shape: ConvShape, algorithm: str = "auto", replay_us: fl
 
     expected = theirs(0)
     outputs = [torch.empty_like(expected).fill_(float("nan")) for _ in range(copies)]
-    kernel = warpconv.specialize(shape, device="cuda", layout="NCHW", algorithm=algorithm, settings=settings or {})
+    kernel = warpconv.specialize(shape, device="cuda", layout="NCHW", algorithm=algorithm, settings=settings or {},
+                                 precision=precision)
     filter = kernel.prepare(weight)
 
     def ours(i: int) -> Any:
@@ -54,7 +56,8 @@ def measure(torch: Any, shape: ConvShape, algorithm: str = "auto", replay_us: fl
     if not error < MOST_ERROR:
         raise ArithmeticError(f"the results' difference is {error:.1e} of their norm")
     times = {name: _replayed(torch, call, calls) for name, call in (("cudnn", theirs), ("ours", ours))}
-    return {"algorithm": kernel.spec.algorithm, "plan": kernel.plan.settings() if kernel.plan else None, **times,
+    return {"algorithm": kernel.spec.algorithm, "numerics": kernel.spec.numerics.value,
+            "plan": kernel.plan.settings() if kernel.plan else None, **times,
             "ratio": times["cudnn"] / times["ours"], "error": error, "floor": floor_us(shape),
             "tflops": 2 * shape.macs / times["ours"] / 1e6}
 

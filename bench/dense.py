@@ -1,9 +1,10 @@
-"""Dense 16-bit layers beside cuDNN: ``python -m bench.dense [--batch 32] [--layout NCHW] [--network vgg16]``.
+"""Dense layers beside cuDNN: ``python -m bench.dense [--batch 32] [--layout NCHW] [--dtype float32] [--network NAME]``.
 
 The convolutions of torchvision's ResNet-50 (each shape once), two first layers and ResNeXt-50's grouped ones, or those
-of a network by name (bench/nets.py), in float16: the plan that select() takes, or the algorithms that are named beside
-each other, against PyTorch with cuDNN in benchmark mode. Both in CUDA graphs of several calls over inputs that rotate
-past the second-level cache; filters are prepared; medians of five replays.
+of a network by name (bench/nets.py), in float16 or another type: the plan that select() takes, or the algorithms that
+are named beside each other, against PyTorch with cuDNN in benchmark mode, its TF32 off but for ``--precision tf32``.
+Both in CUDA graphs of several calls over inputs that rotate past the second-level cache; filters are prepared; medians
+of five replays.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ LAYERS = (
     (512, 14, 3, 512, 1, 1, 32), (1024, 7, 3, 1024, 1, 1, 32))
 
 
-def shape_of(layer: tuple[int, ...], batch: int, layout: str) -> Any:
+def shape_of(layer: tuple[int, ...], batch: int, layout: str, dtype: str = "float16") -> Any:
     """The layer of a row."""
     from warpconv import ConvShape
     c, h, size, k, stride, padding, groups = layer
     return ConvShape(n=batch, c=c, h=h, w=h, k=k, r=size, s=size, stride=stride, padding=padding, groups=groups,
-                     dtype="float16", layout=layout)
+                     dtype=dtype, layout=layout)
 
 
-def build_ahead(work: list[Item]) -> None:
+def build_ahead(work: list[Item], dtype: str, precision: str) -> None:
     """All kernels into the cache, several compilers at a time; what does not build says so where it is timed."""
     from warpconv.codegen.errors import WarpconvError
     from warpconv.runtime.build.parallel import as_done, workers_of
@@ -50,7 +51,8 @@ def build_ahead(work: list[Item]) -> None:
     def made(item: Item) -> None:
         layer, batch, layout, algorithm = item
         with contextlib.suppress(WarpconvError):
-            build(kernels.plan_of(kernels.asked(shape_of(layer, batch, layout), 0, algorithm=algorithm)))
+            build(kernels.plan_of(kernels.asked(shape_of(layer, batch, layout, dtype), 0, algorithm=algorithm,
+                                                precision=precision)))
 
     for _ in as_done(made, work, workers_of(None, "jobs")):
         pass
@@ -60,22 +62,25 @@ def build_ahead(work: list[Item]) -> None:
 @click.option("--batch", multiple=True, type=int, default=(32, 1), show_default=True)
 @click.option("--layout", default="NHWC", show_default=True)
 @click.option("--algorithm", multiple=True, default=("auto",), show_default=True)
+@click.option("--dtype", default="float16", show_default=True)
+@click.option("--precision", default="float32", show_default=True, help="Of float32 layers, as conv2d has it.")
 @click.option("--network", type=click.Choice(list(NETS)), default=None, help="Its layers in place of the usual ones.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Where the rows go as JSON.")
-def main(batch: tuple[int, ...], layout: str, algorithm: tuple[str, ...], network: str | None,
-         output: str | None) -> None:
+def main(batch: tuple[int, ...], layout: str, algorithm: tuple[str, ...], dtype: str, precision: str,
+         network: str | None, output: str | None) -> None:
     import torch
     from warpconv.codegen.errors import UnsupportedSpec
     torch.backends.cudnn.benchmark = True
     layers = tuple(NETS[network]) if network else LAYERS
     rows: list[dict[str, Any]] = []
-    build_ahead([(layer, n, layout, name) for n in batch for layer in layers for name in algorithm])
+    build_ahead([(layer, n, layout, name) for n in batch for layer in layers for name in algorithm],
+                dtype, precision)
     for n in batch:
         for layer in layers:
             for name in algorithm:
                 try:
                     last = {"layer": layer, "batch": n, "layout": layout, "asked": name,
-                            **measure(torch, shape_of(layer, n, layout), name)}
+                            **measure(torch, shape_of(layer, n, layout, dtype), name, precision=precision)}
                 except UnsupportedSpec as error:
                     click.echo(f"{n:3} {str(layer):36} {name:8} declined: {error.reason}")
                     continue

@@ -12,6 +12,8 @@ from typing import Any
 from . import adjoint
 from .batch import assumed_batch
 from .errors import PlannerError, WarpconvError
+from .layer import Layer
+from .numerics import Numerics
 from .plan import KernelPlan
 from .shape import ConvShape
 from .spec import KernelSpec, Operation
@@ -35,7 +37,8 @@ class Algorithm:
     less workspace than these, or None. ``by_name``: in words why select() leaves the algorithm to those who ask for
     it, empty where it does not. ``follows``: plan values that follow from the others and the epilogue, and are not
     searched; those that were measured are left out where a layer has an epilogue. ``operation``: what its kernels
-    compute; those of a forward layer serve the data gradient, too, where it is one (adjoint.py).
+    compute; those of a forward layer serve the data gradient, too, where it is one (adjoint.py). ``float32``: the
+    arithmetic that they have for float32 elements.
 
     What any of these functions raises that is no WarpconvError declines the algorithm, as a PlannerError (of
     ``supports``: as its reason), and is logged: one planner's defect never ends a call that others can serve.
@@ -54,10 +57,16 @@ class Algorithm:
     by_name: str = ""
     follows: tuple[str, ...] = ()
     operation: Operation = Operation.FORWARD
+    float32: tuple[Numerics, ...] = (Numerics.FLOAT32,)
 
     def __post_init__(self) -> None:
         for name in ("supports", "defaults", "plan", "space", "estimate", "lighter"):
             object.__setattr__(self, name, _declining(self.name, name, getattr(self, name)))
+
+    def numerics_for(self, asked: Numerics, layer: Layer) -> Numerics:
+        """The arithmetic of its kernels that answers what is ``asked`` for a forward layer, or one that it refuses."""
+        answers = asked.answers(layer.dtype, layer.reduction)
+        return next((numerics for numerics in answers if numerics in self.float32), answers[0])
 
     def slots(self, plan: KernelPlan, shape: ConvShape) -> float:
         """Modelled issue slots of a layer, for the batch that is assumed: all batches share a kernel."""

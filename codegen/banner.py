@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from .border import Border
 from .dtypes import Cast, DType, Layout
 from .layer import padding_text
-from .numerics import Numerics
+from .numerics import Numerics, Precision
 from .options import idle
 from .plan import KernelPlan, in_words
 from .spec import KernelSpec, Operation
@@ -108,6 +108,8 @@ def layer_flags(plan: KernelPlan) -> str:
         flags.append(f"--layout {spec.layout.value}")
     if spec.numerics is Numerics.FLOAT16:
         flags.append(f"--accumulate {spec.numerics.value}")
+    if spec.numerics.precision is not Precision.FLOAT32:
+        flags.append(f"--precision {spec.numerics.precision.value}")
     if spec.operation is not Operation.FORWARD:
         flags.append(f"--operation {spec.operation.value}")
     if spec.epilogue:

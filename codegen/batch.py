@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .dtypes import DType, Layout
 from .shape import ConvShape
 
 ASSUMED_IMAGES = 64         # of a layer with channels
@@ -20,9 +21,10 @@ def assumed_batch(shape: ConvShape) -> int:
 
 
 def batch_matters(shape: ConvShape) -> bool:
-    """Whether a layer's choice knows its batch: 16 bits with several channels a group, where the reduction is long
-    enough to be split when there are few pixels."""
-    return shape.dtype.is_half and shape.channels > 1
+    """Whether a layer's choice knows its batch: 16 bits, or float32 in NHWC, with several channels a group, where the
+    reduction is long enough to be split when there are few pixels."""
+    return shape.channels > 1 and (shape.dtype.is_half
+                                   or shape.dtype is DType.FLOAT32 and shape.layout is Layout.NHWC)
 
 
 def shared_batch(shape: ConvShape) -> int:

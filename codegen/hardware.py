@@ -82,6 +82,7 @@ class Hardware:
     resident_threads: int           # of a multiprocessor, at most
     resident_blocks: int
     float_lanes: int                # float32 FMAs of a multiprocessor in a cycle
+    mma_tf32: int                   # TF32 FMAs of one by mma.sync, 0 where there are none
     tensor_cores: TensorCores
 
     @classmethod
@@ -142,28 +143,30 @@ class Hardware:
 
 _KB, _MB = 1024, 1024 * 1024
 # arch: multiprocessors, L2 (of its largest common chip); shared memory of a multiprocessor, with its cache (KB);
-# resident threads, blocks; FP32 lanes
+# resident threads, blocks; FP32 lanes; TF32 FMAs a cycle: dense TF32 FLOP/s of NVIDIA's data sheets (A100 156e12, A40
+# 75e12, L40S 183e12, RTX PRO 6000 252e12) over two, multiprocessors and clock. Of the H100's 1024 (495e12) mma.sync is
+# taken to reach half, as it was measured to in 16 bits; from 10.0 on as much is assumed where no data sheet says less.
 _ROWS = {
-    (7, 5): (40, 4 * _MB, 64, 96, 1024, 16, 64),            # T4
-    (8, 0): (108, 40 * _MB, 164, 192, 2048, 32, 64),        # A100
-    (8, 6): (84, 6 * _MB, 100, 128, 1536, 16, 128),         # A40, RTX A6000
-    (8, 7): (16, 4 * _MB, 164, 192, 1536, 16, 128),         # Orin
-    (8, 9): (142, 96 * _MB, 100, 128, 1536, 24, 128),       # L40S
-    (9, 0): (132, 50 * _MB, 228, 256, 2048, 32, 128),       # H100, H200
-    (10, 0): (148, 126 * _MB, 228, 256, 2048, 32, 128),     # B200
-    (10, 3): (148, 126 * _MB, 228, 256, 2048, 32, 128),     # B300
-    (11, 0): (20, 32 * _MB, 228, 256, 1536, 24, 128),       # Thor
-    (12, 0): (188, 128 * _MB, 100, 128, 1536, 24, 128),     # RTX PRO 6000
-    (12, 1): (48, 24 * _MB, 100, 128, 1536, 24, 128)}       # GB10
+    (7, 5): (40, 4 * _MB, 64, 96, 1024, 16, 64, 0),          # T4
+    (8, 0): (108, 40 * _MB, 164, 192, 2048, 32, 64, 512),    # A100
+    (8, 6): (84, 6 * _MB, 100, 128, 1536, 16, 128, 256),     # A40, RTX A6000
+    (8, 7): (16, 4 * _MB, 164, 192, 1536, 16, 128, 256),     # Orin
+    (8, 9): (142, 96 * _MB, 100, 128, 1536, 24, 128, 256),   # L40S
+    (9, 0): (132, 50 * _MB, 228, 256, 2048, 32, 128, 512),   # H100, H200
+    (10, 0): (148, 126 * _MB, 228, 256, 2048, 32, 128, 512), # B200
+    (10, 3): (148, 126 * _MB, 228, 256, 2048, 32, 128, 512), # B300
+    (11, 0): (20, 32 * _MB, 228, 256, 1536, 24, 128, 512),   # Thor
+    (12, 0): (188, 128 * _MB, 100, 128, 1536, 24, 128, 256), # RTX PRO 6000
+    (12, 1): (48, 24 * _MB, 100, 128, 1536, 24, 128, 256)}   # GB10
 
 
 @functools.cache
 def _row_of(arch: Arch) -> Hardware:
     known = [row for row in _ROWS if row <= (arch.major, arch.minor)]
-    multiprocessors, l2, shared, cached, threads, blocks, lanes = _ROWS[max(known, default=min(_ROWS))]
+    multiprocessors, l2, shared, cached, threads, blocks, lanes, tf32 = _ROWS[max(known, default=min(_ROWS))]
     return Hardware(arch=arch, multiprocessors=multiprocessors, l2_bytes=l2, shared_multiprocessor=shared * _KB,
                     shared_reserved=_KB if arch.major >= 8 else 0, cached_multiprocessor=cached * _KB,
-                    resident_threads=threads, resident_blocks=blocks, float_lanes=lanes,
+                    resident_threads=threads, resident_blocks=blocks, float_lanes=lanes, mma_tf32=tf32,
                     tensor_cores=_tensor_cores(arch))
 
 

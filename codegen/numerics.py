@@ -1,10 +1,20 @@
-"""Numerics: the arithmetic of a kernel, as a pair of what its sums are kept in and how exact its products are."""
+"""Numerics: the arithmetic of a kernel, as a pair of what its sums are kept in and how exact its products are.
+
+What is asked for and what a kernel has are of the same type. ``FLOAT32``, the default, leaves it open how float32
+layers are computed: by any arithmetic that is as exact as float32 units are (docs/precision.md has the bound). A
+kernel of FLOAT32 is one of float32 units, which ``IEEE`` demands; ``answers`` tells which kernels answer a wish.
+"""
 
 from __future__ import annotations
 
 import enum
 
+from .dtypes import DType
 from .errors import ArgumentError
+
+# Products of an output from which TF32X3 is no less exact than float32 units that add them one after the other
+# (docs/results/precision); below, what it drops of a product weighs more than their roundings
+LEAST_PRODUCTS = 96
 
 
 class Accumulator(enum.Enum):
@@ -25,20 +35,34 @@ class Accumulator(enum.Enum):
 
 
 class Precision(enum.Enum):
-    """What the factors of a product keep of their digits. Forms that keep fewer, or make up for it by several
-    products (tf32, tf32x3, fp16x3), are further members, and their pairs further Numerics."""
+    """How exact the products of float32 elements are."""
 
-    FULL = "full"
+    FLOAT32 = "float32"     # the default: as exact as IEEE, by whatever is quickest
+    IEEE = "ieee"           # products and sums of float32 units
+    TF32X3 = "tf32x3"       # on the tensor cores, each factor in two parts of TF32, three products of four
+    TF32 = "tf32"           # on the tensor cores, each factor rounded to TF32: three digits
+
+    @classmethod
+    def parse(cls, value: Precision | str, argument: str = "precision") -> Precision:
+        """A precision by its name; ArgumentError for another."""
+        for made in cls:
+            if value is made or value == made.value:
+                return made
+        raise ArgumentError("unknown precision", argument=argument, value=getattr(value, "value", value),
+                            hint=f"one of {', '.join(e.value for e in cls)}")
 
 
 class Numerics(enum.Enum):
     """The arithmetic of the products and sums: a pair of accumulator and precision, of those that kernels have.
-    FLOAT16 is less accurate, and only done where it is asked for; INT32, exact while sums stay below 2^31, is that of
-    integer filters. The value is the name that people write and files hold."""
+    FLOAT16 and TF32 are less accurate, and only done where they are asked for; INT32, exact while sums stay below 2^31,
+    is that of integer filters. The value is the name that files hold."""
 
-    FLOAT32 = "float32", Accumulator.FLOAT32, Precision.FULL
-    FLOAT16 = "float16", Accumulator.FLOAT16, Precision.FULL
-    INT32 = "int32", Accumulator.INT32, Precision.FULL
+    FLOAT32 = "float32", Accumulator.FLOAT32, Precision.FLOAT32
+    FLOAT16 = "float16", Accumulator.FLOAT16, Precision.FLOAT32
+    INT32 = "int32", Accumulator.INT32, Precision.FLOAT32
+    IEEE = "ieee", Accumulator.FLOAT32, Precision.IEEE
+    TF32X3 = "tf32x3", Accumulator.FLOAT32, Precision.TF32X3
+    TF32 = "tf32", Accumulator.FLOAT32, Precision.TF32
 
     accumulator: Accumulator
     precision: Precision
@@ -60,12 +84,43 @@ class Numerics(enum.Enum):
                             hint=f"one of {', '.join(e.value for e in cls)}")
 
     @classmethod
-    def of(cls, accumulator: Accumulator | str, precision: Precision | str = Precision.FULL) -> Numerics:
-        """The arithmetic of a pair, or of its names; ArgumentError where no kernel has it."""
-        asked = tuple(getattr(part, "value", part) for part in (accumulator, precision))
+    def of(cls, accumulator: Accumulator | str | None = None, precision: Precision | str = Precision.FLOAT32,
+           argument: str = "accum_dtype") -> Numerics:
+        """The arithmetic of a pair, or of its names (float32 sums for None). ArgumentError for an unknown name, and
+        where no kernel has the pair; ``argument``: what the accumulator is called."""
+        name = "float32" if accumulator is None else getattr(accumulator, "value", accumulator)
+        if name not in [e.value for e in Accumulator]:
+            raise ArgumentError("unknown arithmetic", argument=argument, value=name,
+                                hint=f"one of {', '.join(e.value for e in Accumulator)}")
+        asked = Accumulator(name), Precision.parse(precision)
         for made in cls:
-            if (made.accumulator.value, made.precision.value) == asked:
+            if (made.accumulator, made.precision) == asked:
                 return made
-        raise ArgumentError(f"no kernel sums in {asked[0]} with {asked[1]} precision", argument="precision",
-                            value=asked[1],
-                            hint="; ".join(f"{e.accumulator.value} with {e.precision.value}" for e in cls))
+        raise ArgumentError(f"no kernel sums in {asked[0].value} with {asked[1].value} products", argument="precision",
+                            value=asked[1].value, hint="a precision is for sums in float32: leave one of the two out")
+
+    def with_precision(self, precision: Precision | str) -> Numerics:
+        """The same with such products. ArgumentError where no kernel has the pair, or this has others."""
+        wanted = Precision.parse(precision)
+        if wanted in (Precision.FLOAT32, self.precision):
+            return self
+        if self.precision is not Precision.FLOAT32:
+            raise ArgumentError(f"the arithmetic has {self.precision.value} products already", argument="precision",
+                                value=wanted.value, hint="leave one of the two out")
+        return Numerics.of(self.accumulator, wanted, "numerics")
+
+    @property
+    def dropped(self) -> float:
+        """How much of a product of float32 elements is left out at most, as a share of it (docs/precision.md)."""
+        return {Numerics.TF32X3: 2.0**-20, Numerics.TF32: 2.0**-10 + 2.0**-20}.get(self, 0.0)
+
+    def answers(self, dtype: DType, products: int) -> tuple[Numerics, ...]:
+        """The kernels' arithmetic that answers this wish for layers of such elements, ``products`` of them in each
+        sum."""
+        if dtype is not DType.FLOAT32:
+            return (self,)
+        if self is Numerics.IEEE:
+            return (Numerics.FLOAT32,)
+        if self is Numerics.FLOAT32 and products >= LEAST_PRODUCTS:
+            return Numerics.FLOAT32, Numerics.TF32X3
+        return (self,)

@@ -11,7 +11,7 @@ from .batch import shared_batch
 from .epilogue import Epilogue, parse_epilogue
 from .errors import ArgumentError, ArgumentTypeError
 from .hardware import DEFAULT_ARCH, Arch, Hardware
-from .numerics import Numerics
+from .numerics import Numerics, Precision
 from .shape import ConvShape
 from .spec import KernelSpec, Operation
 
@@ -42,7 +42,8 @@ class Request:
     def of(cls, layer: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardware | str = DEFAULT_ARCH,
            epilogue: Iterable[Epilogue] = (), settings: Mapping[str, Any] | None = None,
            numerics: Numerics | str = Numerics.FLOAT32, workspace_limit: int | None = None,
-           operation: Operation | str = Operation.FORWARD) -> Request:
+           operation: Operation | str = Operation.FORWARD,
+           precision: Precision | str = Precision.FLOAT32) -> Request:
         """Raises ArgumentError for unknown names and values, ArgumentTypeError for what can be none."""
         if not isinstance(layer, ConvShape):
             raise ArgumentTypeError("a layer is a ConvShape", argument="shape", value=type(layer).__name__,
@@ -52,8 +53,8 @@ class Request:
                                     hint="'auto', 'reuse', ...")
         return cls(layer=layer, algorithm=algorithm, hardware=Hardware.parse(arch),
                    epilogue=parse_epilogue(epilogue, takes_bias=True), settings=settings_of(settings),
-                   numerics=Numerics.parse(numerics), workspace_limit=check_limit(workspace_limit),
-                   operation=Operation.parse(operation))
+                   numerics=Numerics.parse(numerics).with_precision(precision),
+                   workspace_limit=check_limit(workspace_limit), operation=Operation.parse(operation))
 
     @property
     def target(self) -> Arch:
@@ -71,10 +72,11 @@ class Request:
         """Whether neither algorithm nor plan values are named."""
         return self.algorithm == "auto" and not self.settings
 
-    def spec(self, algorithm: str) -> KernelSpec:
-        """What an algorithm's kernel for it is."""
+    def spec(self, algorithm: str, numerics: Numerics | None = None) -> KernelSpec:
+        """What an algorithm's kernel for it is, with the arithmetic that it answers with."""
         return KernelSpec.of(self.layer, algorithm=algorithm, arch=self.target, epilogue=self.epilogue,
-                             numerics=self.numerics, operation=self.operation, at_hand=self.hardware.at_hand)
+                             numerics=numerics or self.numerics, operation=self.operation,
+                             at_hand=self.hardware.at_hand)
 
 
 def settings_of(given: Mapping[str, Any] | None) -> Settings:

@@ -23,7 +23,7 @@ from .batch import assumed_batch
 from .dtypes import DType
 from .errors import ArgumentError, ArgumentTypeError, PlannerError, UnsupportedSpec
 from .hardware import DEFAULT_ARCH, Arch, Hardware
-from .numerics import Accumulator
+from .numerics import Accumulator, Precision
 from .options import choices, with_settings
 from .plan import KernelPlan
 from .registry import algorithm as _row, serving
@@ -35,10 +35,11 @@ from .spec import Epilogue, KernelSpec, Numerics, Operation
 class Tuning(Protocol):
     """A table of measured choices; pure data, loaded by the run time."""
 
-    def best(self, shape: ConvShape, arch: Arch) -> tuple[str, Mapping[str, Any]] | None:
+    def best(self, shape: ConvShape, arch: Arch,
+             numerics: Numerics = Numerics.FLOAT32) -> tuple[str, Mapping[str, Any]] | None:
         """Algorithm and plan values measured quickest for the layer, or None where it was not measured."""
 
-    def origin(self, shape: ConvShape, arch: Arch) -> str:
+    def origin(self, shape: ConvShape, arch: Arch, numerics: Numerics = Numerics.FLOAT32) -> str:
         """Where best() has its answer from, in words, for people."""
 
 
@@ -131,7 +132,7 @@ class Resolution:
             estimate = None
         layer = _tuned_as(request) or request.layer
         chosen = Candidate(algorithm=row.name, summary=row.summary, plan=made, estimate=estimate,
-                           reason=self._tuning.origin(layer.without_gaps(), request.target))
+                           reason=self._tuning.origin(layer.without_gaps(), *self._measured_for))
         return chosen, *rest
 
     @property
@@ -154,6 +155,12 @@ class Resolution:
                                 value=dict(self.request.settings), hint="; ".join(known))
         return having
 
+    @property
+    def _measured_for(self) -> tuple[Any, ...]:
+        """What a table is asked besides the layer: the arithmetic where it is not the usual."""
+        request = self.request
+        return (request.target,) if request.numerics is Numerics.FLOAT32 else (request.target, request.numerics)
+
     def _answer(self, row: Algorithm) -> Candidate:
         if row.name not in self._answers:
             self._answers[row.name] = _candidate(row, self.request)
@@ -164,10 +171,10 @@ class Resolution:
         """What a table of measured choices has for the layer (arrays with gaps by that without); None where it has
         nothing that can still be made."""
         request = self.request
-        if self._tuning is None or not request.by_rule or request.numerics is not Numerics.FLOAT32:
+        if self._tuning is None or not request.by_rule or request.numerics.accumulator is not Accumulator.FLOAT32:
             return None
         layer = _tuned_as(request)
-        found = None if layer is None else self._tuning.best(layer.without_gaps(), request.target)
+        found = None if layer is None else self._tuning.best(layer.without_gaps(), *self._measured_for)
         if found is None:
             return None
         try:
@@ -194,13 +201,14 @@ def resolve(request: Request, tuning: Tuning | None = None) -> Resolution:
 def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardware | str = DEFAULT_ARCH,
                epilogue: Iterable[Epilogue] = (), settings: Mapping[str, Any] | None = None,
                tuning: Tuning | None = None, numerics: Numerics | str = Numerics.FLOAT32,
-               workspace_limit: int | None = None, operation: Operation | str = Operation.FORWARD) -> KernelPlan:
+               workspace_limit: int | None = None, operation: Operation | str = Operation.FORWARD,
+               precision: Precision | str = Precision.FLOAT32) -> KernelPlan:
     """The plan for a layer: select() and the planner in one call.
 
     Parameters
     ----------
     shape : ConvShape
-        The layer. Its batch does not change the choice, but for 16 bits with several channels a group.
+        The layer. Its batch does not change the choice, but where there are several channels (codegen/batch.py).
     algorithm : str
         "auto" for the quickest by rule, or the name of one.
     arch : Arch, Hardware or str
@@ -212,6 +220,9 @@ def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardwa
         Steps applied to each output, in this order (docs/epilogues.md).
     numerics : Numerics or str
         The arithmetic of products and sums, "float32" if none is given.
+    precision : Precision or str
+        How exact products of float32 elements are: "float32" (the quickest that is as exact as "ieee"), "ieee",
+        "tf32x3", "tf32" (docs/precision.md).
     tuning : Tuning, optional
         A table of measured choices, which overrules the estimate for the layers it knows.
     workspace_limit : int, optional
@@ -232,19 +243,21 @@ def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardwa
         Unknown names, and values that cannot be.
     """
     return resolve(Request.of(shape, algorithm=algorithm, arch=arch, epilogue=epilogue, settings=settings,
-                              numerics=numerics, workspace_limit=workspace_limit, operation=operation), tuning).plan
+                              numerics=numerics, workspace_limit=workspace_limit, operation=operation,
+                              precision=precision), tuning).plan
 
 
 def select(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, tuning: Tuning | None = None, *,
            epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32,
-           workspace_limit: int | None = None, operation: Operation | str = Operation.FORWARD) -> Selection:
+           workspace_limit: int | None = None, operation: Operation | str = Operation.FORWARD,
+           precision: Precision | str = Precision.FLOAT32) -> Selection:
     """The quickest supported algorithm for a layer, with its plan values: the one of the fewest modelled issue
     slots (docs/design.md).
 
     Parameters
     ----------
     shape : ConvShape
-        The layer. Its batch does not change the choice, but for 16 bits with several channels a group.
+        The layer. Its batch does not change the choice, but where there are several channels (codegen/batch.py).
     arch : Arch, Hardware or str
         An architecture (sm_75 to sm_120, "sm_90" if none is given), or the Hardware at hand, whose multiprocessors the
         grid is then made for.
@@ -252,6 +265,9 @@ def select(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, tuning:
         Steps applied to each output, in this order (docs/epilogues.md).
     numerics : Numerics or str
         The arithmetic of products and sums, "float32" if none is given.
+    precision : Precision or str
+        How exact products of float32 elements are: "float32" (the quickest that is as exact as "ieee"), "ieee",
+        "tf32x3", "tf32" (docs/precision.md).
     tuning : Tuning, optional
         A table of measured choices, which overrules the estimate for the layers it knows.
     workspace_limit : int, optional
@@ -272,7 +288,8 @@ def select(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, tuning:
         Unknown names, and values that cannot be.
     """
     return resolve(Request.of(shape, arch=arch, epilogue=epilogue, numerics=numerics,
-                              workspace_limit=workspace_limit, operation=operation), tuning).selection
+                              workspace_limit=workspace_limit, operation=operation, precision=precision),
+                   tuning).selection
 
 
 def plan(spec: KernelSpec | Selection, settings: Mapping[str, Any] | None = None,
@@ -338,13 +355,14 @@ def _tuned_as(request: Request) -> ConvShape | None:
 def explain(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, *,
             epilogue: Iterable[Epilogue] = (), numerics: Numerics | str = Numerics.FLOAT32,
             tuning: Tuning | None = None, workspace_limit: int | None = None,
-            operation: Operation | str = Operation.FORWARD) -> tuple[Candidate, ...]:
+            operation: Operation | str = Operation.FORWARD,
+            precision: Precision | str = Precision.FLOAT32) -> tuple[Candidate, ...]:
     """Every algorithm's answer for a layer.
 
     Parameters
     ----------
     shape : ConvShape
-        The layer. Its batch does not change the choice, but for 16 bits with several channels a group.
+        The layer. Its batch does not change the choice, but where there are several channels (codegen/batch.py).
     arch : Arch, Hardware or str
         An architecture (sm_75 to sm_120, "sm_90" if none is given), or the Hardware at hand, whose multiprocessors the
         grid is then made for.
@@ -352,6 +370,9 @@ def explain(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, *,
         Steps applied to each output, in this order (docs/epilogues.md).
     numerics : Numerics or str
         The arithmetic of products and sums, "float32" if none is given.
+    precision : Precision or str
+        How exact products of float32 elements are: "float32" (the quickest that is as exact as "ieee"), "ieee",
+        "tf32x3", "tf32" (docs/precision.md).
     tuning : Tuning, optional
         A table of measured choices, which overrules the estimate for the layers it knows.
     workspace_limit : int, optional
@@ -371,18 +392,20 @@ def explain(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, *,
         Unknown names, and values that cannot be.
     """
     return Resolution(Request.of(shape, arch=arch, epilogue=epilogue, numerics=numerics,
-                                 workspace_limit=workspace_limit, operation=operation), tuning).candidates
+                                 workspace_limit=workspace_limit, operation=operation, precision=precision),
+                      tuning).candidates
 
 
 def carries_over(measured: ConvShape, shape: ConvShape, arch: Arch | str, algorithm: str,
-                 settings: Mapping[str, Any]) -> bool:
+                 settings: Mapping[str, Any], numerics: Numerics = Numerics.FLOAT32) -> bool:
     """Whether plan values that were chosen for a layer are of use for one that differs from it little (in its border):
     they plan, and the planner's own values are the same for both. Where those differ, the choice was made among others.
     """
     try:
         row, arch = _row(algorithm), Arch.parse(arch)
-        own = [row.defaults(KernelSpec.of(layer, algorithm=algorithm, arch=arch), layer) for layer in (measured, shape)]
-        _plan(row, Request.of(shape, arch=arch, algorithm=algorithm, settings=settings))
+        own = [row.defaults(_spec(row, Request.of(layer, arch=arch, numerics=numerics)), layer)
+               for layer in (measured, shape)]
+        _plan(row, Request.of(shape, arch=arch, algorithm=algorithm, settings=settings, numerics=numerics))
     except (ArgumentError, UnsupportedSpec):
         return False
     return bool(own[0] == own[1])
@@ -404,11 +427,19 @@ def _candidate(row: Algorithm, request: Request) -> Candidate:
 def _plan(row: Algorithm, request: Request) -> KernelPlan:
     """An algorithm's plan, with the request's plan values. Raises UnsupportedSpec, ArgumentError."""
     values = dict(request.settings)
-    made = plan(request.spec(row.name), values, request.layer)
+    made = plan(_spec(row, request), values, request.layer)
     refusal = made.program.refusal(request.layer)
     if refusal is not None:
         raise UnsupportedSpec(made.spec, refusal)
     return _within(request.workspace_limit, row, made, request.layer, values)
+
+
+def _spec(row: Algorithm, request: Request) -> KernelSpec:
+    """What the algorithm's kernel for a request is: of the arithmetic that answers it, that which it has."""
+    layer = request.layer
+    if request.operation is Operation.DATA_GRADIENT and adjoint.refusal(layer) is None:
+        layer = adjoint.layer_of(layer)     # whose sums these are
+    return request.spec(row.name, row.numerics_for(request.numerics, layer))
 
 
 def _within(limit: int | None, row: Algorithm, made: KernelPlan, shape: ConvShape,
@@ -427,7 +458,10 @@ def _within(limit: int | None, row: Algorithm, made: KernelPlan, shape: ConvShap
 
 def _check_arithmetic(request: Request) -> None:
     """Raises UnsupportedSpec for arithmetic that the layer's elements cannot have."""
-    layer, accumulator = request.layer, request.numerics.accumulator
+    layer, accumulator, precision = request.layer, request.numerics.accumulator, request.numerics.precision
+    if precision is not Precision.FLOAT32 and layer.dtype is not DType.FLOAT32:
+        raise UnsupportedSpec(None, f"{precision.value} products of {layer.dtype.value} elements (a precision is for "
+                              "float32 layers)", hint="leave the precision out: products of shorter elements are exact")
     if accumulator is Accumulator.FLOAT16 and layer.dtype is DType.FLOAT32:
         raise UnsupportedSpec(None, "half arithmetic on float32 elements (it is for float16 and bfloat16 layers)",
                               hint="leave the arithmetic at float32, or convert the arrays")

@@ -18,7 +18,7 @@ from .epilogue import Epilogue, parse_epilogue
 from .errors import ArgumentError
 from .hardware import Arch, Hardware
 from .layer import LARGEST_SIZE, Layer, describe_geometry, describe_types, fields_of, later
-from .numerics import Numerics
+from .numerics import Numerics, Precision
 from .shape import ConvShape
 
 __all__ = ["Epilogue", "KernelSpec", "Numerics", "Operation", "index_bits", "parse_epilogue"]
@@ -136,6 +136,8 @@ class KernelSpec(Layer):
             text += ", rows any distance apart"
         if self.numerics is Numerics.FLOAT16:
             text += f", {self.numerics.value} arithmetic"
+        if self.numerics.precision is not Precision.FLOAT32:
+            text += f", {self.numerics.value} products"
         if self.operation is not Operation.FORWARD:
             text += f"; its {self.operation.value.replace('_', ' ')}"
         if self.epilogue:

@@ -17,6 +17,7 @@
     separable = false           # filters of one channel as the factors of a column and a row
     layout = "NCHW"             # or "NHWC": the order of the input's and the output's axes
     accumulate = "float32"      # or "float16": the arithmetic of products and sums
+precision = "float32"       # or "ieee", "tf32x3", "tf32": how exact products of float32 elements are
     epilogue = ["bias", "relu"]
     algorithm = "auto"
     set = {exchange = "packed"} # plan values of the algorithm
@@ -41,6 +42,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, FileError, WarpconvError
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.layer import describe_geometry, describe_types, layer_fields
+from warpconv.codegen.numerics import Precision
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm as registered
 from warpconv.codegen.select import explain, plan_layer
@@ -50,7 +52,8 @@ from warpconv.codegen.spec import Epilogue, Numerics, Operation, parse_epilogue
 from . import env, paths
 
 _AS_THEY_ARE = tuple(name for name in layer_fields() if name not in ("c", "k", "r", "s", "padding", "layout"))
-FIELDS = ("input", "filter", "padding", *_AS_THEY_ARE, "layout", "accumulate", "epilogue", "algorithm", "set")
+FIELDS = ("input", "filter", "padding", *_AS_THEY_ARE, "layout", "accumulate", "precision", "epilogue", "algorithm",
+          "set")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _LARGEST_FILE = 4 << 20
 _FIELD_OF = {**dict.fromkeys("nchw", "input"), **dict.fromkeys("krs", "filter"), "activation": "epilogue",
@@ -112,7 +115,8 @@ def default_name(shape: ConvShape, *, epilogue: tuple[Epilogue, ...] = (), algor
     kind = [] if types == DType.FLOAT32.value else [re.sub(r"[^0-9a-z]+", "_", types).rstrip("_")]
     kind += [] if shape.layout is Layout.NCHW else [shape.layout.value]
     parts = [f"c{shape.c}_k{shape.k}_{shape.r}x{shape.s}", geometry, *kind,
-             *([f"sums_{numerics.value}"] if numerics is not Numerics.FLOAT32 else []),
+             *([] if numerics is Numerics.FLOAT32 else [numerics.precision.value] if numerics.precision
+               is not Precision.FLOAT32 else [f"sums_{numerics.value}"]),
              *map(_step_name, epilogue), *([operation.value] if operation is not Operation.FORWARD else []),
              *([algorithm] if algorithm != "auto" else []),
              *(f"{name}-{value}" for name, value in sorted((settings or {}).items()))]
@@ -249,7 +253,8 @@ def _named_layer(name: str, fields: Mapping[str, Any]) -> NamedLayer:
     if not isinstance(algorithm, str):
         raise ArgumentError("an algorithm is named by text", argument="algorithm", value=algorithm, hint='"auto"')
     return NamedLayer(name=name, shape=shape, epilogue=_epilogue(fields.get("epilogue", [])), algorithm=algorithm,
-                      settings=settings, numerics=Numerics.parse(fields.get("accumulate", Numerics.FLOAT32)))
+                      settings=settings, numerics=Numerics.of(fields.get("accumulate"), fields.get(
+                          "precision", Precision.FLOAT32), "accumulate"))
 
 
 def _sizes(value: Any, argument: str, names: tuple[str, ...]) -> list[Any]:

@@ -2,9 +2,9 @@
 its own; commands and links are checked.
 
 A comment before a block says what it needs besides warpconv and NumPy: ``<!-- needs: gpu torch -->`` (gpu, torch, jax,
-onnx, compile: a CUDA compiler, pack: the pack that the page builds, mypackage: somebody's package; above: the block above),
-``<!-- path: FOLDER -->`` what is put on the path. Where that is not there, a block is parsed, and the names that it
-takes from warpconv are looked up.
+onnx, compile: a CUDA compiler, pack: the pack that the page builds, mypackage: somebody's package; above: the block
+above), ``<!-- path: FOLDER -->`` what is put on the path. Where that is not there, a block is parsed, and the names
+that it takes from warpconv are looked up.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ def make_kernel(request: LayerRequest, device: str) -> Kernel:
     from warpconv.runtime.call.conv import specialize
     if request.index_bits is None:
         return specialize(request.shape, arch=request.arch, device=device, algorithm=request.algorithm,
-                          epilogue=request.epilogue, settings=request.settings, accum_dtype=request.numerics.value,
+                          epilogue=request.epilogue, settings=request.settings,
+                          accum_dtype=request.numerics.accumulator.value, precision=request.numerics.precision.value,
                           workspace_limit=request.workspace_limit)
     return specialize(request.shape, device=device, plan=request.plan(None if request.arch else _arch(device)))
 

@@ -68,9 +68,9 @@ def explain_record(request: LayerRequest) -> ExplainRecord:
                                 numerics=request.numerics, workspace_limit=request.workspace_limit,
                                 operation=request.operation)
     if tuning is not None and request.operation is Operation.FORWARD:
-        where = tuning.origin(request.shape, arch)
+        where = tuning.origin(request.shape, arch, request.numerics)
         if candidates[0].reason != where:
-            measured = tuning.best(request.shape, arch) is not None
+            measured = tuning.best(request.shape, arch, request.numerics) is not None
             where += f"{', with plan values that this version refuses' if measured else ''}: the rule chooses"
     chosen = request.plan(arch).spec.algorithm if request.algorithm != "auto" or request.settings else next(
         (c.algorithm for c in candidates if c.supported), None)
@@ -88,7 +88,8 @@ def explain_record(request: LayerRequest) -> ExplainRecord:
 def tuning_of(request: LayerRequest) -> tuple[Arch, Any, str]:
     """The architecture, the table of measured choices, and why there is none."""
     from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
-    from warpconv.codegen.spec import Numerics, Operation
+    from warpconv.codegen.numerics import Accumulator
+    from warpconv.codegen.spec import Operation
     from warpconv.runtime.devices.cuda import contexts
     from warpconv.runtime.tuning import table
     arch = request.arch or DEFAULT_ARCH
@@ -96,7 +97,7 @@ def tuning_of(request: LayerRequest) -> tuple[Arch, Any, str]:
         return arch, None, "not asked: the options choose"
     if request.operation is not Operation.FORWARD:
         return arch, None, f"not asked for a {request.operation.value.replace('_', ' ')}: the rule chooses"
-    if request.numerics is not Numerics.FLOAT32:
+    if request.numerics.accumulator is not Accumulator.FLOAT32:
         return arch, None, f"not asked: {request.numerics.value} arithmetic is not measured"
     if request.tuning is not None:
         return arch, request.table(arch), ""

@@ -77,8 +77,9 @@ def _answered(request: LayerRequest, arch: Any, tuning: Any) -> tuple[Any, ...]:
                                   workspace_limit=request.workspace_limit, operation=request.operation), tuning).plan
     except (UnsupportedSpec, ArgumentError) as error:
         return None, None, False, floor, None, str(worded(error))
-    best = None if tuning is None else tuning.best(request.shape, arch)
-    measured = tuning.seconds(request.shape, arch) if best is not None and best[0] == plan.spec.algorithm else None
+    best = None if tuning is None else tuning.best(request.shape, arch, request.numerics)
+    measured = (tuning.seconds(request.shape, arch, request.numerics)
+                if best is not None and best[0] == plan.spec.algorithm else None)
     return (plan.spec.algorithm, measured or expected.seconds(plan, request.shape), measured is not None, floor,
             plan.program.workspace_bytes(request.shape), None)
 

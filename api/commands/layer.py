@@ -77,6 +77,8 @@ _FORM = (
                  help="Order of the axes of input and output, in memory too."),
     click.option("--accumulate", metavar="float32|float16", default="float32", show_default=True,
                  help="Arithmetic of products and sums; float16: in the 16-bit element type, quicker and less exact."),
+    click.option("--precision", metavar="float32|ieee|tf32x3|tf32", default="float32", show_default=True,
+                 help="Of products of float32 elements; float32: the quickest as exact as ieee (docs/precision.md)."),
 )
 _TUNING = click.option("--tuning", metavar="FILE", help="Follow the measured choices of a database (warpconv tune).")
 _OPERATION = click.option("--operation", metavar="NAME", default="forward", show_default=True,
@@ -193,7 +195,8 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
                         workspace_limit=_limit(options["workspace_limit"]),
                         index_bits=_index_bits(options["index_bits"]),
                         operation=Operation.parse(options.get("operation", Operation.FORWARD)),
-                        numerics=Numerics.parse(_SHORT.get(options["accumulate"], options["accumulate"])),
+                        numerics=Numerics.of(_SHORT.get(options["accumulate"], options["accumulate"]),
+                                             options["precision"]),
                         tuning=Path(tuning) if (tuning := options.get("tuning")) is not None else None,
                         arch=_one_arch(options.get("arch", ())))
 

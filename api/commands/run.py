@@ -154,7 +154,9 @@ def _bound(request: LayerRequest) -> str:
     stored = (f", as {dtype.value} has it" if dtype.is_integer else
               f" + half a step of {dtype.value}" if dtype.itemsize == 2 else "")
     steps = ", through the epilogue" if any(step not in LINEAR for step in request.epilogue) else ""
-    return f"(C/groups*R*S + 2) * {eps} * sum |a*b|{steps}{stored}"
+    dropped = f" + {request.numerics.dropped:.3g}" if request.numerics.dropped else ""
+    factor = f"((C/groups*R*S + 2) * {eps}{dropped})" if dropped else f"(C/groups*R*S + 2) * {eps}"
+    return f"{factor} * sum |a*b|{steps}{stored}"
 
 
 def _show(record: Any, request: LayerRequest, as_json: bool) -> None:

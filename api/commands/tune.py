@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from warpconv.codegen.errors import ArgumentError
-from warpconv.codegen.spec import Numerics, Operation
+from warpconv.codegen.numerics import Accumulator
+from warpconv.codegen.spec import Operation
 from warpconv.records import LeftOutRow
 
 from .complete import complete_layers
@@ -129,12 +130,12 @@ def _layers(ctx: click.Context, names: tuple[str, ...],
         if request.index_bits is not None:
             raise ArgumentError("the width of the index arithmetic follows from the layer here",
                                 argument="--index-bits", hint="leave it out")
-        if request.numerics is not Numerics.FLOAT32:
+        if request.numerics.accumulator is not Accumulator.FLOAT32:
             raise ArgumentError("half arithmetic is only done where it is asked for, so no choice of it is measured",
                                 argument="--accumulate", value=request.numerics.value, hint="leave it out")
         refuse_layer(None, options)
         return [{"shape": request.shape, "epilogue": request.epilogue, "sets": request.settings,
-                 "algorithms": algorithms}], ()
+                 "algorithms": algorithms, "precision": request.numerics.precision}], ()
     if sets:
         raise ArgumentError("plan values of a LAYERS file stand in the file", argument="--set", value=sets[0],
                             hint="give one layer in options instead")
@@ -143,7 +144,7 @@ def _layers(ctx: click.Context, names: tuple[str, ...],
     converted = [name for name in ("dtype", "layout") if name in typed_options(ctx, options)]
     found = read_source(names[0], options, converted if is_model(names[0]) else ())
     timed = [(layer, why) for layer, _ in alike(found) for why in [_untimed(layer)]]
-    return [{"shape": layer.shape, "epilogue": layer.epilogue,
+    return [{"shape": layer.shape, "epilogue": layer.epilogue, "precision": layer.numerics.precision,
              "sets": {name: str(value) for name, value in layer.settings.items()},
              "algorithms": (layer.algorithm,) if layer.algorithm != "auto" else algorithms}
             for layer, why in timed if why is None], (*left_out_rows(found), *(
@@ -154,7 +155,7 @@ def _untimed(layer: Any) -> str | None:
     """Why no choice is measured for a layer, None where one is."""
     if layer.operation is not Operation.FORWARD:
         return "transposed layers are not measured: the rule chooses"
-    if layer.numerics is not Numerics.FLOAT32:
+    if layer.numerics.accumulator is not Accumulator.FLOAT32:
         return f"{layer.numerics.value} arithmetic is not measured: the rule chooses"
     return None
 

@@ -10,7 +10,7 @@ _OPTIONS = {
     **dict.fromkeys(("n", "c", "h", "w", "input"), "--input"), **dict.fromkeys(("k", "r", "s", "weight"), "--filter"),
     **{name: f"--{name}" for name in ("stride", "padding", "dilation", "groups", "dtype", "layout", "epilogue",
                                       "activation", "algorithm", "arch", "device", "jobs", "output", "database",
-                                      "strategy", "budget", "configurations", "set")},
+                                      "strategy", "budget", "configurations", "set", "precision")},
     **{name.replace("-", "_"): f"--{name}" for name in ("padding-mode", "padding-value", "weight-dtype", "out-dtype",
                                                         "cast")},
     **dict.fromkeys(("numerics", "accum_dtype"), "--accumulate"), "archs": "--arch", "layer": "LAYERS",

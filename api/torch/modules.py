@@ -27,7 +27,10 @@ class _Layer(torch.nn.Module):
 
 
 class _Forward(_Layer):
-    """Layers whose forward is a convolution; one axis is a plane of one row."""
+    """Layers whose forward is a convolution; one axis is a plane of one row. ``precision`` is conv2d's, of the forward
+    pass; it may be set on a layer, and is part of no state."""
+
+    precision: str = "float32"
 
     def _geometry(self) -> tuple[Any, ...]:
         """(stride, padding, dilation, groups, padding_mode) of the layer as one of two axes."""
@@ -37,7 +40,7 @@ class _Forward(_Layer):
         if not self.training and not torch.compiler.is_compiling():
             weight, bias = self._parameters.get("weight"), self._parameters.get("bias")
             if Prepared.serves(input, weight, bias):
-                geometry, kept = self._geometry(), self.__dict__.get(_NOT_KEPT)
+                geometry, kept = (*self._geometry(), self.precision), self.__dict__.get(_NOT_KEPT)
                 if kept is None or kept[0] != geometry:
                     kept = self.__dict__[_NOT_KEPT] = geometry, Prepared()
                 return self._by(kept[1], input, weight, bias, geometry)
@@ -47,7 +50,7 @@ class _Forward(_Layer):
         return call(input, weight, bias, *geometry)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return self._by(_conv2d, input, weight, bias, self._geometry())
+        return self._by(_conv2d, input, weight, bias, (*self._geometry(), self.precision))
 
 
 class Conv2d(_Forward, torch.nn.Conv2d):
@@ -87,8 +90,9 @@ class ConvTranspose1d(_Layer, torch.nn.ConvTranspose1d):
 
 
 def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int,
-            padding_mode: str) -> Tensor:
-    return conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode, separable=False)
+            padding_mode: str, precision: str) -> Tensor:
+    return conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode, separable=False,
+                  precision=precision)
 
 
 for _layer in (Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d):

@@ -11,6 +11,9 @@ are added. Where the kernel was asked for half arithmetic, products and sums are
 products, a bias and a last conversion are n + 2 roundings of partial sums, each of magnitude at most sum |a * b|: (n
 + 2) * u * sum |a * b| with that type's u, and n + 2 times half its smallest subnormal for those that are subnormal.
 
+Where float32 products are made of shorter factors (tf32x3, tf32; docs/precision.md), Numerics.dropped * sum |a * b|
+comes to that: what is left out of products, and the roundings of sums that are cut.
+
 The epilogue. A bias and relus that come first are part of the sum above: relu brings no two numbers further apart. Each
 later step takes the values that a kernel may have through the step (finish.py, ranges.py).
 
@@ -153,7 +156,7 @@ def _summing_bound(magnitude: np.ndarray, shape: ConvShape, numerics: Numerics, 
     if numerics is Numerics.FLOAT16:
         form = FORMATS[shape.dtype]
         return terms * (form.roundoff * magnitude + form.half_step)
-    return terms * EPSILON * magnitude
+    return (terms * EPSILON + numerics.dropped) * magnitude
 
 
 def _rounded(output: np.ndarray, bound: np.ndarray, magnitude: np.ndarray, lost: np.ndarray, undetermined: np.ndarray,

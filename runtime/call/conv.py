@@ -9,6 +9,7 @@ from typing import Any
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentTypeError, ShapeError, UnsupportedSpec
 from warpconv.codegen.hardware import Arch
+from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS, ConvShape
@@ -38,7 +39,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
            epilogue: Iterable[Any] = (), algorithm: str = "auto", layout: Layout | str = "NCHW",
            accum_dtype: str | None = None, out_dtype: str | None = None, cast: str = "nearest", device: str = "auto",
            separable: bool | None = None, residual: Any = None, out: Any = None, stream: Any = None,
-           workspace_limit: int | None = None) -> Any:
+           workspace_limit: int | None = None, precision: str = "float32") -> Any:
     """2D cross-correlation as torch.nn.functional.conv2d, by a kernel specialised to the layer.
 
     Parameters
@@ -74,6 +75,9 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
         input's strides and kept: a channels_last tensor gives one, and nothing is copied.
     accum_dtype : str, optional
         The arithmetic of products and sums, 'float32' if None; 'float16' means that of 16-bit elements themselves.
+    precision : str
+        How exact products of float32 elements are: 'float32', the quickest that is as exact as 'ieee'; 'ieee', by
+        float32 units; 'tf32x3' and 'tf32', on the tensor cores (docs/precision.md). PyTorch's switches do not count.
     out_dtype : str, optional
         The output's element type (and that of ``out``), the input's if None.
     cast : str
@@ -124,7 +128,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
         key = (signed, sizes, activation, epilogue if epilogue is _NO_STEPS else token(epilogue), algorithm, layout,
                accum_dtype, device, workspace_limit if workspace_limit is None else token(workspace_limit),
                padding_mode, padding_value if type(padding_value) is float else token(padding_value), out_dtype, cast,
-               separable)
+               separable, precision)
         try:
             known = _quick.get(key, ())
         except TypeError:       # lists and other unhashable arguments
@@ -135,7 +139,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
                 return done if not alone else done[0] if given is None else given
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
-    kernel, result = _conv2d(input, weight, bias, geometry, activation, epilogue, algorithm, layout, accum_dtype,
+    numerics = kernels.numerics_of(accum_dtype, precision)
+    kernel, result = _conv2d(input, weight, bias, geometry, activation, epilogue, algorithm, layout, numerics,
                              device, residual, out, stream, workspace_limit, separable)
     # templates laid over warpconv's are looked at in each call: they are there to be edited
     if key is not None and env.settings().templates is None and not _by_content(signed, kernel, algorithm, separable):
@@ -172,16 +177,17 @@ def conv2d_and_kernel(input: Any, weight: Any, *, groups: int, padding: Any, pad
                       epilogue: Iterable[Any], algorithm: Any, layout: Any, out_dtype: str | None, cast: str,
                       device: Any, out: Any, stream: Any, bias: Any = None, stride: Any = 1, dilation: Any = 1,
                       separable: bool | None = None, residual: Any = None, accum_dtype: Any = None,
-                      workspace_limit: int | None = None) -> tuple[Kernel, Any]:
+                      workspace_limit: int | None = None, precision: Any = "float32") -> tuple[Kernel, Any]:
     """conv2d for callers who remember the kernel of a call: it, and the output. Raises as conv2d does."""
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
-    return _conv2d(input, weight, bias, geometry, None, epilogue, algorithm, layout, accum_dtype, device, residual, out,
-                   stream, workspace_limit, separable)
+    return _conv2d(input, weight, bias, geometry, None, epilogue, algorithm, layout,
+                   kernels.numerics_of(accum_dtype, precision), device, residual, out, stream, workspace_limit,
+                   separable)
 
 
 def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activation: Any, epilogue: Any,
-            algorithm: Any, layout: Any, accum_dtype: Any, device: Any, residual: Any, out: Any, stream: Any,
+            algorithm: Any, layout: Any, numerics: Numerics, device: Any, residual: Any, out: Any, stream: Any,
             workspace_limit: Any, separable: Any) -> tuple[Kernel, Any]:
     """The kernel and its output, everything checked."""
     if isinstance(weight, Filter):
@@ -202,8 +208,7 @@ def _conv2d(input: Any, weight: Any, bias: Any, geometry: dict[str, Any], activa
     told = shape if gaps is None else layer_given(axes.stored(x, order, gaps.memory), w, gaps.memory, geometry)
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation, residual=residual is not None)
     ask = kernels.asked(shape, resolve_device(device, x, shape), algorithm=algorithm,
-                        epilogue=steps, numerics=kernels.numerics_of(accum_dtype),
-                        workspace_limit=kernels.call_limit(workspace_limit))
+                        epilogue=steps, numerics=numerics, workspace_limit=kernels.call_limit(workspace_limit))
     factors = _factors(ask, weight, w, separable)
     if factors is not None:
         weight, shape, told = factors.weight, replace(shape, separable=True), replace(told, separable=True)
@@ -250,7 +255,7 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
                plan: KernelPlan | None = None, epilogue: Iterable[Any] = (), bias: bool = False,
                activation: str | None = None, settings: Mapping[str, Any] | None = None,
                layout: Layout | str | None = None, accum_dtype: str | None = None,
-               workspace_limit: int | None = None) -> Kernel:
+               workspace_limit: int | None = None, precision: str = "float32") -> Kernel:
     """Plan and build a kernel for a layer (and any other N, H, W) without launching it.
 
     Parameters
@@ -278,6 +283,8 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
         ('NCHW' over an NHWC shape is for channels_last tensors).
     accum_dtype : str, optional
         As in conv2d.
+    precision : str
+        As in conv2d.
     workspace_limit : int, optional
         Bytes of workspace that a call of ``shape`` may take at most, as in conv2d.
 
@@ -303,11 +310,13 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
         shape = replace(shape, layout=order)
     target = resolve_device(device, None, shape)
     if plan is not None:
-        check_plan(plan, shape, algorithm, settings, epilogue, bias, activation, accum_dtype, workspace_limit)
+        check_plan(plan, shape, algorithm, settings, epilogue, bias, activation, accum_dtype, workspace_limit,
+                   precision != "float32")
         return kernels.make(plan, target).for_axes(order)
     steps = parse_epilogue(epilogue, bias=bias, activation=activation, takes_bias=True)
     ask = kernels.asked(shape, target, arch=arch, algorithm=algorithm, epilogue=steps, settings=settings,
-                        numerics=kernels.numerics_of(accum_dtype), workspace_limit=kernels.call_limit(workspace_limit))
+                        numerics=kernels.numerics_of(accum_dtype, precision),
+                        workspace_limit=kernels.call_limit(workspace_limit))
     kernel = kernels.kernel_of(ask).for_axes(order)
     if not ask.request.by_rule or not factors_of.eligible(shape):
         return kernel

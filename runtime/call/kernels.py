@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
-from warpconv.codegen.numerics import Numerics
+from warpconv.codegen.numerics import Accumulator, Numerics, Precision
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.request import Request, check_limit
 from warpconv.codegen.select import resolve
@@ -52,8 +52,9 @@ def call_limit(given: int | None) -> int | None:
     return check_limit(given) if given is not None else env.settings().workspace_limit
 
 
-def numerics_of(accum_dtype: Any) -> Numerics:
-    return Numerics.FLOAT32 if accum_dtype is None else Numerics.parse(accum_dtype, "accum_dtype")
+def numerics_of(accum_dtype: Any, precision: Any = Precision.FLOAT32) -> Numerics:
+    """The arithmetic of a call. Raises ArgumentError for unknown names, and a pair that no kernel has."""
+    return Numerics.of(accum_dtype, precision)
 
 
 def key_of(ask: Ask) -> tuple:
@@ -99,7 +100,8 @@ def kernel_of(ask: Ask) -> Kernel:
 def plan_of(ask: Ask) -> KernelPlan:
     """By what was measured on this GPU, where the layer was."""
     table = None
-    if ask.device is not None and ask.request.by_rule and ask.request.numerics is Numerics.FLOAT32:
+    summed = ask.request.numerics.accumulator
+    if ask.device is not None and ask.request.by_rule and summed is Accumulator.FLOAT32:
         from warpconv.runtime import tuning
         table = tuning.table(ask.device)
     return resolve(ask.request, table).plan

@@ -8,14 +8,13 @@ from typing import Any
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Numerics
 from warpconv.runtime.build.parallel import as_done, workers_of
 from warpconv.runtime.layers import NamedLayer
 
 from .conv import specialize
 from .kernel import Kernel
 
-_OF_A_LAYER = ("algorithm", "epilogue", "settings", "accum_dtype")
+_OF_A_LAYER = ("algorithm", "epilogue", "settings", "accum_dtype", "precision")
 
 
 def specialize_all(layers: Iterable[ConvShape | NamedLayer], *, workers: int | None = None,
@@ -47,9 +46,9 @@ def specialize_all(layers: Iterable[ConvShape | NamedLayer], *, workers: int | N
         layer = layers[number]
         if isinstance(layer, ConvShape):
             return specialize(layer, **options)
-        accum = None if layer.numerics is Numerics.FLOAT32 else layer.numerics.value
         return specialize(layer.shape, algorithm=layer.algorithm, epilogue=layer.epilogue,
-                          settings=dict(layer.settings) or None, accum_dtype=accum, **options)
+                          settings=dict(layer.settings) or None, accum_dtype=layer.numerics.accumulator.value,
+                          precision=layer.numerics.precision.value, **options)
 
     made: dict[int, Kernel] = {}
     with contextlib.closing(as_done(make, range(len(layers)), workers_of(workers, "workers"))) as finished:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from warpconv.codegen.adjoint import layer_of, refusal
 from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.shape import ConvShape
@@ -28,10 +29,12 @@ class PtxTooNew(DeviceError):
 
 def serves(spec: KernelSpec, shape: ConvShape, epilogue: Sequence[Epilogue],
            numerics: Numerics = Numerics.FLOAT32, operation: Operation = Operation.FORWARD) -> bool:
-    """Whether a kernel computes this layer: all that is baked into it is the same, and its indices are wide enough."""
-    wanted = KernelSpec.of(shape, algorithm=spec.algorithm, arch=spec.arch, epilogue=epilogue, numerics=numerics,
-                            operation=operation)
-    return replace(wanted, index_bits=spec.index_bits) == spec and spec.index_bits >= index_bits(shape)
+    """Whether a kernel computes this layer: all that is baked into it is the same, with arithmetic that answers what is
+    asked, and its indices are wide enough."""
+    summed = layer_of(shape) if operation is Operation.DATA_GRADIENT and refusal(shape) is None else shape
+    wanted = (KernelSpec.of(shape, algorithm=spec.algorithm, arch=spec.arch, epilogue=epilogue, numerics=answer,
+                            operation=operation) for answer in numerics.answers(shape.dtype, summed.reduction))
+    return any(replace(w, index_bits=spec.index_bits) == spec for w in wanted) and spec.index_bits >= index_bits(shape)
 
 
 def near_misses(records: Iterable[Record], shape: ConvShape, epilogue: Sequence[Epilogue]) -> list[str]:

@@ -78,15 +78,17 @@ class Pack:
 
     def specialize(self, shape: ConvShape, *, device: str = "auto", arch: Arch | str | None = None,
                    algorithm: str = "auto", epilogue: Iterable[Any] = (), bias: bool = False,
-                   activation: str | None = None, workspace_limit: int | None = None) -> Kernel:
+                   activation: str | None = None, workspace_limit: int | None = None,
+                   accum_dtype: str | None = None, precision: str = "float32") -> Kernel:
         """The pack's kernel for a layer, loaded on a device, and nothing compiled but PTX by the driver.
 
         ``arch`` takes only kernels built for that architecture. On device 'cpu' the kernel's text is executed. Raises
         KernelNotBuilt, with the command that adds it, where the pack has none; PtxTooNew (a DeviceError) where all it
         has is PTX that the driver is too old for; PackError where its files have changed since the pack was opened.
         Kernels that take more than ``workspace_limit`` (else WARPCONV_WORKSPACE_LIMIT) for the layer are left out.
+        ``accum_dtype``, ``precision``: as in conv2d.
         """
-        from warpconv.runtime.call.kernels import call_limit
+        from warpconv.runtime.call.kernels import call_limit, numerics_of
         from warpconv.runtime.call.place import resolve_device
         if not isinstance(shape, ConvShape):
             raise ArgumentTypeError("specialize takes a ConvShape", argument="shape", value=type(shape).__name__,
@@ -96,7 +98,8 @@ class Pack:
         wanted = None if arch is None else Arch.parse(arch)
         hardware = Hardware.of(wanted or _device_arch(target) or DEFAULT_ARCH)
         request = Request(layer=shape, hardware=hardware, algorithm=algorithm,
-                          epilogue=steps, workspace_limit=call_limit(workspace_limit))
+                          epilogue=steps, workspace_limit=call_limit(workspace_limit),
+                          numerics=numerics_of(accum_dtype, precision))
         kernel = self.find(request, device=target, exact=wanted is not None)
         if kernel is not None:
             return kernel

@@ -27,7 +27,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
            groups: int = 1, *, padding_mode: Any = "zeros", padding_value: float = 0.0, activation: Any = None,
            epilogue: Iterable[Any] = (), algorithm: str = "auto", layout: Any = "NCHW", accum_dtype: Any = None,
            out_dtype: Any = None, cast: Any = "nearest", device: str = "auto", separable: bool | None = None,
-           residual: Any = None, out: Any = None, stream: Any = None, workspace_limit: int | None = None) -> Tensor:
+           residual: Any = None, out: Any = None, stream: Any = None, workspace_limit: int | None = None,
+           precision: Any = "float32") -> Tensor:
     """``warpconv.conv2d`` by torch.ops.warpconv.conv2d. Raises as it does, and ArgumentError or ArgumentTypeError for
     what PyTorch cannot record: ``stream``, ``out`` of what requires grad, steps and types without a derivative."""
     _check_tensors(input=input, weight=weight, bias=bias, residual=residual)
@@ -43,7 +44,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     stride, padding, dilation = _geometry(stride, padding, dilation, weight)
     call = autograd.conv2d if recorded else ops.conv2d
     made = call(x, weight, bias, added, stride, padding, dilation, groups, _text(padding_mode), _number(padding_value),
-                device, steps, algorithm, _text(accum_dtype), _text(out_dtype), _text(cast), separable, workspace_limit)
+                device, steps, algorithm, _text(accum_dtype), _text(out_dtype), _text(cast), separable, workspace_limit,
+                _text(precision))
     return _given(_back(made, alone, last), out)
 
 

@@ -33,7 +33,7 @@ GEOMETRY = ("int[] stride, int[] padding, int[] dilation, int groups, str paddin
 LIBRARY = torch.library.Library("warpconv", "DEF")
 LIBRARY.define(f"conv2d(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, {GEOMETRY}, "
                "str epilogue, str algorithm, str? accum_dtype, str? out_dtype, str cast, bool? separable, "
-               "int? workspace_limit) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+               "int? workspace_limit, str precision=\"float32\") -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
 LIBRARY.define(f"conv2d_input(SymInt[] input_size, Tensor weight, Tensor grad_output, {GEOMETRY}) -> Tensor",
                tags=(torch.Tag.pt2_compliant_tag,))
 LIBRARY.define(f"conv2d_weight(Tensor input, SymInt[] weight_size, Tensor grad_output, {GEOMETRY}) -> Tensor",
@@ -73,10 +73,10 @@ def _sides(padding: list[int]) -> tuple[tuple[int, int], tuple[int, int]]:
 def run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, stride: list[int],
                padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
                device: str, epilogue: str, algorithm: str, accum_dtype: str | None, out_dtype: str | None, cast: str,
-               separable: bool | None, workspace_limit: int | None) -> Tensor:
+               separable: bool | None, workspace_limit: int | None, precision: str = "float32") -> Tensor:
     signed = None if recording.graph is not None else signatures.sign_call(input, weight, bias, residual, None)
     key = (signed, tuple(stride), tuple(padding), tuple(dilation), groups, padding_mode, padding_value, device,
-           epilogue, algorithm, accum_dtype, out_dtype, cast, separable, workspace_limit)
+           epilogue, algorithm, accum_dtype, out_dtype, cast, separable, workspace_limit, precision)
     entry = None if signed is None else _entries.get(key)
     if entry is not None and (made := entry.repeat(input, weight, bias, residual, None, None)) is not None:
         return made
@@ -89,7 +89,8 @@ def run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
         input, weight, bias=bias, stride=tuple(stride), padding=_sides(padding), dilation=tuple(dilation),
         groups=groups, padding_mode=padding_mode, padding_value=padding_value, epilogue=_listed(epilogue),
         algorithm=algorithm, layout="NCHW", accum_dtype=accum_dtype, out_dtype=out_dtype, cast=cast, device=device,
-        separable=separable, residual=residual, out=out, stream=None, workspace_limit=workspace_limit)
+        separable=separable, residual=residual, out=out, stream=None, workspace_limit=workspace_limit,
+        precision=precision)
     if dense and signed is not None and env.settings().templates is None and (
             entry := kernel.remembered(signed)) is not None:
         if len(_entries) >= MOST_LAYERS:

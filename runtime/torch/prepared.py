@@ -44,7 +44,7 @@ class Prepared:
                 and not wants_grad(torch, input, weight, bias))
 
     def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
-                 groups: int, padding_mode: str) -> Tensor:
+                 groups: int, padding_mode: str, precision: str = "float32") -> Tensor:
         """conv2d. Raises as it does."""
         signed = None if recording.graph is not None else signatures.sign_call(input, weight, bias, None, None)
         entry = None if signed is None else self._entries.get(signed)
@@ -52,7 +52,7 @@ class Prepared:
             return made
         kind = input.shape, input.stride(), input.dtype, input.device, bias is None
         if kind not in self._kernels:
-            return self._first(kind, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+            return self._first(kind, input, weight, bias, stride, padding, dilation, groups, padding_mode, precision)
         kernel = self._kernels.get(kind)
         if kernel is not None and (filter := self._filter(kernel, weight)) is not None:
             try:
@@ -60,19 +60,20 @@ class Prepared:
             except Misaligned:      # another plan serves this address
                 pass
         return _forward(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
-                        separable=False)
+                        separable=False, precision=precision)
 
     def _first(self, kind: tuple[Any, ...], input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
-               padding: Any, dilation: Any, groups: int, padding_mode: str) -> Tensor:
+               padding: Any, dilation: Any, groups: int, padding_mode: str, precision: str) -> Tensor:
         """A call of a kind that is not known: what it took is remembered for the next. One without an axis of images
         goes the checked way every time."""
         if input.dim() != 4:
             return _forward(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
-                            separable=False)
+                            separable=False, precision=precision)
         kernel, output = conv.conv2d_and_kernel(
             input, weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
             padding_mode=padding_mode, padding_value=0.0, epilogue=(), algorithm="auto", layout="NCHW", out_dtype=None,
-            cast="nearest", device="auto", out=None, stream=None, separable=False)
+            cast="nearest", device="auto", out=None, stream=None, separable=False,
+            precision=precision)
         preparation = kernel.program.preparation
         wanted = preparation is not None and (preparation.steps or preparation.constant)
         if len(self._kernels) >= MOST_INPUTS:

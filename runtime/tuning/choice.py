@@ -13,15 +13,16 @@ from typing import Any
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import FileError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
+from warpconv.codegen.numerics import Accumulator, Numerics
 from warpconv.codegen.select import carries_over
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Numerics
 from warpconv.runtime import env, paths, warned
 
 from . import files
 from .records import Database, Origin, Timing
 
 _Stamp = tuple[int, int] | None     # a file's time and size; None where there is none
+_Key = tuple[ConvShape, Numerics]
 
 
 class Table:
@@ -35,27 +36,28 @@ class Table:
 
     def __init__(self, database: Database, arch: Arch | str, device: str | None = None):
         self.arch, self.device = str(arch), device
-        self._found: dict[ConvShape, tuple[Timing, Origin, ConvShape]] = {}
-        ranks: dict[ConvShape, tuple] = {}
+        self._found: dict[_Key, tuple[Timing, Origin, ConvShape]] = {}
+        ranks: dict[_Key, tuple] = {}
         for subject in database.subjects():
             timed = database.timed(subject)
             if (not timed or subject.arch != self.arch or device not in (None, subject.device)
-                    or subject.numerics is not Numerics.FLOAT32):
+                    or subject.numerics.accumulator is not Accumulator.FLOAT32):
                 continue
-            layer = _key(subject.shape)
+            layer = _key(subject.shape), subject.numerics
             rank = subject.shape.n, -len(subject.epilogue), database.date(timed[0])
             if layer not in ranks or rank > ranks[layer]:
                 ranks[layer] = rank
                 self._found[layer] = timed[0], database.origins[timed[0].origin], subject.shape
 
-    def best(self, shape: ConvShape, arch: Arch) -> tuple[str, Mapping[str, Any]] | None:
+    def best(self, shape: ConvShape, arch: Arch,
+             numerics: Numerics = Numerics.FLOAT32) -> tuple[str, Mapping[str, Any]] | None:
         """Algorithm and plan values measured quickest for the layer; None where it was not measured on such a GPU."""
-        found = self._find(shape, arch)
+        found = self._find(shape, arch, numerics)
         return None if found is None else (found[0].algorithm, dict(found[0].values))
 
-    def origin(self, shape: ConvShape, arch: Arch) -> str:
+    def origin(self, shape: ConvShape, arch: Arch, numerics: Numerics = Numerics.FLOAT32) -> str:
         """Where best() has it from, in words."""
-        found = self._find(shape, arch)
+        found = self._find(shape, arch, numerics)
         if found is None:
             return f"not measured on {self.device or self.arch}"
         timing, origin, measured = found
@@ -66,24 +68,27 @@ class Table:
         other = measured.padding_value != shape.padding_value
         return f"{text}, with a border of {measured.padding_value:.9g}" if other else text
 
-    def seconds(self, shape: ConvShape, arch: Arch) -> float | None:
+    def seconds(self, shape: ConvShape, arch: Arch, numerics: Numerics = Numerics.FLOAT32) -> float | None:
         """The measured time of best(), for this batch in proportion to the measured one; None where there is none."""
-        found = self._find(shape, arch)
+        found = self._find(shape, arch, numerics)
         return None if found is None else found[0].us * 1e-6 * shape.n / found[2].n
 
-    def _find(self, shape: ConvShape, arch: Arch) -> tuple[Timing, Origin, ConvShape] | None:
+    def _find(self, shape: ConvShape, arch: Arch, numerics: Numerics) -> tuple[Timing, Origin, ConvShape] | None:
         if str(arch) != self.arch:
             return None
-        found = self._found.get(_key(shape))
+        found = self._found.get((_key(shape), numerics))
         if found is None and shape.padding_mode is not Border.ZEROS:
-            found = self._of_zeros(shape.with_batch(1), arch)
+            found = self._of_zeros(shape.with_batch(1), arch, numerics)
+        if found is None and numerics is Numerics.IEEE:     # what the default found quickest may be of float32 units
+            return self._find(shape, arch, Numerics.FLOAT32)
         return found
 
-    def _of_zeros(self, layer: ConvShape, arch: Arch) -> tuple[Timing, Origin, ConvShape] | None:
+    def _of_zeros(self, layer: ConvShape, arch: Arch,
+                  numerics: Numerics) -> tuple[Timing, Origin, ConvShape] | None:
         """The entry of the layer with a border of zeros, where its plan values are of use with the layer's own."""
         plain = replace(layer, padding_mode=Border.ZEROS, padding_value=0.0)
-        found = self._found.get(_key(plain))
-        if found is None or not carries_over(plain, layer, arch, found[0].algorithm, dict(found[0].values)):
+        found = self._found.get((_key(plain), numerics))
+        if found is None or not carries_over(plain, layer, arch, found[0].algorithm, dict(found[0].values), numerics):
             return None
         return found
 

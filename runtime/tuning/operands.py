@@ -12,6 +12,7 @@ import numpy as np
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.accuracy.finish import LINEAR, finish
@@ -36,16 +37,18 @@ class Operands:
     w: np.ndarray
     bias: np.ndarray | None
     residual: np.ndarray | None = None
+    numerics: Numerics = Numerics.FLOAT32
 
     @classmethod
-    def draw(cls, shape: ConvShape, epilogue: tuple[Epilogue, ...], seed: int) -> Operands:
+    def draw(cls, shape: ConvShape, epilogue: tuple[Epilogue, ...], seed: int,
+             numerics: Numerics = Numerics.FLOAT32) -> Operands:
         rng, dtype = np.random.default_rng(seed), numpy_dtype(shape.dtype)
         sizes = [shape.layout.stored(shape.input_shape), shape.weight_shape, (shape.k,)]
         if Epilogue.RESIDUAL in epilogue:
             sizes.append(shape.layout.stored(shape.output_shape))
         x, w, bias, *residual = ((rng.random(size, np.float32) - np.float32(0.5)).astype(dtype) for size in sizes)
         return cls(shape=shape, epilogue=epilogue, x=x, w=w, bias=bias if Epilogue.BIAS in epilogue else None,
-                   residual=residual[0] if residual else None)
+                   residual=residual[0] if residual else None, numerics=numerics)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -71,7 +74,8 @@ class Judge:
         self._comparable = all(step in LINEAR for step in operands.epilogue)
         self._draw()
         largest = shape.reduction * 0.5 * max(0.5, abs(shape.padding_value)) + 0.5
-        self._difference = 2 * (shape.reduction + 2) * EPSILON * largest      # of two results, about one value
+        # of two results, about one value
+        self._difference = 2 * ((shape.reduction + 2) * EPSILON + operands.numerics.dropped) * largest
         self._first: np.ndarray | None = None
 
     def _draw(self) -> None:
@@ -156,7 +160,8 @@ def _reference(operands: Operands, places: tuple[np.ndarray, ...]) -> tuple[np.n
     products = values * operands.w[k].astype(np.float64)
     exact, magnitude = products.sum(axis=(1, 2, 3)), np.abs(products).sum(axis=(1, 2, 3))
     bias = None if operands.bias is None else operands.bias[k].astype(np.float64)
-    bound = (shape.reduction + 2) * EPSILON * (magnitude + (0.0 if bias is None else np.abs(bias)))
+    relative = (shape.reduction + 2) * EPSILON + operands.numerics.dropped
+    bound = relative * (magnitude + (0.0 if bias is None else np.abs(bias)))
     added = None
     if operands.residual is not None:
         at = (n, k, p, q) if shape.layout is Layout.NCHW else (n, p, q, k)

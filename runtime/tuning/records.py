@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from warpconv.codegen.numerics import Precision
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
 
@@ -57,7 +58,8 @@ class Subject:
 
     def __str__(self) -> str:
         steps = f", then {', '.join(step.value for step in self.epilogue)}" if self.epilogue else ""
-        arithmetic = "" if self.numerics is Numerics.FLOAT32 else f", {self.numerics.value} arithmetic"
+        kind = "arithmetic" if self.numerics.precision is Precision.FLOAT32 else "products"
+        arithmetic = "" if self.numerics is Numerics.FLOAT32 else f", {self.numerics.value} {kind}"
         return f"{self.shape}{arithmetic}{steps}"
 
 

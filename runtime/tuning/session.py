@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import (ArgumentError, CompileError, DeviceError, FileError, KernelNotBuilt, ToolNotFound,
                                      UnsupportedSpec, WarpconvError)
 from warpconv.codegen.layer import describe_types
+from warpconv.codegen.numerics import Numerics, Precision
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import generator_digest, render
 from warpconv.codegen.select import plan_layer
@@ -63,7 +65,8 @@ class Result:
 def tune(shape: ConvShape, *, device: str = "auto", epilogue: Iterable[Any] = (), algorithms: Sequence[str] = (),
          sets: Mapping[str, str] | None = None, strategy: str = STRATEGIES[0], seed: int = 0,
          budget: float | None = None, configurations: int | None = None, database: Path | None = None,
-         again: bool = False, progress: Callable[[State], None] = lambda state: None) -> Result:
+         again: bool = False, progress: Callable[[State], None] = lambda state: None,
+         precision: Precision | str = Precision.FLOAT32) -> Result:
     """Time a layer's configurations on a device and keep every one in the database.
 
     What the database has of the same emitted text is not timed again. An interruption loses at most some seconds of
@@ -95,6 +98,8 @@ def tune(shape: ConvShape, *, device: str = "auto", epilogue: Iterable[Any] = ()
         Time what is known, too.
     progress : callable
         Called with a State as the session goes on.
+    precision : Precision or str
+        As in conv2d; the choice counts for calls with the same.
 
     Returns
     -------
@@ -125,6 +130,10 @@ def tune(shape: ConvShape, *, device: str = "auto", epilogue: Iterable[Any] = ()
     if shape.pitched:
         raise UnsupportedSpec(None, "layers of arrays with gaps are not tuned",
                               hint="tune the layer without: its measured choices are taken for both")
+    numerics = Numerics.of(None, precision)
+    if numerics is not Numerics.FLOAT32 and shape.dtype is not DType.FLOAT32:
+        raise UnsupportedSpec(None, f"{numerics.value} products of {shape.dtype.value} elements",
+                              hint="a precision is for float32 layers: leave it out")
     steps = parse_epilogue(epilogue, takes_bias=True)
     path = database or user_file()
     with files.locked(path):                            # a place that cannot be written shows before the first kernel
@@ -133,18 +142,19 @@ def tune(shape: ConvShape, *, device: str = "auto", epilogue: Iterable[Any] = ()
     target = resolve_device(device, None, shape)
     clock = open_clock("cpu" if target is None else f"cuda:{target}")
     try:
-        return _Session(shape, steps, clock, path, known, seed, progress).run(
+        return _Session(shape, steps, numerics, clock, path, known, seed, progress).run(
             algorithms, sets, strategy, budget, configurations, again)
     finally:
         clock.close()
 
 
 class _Session:
-    def __init__(self, shape: ConvShape, epilogue: tuple[Epilogue, ...], clock: CpuClock, path: Path, known: Database,
-                 seed: int, progress: Callable[[State], None]):
+    def __init__(self, shape: ConvShape, epilogue: tuple[Epilogue, ...], numerics: Numerics, clock: CpuClock,
+                 path: Path, known: Database, seed: int, progress: Callable[[State], None]):
         self._clock, self._path, self._known, self._seed, self._progress = clock, path, known, seed, progress
-        self._subject = Subject(device=clock.device, arch=str(clock.arch), shape=shape, epilogue=epilogue)
-        self._space = Space(shape=shape, arch=clock.arch, epilogue=epilogue)
+        self._subject = Subject(device=clock.device, arch=str(clock.arch), shape=shape, epilogue=epilogue,
+                                numerics=numerics)
+        self._space = Space(shape=shape, arch=clock.arch, epilogue=epilogue, numerics=numerics)
         now = datetime.datetime.now(datetime.timezone.utc)
         self._origin = Origin(device=clock.device, arch=str(clock.arch), warpconv=VERSION,
                               generator="", date=now.strftime("%Y-%m-%d %H:%M"), **clock.versions())
@@ -282,7 +292,8 @@ class _Session:
 
     def _result(self, skipped: int) -> Result:
         timed = self._known.timed(self._subject)
-        ruled = plan_layer(self._subject.shape, arch=self._clock.arch, epilogue=self._subject.epilogue)
+        ruled = plan_layer(self._subject.shape, arch=self._clock.arch, epilogue=self._subject.epilogue,
+                           numerics=self._subject.numerics)
         name = ruled.spec.algorithm, values_of(ruled.settings())
         return Result(subject=self._subject, database=self._known, tried=dict(self._tried), skipped=skipped,
                       best=timed[0] if timed else None, rule=next((t for t in timed if t.name == name), None),
@@ -293,7 +304,7 @@ class _Bench:
     """A layer's arrays on the device: inputs and outputs that rotate, and the judge of all results."""
 
     def __init__(self, clock: CpuClock, subject: Subject, seed: int):
-        operands = Operands.draw(subject.shape, subject.epilogue, seed)
+        operands = Operands.draw(subject.shape, subject.epilogue, seed, subject.numerics)
         sets = range(sets_of(clock, subject.shape.bytes_moved))
         self._clock, self._shape = clock, subject.shape
         self._poison, self._judge = operands.poisoned(), Judge(operands, seed)

@@ -16,7 +16,7 @@ from warpconv.codegen.options import choices, with_settings
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import ALGORITHMS, algorithm as registered
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec
+from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
 from .records import Name, Values, values_of
 
@@ -47,6 +47,7 @@ class Space:
     shape: ConvShape
     arch: Arch
     epilogue: tuple[Epilogue, ...] = ()
+    numerics: Numerics = Numerics.FLOAT32
 
     def configuration(self, row: Algorithm, options: Any) -> Configuration:
         """The configuration of an algorithm with its options, planned or declined."""
@@ -109,7 +110,8 @@ class Space:
         return (replace(made, **left) for made in options)
 
     def _spec(self, row: Algorithm) -> KernelSpec:
-        return KernelSpec.of(self.shape, algorithm=row.name, arch=self.arch, epilogue=self.epilogue)
+        return KernelSpec.of(self.shape, algorithm=row.name, arch=self.arch, epilogue=self.epilogue,
+                             numerics=row.numerics_for(self.numerics, self.shape))
 
 
 def plain(value: Any) -> Any:

@@ -48,6 +48,7 @@ def values(choose: Choose, world: World) -> str:
         got = world.host(warpconv.conv2d(
             world.array(given_x), world.array(given_w), None if bias is None else world.array(bias), **geometry(shape),
             layout=shape.layout.value, epilogue=steps, algorithm=named, accum_dtype=accumulated(case, shape),
+            precision=case.numerics.precision.value,
             residual=None if residual is None else world.array(residual), device=world.device,
             separable=True if separable and shape.channels == 1 else None,
             out=out if world.takes_host_arrays else None))
@@ -123,7 +124,7 @@ DTYPES = ("float32", "float16", "float64", "int64", "uint8", "int8", "bool", "co
           "datetime64[s]")
 ARGUMENTS = ("bias", "stride", "padding", "dilation", "groups", "activation", "padding_mode", "padding_value",
              "epilogue", "algorithm", "layout", "accum_dtype", "residual", "out", "out_dtype", "cast", "device",
-             "stream", "workspace_limit", "separable")
+             "stream", "workspace_limit", "separable", "precision")
 
 
 def arguments(choose: Choose, world: World) -> str:

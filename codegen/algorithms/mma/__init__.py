@@ -1,4 +1,4 @@
-"""NHWC, 16 bits, dense and grouped layers: a product of matrices on the tensor cores (mma.sync, sm_80 on)."""
+"""Dense and grouped layers: a product of matrices on the tensor cores (mma.sync, sm_80 on)."""
 
 from .plan import ALGORITHM
 

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from warpconv.codegen.batch import assumed_batch
-from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, LANES, PORTABLE_SHARED
-from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import KernelSpec
+from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .numbers import (CELL, MATRIX_COLUMNS, MATRIX_DEPTH, MATRIX_ROWS, MOST_REGISTERS, channel_vector,
-                      planned_registers, resolved, stored_channels)
+from .numbers import (MATRIX_COLUMNS, MATRIX_ROWS, MOST_REGISTERS, cell_of, channel_vector, matrix_depth,
+                      planned_registers, resident_of, resolved, stored_channels)
 from .options import MmaOptions
 
 # (tile_m, tile_n, warps_m, warps_n)
@@ -26,7 +25,7 @@ TILES = ((128, 128, 2, 2), (128, 128, 2, 4), (128, 256, 2, 4), (256, 128, 4, 2),
          (64, 256, 1, 4), (256, 64, 4, 2), (128, 64, 4, 1), (128, 64, 2, 2), (128, 64, 4, 2), (64, 64, 2, 2),
          (64, 64, 1, 2), (256, 32, 8, 1), (128, 32, 4, 1), (64, 32, 4, 1), (128, 16, 4, 1), (32, 64, 2, 2),
          (32, 128, 1, 4), (16, 64, 1, 4), (16, 128, 1, 4), (32, 64, 1, 4))
-DEPTHS = ((64, 3), (64, 2), (32, 4), (32, 3), (32, 5))      # tile_k, stages
+DEPTHS = ((8, 3), (8, 2), (4, 4), (4, 3), (4, 5))      # cells of a tile's rows, stages
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 LEAST_STEPS = 2             # tiles of the reduction that are left to each part of a sum
 QUARTERS = 4                # of a multiprocessor, each with its own issue slots
@@ -34,7 +33,7 @@ QUARTERS = 4                # of a multiprocessor, each with its own issue slots
 MMA_SLOTS = 8.2             # of m16n8k16, which the tensor cores of a quarter take that long for
 MATRIX_SLOTS = 6.0          # of an ldmatrix of four
 COPY_SLOTS = 5.4            # of a copy of pixels: where it lies, whether it lies in the image, the copy
-NARROW = {8: 1.0, 4: 2.0, 2: 3.0, 1: 6.0}       # times as many of a copy of fewer channels
+NARROW = {16: 1.0, 8: 2.0, 4: 3.0, 2: 6.0}      # times as many of a copy of fewer bytes
 FILTER_SLOTS = 4.1          # of a copy of filters
 STEP_SLOTS = 66.0           # of a tile of the reduction besides: the barrier, the tap
 BLOCK_SLOTS = 1000.0        # of a warp besides: where its pixels lie, the first tiles' way
@@ -46,6 +45,11 @@ PASS_SHARE = 1.2            # and of its bytes, at the speed of a copy
 MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy: some stay in the cache
 SHARED_BYTES = 33.0         # that come to a multiprocessor in a cycle from the second-level cache: 8.6 TB/s in all
 OVERLAPPED = 0.85           # of the others beside the longest of memory, these bytes and arithmetic
+# TF32, not measured yet. An instruction takes what the table of hardware says; beside it, of tf32x3:
+MATRIX_PRODUCTS = 16 * 8 * 8    # of m16n8k8
+SPLIT_SLOTS = 4.0           # of a word of a matrix: rounded, subtracted, scaled; what feeds the tensor cores
+PROMOTE_SLOTS = 8.0         # of a matrix's sums: the small ones to the large ones, these to the thread's
+NCHW_MARGIN = 1.25          # times its estimate that the others' have to reach in NCHW, where SGEMM's rate is near
 
 
 def candidates(spec: KernelSpec) -> Iterator[MmaOptions]:
@@ -53,19 +57,19 @@ def candidates(spec: KernelSpec) -> Iterator[MmaOptions]:
     for tile_m, tile_n, warps_m, warps_n in TILES:
         if tile_n > 16 and tile_n >= 2 * spec.filters:
             continue
-        for tile_k, stages in DEPTHS:
-            options = MmaOptions(tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, warps_m=warps_m, warps_n=warps_n,
-                                 stages=stages)
-            if shared_bytes(options) > PORTABLE_SHARED or not _copies_fit(spec, options):
+        for cells, stages in DEPTHS:
+            options = MmaOptions(tile_m=tile_m, tile_n=tile_n, tile_k=cells * cell_of(spec), warps_m=warps_m,
+                                 warps_n=warps_n, stages=stages)
+            if shared_bytes(spec, options) > PORTABLE_SHARED or not _copies_fit(spec, options):
                 continue
             steps = reduction_steps(spec, options)
             yield from (replace(options, splits=n) for n in SPLITS
                         if (n > 1 and steps // n >= LEAST_STEPS) or (n == 1 and _stores_fit(spec, options)))
 
 
-def shared_bytes(options: MmaOptions) -> int:
+def shared_bytes(spec: KernelSpec, options: MmaOptions) -> int:
     """Of a block: its tiles of pixels and filters."""
-    return 2 * options.stages * (options.tile_m + options.tile_n) * options.tile_k
+    return spec.dtype.itemsize * options.stages * (options.tile_m + options.tile_n) * options.tile_k
 
 
 def reduction_steps(spec: KernelSpec, options: MmaOptions) -> int:
@@ -74,15 +78,16 @@ def reduction_steps(spec: KernelSpec, options: MmaOptions) -> int:
 
 
 def _stores_fit(spec: KernelSpec, options: MmaOptions) -> bool:
-    """Whether a warp has four matrices of pixels side by side, which lanes of NCHW exchange."""
-    return spec.layout is Layout.NHWC or options.tile_m // options.warps_m % (4 * MATRIX_COLUMNS) == 0
+    """Whether a warp has four matrices of pixels side by side, which lanes of NCHW exchange in 16 bit."""
+    exchanged = spec.layout is Layout.NCHW and spec.dtype is not DType.FLOAT32
+    return not exchanged or options.tile_m // options.warps_m % (4 * MATRIX_COLUMNS) == 0
 
 
 def _copies_fit(spec: KernelSpec, options: MmaOptions) -> bool:
     """Whether threads share out the copies of pixels, and what they hold stays in registers."""
     vector, threads = channel_vector(spec), LANES * options.warps_m * options.warps_n
     return (options.tile_m * options.tile_k // vector % threads == 0
-            and planned_registers(replace(options, vector=vector)) <= MOST_REGISTERS)
+            and planned_registers(spec, replace(options, vector=vector)) <= MOST_REGISTERS)
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> MmaOptions:
@@ -100,9 +105,9 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     warps = options.warps_m * options.warps_n
     pixels = shape.n * shape.p * shape.q
     blocks = -(-pixels // options.tile_m) * -(-spec.filters // options.tile_n) * spec.groups * options.splits
-    shared = shared_bytes(options) + spec.hardware.shared_reserved
-    resident = max(1, min(resident_blocks(spec.hardware, planned_registers(options), LANES * warps),
-                          spec.hardware.shared_multiprocessor // shared, spec.hardware.resident_blocks))
+    shared = shared_bytes(spec, options) + spec.hardware.shared_reserved
+    resident = max(1, min(resident_of(spec, options), spec.hardware.shared_multiprocessor // shared,
+                          spec.hardware.resident_blocks))
     warp, chip = _warp_slots(spec, options), spec.hardware.multiprocessors
     rounds, rest = divmod(blocks, resident * chip)
     arithmetic = sum(times * max(held * warps / QUARTERS * warp, LONE_WARP * warp)
@@ -113,9 +118,10 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     memory = MEMORY_SHARE * shape.bytes_moved / cycle_bytes
     passing = 0.0
     if spec.layout is Layout.NCHW:
-        passing = PASS_CYCLES + PASS_SHARE * 4 * shape.n * shape.c * shape.h * shape.w / cycle_bytes
+        moved = 2 * spec.dtype.itemsize * shape.n * shape.c * shape.h * shape.w
+        passing = PASS_CYCLES + PASS_SHARE * moved / cycle_bytes
     tiles = blocks * reduction_steps(spec, options) / options.splits
-    copied = 2 * tiles * (options.tile_m + options.tile_n) * options.tile_k / (SHARED_BYTES * chip)
+    copied = spec.dtype.itemsize * tiles * (options.tile_m + options.tile_n) * options.tile_k / (SHARED_BYTES * chip)
     longest = max(arithmetic, copied, memory)
     return passing + longest + (1 - OVERLAPPED) * (arithmetic + copied + memory - longest)
 
@@ -126,13 +132,26 @@ def _warp_slots(spec: KernelSpec, options: MmaOptions) -> float:
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     matrices = warp_m // MATRIX_ROWS * (warp_n // MATRIX_COLUMNS)
     loads = warp_m // MATRIX_ROWS + warp_n // (2 * MATRIX_COLUMNS)
-    copies = options.tile_m * options.tile_k / options.vector / threads * NARROW[options.vector]
-    filters = options.tile_n * options.tile_k / CELL / threads
-    step = (options.tile_k // MATRIX_DEPTH * (matrices * MMA_SLOTS + loads * MATRIX_SLOTS) + copies * COPY_SLOTS
-            + filters * FILTER_SLOTS + STEP_SLOTS)
+    copies = (options.tile_m * options.tile_k / options.vector / threads
+              * NARROW[options.vector * spec.dtype.itemsize])
+    filters = options.tile_n * options.tile_k / cell_of(spec) / threads
+    words = warp_m // MATRIX_ROWS * 4 + warp_n // MATRIX_COLUMNS * 2
+    step = (options.tile_k // matrix_depth(spec) * (_product_slots(spec, matrices, words) + loads * MATRIX_SLOTS)
+            + copies * COPY_SLOTS + filters * FILTER_SLOTS + STEP_SLOTS)
     return BLOCK_SLOTS + reduction_steps(spec, options) / options.splits * step + matrices * STORE_SLOTS
+
+
+def _product_slots(spec: KernelSpec, matrices: int, words: int) -> float:
+    """Issue slots of the products of so many matrices of sums, of ``words`` of factors."""
+    if spec.dtype is not DType.FLOAT32:
+        return matrices * MMA_SLOTS
+    each = QUARTERS * MATRIX_PRODUCTS / spec.hardware.mma_tf32
+    if spec.numerics is Numerics.TF32:
+        return matrices * each + words
+    return matrices * (3 * each + PROMOTE_SLOTS) + words * SPLIT_SLOTS
 
 
 def instructions(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     """Issue slots of the whole chip while a layer runs."""
-    return QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)
+    margin = NCHW_MARGIN if spec.numerics is Numerics.TF32X3 and spec.layout is Layout.NCHW else 1.0
+    return margin * QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)

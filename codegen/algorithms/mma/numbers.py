@@ -5,24 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from warpconv.codegen.border import Border
-from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.parts.occupancy import blocks_by_quarters, resident_blocks
 from warpconv.codegen.parts.vectors import border_element
 from warpconv.codegen.plan import Argument
-from warpconv.codegen.spec import Epilogue, KernelSpec
+from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
 from .options import MmaOptions
 
-CELL = 8                        # elements of 16 bytes: a row of the instruction's matrices
-MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_DEPTH = 16, 8, 16       # mma.m16n8k16: pixels, filters, products
-VECTORS = (8, 4, 2, 1)          # channels of a copy: 16, 8, 4 and 2 bytes
+CELL_BYTES = 16                 # a row of the instruction's matrices
+MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_CELLS = 16, 8, 2        # mma.m16n8k16 (TF32: k8): pixels, filters, products
+VECTORS = (8, 4, 2, 1)          # channels of a copy, of 16 bytes at most
+STORED_TOGETHER = 8             # 16-bit outputs that a lane stores after an exchange
 SIDE_THREADS = 256              # of the entries beside the product
 PASS_TILE = 4096                # elements of a block of the pass from NCHW,
 PASS_CHANNELS = (8, 16, 32, 64)         # and channels of it
 REGISTERS_BESIDE = 32           # of a thread besides sums, factors and windows: addresses, the loop
-REGISTERS_SINGLE = 24           # and where channels are copied one by one: what is on its way
+REGISTERS_SINGLE = 24           # and where channels are copied two bytes at a time: what is on its way
+REGISTERS_SPLIT = 24            # and where factors are split: a row's parts, sums of single instructions,
+REGISTERS_ROUNDED = 8           # and where they are rounded to TF32
+REGISTERS_EIGHT = 19            # and what ptxas has under way beside eight matrices
 MOST_REGISTERS = 255
 
 
@@ -33,6 +37,9 @@ class MmaNumbers:
     arguments: tuple[Argument, ...]             # of the product's entry
     addition_arguments: tuple[Argument, ...]    # of the entry that adds the sums of split tiles
     pass_arguments: tuple[Argument, ...]        # of the entry that brings x from NCHW to NHWC
+    cell: int                   # elements of 16 bytes,
+    depth: int                  # and products of an output that an instruction adds
+    split_factors: bool         # whether factors are float32 in two parts
     pass_channels: int          # and its tile
     pass_pixels: int
     padded: bool                # whether it leaves more channels than x has: whole 16 bytes
@@ -46,7 +53,6 @@ class MmaNumbers:
     warp_n: int
     fragments_m: int            # matrices of a warp: rows of 16, columns of 8, along products
     fragments_n: int
-    fragments_k: int
     cells: int                  # 16 bytes of a shared row
     swizzle: str                # what a cell's number is combined with, as C has it of `row`, and the bits of it
     swizzle_mask: int
@@ -87,15 +93,25 @@ class MmaNumbers:
         return " && ".join(conditions + ([self.inside] if self.guard_taps and not self.one_value else []))
 
 
+def cell_of(spec: KernelSpec) -> int:
+    """Elements of 16 bytes: 8, or 4 of float32."""
+    return CELL_BYTES // spec.dtype.itemsize
+
+
+def matrix_depth(spec: KernelSpec) -> int:
+    """Products of an output that an instruction adds: 16, or 8 of TF32."""
+    return MATRIX_CELLS * cell_of(spec)
+
+
 def stored_channels(spec: KernelSpec) -> int:
     """Channels of a group as they are copied: the pass from NCHW fills up those of a whole layer to 16 bytes."""
-    filled = spec.layout is Layout.NCHW and spec.groups == 1
-    return -(-spec.channels // CELL) * CELL if filled else spec.channels
+    filled, cell = spec.layout is Layout.NCHW and spec.groups == 1, cell_of(spec)
+    return -(-spec.channels // cell) * cell if filled else spec.channels
 
 
 def channel_vector(spec: KernelSpec) -> int:
     """The widest copy that every pixel's channels of a group consist of."""
-    return next(v for v in VECTORS if stored_channels(spec) % v == 0)
+    return next(v for v in VECTORS if v <= cell_of(spec) and stored_channels(spec) % v == 0)
 
 
 def pass_tile(spec: KernelSpec) -> tuple[int, int]:
@@ -105,10 +121,13 @@ def pass_tile(spec: KernelSpec) -> tuple[int, int]:
 
 
 def store_widths(spec: KernelSpec, options: MmaOptions) -> tuple[int, ...]:
-    """Filters that a lane may store at once, the most first: eight where four matrices of a warp stand side by side. In
-    NCHW pixels: as many as images begin at multiples of, up to eight, or one by one."""
+    """Filters that a lane may store at once, the most first: eight where four matrices of a warp stand side by side, of
+    float32 the two that it has. In NCHW pixels: as many as images begin at multiples of, up to these, or one by one."""
+    single = spec.dtype is DType.FLOAT32
     if spec.layout is Layout.NCHW:
-        return (1,) if options.splits > 1 else (8, 1)
+        return (1,) if options.splits > 1 else (2 if single else STORED_TOGETHER, 1)
+    if single:
+        return (2, 1) if spec.filters % 2 == 0 else (1,)
     fitting = options.tile_n // options.warps_n % (4 * MATRIX_COLUMNS) == 0 and options.splits == 1
     return tuple(v for v in (8, 2, 1) if spec.filters % v == 0 and (v < 8 or fitting))
 
@@ -120,19 +139,32 @@ def resolved(spec: KernelSpec, options: MmaOptions) -> MmaOptions:
     store = options.store_vector or (store_widths(spec, options)[0] if vector == widest else 1)
     options = replace(options, vector=vector, store_vector=store)
     if options.min_blocks == DERIVED:
-        threads = max(LANES, LANES * options.warps_m * options.warps_n)
-        options = replace(options, min_blocks=resident_blocks(spec.hardware, planned_registers(options), threads))
+        options = replace(options, min_blocks=resident_of(spec, options))
     return options
 
 
-def planned_registers(options: MmaOptions) -> int:
+def resident_of(spec: KernelSpec, options: MmaOptions) -> int:
+    """Blocks for which a multiprocessor has registers."""
+    registers, warps = planned_registers(spec, options), max(1, options.warps_m * options.warps_n)
+    if spec.dtype is DType.FLOAT32:
+        return blocks_by_quarters(spec.hardware, registers, warps)
+    return resident_blocks(spec.hardware, registers, LANES * warps)
+
+
+def planned_registers(spec: KernelSpec, options: MmaOptions) -> int:
     """Of a thread: sums, one step's factors, the windows that it copies from."""
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     sums = warp_m * warp_n // LANES
     factors = warp_m // MATRIX_ROWS * 4 + warp_n // MATRIX_COLUMNS * 2
+    if spec.numerics is Numerics.TF32:
+        factors += REGISTERS_ROUNDED
+    elif spec.numerics is Numerics.TF32X3:        # both parts of every column, those of one row at a time
+        rows, columns = matrices(spec, options)
+        factors = 4 * columns + REGISTERS_SPLIT + rows * columns // 8 * REGISTERS_EIGHT
     threads = LANES * options.warps_m * options.warps_n
     windows = options.tile_m * options.tile_k // max(1, options.vector) // threads
-    return sums + factors + 3 * windows + REGISTERS_BESIDE + (REGISTERS_SINGLE if options.vector == 1 else 0)
+    by_load = options.vector * spec.dtype.itemsize == 2
+    return sums + factors + 3 * windows + REGISTERS_BESIDE + (REGISTERS_SINGLE if by_load else 0)
 
 
 def matrices(spec: KernelSpec, options: MmaOptions) -> tuple[int, int]:
@@ -146,7 +178,8 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
                  addition: tuple[Argument, ...], passing: tuple[Argument, ...]) -> MmaNumbers:
     """All numbers of a plan whose values are resolved, and fit together."""
     threads = LANES * options.warps_m * options.warps_n
-    cells = options.tile_k // CELL
+    cell, itemsize = cell_of(spec), spec.dtype.itemsize
+    cells = options.tile_k // cell
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     copy_columns = options.tile_k // options.vector
     channels = stored_channels(spec)
@@ -158,22 +191,24 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
     filter_cells = options.tile_n * cells
     rows, columns = matrices(spec, options)
     return MmaNumbers(
-        arguments=arguments, addition_arguments=addition, pass_arguments=passing,
+        arguments=arguments, addition_arguments=addition, pass_arguments=passing, cell=cell,
+        depth=matrix_depth(spec),
+        split_factors=spec.numerics is Numerics.TF32X3,
         pass_channels=pass_tile(spec)[0], pass_pixels=pass_tile(spec)[1], padded=channels != spec.channels,
         stored_channels=channels,
         filters_first=spec.layout is Layout.NCHW, threads=threads,
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1, odd_filters=spec.filters % 2 != 0,
-        regrouped=options.store_vector == CELL and options.splits == 1,
+        regrouped=options.store_vector == STORED_TOGETHER and options.splits == 1,
         warp_m=warp_m, warp_n=warp_n, fragments_m=rows, fragments_n=columns,
-        fragments_k=options.tile_k // MATRIX_DEPTH, cells=cells, swizzle="row" if cells == 8 else "row >> 1",
-        swizzle_mask=cells - 1, copy_bytes=2 * options.vector, stages_ahead=options.stages - 2,
+        cells=cells, swizzle="row" if cells == 8 else "row >> 1",
+        swizzle_mask=cells - 1, copy_bytes=itemsize * options.vector, stages_ahead=options.stages - 2,
         copy_columns=copy_columns, copy_rows=threads // copy_columns,
         pixel_copies=options.tile_m * copy_columns // threads, filter_rows=max(1, threads // cells),
         filter_copies=-(-filter_cells // threads), all_copy_filters=filter_cells % threads == 0,
         tap_chunks=channels // options.vector, chunks=products // options.vector,
         guard_chunks=products % options.tile_k != 0, k_steps=k_steps, n_tiles=-(-spec.filters // options.tile_n),
         guard_filters=spec.filters % options.tile_n != 0, stage=stage,
-        shared_bytes=2 * options.stages * stage, guard_taps=padded and not reads,
+        shared_bytes=itemsize * options.stages * stage, guard_taps=padded and not reads,
         one_value=one_value, find_taps=padded and reads,
-        border=", ".join([border_element(spec)] * CELL) if one_value else "",
-        registers=planned_registers(options))
+        border=", ".join([border_element(spec)] * cell) if one_value else "",
+        registers=planned_registers(spec, options))

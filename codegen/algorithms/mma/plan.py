@@ -1,4 +1,4 @@
-"""``mma``: dense and grouped layers of 16-bit elements as a product of matrices on the tensor cores.
+"""``mma``: dense and grouped layers as a product of matrices on the tensor cores.
 
     y[pixel][filter] = sum over tap and channel of x[window of pixel][tap][channel] * w[filter][tap][channel]
 
@@ -10,6 +10,9 @@ mma.sync.m16n8k16 with sums in float32: the portable form, from sm_80 on.
 In NCHW a launch before it brings x to NHWC, tile by tile through shared memory, its channels filled up to 16 bytes. y
 is made in NCHW at once: there filters are the rows of a product and pixels its columns, so that what four lanes have
 after an exchange lies side by side.
+
+float32 elements are multiplied by mma.sync.m16n8k8 of TF32: rounded to it (tf32), or in two parts (tf32x3), which are
+split in registers and whose sums are added in float32 after every instruction (docs/precision.md).
 """
 
 from __future__ import annotations
@@ -22,16 +25,18 @@ from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
+from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
 from warpconv.codegen.parts.arguments import layer_arguments, named
-from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Extent, KernelPlan, Launch, Preparation, Program, Role,
                                    Workspace)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice, instructions, reduction_steps, shared_bytes
-from .numbers import (MATRIX_COLUMNS, MATRIX_DEPTH, MATRIX_ROWS, MOST_REGISTERS, SIDE_THREADS, MmaNumbers,
-                      make_numbers, pass_tile, planned_registers, resolved, store_widths, stored_channels)
+from .numbers import (CELL_BYTES, MATRIX_COLUMNS, MATRIX_ROWS, MOST_REGISTERS, SIDE_THREADS, MmaNumbers, cell_of,
+                      make_numbers, matrix_depth, pass_tile, planned_registers, resolved, store_widths,
+                      stored_channels)
 from .options import MmaOptions
 
 # The program's names for the prepared filter, the sums of split tiles, x in NHWC
@@ -39,6 +44,8 @@ FILTER, SUMS, PIXELS = "filter", "partial_sums", "x_nhwc"
 MOST_FILTER_BLOCKS = 1024
 LEAST_CHANNELS = 4              # of a group, where there are several: below, a tile is mostly filling
 MOST_STAGES = 8
+ROW_CELLS = (4, 8)              # of 16 bytes: whole rows of banks
+SPLIT = (Numerics.TF32X3, Numerics.TF32)        # arithmetic of float32 elements
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -48,8 +55,13 @@ def supports(spec: KernelSpec) -> str | None:
     if spec.groups > 1 and min(spec.channels, spec.filters) < LEAST_CHANNELS:
         return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
                 f"least {LEAST_CHANNELS} of each)")
-    return common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NCHW, Layout.NHWC),
-                          borders=BORDERS, residual=True) or border_refusal(spec)
+    single = spec.dtype is DType.FLOAT32
+    if single and spec.numerics is Numerics.FLOAT32:
+        return (f"products of float32 units are not served, only tf32x3 (by default for sums of at least "
+                f"{LEAST_PRODUCTS} products) and tf32")
+    return common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NCHW, Layout.NHWC),
+                          numerics=SPLIT if single else (Numerics.FLOAT32,), borders=BORDERS,
+                          residual=True) or border_refusal(spec)
 
 
 def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
@@ -76,7 +88,7 @@ def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
     program = Program(arguments=arguments, steps=tuple(steps), preparation=_preparation(spec, options, numbers),
                       workspaces=tuple(workspaces))
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("mma/kernel.cu.jinja",), program=program,
-                      cost=_cost(spec, options, numbers), phrase=_phrase(options, numbers))
+                      cost=_cost(spec, options, numbers), phrase=_phrase(spec, options, numbers))
 
 
 def _warps_refusal(options: MmaOptions) -> str | None:
@@ -88,22 +100,23 @@ def _warps_refusal(options: MmaOptions) -> str | None:
 
 def _tile_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
     """Whether warps share out a tile in whole matrices, and its copies."""
-    m, n, k = options.tile_m, options.tile_n, options.tile_k
-    if m % (options.warps_m * MATRIX_ROWS) or n % (options.warps_n * 2 * MATRIX_COLUMNS) or k % MATRIX_DEPTH:
+    m, n, k, depth = options.tile_m, options.tile_n, options.tile_k, matrix_depth(spec)
+    if m % (options.warps_m * MATRIX_ROWS) or n % (options.warps_n * 2 * MATRIX_COLUMNS) or k % depth:
         return (f"{options.warps_m} x {options.warps_n} warps do not share out {m} x {n} x {k} in matrices of "
-                f"{MATRIX_ROWS} x {2 * MATRIX_COLUMNS} x {MATRIX_DEPTH}")
-    if spec.layout is Layout.NCHW and options.splits == 1 and m // options.warps_m % (4 * MATRIX_COLUMNS):
+                f"{MATRIX_ROWS} x {2 * MATRIX_COLUMNS} x {depth}")
+    exchanged = spec.layout is Layout.NCHW and spec.dtype is not DType.FLOAT32 and options.splits == 1
+    if exchanged and m // options.warps_m % (4 * MATRIX_COLUMNS):
         return f"{options.warps_m} warps along {m} pixels: whole multiples of {4 * MATRIX_COLUMNS} each in NCHW"
     threads = LANES * options.warps_m * options.warps_n
     columns = k // options.vector
     if threads % columns or m % (threads // columns):
         return f"{threads} threads do not share out the copies of {m} pixels x {k} products, {options.vector} at a time"
-    if k not in (32, 64):
-        return f"tile_k = {k} (32 or 64: whole rows of banks)"
+    if k not in (depths := [cells * cell_of(spec) for cells in ROW_CELLS]):
+        return f"tile_k = {k} ({depths[0]} or {depths[1]}: whole rows of banks)"
     if not 2 <= options.stages <= MOST_STAGES:
         return f"stages = {options.stages} (2 to {MOST_STAGES})"
-    if planned_registers(options) > MOST_REGISTERS:
-        return f"about {planned_registers(options)} registers a thread (at most {MOST_REGISTERS}): smaller tiles"
+    if (registers := planned_registers(spec, options)) > MOST_REGISTERS:
+        return f"about {registers} registers a thread (at most {MOST_REGISTERS}): smaller tiles"
     return None
 
 
@@ -118,7 +131,7 @@ def _layer_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
     steps = reduction_steps(spec, options)
     if not 1 <= options.splits <= steps:
         return f"splits = {options.splits} of {steps} tiles of the reduction (at most one each)"
-    shared = shared_bytes(options)
+    shared = shared_bytes(spec, options)
     if shared > PORTABLE_SHARED:
         return f"{shared} bytes of shared memory for a block (at most {PORTABLE_SHARED}): smaller tiles or fewer stages"
     threads = LANES * options.warps_m * options.warps_n
@@ -129,10 +142,10 @@ def _layer_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
 
 def _arguments(spec: KernelSpec, options: MmaOptions) -> tuple[Argument, ...]:
     """The layer's, aligned as they are loaded and stored, the prepared filter, the sums of split tiles, x in NHWC."""
-    store = 2 * options.store_vector
-    aligned = {"x": 2 * options.vector, "y": store, "residual": store}
+    store = spec.dtype.itemsize * options.store_vector
+    aligned = {"x": spec.dtype.itemsize * options.vector, "y": store, "residual": store}
     if spec.layout is Layout.NCHW:
-        aligned = {"x": 16 if _wide_pass(options) else 1, "y": store}
+        aligned = {"x": CELL_BYTES if _wide_pass(options) else 1, "y": store}
     arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in layer_arguments(spec))
     arguments += (Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
     if spec.layout is Layout.NCHW:
@@ -156,7 +169,8 @@ def _pass(spec: KernelSpec, taken: tuple[Argument, ...]) -> Launch:
 
 
 def _pixels(spec: KernelSpec, product: int) -> Workspace:
-    return Workspace(name=PIXELS, bytes_each=2 * spec.groups * stored_channels(spec), first_step=0, last_step=product,
+    return Workspace(name=PIXELS, bytes_each=spec.dtype.itemsize * spec.groups * stored_channels(spec),
+                     first_step=0, last_step=product,
                      per=(Extent(of=Dimension.N), Extent(of=Dimension.H), Extent(of=Dimension.W)))
 
 
@@ -186,7 +200,7 @@ def _preparation(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> 
     elements = spec.groups * numbers.n_tiles * options.tile_n * numbers.k_steps * options.tile_k
     grid = (Blocks(times=-(-elements // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
     launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
-    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=2 * elements))
+    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=spec.dtype.itemsize * elements))
 
 
 def _cost(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Cost:
@@ -198,9 +212,10 @@ def _cost(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Cost:
                 direct_loads=spec.channels * spec.r * spec.s * numbers.warp_m * numbers.warp_n // LANES)
 
 
-def _phrase(options: MmaOptions, numbers: MmaNumbers) -> str:
-    return (f"tiles of {options.tile_m} pixels x {options.tile_n} filters x {options.tile_k} products on the tensor "
-            f"cores, {options.warps_m} x {options.warps_n} warps a block, {options.stages} stages, "
+def _phrase(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> str:
+    factors = {Numerics.TF32X3: " in two parts of TF32", Numerics.TF32: " rounded to TF32"}.get(spec.numerics, "")
+    return (f"tiles of {options.tile_m} pixels x {options.tile_n} filters x {options.tile_k} products{factors} on the "
+            f"tensor cores, {options.warps_m} x {options.warps_n} warps a block, {options.stages} stages, "
             f"{numbers.shared_bytes} bytes of shared memory")
 
 
@@ -221,5 +236,5 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 
 ALGORITHM = Algorithm(name="mma", summary="a product of matrices on the tensor cores, pixels gathered as they lie",
                       options=MmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
-                      estimate=estimate, lighter=lighter)
+                      estimate=estimate, lighter=lighter, float32=SPLIT)
 

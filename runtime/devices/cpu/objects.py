@@ -33,9 +33,9 @@ PRIMITIVES = ("wc_half_to_float", "wc_float_to_half", "wc_bfloat16_to_float", "w
               "wc_copy_async_or_zero_4", "wc_copy_async_or_zero_8", "wc_copy_async_or_zero_16",
               "wc_copy_async_commit", "wc_copy_async_wait_but",
               "wc_load_matrices_4", "wc_load_matrices_2", "wc_load_matrices_1", "wc_mma_halves_16", "wc_mma_halves_8",
-              "wc_mma_bfloat16s_16", "wc_mma_bfloat16s_8", "wc_mma_halves_pair", "wc_mma_bfloat16s_pair",
-              "wc_mma_halves_sparse_32", "wc_mma_halves_sparse_16", "wc_mma_bfloat16s_sparse_32",
-              "wc_mma_bfloat16s_sparse_16")
+              "wc_mma_tf32s_8", "wc_mma_bfloat16s_16", "wc_mma_bfloat16s_8", "wc_mma_halves_pair",
+              "wc_mma_bfloat16s_pair", "wc_mma_halves_sparse_32", "wc_mma_halves_sparse_16",
+              "wc_mma_bfloat16s_sparse_32", "wc_mma_bfloat16s_sparse_16")
 # The same of templates/parts/hopper.cuh.jinja and device/hopper_primitives.h.
 HOPPER_PRIMITIVES = ("wc_barrier_init", "wc_barriers_ready", "wc_barrier_expect", "wc_barrier_arrive",
                      "wc_barrier_wait", "wc_sync_threads", "wc_tensor_load_2", "wc_tensor_load_3",

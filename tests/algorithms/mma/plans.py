@@ -12,9 +12,9 @@ from warpconv.codegen.spec import Epilogue
 
 
 def _mma(c: int, k: int, size: int, *epilogue: Epilogue, values: Any = None, h: int = 28, dtype: str = "float16",
-         layout: str = "NHWC", **layer: Any) -> KernelPlan:
+         layout: str = "NHWC", precision: str = "float32", **layer: Any) -> KernelPlan:
     shape = ConvShape(n=8, c=c, h=h, w=h, k=k, r=size, s=size, dtype=dtype, layout=layout, **layer)
-    return plan_layer(shape, algorithm="mma", epilogue=epilogue, settings=values)
+    return plan_layer(shape, algorithm="mma", epilogue=epilogue, settings=values, precision=precision)
 
 
 def plans() -> dict[str, KernelPlan]:
@@ -30,4 +30,9 @@ def plans() -> dict[str, KernelPlan]:
         "mma_3x3_nchw_float16": _mma(64, 64, 3, BIAS, RELU, padding=1, layout="NCHW"),
         "mma_3x3_nchw_splits_residual_bfloat16": _mma(128, 65, 3, RESIDUAL, padding=1, h=7, values={"splits": 4},
                                                       layout="NCHW", dtype="bfloat16"),
+        "mma_3x3_tf32x3": _mma(64, 64, 3, BIAS, RELU, padding=1, dtype="float32"),
+        "mma_1x1_tf32": _mma(66, 33, 1, RESIDUAL, dtype="float32", precision="tf32"),
+        "mma_3x3_nchw_tf32x3": _mma(64, 64, 3, BIAS, RELU, padding=1, layout="NCHW", dtype="float32"),
+        "mma_3x3_nchw_splits_tf32x3": _mma(128, 65, 3, RESIDUAL, padding=1, h=7, values={"splits": 4}, layout="NCHW",
+                                           dtype="float32", padding_mode="reflect"),
     }

@@ -29,6 +29,8 @@
 //                             lanes (wc_load_matrices_2, _1 too)
 //   wc_mma_halves_16          matrix product on tensor cores, added to   products exact, each sum to
 //                             floats (_8, _pair, wc_mma_bfloat16s_...)   nearest; a GPU truncates
+//   wc_mma_tf32s_8            the same of floats, of which the upper 19  products exact, sums cut as a GPU
+//                             bits count                               cuts them (below)
 //
 // NaNs come out as the one quiet NaN that cvt.rn gives: 0x7fff for both 16-bit types.
 #pragma once
@@ -208,6 +210,48 @@ __forceinline__ void wc_mma_bfloat16s_16(float4 &c, unsigned a0, unsigned a1, un
 }
 __forceinline__ void wc_mma_bfloat16s_8(float4 &c, unsigned a0, unsigned a1, unsigned b0) {
     wcpu_mma(c, {a0, a1, 0, 0}, {b0, 0}, 1, wc_bfloat16_to_float);
+}
+// How sums of TF32 round. Products of 11-digit factors are exact. The eight of an instruction and the sum before are aligned to
+// the largest of their exponents and cut, towards zero, two bits behind the float's last (25 behind the point); then they are
+// added exactly, and the sum is cut to a float: what Khattak and Mikaitis (arXiv 2512.07004) found for 16-bit elements on an
+// H100, and wgmma.cpp does. Assumed here: that TF32 is summed so, eight at a time; that subnormal factors count.
+inline double wcpu_size(double value) { return __builtin_bit_cast(double, __builtin_bit_cast(unsigned long long, value) & 0x7ff0000000000000ull); }
+inline float wcpu_add_cut(float before, const float (&a)[8], const float (&b)[8]) {
+    double size = wcpu_size(before), products[8], plain = before;
+    if (size < 0x1p-600) size = 0x1p-600;
+    for (int i = 0; i < 8; ++i) {
+        products[i] = (double)a[i] * b[i];
+        plain += products[i];
+        const double both = wcpu_size(a[i]) * wcpu_size(b[i]);
+        if (both > size) size = both;
+    }
+    if (!__builtin_isfinite(plain)) return (float)plain;
+    const double scale = 0x1p25 / size;
+    long long sum = (long long)(before * scale);
+    for (int i = 0; i < 8; ++i) sum += (long long)(products[i] * scale);
+    double made = (double)sum * (size * 0x1p-25);
+    if (__builtin_fabs(made) >= 0x1p128) return made < 0 ? -__builtin_inff() : __builtin_inff();
+    return (float)__builtin_bit_cast(double, __builtin_bit_cast(unsigned long long, made) & ~((1ull << 29) - 1));
+}
+// Lane 4 g + t has columns t and t + 4 of rows g and g + 8 of a (a0: row g, a1: row g + 8, then both four columns further), and
+// rows t and t + 4 of column g of b.
+__noinline__ void wc_mma_tf32s_8(float4 &c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+    const int group = wcpu_lane() / 4 * 4, column = wcpu_lane() % 4 * 8;
+    float *sums[2][2] = {{&c.x, &c.y}, {&c.z, &c.w}};
+    float rows[2][8], columns[2][8];
+    for (int t = 0; t < 4; ++t) {
+        const unsigned long long near = __shfl_sync(0xffffffffu, a0 | (unsigned long long)a1 << 32, group + t);
+        const unsigned long long far = __shfl_sync(0xffffffffu, a2 | (unsigned long long)a3 << 32, group + t);
+        for (int i = 0; i < 2; ++i) {
+            rows[i][t] = __uint_as_float((unsigned)(near >> 32 * i) & 0xffffe000u);
+            rows[i][4 + t] = __uint_as_float((unsigned)(far >> 32 * i) & 0xffffe000u);
+            const unsigned long long both = __shfl_sync(0xffffffffu, b0 | (unsigned long long)b1 << 32, column + 4 * i + t);
+            columns[i][t] = __uint_as_float((unsigned)both & 0xffffe000u);
+            columns[i][4 + t] = __uint_as_float((unsigned)(both >> 32) & 0xffffe000u);
+        }
+    }
+    for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 2; ++j) *sums[i][j] = wcpu_add_cut(*sums[i][j], rows[i], columns[j]);
 }
 // Even columns of a lie in rows 0 to 7, odd ones in rows 8 to 15: the low and the high halves of its words.
 __forceinline__ void wc_mma_halves_pair(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned low_half,

@@ -1,0 +1,367 @@
+// warpconv 0.1.0: mma, float32. Generated from templates/mma/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,64,H,W --filter 64,3,3 --padding 1 --precision tf32x3 --epilogue bias,relu \
+//     --arch sm_90 --algorithm mma \
+//     --set tile_m=64 --set tile_n=64 --set tile_k=32 --set warps_m=2 --set warps_n=2 --set stages=3 \
+//     --set splits=1 --set vector=4 --set store_vector=2 --set min_blocks=3
+//
+// layer  x[N, 64, H, W] * w[64, 64, 3, 3] -> y[N, 64, P, Q], stride 1, padding 1, float32, tf32x3 products, then bias,
+//        relu
+//        N, H, W (and so P, Q) are arguments; all else is in the text
+// plan   tiles of 64 pixels x 64 filters x 32 products in two parts of TF32 on the tensor cores, 2 x 2 warps a block, 3
+//        stages, 49152 bytes of shared memory
+// cost   a warp's 32 pixels x 32 filters: 144 warp loads, 0 shuffles, 18432 FMA a lane, about 135 registers (direct:
+//        18432 loads)
+//
+// A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
+// tile of both, TILE_K products at a time. Pixels are gathered from x in NHWC, as an entry before it leaves it, the
+// channels of a tap side by side; filters come in the order of their tiles. Asynchronous copies fill a ring of STAGES
+// tiles in shared memory.
+constexpr int C = 64;                           // channels of a pixel of x
+constexpr int K = 64;                           // channels of a pixel of y
+constexpr int C_GROUP = 64;                     // channels of a group
+constexpr int K_GROUP = 64;                     // filters of a group
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int TILE_M = 64;                      // tile of a block: pixels,
+constexpr int TILE_N = 64;                      // filters,
+constexpr int TILE_K = 32;                      // products of an output
+constexpr int K_STEPS = 18;                     // tiles of the reduction
+constexpr int WARP_M = 32;                      // tile of a warp: pixels,
+constexpr int WARP_N = 32;                      // filters
+constexpr int MATRICES_M = 2;                   // of 16 filters: a warp's tile
+constexpr int MATRICES_N = 4;                   // of 8 pixels: a warp's tile
+constexpr int WARPS_M = 2;                      // warps along pixels
+constexpr int THREADS = 128;                    // threads of a block
+constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
+constexpr int STAGE = 4096;                     // elements of such a tile, pixels and filters
+constexpr int CELLS = 8;                        // 16 bytes each: a row of a tile in shared memory
+constexpr int VECTOR = 4;                       // channels of a copy
+constexpr int TAP_CHUNKS = 16;                  // copies of a tap
+constexpr int CHUNKS = 144;                     // copies of all products of an output
+constexpr int COPY_COLUMNS = 8;                 // copies of a row that a block makes at once,
+constexpr int COPY_ROWS = 16;                   // rows that it copies at once
+constexpr int PIXEL_COPIES = 4;                 // copies of a thread into a tile of pixels
+constexpr int FILTER_COPIES = 4;                // copies of a thread into a tile of filters
+constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
+constexpr int PASS_PIXELS = 64;                 // pixels
+constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = float;
+
+// What happens to an output value before it is stored: bias, then relu.
+__device__ __forceinline__ float finish(float value, float bias) {
+    value = value + bias;
+    value = value < 0.0f ? 0.0f : value;
+    return value;
+}
+
+// asynchronous copies
+__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+
+// Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
+// are loaded at once, lie in different banks.
+__device__ __forceinline__ int cell_at(int row, int cell) { return (row * CELLS + (cell ^ (row & 7))) * 4; }
+
+// The windows of the pixels that a thread copies, COPY_ROWS apart; those beyond the last are the last one's.
+struct Windows {
+    int top[PIXEL_COPIES], left[PIXEL_COPIES];      // the first tap's row and column
+    index_t from[PIXEL_COPIES];                     // that tap, in its group's first channel
+};
+
+__device__ __forceinline__ Windows windows_of(index_t first_pixel, index_t pixels, index_t pixels_y, int group, int H,
+        int W, int Q) {
+    Windows windows;
+#pragma unroll
+    for (int i = 0; i < PIXEL_COPIES; ++i) {
+        const index_t wanted = first_pixel + threadIdx.x / COPY_COLUMNS + i * COPY_ROWS;
+        const index_t pixel = wanted < pixels ? wanted : pixels - 1;
+        const index_t image = pixel / pixels_y, place = pixel % pixels_y;
+        windows.top[i] = (int)(place / Q) - PAD_TOP;
+        windows.left[i] = (int)(place % Q) - PAD_LEFT;
+        windows.from[i] = ((image * H + windows.top[i]) * W + windows.left[i]) * C + group * C_GROUP;
+    }
+    return windows;
+}
+
+// A tile of pixels: the products step * TILE_K and on. A thread copies the same VECTOR channels of a tap for all its
+// pixels.
+__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Windows& windows, int step, int column,
+        int H, int W) {
+    const int chunk = step * COPY_COLUMNS + column;
+    const int tap = chunk / TAP_CHUNKS, down = tap / S, across = tap % S;
+    const index_t further = ((index_t)down * W + across) * C + chunk % TAP_CHUNKS * VECTOR;
+#pragma unroll
+    for (int i = 0; i < PIXEL_COPIES; ++i) {
+        const int row = threadIdx.x / COPY_COLUMNS + i * COPY_ROWS;
+        const int h = windows.top[i] + down, w = windows.left[i] + across;
+        const element* from = x + windows.from[i] + further;
+        element* const place = to + cell_at(row, column * VECTOR / 4);
+        wc_copy_async_or_zero_16(true, place, from, (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W);
+    }
+}
+
+// A tile of filters: TILE_N rows of CELLS cells, K_STEPS * TILE_K elements apart.
+__device__ __forceinline__ void copy_filters(element* to, const element* from) {
+#pragma unroll
+    for (int i = 0; i < FILTER_COPIES; ++i) {
+        const int cell = threadIdx.x + i * THREADS;
+        wc_copy_async_16(to + cell_at(cell / CELLS, cell % CELLS),
+            from + cell / CELLS * (K_STEPS * TILE_K) + cell % CELLS * 4);
+    }
+}
+
+// tensor cores
+__device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
+__device__ __forceinline__ void wc_mma_tf32s_8(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
+
+// A float rounded to TF32, 11 digits of the fraction's 24, ties away from zero. NaN may become zero.
+__device__ __forceinline__ unsigned rounded(unsigned bits) { return (bits + 0x1000u) & 0xffffe000u; }
+
+// A factor times 2^24 in two parts, the high one in its place and the low one given: so nothing of it is lost where
+// floats are subnormal, of which TF32 has 13 digits fewer. Where it is not finite, or too large for that, the low part
+// is not finite.
+__device__ __forceinline__ unsigned low_part(unsigned& factor) {
+    const float whole = __uint_as_float(factor) * 16777216.0f;
+    factor = rounded(__float_as_uint(whole));
+    return __float_as_uint(whole - __uint_as_float(factor));
+}
+
+// A tile's products for a warp's sums, filters times pixels. Lane l gives the address of a row of matrix l / 8 of four:
+// two cells each of 16 rows, two each of 16 columns. Tensor cores cut their sums, so each instruction's begin at zero
+// and are added to the others here.
+__device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* rows,
+        const element* columns, int first_row, int first_column, int lane) {
+#pragma unroll 1      // with several at once ptxas runs out of registers
+    for (int k = 0; k < TILE_K / 8; ++k) {
+        unsigned b[MATRICES_N][2], b_low[MATRICES_N][2];
+#pragma unroll
+        for (int n = 0; n < MATRICES_N; n += 2)
+            wc_load_matrices_4(b[n][0], b[n][1], b[n + 1][0], b[n + 1][1],
+                               columns
+                                   + cell_at(first_column + n * 8 + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
+#pragma unroll
+        for (int n = 0; n < MATRICES_N; ++n)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) b_low[n][i] = low_part(b[n][i]);
+#pragma unroll
+        for (int m = 0; m < MATRICES_M; ++m) {
+            unsigned a[4], a_low[4];
+            wc_load_matrices_4(a[0], a[1], a[2], a[3],
+                rows + cell_at(first_row + m * 16 + lane % 16, 2 * k + lane / 16));
+#pragma unroll
+            for (int i = 0; i < 4; ++i) a_low[i] = low_part(a[i]);
+#pragma unroll
+            for (int n = 0; n < MATRICES_N; ++n) {
+                float4 small = {}, large = {};
+                wc_mma_tf32s_8(small, a_low[0], a_low[1], a_low[2], a_low[3], b[n][0], b[n][1]);
+                wc_mma_tf32s_8(small, a[0], a[1], a[2], a[3], b_low[n][0], b_low[n][1]);
+                wc_mma_tf32s_8(large, a[0], a[1], a[2], a[3], b[n][0], b[n][1]);
+                sums[m][n].x += small.x + large.x;
+                sums[m][n].y += small.y + large.y;
+                sums[m][n].z += small.z + large.z;
+                sums[m][n].w += small.w + large.w;
+            }
+        }
+    }
+}
+
+// An output's sum by float32 units, product after product.
+__device__ __forceinline__ float sum_of(const element* x, const element* filter_row, index_t pixel, index_t pixels_y,
+        int group, int first, int last, int H, int W, int Q) {
+    constexpr int CHANNELS = TAP_CHUNKS * VECTOR;
+    const index_t image = pixel / pixels_y, place = pixel % pixels_y;
+    const int top = (int)(place / Q) - PAD_TOP, left = (int)(place % Q) - PAD_LEFT;
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int product = first; product < last; ++product) {
+        const int tap = product / CHANNELS, channel = group * C_GROUP + product % CHANNELS;
+        const int h = top + tap / S, w = left + tap % S;
+        const element* const from = x + ((image * H + h) * W + w) * C + channel;
+        sum =
+            fmaf((unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W ? __ldg(from) : 0.0f, filter_row[product], sum);
+    }
+    return sum;
+}
+
+// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
+    constexpr int ROW = K_STEPS * TILE_K, ROWS = TILE_N;               // products of a filter, filters of a group
+    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < (long long)ROWS * ROW;
+            i += gridDim.x * SIDE_THREADS) {
+        const int product = (int)(i % ROW), row = (int)(i / ROW % ROWS), group = (int)(i / ROW / ROWS);
+        const int tap = product / C_GROUP, channel = product % C_GROUP;
+        const bool exists = row < K_GROUP && tap < R * S;
+        filter[i] = exists ? w[(((long long)group * K_GROUP + row) * C_GROUP + channel) * (R * S) + tap] : 0;
+    }
+}
+
+// Four pixels of a channel, from `place` of their image on; they may go on in the next.
+__device__ __forceinline__ float4 load_four(const float* x, index_t image, index_t place, int channel, index_t pixels,
+        index_t pixels_x) {
+    const float* from = x + (image * C + channel) * pixels_x + place;
+    if (pixels_x % 4 == 0) return __ldg((const float4*)from);
+    const index_t left = pixels - image * pixels_x - place;         // pixels of the batch from here on
+    float four[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        four[i] = i < left ? __ldg(from) : 0.0f;
+        ++from;
+        if (++place == pixels_x) {
+            place = 0;
+            from += (C - 1) * pixels_x;
+        }
+    }
+    return make_float4(four[0], four[1], four[2], four[3]);
+}
+
+// Where a pixel's channel lies in a tile: 16 bytes are left out after four pixels, so that lanes with four pixels of a
+// channel each are in different banks.
+__device__ __forceinline__ int in_tile(int pixel, int channel) {
+    return pixel * PASS_CHANNELS + pixel / 4 * 4 + channel;
+}
+
+// x as NHWC has it, a tile of pixels x channels through shared memory.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+to_nhwc(const float* __restrict__ x, float* __restrict__ x_nhwc, int N, int H, int W) {
+    __shared__ __align__(16) float tile[PASS_PIXELS * PASS_CHANNELS + PASS_PIXELS];
+    constexpr int FOURS = PASS_PIXELS / 4, ROUNDS = PASS_CHANNELS * FOURS / SIDE_THREADS, ACROSS = PASS_CHANNELS / 4;
+    const index_t pixels_x = (index_t)H * W, pixels = N * pixels_x, first_pixel = (index_t)blockIdx.x * PASS_PIXELS;
+    const int first_channel = blockIdx.y * PASS_CHANNELS;
+    float4 fours[ROUNDS] = {};
+    const int four = threadIdx.x % FOURS;
+    const index_t of_four = first_pixel + four * 4, image = of_four / pixels_x, place = of_four % pixels_x;
+#pragma unroll
+    for (int i = 0; i < ROUNDS; ++i) {
+        const int channel = first_channel + threadIdx.x / FOURS + i * (SIDE_THREADS / FOURS);
+        if (channel < C && of_four < pixels) fours[i] = load_four(x, image, place, channel, pixels, pixels_x);
+    }
+#pragma unroll
+    for (int i = 0; i < ROUNDS; ++i) {
+        float* const to = tile + in_tile(four * 4, threadIdx.x / FOURS + i * (SIDE_THREADS / FOURS));
+        to[0] = fours[i].x;
+        to[PASS_CHANNELS] = fours[i].y;
+        to[2 * PASS_CHANNELS] = fours[i].z;
+        to[3 * PASS_CHANNELS] = fours[i].w;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < ROUNDS; ++i) {
+        const int cell = threadIdx.x + i * SIDE_THREADS, pixel = cell / ACROSS, channel = cell % ACROSS * 4;
+        const float* const from = tile + in_tile(pixel, channel);
+        float* const to = x_nhwc + (first_pixel + pixel) * C + first_channel + channel;
+        if (first_pixel + pixel >= pixels) break;
+        if (first_channel + channel < C) *(float4*)to = *(const float4*)from;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
+mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __restrict__ bias, float* __restrict__ y,
+        int N, int H, int W, int P, int Q) {
+    extern __shared__ __align__(128) element shared[];
+    // this block: tiles of filters side by side, then groups, then tiles of pixels
+    const int group = 0;
+    const index_t first_pixel = (index_t)blockIdx.x * TILE_M;
+    const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int warp_m = warp % WARPS_M * WARP_M, warp_n = warp / WARPS_M * WARP_N;
+
+    // what this thread copies: of some pixels' windows the same column of products, of some filters the same cell
+    const int column = threadIdx.x % COPY_COLUMNS;
+    const Windows windows = windows_of(first_pixel, pixels, pixels_y, group, H, W, Q);
+    const element* filters_from = filter;
+
+    float4 sums[MATRICES_M][MATRICES_N] = {};
+    // the first tiles on their way
+#pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        if (stage < K_STEPS) {
+            copy_pixels(shared + stage * STAGE, x_nhwc, windows, stage, column, H, W);
+            copy_filters(shared + stage * STAGE + TILE_M * TILE_K, filters_from + stage * TILE_K);
+        }
+        wc_copy_async_commit();
+    }
+    int to_multiply = 0, to_fill = STAGES - 1;
+#pragma unroll 1
+    for (int step = 0; step < K_STEPS; ++step) {
+        // this tile has arrived, and every warp is done with the one whose memory is filled next
+        wc_copy_async_wait_but();
+        __syncthreads();
+        const int next = step + STAGES - 1;
+        if (next < K_STEPS) {
+            copy_pixels(shared + to_fill * STAGE, x_nhwc, windows, next, column, H, W);
+            copy_filters(shared + to_fill * STAGE + TILE_M * TILE_K, filters_from + next * TILE_K);
+        }
+        wc_copy_async_commit();
+        multiply_tile(sums, shared + to_multiply * STAGE + TILE_M * TILE_K, shared + to_multiply * STAGE, warp_n,
+            warp_m, lane);
+        to_multiply = to_multiply + 1 < STAGES ? to_multiply + 1 : 0;
+        to_fill = to_fill + 1 < STAGES ? to_fill + 1 : 0;
+    }
+
+    // infinities, NaN and what is too large for the scale of the factors come out as float32 units have them
+    bool finite = true;
+#pragma unroll
+    for (int m = 0; m < MATRICES_M; ++m)
+#pragma unroll
+        for (int n = 0; n < MATRICES_N; ++n)
+            finite = finite && fabsf(sums[m][n].x) <= 3.402823466e38f && fabsf(sums[m][n].y) <= 3.402823466e38f
+                     && fabsf(sums[m][n].z) <= 3.402823466e38f && fabsf(sums[m][n].w) <= 3.402823466e38f;
+    if (!__all_sync(0xffffffffu, finite)) {
+#pragma unroll 1
+        for (int i = lane; i < WARP_M * WARP_N; i += 32) {
+            const index_t pixel = first_pixel + warp_m + i / WARP_N;
+            const int k_group = warp_n + i % WARP_N, k = k_group;
+            if (pixel >= pixels || k_group >= K_GROUP) continue;
+            const element* const filter_row = filter + ((long long)warp_n + i % WARP_N) * (K_STEPS * TILE_K);
+            const float sum = sum_of(x_nhwc, filter_row, pixel, pixels_y, group, 0, CHUNKS * VECTOR, H, W, Q);
+            const index_t at = (pixel / pixels_y * K + k) * pixels_y + pixel % pixels_y;
+            y[at] = finish(sum, __ldg(bias + k));
+        }
+        return;
+    }
+#pragma unroll
+    for (int m = 0; m < MATRICES_M; ++m)
+#pragma unroll
+        for (int n = 0; n < MATRICES_N; ++n) {
+            float4& sum = sums[m][n];
+            sum =
+                make_float4(sum.x * 3.5527136788005009e-15f, sum.y * 3.5527136788005009e-15f,
+                sum.z * 3.5527136788005009e-15f, sum.w * 3.5527136788005009e-15f);
+        }
+
+    // the sums to where they belong
+    const int first_k = warp_n + lane / 4;                             // of this lane's filters of a matrix
+    const index_t lane_pixel = first_pixel + warp_m + lane % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < MATRICES_N; ++n) {
+        const index_t pixel = lane_pixel + n * 8;
+        if (pixel >= pixels) break;
+        const bool both = pixel + 1 < pixels;
+        const index_t place = pixel % pixels_y, first = pixel / pixels_y * K * pixels_y + place;
+        // from the first pixel to the second
+        const index_t further = place + 1 < pixels_y ? 1 : 1 + (K - 1) * pixels_y;
+#pragma unroll
+        for (int m = 0; m < MATRICES_M; ++m)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int k_group = first_k + m * 16 + half * 8, k = k_group;
+                const float bias_k = __ldg(bias + k);
+                const index_t at = first + k * pixels_y;
+                const float one = finish((half ? sums[m][n].z : sums[m][n].x), bias_k);
+                const float two = finish((half ? sums[m][n].w : sums[m][n].y), bias_k);
+                if (pixels_y % 2 == 0) {
+                    *(float2*)(y + at) = make_float2(one, two);
+                    continue;
+                }
+                y[at] = one;
+                if (both) y[at + further] = two;
+            }
+    }
+}
