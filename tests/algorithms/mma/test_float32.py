@@ -80,6 +80,11 @@ def test_contradictory_pairs_and_unknown_names_are_refused():
     x, w = np.zeros((1, 16, 9, 9), "f4"), np.zeros((32, 16, 3, 3), "f4")
     with pytest.raises(ArgumentError, match="unknown arithmetic"):
         warpconv.conv2d(x, w, accum_dtype="tf32", device="cpu")
+    for odd in (None, 3, np.zeros(2), ["tf32"], b"tf32"):
+        with pytest.raises(ArgumentError, match="unknown precision"):
+            warpconv.conv2d(x, w, precision=odd, device="cpu")
+        with pytest.raises(ArgumentError, match="unknown arithmetic" if odd is not None else "unknown precision"):
+            warpconv.conv2d(x, w, accum_dtype=odd, precision="?" if odd is None else "tf32", device="cpu")
     with pytest.raises(UnsupportedSpec, match="float32 units are not served"):
         warpconv.conv2d(x, w, precision="ieee", algorithm="mma", device="cpu")
 
