@@ -45,10 +45,12 @@ class Precision(enum.Enum):
     @classmethod
     def parse(cls, value: Precision | str, argument: str = "precision") -> Precision:
         """A precision by its name; ArgumentError for another."""
+        if isinstance(value, cls):
+            return value
         for made in cls:
-            if value is made or value == made.value:
+            if made.value == str(value):
                 return made
-        raise ArgumentError("unknown precision", argument=argument, value=getattr(value, "value", value),
+        raise ArgumentError("unknown precision", argument=argument, value=value,
                             hint=f"one of {', '.join(e.value for e in cls)}")
 
 
@@ -88,9 +90,9 @@ class Numerics(enum.Enum):
            argument: str = "accum_dtype") -> Numerics:
         """The arithmetic of a pair, or of its names (float32 sums for None). ArgumentError for an unknown name, and
         where no kernel has the pair; ``argument``: what the accumulator is called."""
-        name = "float32" if accumulator is None else getattr(accumulator, "value", accumulator)
-        if name not in [e.value for e in Accumulator]:
-            raise ArgumentError("unknown arithmetic", argument=argument, value=name,
+        name = "float32" if accumulator is None else str(getattr(accumulator, "value", accumulator))
+        if name not in {e.value for e in Accumulator}:
+            raise ArgumentError("unknown arithmetic", argument=argument, value=accumulator,
                                 hint=f"one of {', '.join(e.value for e in Accumulator)}")
         asked = Accumulator(name), Precision.parse(precision)
         for made in cls:

@@ -75,8 +75,8 @@ KINDS: dict[str, Draw] = {
     "signed": _normal, "non-negative": _positive, "after a ReLU": _relu,
     "images times 2^-30 to 2^30": _scaled((0,), -30, 30), "pixels times 2^-16 to 1": _scaled((0, 2, 3), -16, 0),
     "pixels times 2^-30 to 1": _scaled((0, 2, 3), -30, 0), "channels times 2^-12 to 2^12": _scaled((1,), -12, 12),
-    "subnormal pixels": _subnormal, "a few times 4096": _few_times(4096), "a few times 1e30": _few_times(1e30),
-    "near the largest float": _near_the_largest}
+    "subnormal pixels": _subnormal, "a few times 4096": _few_times(4096), "a few times 1e12": _few_times(1e12),
+    "a few times 1e30": _few_times(1e30), "near the largest float": _near_the_largest}
 
 
 @dataclass(frozen=True)
