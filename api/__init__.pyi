@@ -16,9 +16,10 @@ from warpconv.codegen.numerics import Numerics as Numerics, Precision as Precisi
 from warpconv.codegen.plan import KernelPlan as KernelPlan
 from warpconv.codegen.render import KernelSource as KernelSource, render as render
 from warpconv.codegen.request import Request as Request
-from warpconv.codegen.select import (
-    Candidate as Candidate, Resolution as Resolution, Selection as Selection, Tuning as Tuning, explain as explain,
-    plan as plan, plan_layer as plan_layer, resolve as resolve, select as select)
+from warpconv.codegen.resolution import (
+    Candidate as Candidate, Resolution as Resolution, Selection as Selection, Tuning as Tuning,
+    plan as plan, resolve as resolve)
+from warpconv.codegen.select import explain as explain, plan_layer as plan_layer, select as select
 from warpconv.codegen.shape import ConvShape as ConvShape
 from warpconv.codegen.spec import KernelSpec as KernelSpec, Operation as Operation
 from warpconv.runtime.call.conv import conv2d as conv2d, specialize as specialize

@@ -132,7 +132,7 @@ def _checked(archs: Sequence[str], argument: str) -> Sequence[str]:
 
 
 def _record(report: Any, wanted: Any) -> Any:
-    from warpconv.records import BuildRecord, BuildRow
+    from warpconv.records.packs import BuildRecord, BuildRow
     rows = tuple(BuildRow(name=r.name, algorithm=r.algorithm, arch=r.arch, status=r.status, registers=r.registers,
                           spills=r.spills, stack=r.stack, shared=r.shared, bytes=r.bytes, reason=r.reason or None)
                  for r in report.rows)

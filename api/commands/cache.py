@@ -78,7 +78,7 @@ def _cache() -> Any:
 
 
 def _record(problems: dict[str, str | None], removed: int | None = None) -> Any:
-    from warpconv.records import CacheEntryRow, CacheRecord
+    from warpconv.records.machine import CacheEntryRow, CacheRecord
     from warpconv.runtime.env import settings
     rows = tuple(CacheEntryRow(key=row.key, name=row.name, bytes=row.size, modified=row.mtime,
                                problem=problems.get(row.key)) for row in _cache().entries())

@@ -16,7 +16,7 @@ from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.filters import layer_arrays, weights
 from warpconv.images import Picture, finish, read_picture, to_image, write_image
-from warpconv.records import DemoRecord, DemoRow
+from warpconv.records.runs import DemoRecord, DemoRow
 from warpconv.runtime.accuracy.measure import measure, measure_unit
 from warpconv.runtime.accuracy.reference import compare
 from warpconv.runtime.call.conv import specialize

@@ -49,7 +49,7 @@ def emit(ctx: click.Context, layers: str | None, layer: str | None, output: str 
         for request, source in made:
             write_text(make_folder(output) / _name(request, source) if folder else output, source.text, through=True)
     if as_json:
-        from warpconv.records import EmitRecord, ManyRecord, ResultRow
+        from warpconv.records.layers import EmitRecord, ManyRecord, ResultRow
         records = [EmitRecord(source=source.text, entries=source.entries, digest=source.digest) for _, source in made]
         rows = tuple(ResultRow(name=request.name, reason=None, result=record)
                      for (request, _), record in zip(made, records))

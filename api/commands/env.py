@@ -52,7 +52,7 @@ def switches_markdown() -> str:
 def env_record() -> Any:
     """The machine as a record. Raises ArgumentError where an environment variable cannot be read."""
     from warpconv.codegen.version import VERSION
-    from warpconv.records import EnvRecord, SwitchRow
+    from warpconv.records.machine import EnvRecord, SwitchRow
     from warpconv.runtime.devices.cuda import contexts
     from warpconv.runtime.env import settings, table as switches
     rows = tuple(SwitchRow(name=name, kind=kind, default=default, purpose=purpose, value=os.environ.get(name))
@@ -63,7 +63,7 @@ def env_record() -> Any:
 
 
 def _tools() -> tuple[Any, ...]:
-    from warpconv.records import ToolRow
+    from warpconv.records.machine import ToolRow
     from warpconv.runtime.build import compilers, disassembly as sass
     rows = [ToolRow(name=kind.value, where=found.where, reason=found.reason, version=_compiler_version(kind))
             for kind, found in compilers.available().items()]
@@ -84,7 +84,7 @@ def _compiler_version(kind: Any) -> str | None:
 
 def _cxx() -> Any:
     from warpconv.codegen.errors import WarpconvError
-    from warpconv.records import ToolRow
+    from warpconv.records.machine import ToolRow
     from warpconv.runtime.devices.cpu import find_toolchain
     from warpconv.runtime.env import settings
     try:

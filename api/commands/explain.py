@@ -13,7 +13,7 @@ from .several import answer
 
 if TYPE_CHECKING:
     from warpconv.codegen.hardware import Arch
-    from warpconv.records import ExplainRecord
+    from warpconv.records.layers import ExplainRecord
 
 
 @click.command()
@@ -62,7 +62,7 @@ def explain_record(request: LayerRequest) -> ExplainRecord:
     """
     from warpconv.codegen.select import explain as candidates_for
     from warpconv.codegen.spec import Operation
-    from warpconv.records import CandidateRow, ExplainRecord
+    from warpconv.records.layers import CandidateRow, ExplainRecord
     arch, tuning, where = tuning_of(request)
     candidates = candidates_for(request.shape, arch, epilogue=request.epilogue, tuning=tuning,
                                 numerics=request.numerics, workspace_limit=request.workspace_limit,

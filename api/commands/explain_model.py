@@ -17,7 +17,7 @@ from .several import DECLINED
 from .wording import worded
 
 if TYPE_CHECKING:
-    from warpconv.records import ModelKindRow, ModelRecord, ModelRow
+    from warpconv.records.models import ModelKindRow, ModelRecord, ModelRow
 
     from .layer import LayerRequest
 
@@ -27,7 +27,7 @@ def explain_model(ctx: click.Context, asked: Asked, as_json: bool) -> None:
 
     Raises ArgumentError for several combinations of plan values.
     """
-    from warpconv.records import ManyRecord, ResultRow
+    from warpconv.records.layers import ManyRecord, ResultRow
     groups: dict[str, list[LayerRequest]] = {}
     for request in asked.singles("explain of a model"):
         groups.setdefault(str(request.arch or ""), []).append(request)
@@ -45,7 +45,7 @@ def explain_model(ctx: click.Context, asked: Asked, as_json: bool) -> None:
 def model_record(model: Any, requests: Sequence[LayerRequest]) -> ModelRecord:
     """A model's layers on one architecture; those that are alike are planned once."""
     from warpconv.codegen.hardware import DEFAULT_ARCH
-    from warpconv.records import ModelRecord
+    from warpconv.records.models import ModelRecord
     known: dict[Any, tuple[Any, ...]] = {}
     rows, arch, said = [], DEFAULT_ARCH, []
     for named, request in zip(model, requests):
@@ -68,7 +68,7 @@ def model_record(model: Any, requests: Sequence[LayerRequest]) -> ModelRecord:
 def _answered(request: LayerRequest, arch: Any, tuning: Any) -> tuple[Any, ...]:
     """Algorithm, seconds, whether measured, floor and workspace of a layer; or why there is no kernel."""
     from warpconv.codegen.request import Request
-    from warpconv.codegen.select import resolve
+    from warpconv.codegen.resolution import resolve
     from warpconv.runtime.models import expected
     floor = expected.floor(request.shape, request.epilogue)
     try:
@@ -86,7 +86,7 @@ def _answered(request: LayerRequest, arch: Any, tuning: Any) -> tuple[Any, ...]:
 
 def _row(named: Any, request: LayerRequest, algorithm: Any, seconds: Any, measured: bool, floor: float, workspace: Any,
          reason: Any) -> ModelRow:
-    from warpconv.records import ModelRow
+    from warpconv.records.models import ModelRow
     return ModelRow(node=getattr(named, "node", named.name), name=named.name, op=getattr(named, "op", "Conv"),
                     shape=str(request.shape), epilogue=tuple(step.value for step in request.epilogue),
                     algorithm=algorithm, seconds=seconds, measured=measured, floor_seconds=floor,
@@ -119,7 +119,7 @@ def _geometry(request: LayerRequest) -> str:
 
 def _kinds(rows: Sequence[ModelRow]) -> tuple[ModelKindRow, ...]:
     """Where the time goes: by kind and algorithm, the most first."""
-    from warpconv.records import ModelKindRow
+    from warpconv.records.models import ModelKindRow
     groups: dict[tuple[str, str | None], list[ModelRow]] = {}
     for row in rows:
         groups.setdefault((row.kind, row.algorithm), []).append(row)

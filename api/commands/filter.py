@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from warpconv.images import Picture
-    from warpconv.records import FailedRow, FilteredRow, FilterRecord
+    from warpconv.records.runs import FailedRow, FilteredRow, FilterRecord
 
     from .filter_jobs import Job, Jobs
     from .filter_run import Filtered, Filtering
@@ -73,7 +73,7 @@ def filter_pictures(photos: tuple[str, ...], output: str, kernels: tuple[str, ..
     and type of pixel. A picture that cannot be filtered does not hold up the others; the exit code is then 1.
     """
     start = time.perf_counter()
-    from warpconv.records import FilterRecord
+    from warpconv.records.runs import FilterRecord
 
     from .filter_jobs import find_jobs, result_name
     from .filter_run import Filtering, parse_border
@@ -162,7 +162,7 @@ def _check_quality(quality: int, jobs: Jobs) -> None:
 def _filter_all(jobs: Jobs, how: Filtering, results: list[str], with_sheet: bool, quality: int | None,
                 quiet: bool) -> tuple[list[FilteredRow], list[FailedRow], list[Any]]:
     """Rows of what was written, of what failed, and of the sheet. An only picture's error is raised."""
-    from warpconv.records import FailedRow
+    from warpconv.records.runs import FailedRow
 
     from .sheet import MOST_ROWS, wrapped
     written: list[FilteredRow] = []
@@ -254,7 +254,7 @@ def _write_sheet(path: str, rows: list[Any]) -> None:
 
 
 def _row(photo: str, path: Any, name: str, one: Filtered) -> FilteredRow:
-    from warpconv.records import FilteredRow
+    from warpconv.records.runs import FilteredRow
     return FilteredRow(image=photo, output=str(path), kernel=name, layer=one.layer, algorithm=one.kernel.spec.algorithm,
                        device=one.kernel.device, seconds=one.seconds, clipped=one.clipped)
 

@@ -14,7 +14,7 @@ from .requests import layers_argument, read_requests
 from .several import answer
 
 if TYPE_CHECKING:
-    from warpconv.records import InspectRecord
+    from warpconv.records.layers import InspectRecord
 
 
 @click.command()

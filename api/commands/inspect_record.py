@@ -12,7 +12,7 @@ from .wording import worded
 if TYPE_CHECKING:
     from warpconv.codegen.plan import KernelPlan
     from warpconv.codegen.shape import ConvShape
-    from warpconv.records import InspectRecord, MeasuredRecord
+    from warpconv.records.layers import InspectRecord, MeasuredRecord
     from warpconv.runtime.build.pipeline import BuiltKernel, Text
 
     from .layer import LayerRequest
@@ -24,7 +24,7 @@ def inspect_record(request: LayerRequest, plan: KernelPlan, *, source: bool = Tr
     where ``ptx`` or ``sass`` is asked for, or where the CPU device cannot take an edited text; KernelFault for one that
     breaks a rule of the machine."""
     from warpconv.codegen.options import choices
-    from warpconv.records import InspectRecord, LaunchRow, PlanValue
+    from warpconv.records.layers import InspectRecord, LaunchRow, PlanValue
     from warpconv.runtime.build.pipeline import Text
     from warpconv.runtime.build.templates import laid_over, source_of
 
@@ -56,7 +56,7 @@ def measured_record(plan: KernelPlan, shape: ConvShape, *, units: bool = True,
                     source: str | None = None) -> tuple[MeasuredRecord | None, str | None]:
     """Counts on ``shape``, or on a smaller layer where that would take long; else None and why there are none.
     ``source``: a text in place of the plan's."""
-    from warpconv.records import MeasuredRecord
+    from warpconv.records.layers import MeasuredRecord
     from warpconv.runtime.accuracy.measure import measurable, measure, measure_unit
     pair = measurable(plan, shape, as_it_is=source is not None)
     if pair is None:
@@ -78,7 +78,7 @@ def measured_record(plan: KernelPlan, shape: ConvShape, *, units: bool = True,
 
 def buffer_rows(buffers: Any) -> tuple[Any, ...]:
     """The counts of each buffer."""
-    from warpconv.records import BufferRow
+    from warpconv.records.layers import BufferRow
     return tuple(BufferRow(buffer=name, load_requests=c.load_requests, load_sectors=c.load_sectors,
                            store_requests=c.store_requests, store_sectors=c.store_sectors)
                  for name, c in buffers.items())
@@ -86,7 +86,7 @@ def buffer_rows(buffers: Any) -> tuple[Any, ...]:
 
 def unit_rows(unit: Any) -> tuple[Any, ...]:
     """Planned beside counted."""
-    from warpconv.records import UnitRow
+    from warpconv.records.layers import UnitRow
     cost = unit.plan.cost
     return (UnitRow(figure="warp loads of the input", planned=cost.warp_loads, measured=unit.warp_loads),
             UnitRow(figure="shuffles", planned=cost.shuffles, measured=unit.shuffles))
@@ -113,7 +113,7 @@ def _built(plan: KernelPlan | Text, ptx: bool, *, needed: bool) -> tuple[BuiltKe
 
 
 def _compiled_rows(built: BuiltKernel | None) -> tuple[Any, ...]:
-    from warpconv.records import CompiledRow
+    from warpconv.records.layers import CompiledRow
     return tuple(CompiledRow(entry=e.name, registers=e.registers, stack_bytes=e.stack_bytes,
                              spill_stores=e.spill_stores, spill_loads=e.spill_loads, shared_bytes=e.shared_bytes)
                  for e in (built.compiled.entries if built else ()))

@@ -15,7 +15,8 @@ from warpconv.codegen.epilogue import Epilogue, parse_epilogue, split_steps
 from warpconv.codegen.errors import ArgumentError, FileError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.plan import KernelPlan
-from warpconv.codegen.select import Tuning, plan, plan_layer
+from warpconv.codegen.resolution import Tuning, plan
+from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Numerics, Operation
 

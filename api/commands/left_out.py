@@ -10,7 +10,7 @@ from .output import add_row, table
 
 def left_out_rows(layers: Any) -> tuple[Any, ...]:
     """A Model's, as plain data; nothing of layers that are none."""
-    from warpconv.records import LeftOutRow
+    from warpconv.records.layers import LeftOutRow
     return tuple(LeftOutRow(node=one.node, op=one.op, reason=one.reason) for one in getattr(layers, "left_out", ()))
 
 

@@ -9,7 +9,7 @@ import click
 from .output import add_row, console, echo_record, heading, json_option, size_text, table
 
 if TYPE_CHECKING:
-    from warpconv.records import PackRecord
+    from warpconv.records.packs import PackRecord
 
 
 @click.group()
@@ -42,7 +42,7 @@ def list_kernels(path: str, as_json: bool) -> None:
 
 def _record(path: str) -> PackRecord:
     """Raises PackError."""
-    from warpconv.records import PackRecord, PackRow
+    from warpconv.records.packs import PackRecord, PackRow
     from warpconv.runtime.pack.pack import open_pack
     opened = open_pack(path)
     rows = tuple(_row(PackRow, kernel) for kernel in opened.kernels())

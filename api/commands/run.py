@@ -125,7 +125,7 @@ def _check(request: LayerRequest, arrays: list[Any], residual: Any, result: Any)
 
 def accuracy_row(found: Any) -> Any:
     """An Accuracy as plain, finite data."""
-    from warpconv.records import AccuracyRow
+    from warpconv.records.runs import AccuracyRow
     largest = 1e300
     return AccuracyRow(max_error=min(found.max_error, largest), bound=min(found.bound, largest),
                worst_ratio=min(found.worst_ratio, largest), within=found.within)
@@ -133,7 +133,7 @@ def accuracy_row(found: Any) -> Any:
 
 def _counts(reports: Any) -> Any:
     """What the CPU device counted."""
-    from warpconv.records import CountsRecord
+    from warpconv.records.runs import CountsRecord
     from warpconv.runtime.accuracy.measure import summed
     from .inspect_record import buffer_rows
     buffers, totals = summed(reports)
@@ -141,7 +141,7 @@ def _counts(reports: Any) -> Any:
 
 
 def _record(request: LayerRequest, kernel: Any, seconds: float, output: str, check: Any, counts: Any) -> Any:
-    from warpconv.records import RunRecord
+    from warpconv.records.runs import RunRecord
     return RunRecord(layer=str(request.shape), algorithm=kernel.spec.algorithm, device=kernel.device, seconds=seconds,
                      output=output, check=check, counts=counts)
 

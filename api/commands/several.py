@@ -16,7 +16,7 @@ from .requests import Asked
 from .wording import worded
 
 if TYPE_CHECKING:
-    from warpconv.records import CompareRecord, ComparedRow
+    from warpconv.records.layers import CompareRecord, ComparedRow
 
     from .layer import LayerRequest
 
@@ -30,7 +30,7 @@ def answer(ctx: click.Context, asked: Asked, as_json: bool, record_of: Callable[
 
     Raises as ``record_of`` where only one was asked for.
     """
-    from warpconv.records import ManyRecord, ResultRow
+    from warpconv.records.layers import ManyRecord, ResultRow
     out = console()
     rows = []
     for group in asked.groups:
@@ -63,7 +63,7 @@ def answer(ctx: click.Context, asked: Asked, as_json: bool, record_of: Callable[
 def compare_record(group: Sequence[LayerRequest]) -> CompareRecord:
     """A plan for each combination of plan values. Raises ArgumentError or UnsupportedSpec where there is none at all,
     as the first of them does."""
-    from warpconv.records import CompareRecord
+    from warpconv.records.layers import CompareRecord
     first = group[0]
     rows = tuple(_compared(request) for request in group)
     if all(row.plan is None for row in rows):
@@ -74,7 +74,7 @@ def compare_record(group: Sequence[LayerRequest]) -> CompareRecord:
 
 def _compared(request: LayerRequest) -> ComparedRow:
     from warpconv.codegen.registry import algorithm
-    from warpconv.records import ComparedRow
+    from warpconv.records.layers import ComparedRow
     try:
         plan = request.plan()
     except (UnsupportedSpec, ArgumentError) as error:

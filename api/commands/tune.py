@@ -11,7 +11,7 @@ import click
 from warpconv.codegen.errors import ArgumentError
 from warpconv.codegen.numerics import Accumulator
 from warpconv.codegen.spec import Operation
-from warpconv.records import LeftOutRow
+from warpconv.records.layers import LeftOutRow
 
 from .complete import complete_layers
 from .device import choose_device, device_option, note_device

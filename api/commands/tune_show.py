@@ -14,7 +14,7 @@ from .output import add_row, console, heading, table
 
 def configuration_row(database: Any, timing: Any) -> Any:
     """A timing as a record, None for None."""
-    from warpconv.records import ConfigurationRow
+    from warpconv.records.tuning import ConfigurationRow
     if timing is None:
         return None
     return ConfigurationRow(algorithm=timing.algorithm, values=dict(timing.values), us=timing.us,
@@ -23,7 +23,7 @@ def configuration_row(database: Any, timing: Any) -> Any:
 
 def layer_row(database: Any, subject: Any, where: str) -> Any:
     """What a database has of a subject."""
-    from warpconv.records import MeasuredRow
+    from warpconv.records.tuning import MeasuredRow
     outcomes = Counter(timing.outcome.value for timing in database.of(subject).values())
     best = next(iter(database.timed(subject)), None)
     return MeasuredRow(layer=str(subject), device=subject.device, arch=subject.arch, database=where,
@@ -32,12 +32,12 @@ def layer_row(database: Any, subject: Any, where: str) -> Any:
 
 
 def layers_record(rows: Sequence[Any], path: Path) -> Any:
-    from warpconv.records import DatabaseRecord
+    from warpconv.records.tuning import DatabaseRecord
     return DatabaseRecord(database=str(path), layers=tuple(rows))
 
 
 def tune_record(results: Sequence[Any], path: Path) -> Any:
-    from warpconv.records import TunedRow, TuneRecord
+    from warpconv.records.tuning import TunedRow, TuneRecord
     rows = tuple(TunedRow(measured=layer_row(r.database, r.subject, str(path)), skipped=r.skipped,
                           tried={outcome.value: count for outcome, count in r.tried.items()},
                           rule=configuration_row(r.database, r.rule)) for r in results)

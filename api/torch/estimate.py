@@ -11,7 +11,7 @@ from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.hardware import Hardware
 from warpconv.codegen.registry import algorithm
 from warpconv.codegen.request import Request
-from warpconv.codegen.select import resolve
+from warpconv.codegen.resolution import resolve
 from warpconv.codegen.shape import ConvShape
 
 # An H200: bytes and issue slots a second (docs/results/memory, docs/results/regret)

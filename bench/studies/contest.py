@@ -18,7 +18,8 @@ from warpconv.codegen.errors import UnsupportedSpec, WarpconvError
 from warpconv.codegen.options import choices
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import ALGORITHMS
-from warpconv.codegen.select import Candidate, explain, plan_layer
+from warpconv.codegen.resolution import Candidate
+from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.layers import read_layers

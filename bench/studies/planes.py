@@ -11,7 +11,8 @@ from bench.harness import (Layer, chosen_by, compile_ahead, first_step, make_lay
 from bench.peers import libraries as peers
 from bench.study import Context, Study
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.select import Candidate, explain, plan_layer
+from warpconv.codegen.resolution import Candidate
+from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
 
 from . import planes_tables

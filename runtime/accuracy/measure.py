@@ -12,7 +12,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan, Launch
 from warpconv.codegen.registry import algorithm
-from warpconv.codegen.select import plan as plan_spec
+from warpconv.codegen.resolution import plan as plan_spec
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.arrays.elements import drawn

@@ -12,7 +12,7 @@ from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
 from warpconv.codegen.numerics import Accumulator, Numerics, Precision
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.request import Request, check_limit
-from warpconv.codegen.select import resolve
+from warpconv.codegen.resolution import resolve
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import index_bits
 from warpconv.codegen.templates import Overlay

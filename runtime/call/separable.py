@@ -20,7 +20,7 @@ from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, Unsupporte
 from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.registry import algorithm as registered
 from warpconv.codegen.request import Request
-from warpconv.codegen.select import resolve
+from warpconv.codegen.resolution import resolve
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime import env

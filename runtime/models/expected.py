@@ -11,7 +11,7 @@ from warpconv.codegen.hardware import DEFAULT_ARCH, H200, H200_COPY, Arch
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm
 from warpconv.codegen.request import Request
-from warpconv.codegen.select import resolve
+from warpconv.codegen.resolution import resolve
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Operation
 

@@ -14,7 +14,7 @@ from warpconv.codegen.border import Border
 from warpconv.codegen.errors import FileError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.numerics import Accumulator, Numerics
-from warpconv.codegen.select import carries_over
+from warpconv.codegen.resolution import carries_over
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import env, paths, warned
 

@@ -18,7 +18,8 @@ from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
 from warpconv.codegen.plan import Program
 from warpconv.codegen.registry import ALGORITHMS, GRADIENTS, serving
 from warpconv.codegen.render import render
-from warpconv.codegen.select import explain, plan, plan_layer, select
+from warpconv.codegen.resolution import plan
+from warpconv.codegen.select import explain, plan_layer, select
 from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation

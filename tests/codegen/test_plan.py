@@ -12,7 +12,8 @@ from warpconv.codegen.hardware import SHARED_STATIC
 from warpconv.codegen.options import choices
 from warpconv.codegen.plan import Blocks, Extent, Launch, Program, Role, Workspace
 from warpconv.codegen.render import render
-from warpconv.codegen.select import plan, plan_layer
+from warpconv.codegen.resolution import plan
+from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 

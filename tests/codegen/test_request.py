@@ -14,7 +14,8 @@ from warpconv.codegen.numerics import Accumulator, Numerics, Precision
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.request import Request
-from warpconv.codegen.select import Resolution, explain, plan, plan_layer, resolve, select
+from warpconv.codegen.resolution import Resolution, plan, resolve
+from warpconv.codegen.select import explain, plan_layer, select
 from warpconv.codegen.shape import ConvShape
 
 LAYER = ConvShape(c=1, h=2048, w=2048, k=1, r=5, s=5)

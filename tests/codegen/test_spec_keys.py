@@ -13,7 +13,8 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.options import with_settings
 from warpconv.codegen.registry import ALGORITHMS
-from warpconv.codegen.select import plan, plan_layer
+from warpconv.codegen.resolution import plan
+from warpconv.codegen.select import plan_layer
 from warpconv.codegen.serialise import canonical, plan_digest
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, Operation

@@ -16,7 +16,8 @@ from warpconv.codegen.hardware import Arch
 from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.render import render
 from warpconv.codegen.request import Request
-from warpconv.codegen.select import plan_layer, resolve
+from warpconv.codegen.resolution import resolve
+from warpconv.codegen.select import plan_layer
 from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation

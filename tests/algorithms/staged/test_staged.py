@@ -12,7 +12,8 @@ from warpconv.codegen.algorithms.staged.numbers import WIDEST_ACCESS
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
-from warpconv.codegen.select import plan, plan_layer
+from warpconv.codegen.resolution import plan
+from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
 from warpconv.runtime.build import compilers, disassembly as sass
