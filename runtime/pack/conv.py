@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from warpconv.codegen.hardware import DEFAULT_ARCH, Hardware
 from warpconv.codegen.request import Request
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Operation
-from warpconv.runtime import arrays
+from warpconv.runtime import arrays, forks
 from warpconv.runtime.call.kernel import Filter, Kernel
 
 from .format import Tree
@@ -45,7 +44,7 @@ class PackConv:
         self._kernels: dict[int | None, Kernel] = {}
         self._filters: dict[int | None, Any] = {}
         self._biases: dict[int | None, Any] = {}
-        self._lock = threading.RLock()
+        self._lock = forks.rlock()
 
     def __repr__(self) -> str:
         held = ", with its filter" if self.holds("weight") else ""

@@ -100,6 +100,7 @@ def output_of(case, x):
 
 
 @needs_cpu
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["correlate", "convolve"])
 @DRAWN
 @given(case=cases())
@@ -126,7 +127,8 @@ def test_drawn_filters(name, case):
 
 
 @needs_cpu
-@pytest.mark.parametrize("name", ["correlate1d", "convolve1d"])
+@pytest.mark.thin(2)
+@pytest.mark.parametrize("name", ["convolve1d", "correlate1d"])
 @DRAWN
 @given(case=cases(), axis=st.integers(-3, 2), taps=st.sampled_from((1, 2, 5, 129)))
 def test_drawn_lines(name, case, axis, taps):
@@ -224,7 +226,7 @@ def test_half_precision_is_served_though_scipy_has_none():
     check(warpconv.correlate(x, taps, mode="wrap", device="cpu"), x, taps, (0, 0), "wrap", 0, False)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(7)
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("mode", MODES)
