@@ -275,6 +275,7 @@ def carries_over(measured: ConvShape, shape: ConvShape, arch: Arch | str, algori
 
 def _candidate(row: Algorithm, request: Request) -> Candidate:
     try:
+        _check_arithmetic(request)
         made = _plan(row, request)
         estimate = row.slots(made, request.layer)
     except UnsupportedSpec as error:
