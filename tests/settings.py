@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+USUAL_SEED = 0
 # set by tests/conftest.py before any test module is imported
-seed = 0
+seed = USUAL_SEED
 drawn: int | None = None
 update_golden = False
 whole = False
