@@ -1,8 +1,9 @@
 """``python -m tests.fuzz --seconds N --seed S [--device cuda] [--record FILE]``: drawn calls, files and processes.
 
 Case ``I`` of a seed is always the same. A case is right, refused (an error of warpconv's own where one may be), wrong
-(a value, a file) or raw (any other exception). What fails is made smaller and told with the command that plays it
-again; ``--record`` keeps counts, so that a run goes on where the last one ended. Exit status 1 if anything failed.
+(a value, a file) or raw (any other exception); a drawn layer is called several times, and calls are what is counted.
+What fails is made smaller and told with the command that plays it again; ``--record`` keeps counts, so that a run goes
+on where the last one ended. Exit status 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -108,10 +109,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 name = kind_of(choose, world, given.kind)
                 drawn = len(choose.made)
                 how, seen = outcome(KINDS[name][0], choose, world)
-                counts[f"{name} {how}"] += 1
+                counts[f"{name} {how}"] += world.tried()
                 if how in ("wrong", "raw"):
                     told = world.told
                     small = shrunk(given.seed, index, world, name, how, choose.made[drawn:])
+                    world.tried()
                     record["failed"].append({"case": index, "kind": name, "how": how, "seen": seen, "told": told,
                                              "smallest": small})
                     print(f"{how}: {seen}\n  {told}\n  smallest: {small}\n  again: python -m tests.fuzz --seed "
@@ -126,8 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         known |= sources(cache)
         if given.record is not None and given.case is None:
             keep(given.record, record, index, counts, known)
-    print(f"{done} cases of seed {given.seed} on {given.device}, {len(known)} distinct sources: "
-          + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+    print(f"{done} cases of seed {given.seed} on {given.device}, {sum(counts.values())} calls in all, {len(known)} "
+          "distinct sources: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
     return int(any(name.endswith((" wrong", " raw")) for name in counts))
 
 

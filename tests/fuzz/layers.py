@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import warpconv
-from warpconv.codegen.errors import UnsupportedSpec, WarpconvError
+from warpconv.codegen.errors import ShapeError, UnsupportedSpec, WarpconvError
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
 
@@ -18,16 +18,34 @@ from ..axes import Choose
 from ..cases import Case
 from .world import World
 
+CALLS = (2, 8, 16)     # of a layer
 GUARD = 3       # elements beside an array of its own, which a call must leave as they are
 
 
 def values(choose: Choose, world: World) -> str:
-    """A layer's outputs against the float64 reference; outputs lie in a canvas whose other elements must not change."""
+    """A layer's outputs against the float64 reference, in calls at several sizes, whose arrays lie in several ways."""
     found = drawn.draw_layer_and_case(choose, images=choose((False, True)))
     if found is None:
         return "refused"
     case, shape = found
-    named, separable = choose((case.algorithm, "auto")), shape.separable
+    named, how = choose((case.algorithm, "auto")), "refused"
+    for number in range(choose(CALLS)):
+        if number and choose((True,) + (False,) * 3):
+            try:
+                shape = case.shape(*drawn.draw_size(choose))
+            except ShapeError:
+                continue
+        try:
+            _call(choose, world, case, shape, named)
+        except UnsupportedSpec:
+            continue
+        world.calls, how = world.calls + 1, "right"
+    return how
+
+
+def _call(choose: Choose, world: World, case: Case, shape: ConvShape, named: str) -> None:
+    """One call; outputs lie in a canvas whose other elements must not change."""
+    separable = shape.separable
     rng = np.random.default_rng(choose(range(1 << 20)))
     if separable:       # conv2d takes the whole filter and finds its factors
         shape = replace(shape, separable=False)
@@ -39,30 +57,26 @@ def values(choose: Choose, world: World) -> str:
     bias = bias if Epilogue.BIAS in steps else None
     residual = reference.residual(shape, rng) if Epilogue.RESIDUAL in steps else None
     where = {name: choose(PLACES) for name in ("x", "w", "out")}
-    canvas = reference.poisoned(shape)
-    out, around = guarded(canvas) if where["out"] is not None else (None, None)
+    out, around, before = None, None, None
+    if where["out"] is not None:
+        canvas, before = guarded(reference.poisoned(shape))
+        out, around = world.placed(canvas)
+        before = before.copy()
     world.tell(f"{case}, {shape}, algorithm={named!r}, arrays {where}")
-    before = None if around is None else around.copy()
-    given_x, given_w = placed(x, where["x"]), placed(w, where["w"])
-    try:
-        got = world.host(warpconv.conv2d(
-            world.array(given_x), world.array(given_w), None if bias is None else world.array(bias), **geometry(shape),
-            layout=shape.layout.value, epilogue=steps, algorithm=named, accum_dtype=accumulated(case, shape),
-            precision=case.numerics.precision.value,
-            residual=None if residual is None else world.array(residual), device=world.device,
-            separable=True if separable and shape.channels == 1 else None,
-            out=out if world.takes_host_arrays else None))
-    except UnsupportedSpec:
-        return "refused"
-    if out is not None and world.takes_host_arrays:
+    given_x, given_w = (world.array(placed(array, where[name])) for name, array in (("x", x), ("w", w)))
+    got = warpconv.conv2d(
+        given_x, given_w, None if bias is None else world.array(bias), **geometry(shape),
+        layout=shape.layout.value, epilogue=steps, algorithm=named, accum_dtype=accumulated(case, shape),
+        precision=case.numerics.precision.value, residual=None if residual is None else world.array(residual),
+        device=world.device, separable=True if separable and shape.channels == 1 else None, out=out)
+    if out is not None:
         assert got is out, "out= is not what comes back"
-        inside = np.zeros(around.shape, bool)
+        inside = np.zeros(before.shape, bool)
         inside[tuple(slice(GUARD, -GUARD) for _ in out.shape)] = True
-        assert same_bits(around[~inside], before[~inside]), "an element beside the output was written"
-    assert same_bits(given_x, x) and same_bits(given_w, w), "an input was written"
+        assert same_bits(world.host(around)[~inside], before[~inside]), "an element beside the output was written"
+    assert same_bits(world.host(given_x), x) and same_bits(world.host(given_w), w), "an input was written"
     reference.expected(x, w, shape, bias=bias, residual=residual, epilogue=steps, numerics=case.numerics).check(
-        np.asarray(got), str(case))
-    return "right"
+        world.host(got), str(case))
 
 
 def gradient(choose: Choose, world: World) -> str:
