@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,7 +23,8 @@ from warpconv.runtime.call.kernel import Kernel
 from warpconv.runtime.devices.cuda import contexts
 from warpconv.runtime.devices.library import cublas
 
-COMPILERS = 8
+COMPILERS = 16
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))      # processes that share the tests
 
 
 @functools.lru_cache(maxsize=1)
@@ -32,10 +34,11 @@ def arch() -> str:
 
 def build_ahead(cases: list[Case], shapes: Mapping[Case, tuple[ConvShape, ...]] | None = None) -> None:
     """Compile side by side what the cases' sizes (their own, or ``shapes``) need; a hit in the disk cache is all that
-    the tests then meet."""
-    plans = [plan for case in cases
+    the tests then meet. Of several processes of pytest-xdist each compiles a share of them."""
+    first, processes = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), WORKERS
+    plans = [plan for case in cases[first::processes]
              for plan, _ in case.plans(shapes[case] if shapes else case.sizes(), arch())]
-    checks.compile_ahead(build, plans, COMPILERS)
+    checks.compile_ahead(build, plans, max(1, COMPILERS // processes))
 
 
 @functools.lru_cache(maxsize=1)

@@ -10,6 +10,9 @@ import pytest
 import warpconv
 from tests import reference, settings
 from tests.gpu import support
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.registry import ALGORITHMS
+from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 
 pytestmark = pytest.mark.gpu
@@ -90,3 +93,78 @@ def test_tall_and_wide_images(torch, algorithm, values):
     small_blocks = {"block_size_y": 4} if algorithm == "direct" else {"sub_block_rows": 3, "warp_rows": 1}
     check_rows(torch, shape, algorithm, {**values, **small_blocks}, [0, 65535 * 3, 65536 * 3 + 1, long - 1])
     check_rows(torch, ConvShape(c=1, h=9, w=long, k=1, r=3, s=3, padding=1), algorithm, values, [0, 1, 8])
+
+
+# layers of more than 2^31 elements; each algorithm runs the first that it takes
+BIG = (dict(n=10800, c=64, h=56, w=56, k=64, dtype="float16", layout="NHWC"),
+       dict(n=2100, c=1, h=1024, w=1024, k=1, dtype="uint8"),
+       dict(n=21600, c=32, h=56, w=56, k=32, groups=32, dtype="float16", layout="NHWC"),
+       dict(n=43000, c=64, h=28, w=28, k=64, groups=64, dtype="float16"),
+       dict(n=14300, c=3, h=224, w=224, k=16, stride=2, dtype="float16", layout="NHWC"),
+       dict(n=2, c=8, h=12000, w=12000, k=8, groups=8, dtype="float16"), dict(n=5400, c=8, h=224, w=224, k=8))
+
+
+def big_layer(algorithm: str) -> ConvShape:
+    for layer in BIG:
+        shape = ConvShape(r=3, s=3, padding=1, **layer)
+        try:
+            plan_layer(shape, algorithm=algorithm, arch=support.arch())
+        except UnsupportedSpec:
+            continue
+        return shape
+    raise AssertionError(f"{algorithm} takes none of these layers")
+
+
+def drawn(torch, sizes, dtype, seed):
+    """Small integers: sums are exact in every type, so that results can be compared bit by bit."""
+    generator = torch.Generator(device="cuda").manual_seed(seed)
+    return torch.randint(0, 3, sizes, device="cuda", generator=generator, dtype=torch.uint8).to(getattr(torch, dtype))
+
+
+@pytest.mark.parametrize("algorithm", list(ALGORITHMS))
+def test_each_algorithm_past_2_31_elements(torch, algorithm):
+    """No output may be missing, and images on both sides of the limit are those of a float64 convolution."""
+    shape = big_layer(algorithm)
+    layout, each = shape.layout.value, int(np.prod(shape.input_shape[1:]))
+    assert shape.n * each > 2**31
+    x, w = drawn(torch, shape.input_shape, shape.dtype.value, 1), drawn(torch, shape.weight_shape, shape.dtype.value, 2)
+    if shape.dtype.is_integer:
+        out = torch.full(shape.output_shape, 255, device="cuda", dtype=torch.uint8)
+    else:
+        out = torch.full(shape.output_shape, float("nan"), device="cuda", dtype=x.dtype)
+    kernel = warpconv.specialize(shape, device="cuda", algorithm=algorithm)
+    assert kernel.spec.index_bits == 64
+    if kernel.program.library_calls:
+        support.needs_cublas()
+    kernel(x, w, out=out)
+    torch.cuda.synchronize()
+    for part in out.flatten().split(2**28):
+        poison = part == 255 if shape.dtype.is_integer else torch.isnan(part)
+        assert not bool(poison.any()), "outputs are missing"
+    order = (0, 3, 1, 2) if layout == "NHWC" else (0, 1, 2, 3)
+    middle = 2**31 // each
+    for image in sorted({0, middle - 1, middle, min(middle + 1, shape.n - 1), shape.n - 1}):
+        one = x[image:image + 1].permute(order).double()
+        expected = torch.nn.functional.conv2d(one, w.double(), padding=1, stride=shape.stride,
+                                              groups=shape.groups)
+        assert torch.equal(out[image:image + 1].permute(order).double(), expected), (algorithm, image)
+    del x, out
+    torch.cuda.empty_cache()
+
+
+def test_gradients_past_2_31_elements(torch):
+    """The filter's is the sum of those of two halves of the images, the data's that of each image by itself."""
+    shape = ConvShape(n=21600, c=32, h=56, w=56, k=32, groups=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC")
+    x, y = (drawn(torch, sizes, "float16", seed) - 1
+            for seed, sizes in enumerate((shape.input_shape, shape.output_shape)))
+    w = drawn(torch, shape.weight_shape, "float16", 3)
+    options = dict(padding=1, groups=32, layout="NHWC")
+    dx = warpconv.conv2d_input(x.shape, w, y, **options)
+    for image in (0, 21399, 21400, 21599):
+        assert torch.equal(dx[image:image + 1], warpconv.conv2d_input(x[:1].shape, w, y[image:image + 1], **options))
+    del dx
+    dw = warpconv.conv2d_weight(x, w.shape, y, **options).double()
+    halves = [warpconv.conv2d_weight(x[part], w.shape, y[part], **options).double()
+              for part in (slice(0, 10800), slice(10800, 21600))]
+    assert float((dw - sum(halves)).abs().max()) <= 2**-9 * float(dw.abs().max() + max(h.abs().max() for h in halves))
+    torch.cuda.empty_cache()
