@@ -8,6 +8,8 @@ from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts import nhwc_pass
+from warpconv.codegen.parts.nhwc_pass import NhwcPass
 from warpconv.codegen.parts.occupancy import blocks_by_quarters, resident_blocks
 from warpconv.codegen.parts.vectors import border_element
 from warpconv.codegen.plan import Argument
@@ -20,8 +22,6 @@ MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_CELLS = 16, 8, 2        # mma.m16n8k16 (TF32
 VECTORS = (8, 4, 2, 1)          # channels of a copy, of 16 bytes at most
 STORED_TOGETHER = 8             # 16-bit outputs that a lane stores after an exchange
 SIDE_THREADS = 256              # of the entries beside the product
-PASS_TILE = 4096                # elements of a block of the pass from NCHW,
-PASS_CHANNELS = (8, 16, 32, 64)         # and channels of it
 REGISTERS_BESIDE = 32           # of a thread besides sums, factors and windows: addresses, the loop
 REGISTERS_SINGLE = 24           # and where channels are copied two bytes at a time: what is on its way
 REGISTERS_SPLIT = 24            # and where factors are split: a row's parts, sums of single instructions,
@@ -36,14 +36,11 @@ class MmaNumbers:
 
     arguments: tuple[Argument, ...]             # of the product's entry
     addition_arguments: tuple[Argument, ...]    # of the entry that adds the sums of split tiles
-    pass_arguments: tuple[Argument, ...]        # of the entry that brings x from NCHW to NHWC
+    to_nhwc: NhwcPass | None    # the entry that brings x from NCHW to NHWC
     cell: int                   # elements of 16 bytes,
     depth: int                  # and products of an output that an instruction adds
     split_factors: bool         # whether factors are float32 in two parts
-    pass_channels: int          # and its tile
-    pass_pixels: int
     padded: bool                # whether it leaves more channels than x has: whole 16 bytes
-    stored_channels: int        # of a group then
     filters_first: bool         # whether filters are the rows of a product and pixels its columns, as NCHW stores them
     store_bias: bool            # whether the product's entry adds it
     regrouped: bool             # whether four lanes exchange their filters, to store 16 bytes each
@@ -104,20 +101,13 @@ def matrix_depth(spec: KernelSpec) -> int:
 
 
 def stored_channels(spec: KernelSpec) -> int:
-    """Channels of a group as they are copied: the pass from NCHW fills up those of a whole layer to 16 bytes."""
-    filled, cell = spec.layout is Layout.NCHW and spec.groups == 1, cell_of(spec)
-    return -(-spec.channels // cell) * cell if filled else spec.channels
+    """Channels of a group as they are copied: the pass from NCHW may fill them up."""
+    return nhwc_pass.stored_channels(spec) // spec.groups if spec.layout is Layout.NCHW else spec.channels
 
 
 def channel_vector(spec: KernelSpec) -> int:
     """The widest copy that every pixel's channels of a group consist of."""
     return next(v for v in VECTORS if v <= cell_of(spec) and stored_channels(spec) % v == 0)
-
-
-def pass_tile(spec: KernelSpec) -> tuple[int, int]:
-    """Channels and pixels of a block of the pass from NCHW."""
-    channels = next((c for c in PASS_CHANNELS if c >= spec.c), PASS_CHANNELS[-1])
-    return channels, PASS_TILE // channels
 
 
 def store_widths(spec: KernelSpec, options: MmaOptions) -> tuple[int, ...]:
@@ -175,7 +165,7 @@ def matrices(spec: KernelSpec, options: MmaOptions) -> tuple[int, int]:
 
 
 def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argument, ...],
-                 addition: tuple[Argument, ...], passing: tuple[Argument, ...]) -> MmaNumbers:
+                 addition: tuple[Argument, ...], passing: NhwcPass | None) -> MmaNumbers:
     """All numbers of a plan whose values are resolved, and fit together."""
     threads = LANES * options.warps_m * options.warps_n
     cell, itemsize = cell_of(spec), spec.dtype.itemsize
@@ -191,11 +181,10 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
     filter_cells = options.tile_n * cells
     rows, columns = matrices(spec, options)
     return MmaNumbers(
-        arguments=arguments, addition_arguments=addition, pass_arguments=passing, cell=cell,
+        arguments=arguments, addition_arguments=addition, to_nhwc=passing, cell=cell,
         depth=matrix_depth(spec),
         split_factors=spec.numerics is Numerics.TF32X3,
-        pass_channels=pass_tile(spec)[0], pass_pixels=pass_tile(spec)[1], padded=channels != spec.channels,
-        stored_channels=channels,
+        padded=channels != spec.channels,
         filters_first=spec.layout is Layout.NCHW, threads=threads,
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1, odd_filters=spec.filters % 2 != 0,
         regrouped=options.store_vector == STORED_TOGETHER and options.splits == 1,

@@ -24,8 +24,9 @@ from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
+from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.parts.arguments import layer_arguments, named
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Extent, KernelPlan, Launch, Preparation, Program, Role,
@@ -35,12 +36,11 @@ from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice, instructions, reduction_steps, shared_bytes
 from .numbers import (CELL_BYTES, MATRIX_COLUMNS, MATRIX_ROWS, MOST_REGISTERS, SIDE_THREADS, MmaNumbers, cell_of,
-                      make_numbers, matrix_depth, pass_tile, planned_registers, resolved, store_widths,
+                      make_numbers, matrix_depth, planned_registers, resolved, store_widths,
                       stored_channels)
 from .options import MmaOptions
 
-# The program's names for the prepared filter, the sums of split tiles, x in NHWC
-FILTER, SUMS, PIXELS = "filter", "partial_sums", "x_nhwc"
+FILTER, SUMS = "filter", "partial_sums"     # the program's names for the prepared filter, the sums of split tiles
 MOST_FILTER_BLOCKS = 1024
 LEAST_CHANNELS = 4              # of a group, where there are several: below, a tile is mostly filling
 MOST_STAGES = 8
@@ -74,14 +74,15 @@ def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     split, passed = options.splits > 1, spec.layout is Layout.NCHW
     arguments = _arguments(spec, options)
-    taken = named(arguments, PIXELS if passed else "x", FILTER, *((SUMS,) if split else ("bias", "residual", "y")),
-                  "N", "H", "W", "P", "Q")
+    taken = named(arguments, nhwc_pass.PIXELS if passed else "x", FILTER,
+                  *((SUMS,) if split else ("bias", "residual", "y")), "N", "H", "W", "P", "Q")
     adding = named(arguments, SUMS, "bias", "residual", "y", "N", "P", "Q")
-    passing = named(arguments, "x", PIXELS, "N", "H", "W")
-    numbers = make_numbers(spec, options, taken, adding, passing)
-    steps = ([_pass(spec, passing)] if passed else []) + [_product(spec, options, numbers)]
+    passing = named(arguments, "x", nhwc_pass.PIXELS, "N", "H", "W")
+    numbers = make_numbers(spec, options, taken, adding,
+                           nhwc_pass.make_pass(spec, passing, wide=_wide_pass(options)) if passed else None)
+    steps = ([nhwc_pass.launch(spec, passing)] if passed else []) + [_product(spec, options, numbers)]
     product = len(steps) - 1
-    workspaces = [_pixels(spec, product)] if passed else []
+    workspaces = [nhwc_pass.workspace(spec, product)] if passed else []
     if split:
         steps.append(_addition(spec, adding))
         workspaces.append(_sums(spec, options, product))
@@ -149,7 +150,7 @@ def _arguments(spec: KernelSpec, options: MmaOptions) -> tuple[Argument, ...]:
     arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in layer_arguments(spec))
     arguments += (Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
     if spec.layout is Layout.NCHW:
-        arguments += (Argument(name=PIXELS, role=Role.WORKSPACE, c_type=spec.dtype.c_name),)
+        arguments += (nhwc_pass.argument(spec),)
     if options.splits > 1:
         arguments += (Argument(name=SUMS, role=Role.WORKSPACE, c_type="float"),)
     return arguments
@@ -158,20 +159,6 @@ def _arguments(spec: KernelSpec, options: MmaOptions) -> tuple[Argument, ...]:
 def _wide_pass(options: MmaOptions) -> bool:
     """Whether x is read 16 bytes at a time where its images allow; not where an array may lie at any address."""
     return options.vector > 1
-
-
-def _pass(spec: KernelSpec, taken: tuple[Argument, ...]) -> Launch:
-    """From NCHW to NHWC: a tile of pixels x channels a block."""
-    channels, each = pass_tile(spec)
-    pixels = Blocks(of=Dimension.N, by=(Dimension.H, Dimension.W), add=each - 1, per=each)
-    grid = (pixels, Blocks(times=-(-spec.groups * stored_channels(spec) // channels), limit=GRID_LIMIT[1]), Blocks())
-    return Launch(entry="to_nhwc", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=tuple(a.name for a in taken))
-
-
-def _pixels(spec: KernelSpec, product: int) -> Workspace:
-    return Workspace(name=PIXELS, bytes_each=spec.dtype.itemsize * spec.groups * stored_channels(spec),
-                     first_step=0, last_step=product,
-                     per=(Extent(of=Dimension.N), Extent(of=Dimension.H), Extent(of=Dimension.W)))
 
 
 def _product(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Launch:

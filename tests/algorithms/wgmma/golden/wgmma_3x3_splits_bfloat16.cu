@@ -213,5 +213,6 @@ add_partial_sums(float* __restrict__ partial_sums, const unsigned short* __restr
     float sum = partial_sums[i];
 #pragma unroll
     for (int split = 1; split < SPLITS; ++split) sum += partial_sums[split * outputs + i];
-    y[i] = wc_float_to_bfloat16(finish(sum, wc_bfloat16_to_float(__ldg(bias + i % K))));
+    const index_t at = i, k = i % K;
+    y[at] = wc_float_to_bfloat16(finish(sum, wc_bfloat16_to_float(__ldg(bias + k))));
 }

@@ -1,0 +1,68 @@
+"""x from NCHW to NHWC by a launch of its own, for kernels that read the channels of a pixel side by side.
+
+A tile of pixels x channels goes through a block's shared memory. Where a layer is one group, its channels are filled up
+with zeros to 16 bytes, so that copies of that width and descriptors take it. The templates are in
+parts/nhwc_pass.cuh.jinja.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpconv.codegen.dimension import Dimension
+from warpconv.codegen.hardware import GRID_LIMIT
+from warpconv.codegen.plan import Argument, Blocks, Extent, Launch, Role, Workspace
+from warpconv.codegen.spec import KernelSpec
+
+PIXELS = "x_nhwc"               # the program's name for what the pass leaves
+CELL_BYTES = 16
+TILE = 4096                     # elements of a block of the pass,
+CHANNELS = (8, 16, 32, 64)      # and channels of it
+THREADS = 256
+
+
+@dataclass(frozen=True)
+class NhwcPass:
+    """What the templates write of the pass."""
+
+    arguments: tuple[Argument, ...]
+    wide: bool          # x is read 16 bytes at a time where its images allow; not where it may lie at any address
+    channels: int       # a block's tile
+    pixels: int
+    stored: int         # channels of a pixel of x_nhwc
+    padded: bool        # more than x has
+    whole_cells: bool   # 16 bytes of x_nhwc are of one pixel
+
+
+def stored_channels(spec: KernelSpec) -> int:
+    """Channels of a pixel of x_nhwc."""
+    cell = CELL_BYTES // spec.dtype.itemsize
+    return -(-spec.c // cell) * cell if spec.groups == 1 else spec.c
+
+
+def make_pass(spec: KernelSpec, arguments: tuple[Argument, ...], *, wide: bool) -> NhwcPass:
+    channels, stored = _channels(spec), stored_channels(spec)
+    return NhwcPass(arguments=arguments, wide=wide, channels=channels, pixels=TILE // channels, stored=stored,
+                    padded=stored != spec.c, whole_cells=stored * spec.dtype.itemsize % CELL_BYTES == 0)
+
+
+def argument(spec: KernelSpec) -> Argument:
+    return Argument(name=PIXELS, role=Role.WORKSPACE, c_type=spec.dtype.c_name)
+
+
+def launch(spec: KernelSpec, arguments: tuple[Argument, ...]) -> Launch:
+    channels = _channels(spec)
+    each = TILE // channels
+    pixels = Blocks(of=Dimension.N, by=(Dimension.H, Dimension.W), add=each - 1, per=each)
+    grid = (pixels, Blocks(times=-(-stored_channels(spec) // channels), limit=GRID_LIMIT[1]), Blocks())
+    return Launch(entry="to_nhwc", grid=grid, block=(THREADS, 1, 1), arguments=tuple(a.name for a in arguments))
+
+
+def workspace(spec: KernelSpec, last_step: int) -> Workspace:
+    """x_nhwc, from the first step to the one that reads it."""
+    return Workspace(name=PIXELS, bytes_each=spec.dtype.itemsize * stored_channels(spec), first_step=0,
+                     last_step=last_step, per=(Extent(of=Dimension.N), Extent(of=Dimension.H), Extent(of=Dimension.W)))
+
+
+def _channels(spec: KernelSpec) -> int:
+    return next((c for c in CHANNELS if c >= spec.c), CHANNELS[-1])
