@@ -20,7 +20,7 @@ from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.shape import ConvShape
 
-from .geometry import forward_geometry
+from .geometry import check_sizes, forward_geometry
 from .graph import Graph, LeftOutError, Node
 from .model import Arrays, Form
 
@@ -51,6 +51,7 @@ def conv_integer(graph: Graph, node: Node, form: Form) -> Quantized:
         raise LeftOutError("its filter is computed, and has a zero point or is uint8: what its kernel takes would have "
                            "to be computed too")
     geometry = forward_geometry(graph, node, node.input(0), node.input(1))
+    check_sizes(graph, w0, "w_zero_point", (), (1,), (geometry.k,))
     border = {"padding_mode": "constant", "padding_value": float(x0)} if x0 else {}
     wide = given is DType.UINT8 or bool(w0)
     shape = geometry.shape(dtype=dtype, weight_dtype=DType.INT16 if wide else DType.INT8, out_dtype=DType.INT32,
@@ -85,6 +86,9 @@ def qlinear_conv(graph: Graph, node: Node, form: Form) -> Quantized:
         raise LeftOutError("its output is neither uint8 nor int8")
     scales = _scales(graph, node)
     geometry = forward_geometry(graph, node, x, w)
+    for name, value in (("w_scale", node.input(4)), ("w_zero_point", node.input(5))):
+        check_sizes(graph, value, name, (), (1,), (geometry.k,))
+    check_sizes(graph, b, "bias", (geometry.k,))
     border = {"padding_mode": "constant", "padding_value": float(x0)} if x0 else {}
     types = {"dtype": dtype, "out_dtype": out, "layout": form.layout, **border}
     if len(set(scales.tolist())) == 1:
