@@ -17,7 +17,7 @@ from .expected import residual_pays
 from .fold import Folded, fold
 from .geometry import Geometry, check_sizes, forward_geometry, transposed_geometry
 from .graph import Graph, LeftOutError, Node
-from .model import AS_IT_IS, Arrays, Form, LeftOut, Model, ModelLayer, in_type, names_of
+from .model import AS_IT_IS, Arrays, Form, LeftOut, Model, ModelLayer, in_type, names_of, planar
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 
@@ -114,11 +114,6 @@ def _reader(graph: Graph, w: str, b: str, geometry: Geometry, folded: Folded, dt
         return Arrays(in_type(weight, dtype), in_type(bias, dtype) if folded.bias else None)
 
     return read
-
-
-def planar(weight: Any) -> Any:
-    """A filter of one spatial axis as one of a row."""
-    return weight[:, :, None, :] if weight.ndim == 3 else weight
 
 
 def outputs_first(weight: Any, groups: int, transposed: bool) -> Any:
