@@ -170,6 +170,12 @@ def split(values: np.ndarray, has_alpha: bool, about: dict[str, Any]) -> Picture
     return Picture(planes=np.ascontiguousarray(planes.transpose(2, 0, 1)), alpha=alpha, about=about)
 
 
+def joined(picture: Picture) -> np.ndarray:
+    """The pixels as files have them: (H, W) or (H, W, channels), alpha the last."""
+    planes = picture.planes if picture.alpha is None else np.concatenate([picture.planes, picture.alpha[None]])
+    return planes[0] if len(planes) == 1 else np.ascontiguousarray(planes.transpose(1, 2, 0))
+
+
 # How the stored rows and columns are turned upright, by the tag Orientation (TIFF 6.0, page 36).
 _UPRIGHT: dict[int, Any] = {
     1: lambda a: a, 2: lambda a: a[:, ::-1], 3: lambda a: a[::-1, ::-1], 4: lambda a: a[::-1],

@@ -5,7 +5,7 @@ Laplacian, boxFilter, blur, getGaussianKernel, getDerivKernels.
 other library that warpconv.correlate takes, of uint8, int8, uint16, int16, float32 or float16; others with
 ``dtype='float32'``. In all calls
 
-- ``ddepth`` is the result's type: OpenCV's number (-1, CV_16S, ...) or a type's name ('int16'). CV_64F has float32's
+- ``ddepth`` is the result's type: OpenCV's number (-1, CV_16S, ...), a type or its name ('int16'). CV_64F has float32's
   values. Results become integers as OpenCV's: rounded to nearest even and limited to the type's range;
 - ``borderType`` is OpenCV's number (BORDER_REFLECT_101 is the default), its name, or warpconv's ('reflect'). The value
   of BORDER_CONSTANT is 0, as it is there; BORDER_WRAP is served, too;
@@ -73,7 +73,7 @@ def filter2D(src: Any, ddepth: Any, kernel: Any, dst: Any = None, anchor: Any = 
         return [[Pass(taps, (0, 1), origins, border, 0.0)]]
 
     return filtered(plan, src, ddepth, dst, delta, Extras(device, stream, algorithm), dtype,
-                     "filter2D", taps, origins, border)
+                    "filter2D", taps, origins, border)
 
 
 def sepFilter2D(src: Any, ddepth: Any, kernelX: Any, kernelY: Any, dst: Any = None, anchor: Any = (-1, -1),
@@ -104,7 +104,7 @@ def sepFilter2D(src: Any, ddepth: Any, kernelX: Any, kernelY: Any, dst: Any = No
     """
     row, column = line_taps(kernelX, "kernelX"), line_taps(kernelY, "kernelY")
     return separable(src, ddepth, row, column, dst, anchor, delta, borderType, Extras(device, stream, algorithm),
-                      dtype)
+                     dtype)
 
 
 def GaussianBlur(src: Any, ksize: Any, sigmaX: float, dst: Any = None, sigmaY: float = 0,
@@ -143,9 +143,6 @@ def GaussianBlur(src: Any, ksize: Any, sigmaX: float, dst: Any = None, sigmaY: f
     eight = is_eight(src, dtype)
     sizes = [size if size > 0 or sigma <= 0 else round(sigma * (3 if eight else 4) * 2 + 1) | 1
              for size, sigma in ((width, across), (height, down))]
-    if any(size < 1 or size % 2 == 0 for size in sizes):
-        raise ArgumentError("a Gaussian's size is odd: it has a middle", argument="ksize", value=ksize,
-                            hint="for instance (5, 5), or (0, 0) with a sigma")
     row, column = (gaussian_taps(size, sigma) for size, sigma in zip(sizes, (across, down)))
     if eight:
         whole_row, whole_column = fixed(row), fixed(column)
@@ -190,7 +187,7 @@ def Sobel(src: Any, ddepth: Any, dx: int, dy: int, dst: Any = None, ksize: int =
     factor = real(scale, "scale")
     row, column = (row * factor, column) if dx == 0 else (row, column * factor)
     return separable(src, ddepth, row.ravel(), column.ravel(), dst, (-1, -1), delta, borderType,
-                      Extras(device, stream, algorithm), dtype)
+                     Extras(device, stream, algorithm), dtype)
 
 
 def Scharr(src: Any, ddepth: Any, dx: int, dy: int, dst: Any = None, scale: float = 1, delta: float = 0,
@@ -260,7 +257,7 @@ def Laplacian(src: Any, ddepth: Any, dst: Any = None, ksize: int = 1, scale: flo
         return [[Pass(taps * factor, (0, 1), (0, 0), border, 0.0)]]
 
     return filtered(plan, src, ddepth, dst, delta, Extras(device, stream, algorithm), dtype,
-                     "Laplacian", size, factor, border)
+                    "Laplacian", size, factor, border)
 
 
 def boxFilter(src: Any, ddepth: Any, ksize: Any, dst: Any = None, anchor: Any = (-1, -1), normalize: bool = True,
@@ -294,7 +291,6 @@ def boxFilter(src: Any, ddepth: Any, ksize: Any, dst: Any = None, anchor: Any = 
         raise ArgumentError("a box has a width and a height", argument="ksize", value=ksize, hint="for instance (5, 5)")
     border, origins = border_of(borderType), origins_of(anchor, (width, height))
     area = width * height if normalize else 1
-
     extras, up = Extras(device, stream, algorithm), depth_of(ddepth) in (None, "uint8") and is_eight(src, dtype)
     quotient = f"expr(floor(v / {area} + 0.5))" if up else f"expr(v / {area})"     # OpenCV's of bytes round .5 up
 
@@ -352,11 +348,7 @@ def getGaussianKernel(ksize: int, sigma: float) -> np.ndarray:
     ArgumentError, ArgumentTypeError
         Numbers that cannot be.
     """
-    size = whole(ksize, "ksize")
-    if size < 1 or size % 2 == 0:
-        raise ArgumentError("a Gaussian's size is odd: it has a middle", argument="ksize", value=ksize, hint="for "
-                            "instance 5")
-    return gaussian_taps(size, real(sigma, "sigma"))[:, None]
+    return gaussian_taps(whole(ksize, "ksize"), real(sigma, "sigma"))[:, None]
 
 
 def getDerivKernels(dx: int, dy: int, ksize: int, normalize: bool = False) -> tuple[np.ndarray, np.ndarray]:

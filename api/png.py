@@ -12,7 +12,7 @@ import numpy as np
 from warpconv.codegen.errors import ArgumentError, ToolNotFound
 
 from .commands.files import InputFileError
-from .images import PACKED, Picture, split, upright
+from .images import PACKED, Picture, joined, split, upright
 
 _HEADER = 8 + 25            # bytes of the signature and of the first chunk, which others follow
 _INCH = 0.0254              # metres
@@ -50,9 +50,7 @@ def read(path: str, about: dict[str, Any], orientation: int, argument: str) -> P
 
 def write(path: Path, picture: Picture) -> None:
     """Write a picture of 16 bits with what is known about it. Raises ToolNotFound, and OSError as writing does."""
-    planes = picture.planes if picture.alpha is None else np.concatenate([picture.planes, picture.alpha[None]])
-    values = planes[0] if len(planes) == 1 else np.ascontiguousarray(planes.transpose(1, 2, 0))
-    packed = bytes(imagecodecs().png_encode(values, level=PACKED))
+    packed = bytes(imagecodecs().png_encode(joined(picture), level=PACKED))
     path.write_bytes(packed[:_HEADER] + b"".join(_chunks(picture.about)) + packed[_HEADER:])
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from warpconv.codegen.errors import ArgumentError, ToolNotFound
 
 from .commands.files import InputFileError
-from .images import Picture, split, upright
+from .images import Picture, joined, split, upright
 
 _PER_INCH = {1: 1.0, 2: 1.0, 3: 2.54}        # by the tag ResolutionUnit: none, inch, centimetre
 _ALPHA = (1, 2)                              # ExtraSamples: premultiplied, not premultiplied
@@ -63,8 +63,6 @@ def read(path: str, argument: str) -> Picture:
 
 def write(path: Path, picture: Picture) -> None:
     """Write a picture as TIFF, not packed. Raises ToolNotFound, and OSError as writing does."""
-    planes = picture.planes if picture.alpha is None else np.concatenate([picture.planes, picture.alpha[None]])
-    values = planes[0] if len(planes) == 1 else np.ascontiguousarray(planes.transpose(1, 2, 0))
     options: dict[str, Any] = {"photometric": "rgb" if len(picture.planes) == 3 else "minisblack", "metadata": None}
     if picture.alpha is not None:
         options |= {"extrasamples": ["unassalpha"], "planarconfig": "contig"}
@@ -72,7 +70,7 @@ def write(path: Path, picture: Picture) -> None:
         options["iccprofile"] = picture.about["icc_profile"]
     if "dpi" in picture.about:
         options |= {"resolution": picture.about["dpi"], "resolutionunit": "INCH"}
-    tifffile().imwrite(path, values, software=None, **options)
+    tifffile().imwrite(path, joined(picture), software=None, **options)
 
 
 def _about(tags: dict[int, Any]) -> dict[str, Any]:

@@ -72,14 +72,13 @@ def _answered(request: LayerRequest, arch: Any, tuning: Any) -> tuple[Any, ...]:
     from warpconv.runtime.models import expected
     floor = expected.floor(request.shape, request.epilogue)
     try:
-        plan = resolve(Request.of(request.shape, algorithm=request.algorithm, arch=arch, epilogue=request.epilogue,
-                                  settings=request.settings, numerics=request.numerics,
-                                  workspace_limit=request.workspace_limit, operation=request.operation), tuning).plan
+        found = resolve(Request.of(request.shape, algorithm=request.algorithm, arch=arch, epilogue=request.epilogue,
+                                   settings=request.settings, numerics=request.numerics,
+                                   workspace_limit=request.workspace_limit, operation=request.operation), tuning)
     except (UnsupportedSpec, ArgumentError) as error:
         return None, None, False, floor, None, str(worded(error))
-    best = None if tuning is None else tuning.best(request.shape, arch, request.numerics)
-    measured = (tuning.seconds(request.shape, arch, request.numerics)
-                if best is not None and best[0] == plan.spec.algorithm else None)
+    plan = found.plan
+    measured = tuning.seconds(request.shape, arch, request.numerics) if found.tuned else None
     return (plan.spec.algorithm, measured or expected.seconds(plan, request.shape), measured is not None, floor,
             plan.program.workspace_bytes(request.shape), None)
 

@@ -169,8 +169,9 @@ def _measured() -> Iterator[tuple[str, float]]:
             plan = plan_layer(shape, algorithm=row["algorithm"], settings=row["plan"], arch="sm_90")
         except WarpconvError:           # plan values that this version does not take
             continue
-        yield f"{row['layout']}, batch {row['batch']}, {row['algorithm']}", seconds(plan, shape) * 1e6 / row["ours"]
-        yield "all", seconds(plan, shape) * 1e6 / row["ours"]
+        ratio = seconds(plan, shape) * 1e6 / row["ours"]
+        yield f"{row['layout']}, batch {row['batch']}, {row['algorithm']}", ratio
+        yield "all", ratio
 
 
 def _spread(ratios: Sequence[float]) -> dict[str, Any]:

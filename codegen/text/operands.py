@@ -41,7 +41,7 @@ def operand_start(token: Token) -> Token:
     while True:
         if token.text in (")", "]"):
             token = token.matching()
-            if token.before.kind in ("name",) and token.before.text != "return" or token.before.text in (")", "]"):
+            if token.before.kind == "name" and token.before.text != "return" or token.before.text in (")", "]"):
                 if not cast(token.before):
                     token = token.before
                     continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 from warpconv.codegen import adjoint
 from warpconv.codegen.batch import batch_matters
@@ -14,8 +15,6 @@ from warpconv.codegen.request import Request
 from warpconv.codegen.resolution import resolve
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Operation
-
-from .graph import product
 
 SLOTS = 9e11            # issue slots of an H200 in a second (docs/results/regret)
 BYTES = H200_COPY       # and bytes that a copy moves
@@ -34,7 +33,7 @@ def seconds(plan: KernelPlan, shape: ConvShape) -> float:
     made, layer = (plan, shape) if plan.forward is None else (plan.forward, adjoint.layer_of(shape))
     slots = row.pace * row.estimate(made, layer)
     if not batch_matters(layer):
-        blocks = max((product(launch.grid_of(shape)) for launch in plan.program.launches), default=1)
+        blocks = max((math.prod(launch.grid_of(shape)) for launch in plan.program.launches), default=1)
         slots *= max(1.0, H200.multiprocessors / blocks)
     return max(slots / SLOTS, moved(shape, plan.spec.epilogue) / BYTES, LAUNCH)
 

@@ -4,6 +4,7 @@ activations and a residual into the epilogue, each where nobody else sees the va
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from warpconv.codegen.epilogue import Epilogue
 from warpconv.codegen.errors import WarpconvError
 
-from .graph import Graph, Node, product
+from .graph import Graph, Node
 
 LARGEST = 3.4028234663852886e38        # float32's
 _PLAIN = {"Relu": Epilogue.RELU, "HardSwish": Epilogue.HARDSWISH, "Silu": Epilogue.SILU}
@@ -120,7 +121,7 @@ def _times(weight: Any, by: Any) -> Any:
 def _of_channels(shape: tuple[int, ...], channels: int, axes: int) -> bool:
     """Whether a constant has one number, or one for each channel, beside an array (N, K, ...) with so many axes."""
     spread = (1,) * (axes - len(shape)) + shape
-    return len(spread) == axes > 0 and (product(spread) == 1 or spread == (1, channels) + (1,) * (axes - 2))
+    return len(spread) == axes > 0 and (math.prod(spread) == 1 or spread == (1, channels) + (1,) * (axes - 2))
 
 
 def _residual(graph: Graph, node: Node, made: Folded, number: int) -> bool:

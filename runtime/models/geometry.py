@@ -90,6 +90,13 @@ def transposed_geometry(graph: Graph, node: Node, x: str, w: str) -> Geometry:
     return _planar(sizes[0], filters[1] * groups, image, filters[0], filters[2:], stride, pads, dilation, groups, axes)
 
 
+def check_sizes(graph: Graph, name: str, what: str, *allowed: tuple[int, ...]) -> None:
+    """Raises LeftOutError for a value beside the filter (if there is one) that is known to have other sizes."""
+    sizes = graph.constants.shape(name) or graph.value(name).sizes
+    if name and sizes is not None and sizes not in allowed:
+        raise LeftOutError(f"its {what} has sizes {list(sizes)}, not {list(allowed[-1])}")
+
+
 def _planar(n: int, c: int, image: Sequence[int], k: int, taps: Sequence[int], stride: Sequence[int],
             pads: Sequence[tuple[int, int]], dilation: Sequence[int], groups: int, axes: int) -> Geometry:
     """With a first axis of one row where there is only one."""

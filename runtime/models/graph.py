@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -99,11 +99,3 @@ class Graph:
         """The one node that takes a value, None where several do or somebody else sees it."""
         found = self.takers.get(name, [])
         return found[0] if len(found) == 1 and name not in self.kept else None
-
-
-def product(sizes: Iterable[int]) -> int:
-    """Of sizes, 1 of none."""
-    made = 1
-    for size in sizes:
-        made *= size
-    return made

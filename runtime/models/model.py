@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -155,11 +155,23 @@ class Form:
 AS_IT_IS = Form()
 
 
+def check_dims(dims: Mapping[str, int]) -> None:
+    """Raises ArgumentError for a size that is none."""
+    for name, size in dims.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ArgumentError("a size is a whole number of at least 1", argument=f"dim {name}", value=size)
+
+
 def in_type(array: Any, dtype: DType) -> Any:
     """A NumPy array with elements of a type, C-contiguous; bfloat16 is ml_dtypes'."""
     import numpy as np
     from warpconv.runtime.arrays.elements import numpy_dtype
     return np.ascontiguousarray(array, dtype=numpy_dtype(dtype))
+
+
+def planar(weight: Any) -> Any:
+    """A filter of one spatial axis as one of a row."""
+    return weight[:, :, None, :] if weight.ndim == 3 else weight
 
 
 def names_of(labels: Iterable[str]) -> list[str]:

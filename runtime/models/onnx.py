@@ -5,6 +5,7 @@ What lies in other files (external data) is not read to learn the layers, and on
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, FileError, ToolNotFound, WarpconvError
 from warpconv.runtime import paths
 
-from .graph import Graph, LeftOutError, Node, Value, product
-from .model import AS_IT_IS, Form, Model
+from .graph import Graph, LeftOutError, Node, Value
+from .model import AS_IT_IS, Form, Model, check_dims
 from .read import model_of
 
 SMALL = 1024            # elements of a constant that the inference may need: sizes for Reshape, bounds of a Clip
@@ -97,7 +98,7 @@ def _light(onnx: Any, model: Any) -> Any:
         getattr(light.graph, field).extend(getattr(model.graph, field))
     given = {value.name for value in model.graph.input}
     for tensor in model.graph.initializer:
-        if product(tensor.dims) <= SMALL and not _is_external(onnx, tensor):
+        if math.prod(tensor.dims) <= SMALL and not _is_external(onnx, tensor):
             light.graph.initializer.append(tensor)
         elif tensor.name not in given:
             light.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
@@ -107,9 +108,7 @@ def _light(onnx: Any, model: Any) -> Any:
 def _fill(light: Any, dims: Mapping[str, int]) -> list[str]:
     """Give open sizes their numbers; the names of those that stay open. Raises ArgumentError for a name that no size
     has, and for what is no size."""
-    for name, size in dims.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ArgumentError("a size is a whole number of at least 1", argument=f"dim {name}", value=size)
+    check_dims(dims)
     open_, used = [], set()
     held = {tensor.name for tensor in light.graph.initializer}
     for number, value in enumerate([*light.graph.input, *light.graph.output, *light.graph.value_info]):

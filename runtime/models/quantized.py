@@ -20,9 +20,9 @@ from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.shape import ConvShape
 
-from .geometry import forward_geometry
+from .geometry import check_sizes, forward_geometry
 from .graph import Graph, LeftOutError, Node
-from .model import Arrays, Form
+from .model import Arrays, Form, in_type, planar
 
 BYTES = (DType.UINT8, DType.INT8)
 EXACT = 2**24           # integers up to here are float32 numbers, in which a bias is added
@@ -51,6 +51,7 @@ def conv_integer(graph: Graph, node: Node, form: Form) -> Quantized:
         raise LeftOutError("its filter is computed, and has a zero point or is uint8: what its kernel takes would have "
                            "to be computed too")
     geometry = forward_geometry(graph, node, node.input(0), node.input(1))
+    check_sizes(graph, w0, "w_zero_point", (), (1,), (geometry.k,))
     border = {"padding_mode": "constant", "padding_value": float(x0)} if x0 else {}
     wide = given is DType.UINT8 or bool(w0)
     shape = geometry.shape(dtype=dtype, weight_dtype=DType.INT16 if wide else DType.INT8, out_dtype=DType.INT32,
@@ -60,7 +61,6 @@ def conv_integer(graph: Graph, node: Node, form: Form) -> Quantized:
         import numpy as np
         weight = _centred(graph, node.input(1), w0)
         share = -float(x0) * weight.reshape(shape.k, -1).sum(1)
-        from .model import in_type
         return Arrays(in_type(weight, shape.w_dtype), share.astype(np.float32) if x0 else None)
 
     if x0 and (worst := _largest_sum(graph, node, w0)) > EXACT:
@@ -80,11 +80,14 @@ def qlinear_conv(graph: Graph, node: Node, form: Form) -> Quantized:
         if value and not graph.is_constant(value):
             raise LeftOutError(f"its {name} is computed, and not the model's own")
     x0, y0 = _scalar(graph, node.input(2), "x_zero_point"), _scalar(graph, node.input(7), "y_zero_point")
-    out = _type_of(graph, node.input(7)) or dtype
+    out = graph.value(node.input(7)).dtype or dtype
     if out not in BYTES:
         raise LeftOutError("its output is neither uint8 nor int8")
     scales = _scales(graph, node)
     geometry = forward_geometry(graph, node, x, w)
+    for name, value in (("w_scale", node.input(4)), ("w_zero_point", node.input(5))):
+        check_sizes(graph, value, name, (), (1,), (geometry.k,))
+    check_sizes(graph, b, "bias", (geometry.k,))
     border = {"padding_mode": "constant", "padding_value": float(x0)} if x0 else {}
     types = {"dtype": dtype, "out_dtype": out, "layout": form.layout, **border}
     if len(set(scales.tolist())) == 1:
@@ -105,7 +108,6 @@ def qlinear_conv(graph: Graph, node: Node, form: Form) -> Quantized:
 def _arrays(graph: Graph, node: Node, shape: ConvShape, x0: int, scales: Any, y0: float) -> Arrays:
     """A QLinearConv's filter and bias: integers and their sums where ``scales`` is None, else scaled, with y0 added."""
     import numpy as np
-    from .model import in_type
     weight = _centred(graph, node.input(3), node.input(5))
     bias = np.zeros(shape.k) if not node.input(8) else np.asarray(graph.constants.array(node.input(8)), np.float64)
     bias = bias - float(x0) * weight.reshape(shape.k, -1).sum(1)
@@ -131,7 +133,6 @@ def _scales(graph: Graph, node: Node) -> Any:
 def _centred(graph: Graph, w: str, w0: str) -> Any:
     """w - w0 in float64, as a filter of two spatial axes."""
     import numpy as np
-    from .read import planar
     weight = planar(np.asarray(graph.constants.array(w), np.float64))
     if not w0:
         return weight
@@ -159,12 +160,8 @@ def _scalar(graph: Graph, name: str, what: str) -> int:
 
 
 def _bytes(graph: Graph, name: str, what: str) -> DType:
-    dtype = _type_of(graph, name)
-    if dtype not in BYTES:
-        raise LeftOutError(f"{what} is {graph.value(name).type_name}; there are kernels for uint8 and int8")
-    assert dtype is not None
-    return dtype
+    known = graph.value(name)
+    if known.dtype is None or known.dtype not in BYTES:
+        raise LeftOutError(f"{what} is {known.type_name}; there are kernels for uint8 and int8")
+    return known.dtype
 
-
-def _type_of(graph: Graph, name: str) -> DType | None:
-    return graph.value(name).dtype if name else None

@@ -15,9 +15,9 @@ from warpconv.codegen.spec import Operation
 from . import quantized
 from .expected import residual_pays
 from .fold import Folded, fold
-from .geometry import Geometry, forward_geometry, transposed_geometry
+from .geometry import Geometry, check_sizes, forward_geometry, transposed_geometry
 from .graph import Graph, LeftOutError, Node
-from .model import AS_IT_IS, Arrays, Form, LeftOut, Model, ModelLayer, in_type, names_of
+from .model import AS_IT_IS, Arrays, Form, LeftOut, Model, ModelLayer, in_type, names_of, planar
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 
@@ -83,9 +83,10 @@ def _float(graph: Graph, number: int, node: Node, form: Form) -> Found:
     if known.dtype not in FLOATS:
         raise LeftOutError(f"its elements are {known.type_name}; there are kernels for float32, float16 and bfloat16")
     shape = geometry.shape(dtype=form.dtype or known.dtype, layout=form.layout)
+    channels = geometry.c if transposed else geometry.k
+    check_sizes(graph, b, "bias", (channels,))
     own_bias = not b or graph.is_constant(b)
-    given: dict[str, Any] = {"bias": bool(b), "constant": graph.is_constant(w) and own_bias,
-                             "channels": geometry.c if transposed else geometry.k}
+    given: dict[str, Any] = {"bias": bool(b), "constant": graph.is_constant(w) and own_bias, "channels": channels}
     folded = fold(graph, number, **given, residuals=not transposed)
     if folded.residual and not residual_pays(shape, folded.epilogue):
         folded = fold(graph, number, **given, residuals=False)
@@ -113,11 +114,6 @@ def _reader(graph: Graph, w: str, b: str, geometry: Geometry, folded: Folded, dt
         return Arrays(in_type(weight, dtype), in_type(bias, dtype) if folded.bias else None)
 
     return read
-
-
-def planar(weight: Any) -> Any:
-    """A filter of one spatial axis as one of a row."""
-    return weight[:, :, None, :] if weight.ndim == 3 else weight
 
 
 def outputs_first(weight: Any, groups: int, transposed: bool) -> Any:

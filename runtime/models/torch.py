@@ -10,8 +10,9 @@ from typing import Any
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ToolNotFound
 
+from .fold import LARGEST
 from .graph import Graph, Node, Value
-from .model import AS_IT_IS, Form, Model
+from .model import AS_IT_IS, Form, Model, check_dims
 from .read import model_of
 
 SIZES = {"batch": 1, "height": 224, "width": 224}       # of a torchvision model's input, unless they are given
@@ -71,12 +72,11 @@ def read_torchvision(name: str, dims: Mapping[str, int] | None = None, form: For
         raise ToolNotFound(f"torchvision cannot be imported: {type(error).__name__}: {error}", argument="LAYERS",
                            value=f"torchvision:{name}",
                            hint="pip install torchvision, of the version that fits torch") from error
-    for given, size in (dims or {}).items():
+    for given in dims or {}:
         if given not in SIZES:
             raise ArgumentError("a torchvision model has no such size", argument="dim", value=given,
                                 hint=f"one of {', '.join(SIZES)}")
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ArgumentError("a size is a whole number of at least 1", argument=f"dim {given}", value=size)
+    check_dims(dims or {})
     if name not in models.list_models():
         import difflib
         near = difflib.get_close_matches(name, models.list_models(), 3)
@@ -121,12 +121,9 @@ def _exported(torch: Any, module: Any, inputs: tuple[Any, ...], source: str, for
         for part, was in training.items():
             part.training = was
     made = model_of(source, [_graph(torch, program)], form)
-    return replace(made, layers=tuple(_drawn(layer) for layer in made.layers)) if drawn else made
-
-
-def _drawn(layer: Any) -> Any:
-    """The layer of a model whose weights are nobody's."""
-    return replace(layer, read=None)
+    if not drawn:
+        return made
+    return replace(made, layers=tuple(replace(layer, read=None) for layer in made.layers))     # weights are nobody's
 
 
 class _Parameters:
@@ -280,7 +277,6 @@ def _batch_norm(reader: _Reader, node: Any, given: dict[str, Any]) -> Any:
 
 
 def _clip(reader: _Reader, node: Any, given: dict[str, Any]) -> Any:
-    from .fold import LARGEST
     low, high = (reader.number(given.get(name, given.get(other)), default) for name, other, default in (
         ("min", "min_val", -LARGEST), ("max", "max_val", LARGEST)))
     return None if low is None or high is None else ("Clip", reader.names(given["self"]), {"min": low, "max": high})
@@ -294,11 +290,10 @@ def _added(op: str) -> Callable[..., Any]:
     return translate
 
 
-def _plain(op: str, *names: str) -> Callable[..., Any]:
-    """An operation of one operand, with attributes of these names."""
+def _plain(op: str, **arguments: str) -> Callable[..., Any]:
+    """An operation of one operand; ``arguments``: which of the call's is which attribute."""
     def translate(reader: _Reader, node: Any, given: dict[str, Any]) -> Any:
-        attributes = dict(zip(names[1::2], (given.get(name) for name in names[::2])))
-        return op, reader.names(given["self"]), attributes
+        return op, reader.names(given["self"]), {name: given.get(of) for name, of in arguments.items()}
 
     return translate
 
@@ -310,5 +305,5 @@ _TRANSLATED: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(("hardtanh", "clamp"), _clip),
     "relu6": lambda reader, node, given: ("Clip", reader.names(given["self"]), {"min": 0.0, "max": 6.0}),
     "relu": _plain("Relu"), "hardswish": _plain("HardSwish"), "sigmoid": _plain("Sigmoid"), "silu": _plain("Silu"),
-    "gelu": _plain("Gelu", "approximate", "approximate"), "leaky_relu": _plain("LeakyRelu", "negative_slope", "alpha"),
+    "gelu": _plain("Gelu", approximate="approximate"), "leaky_relu": _plain("LeakyRelu", alpha="negative_slope"),
     "add": _added("Add"), "mul": _added("Mul")}

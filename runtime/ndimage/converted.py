@@ -22,7 +22,7 @@ from warpconv.runtime import arrays
 from warpconv.runtime.arrays import factories
 from warpconv.runtime.call.recording import recording
 
-from .target import is_dtype, output_types
+from .target import is_dtype, name_of, output_types
 
 TYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "bfloat16",
          "float32", "float64")      # that can be converted, if their library has them
@@ -45,7 +45,7 @@ def call(once: Callable[[Any, Any, bool], Any], input: Any, output: Any, dtype: 
     wanted = served(dtype)
     given = type_of(input, "input")
     own = output is None or is_dtype(output)
-    name = given if output is None else _name(output) if own else type_of(output, "output")
+    name = given if output is None else name_of(output, "output") if own else type_of(output, "output")
     if name not in TYPES:
         raise ArgumentTypeError(f"results are not cast to {name}", argument="output", value=name,
                                 hint=f"one of {', '.join(TYPES)}")
@@ -79,7 +79,7 @@ def kept_as(name: str, wanted: DType) -> Kept:
 
 def served(dtype: Any) -> DType:
     """The type that ``dtype=`` names. Raises ArgumentTypeError."""
-    name = _name(dtype)
+    name = name_of(dtype, "dtype")
     found = next((each for each in _SERVED if each.value == name), None)
     if found is None:
         raise ArgumentTypeError(f"nothing is filtered as {name}", argument="dtype", value=name,
@@ -93,7 +93,7 @@ def type_of(array: Any, argument: str) -> str:
         raise ArgumentTypeError("arrays of this library are not converted", argument=argument,
                                 value=type(array).__name__,
                                 hint="give an array of NumPy, PyTorch or CuPy, or convert it and leave dtype= out")
-    name = _name(array.dtype)
+    name = name_of(array.dtype, argument)
     if name not in TYPES:
         more = ", or filter .real and .imag" if "complex" in name else ""
         raise ArgumentTypeError(f"there is no way from {name} to what kernels read", argument=argument, value=name,
@@ -107,18 +107,6 @@ def cast(array: Any, name: str, stream: Any) -> Any:
         if _library(array) == "torch":
             return array.to(getattr(sys.modules["torch"], name))
         return array.astype(factories.numpy_dtype(DType.BFLOAT16) if name == "bfloat16" else name)
-
-
-def _name(dtype: Any) -> str:
-    """The name of an element type of any library. Raises ArgumentTypeError."""
-    name = dtype.value if isinstance(dtype, DType) else str(dtype).removeprefix("torch.")
-    if name in TYPES:
-        return name
-    try:
-        return np.dtype(dtype).name
-    except TypeError:
-        raise ArgumentTypeError("no element type", argument="dtype", value=dtype,
-                                hint="for instance 'float32'") from None
 
 
 def _library(array: Any) -> str | None:

@@ -89,7 +89,6 @@ class Pass:
                          for size, origin in zip(self.size(how), origins))
         return rows, columns
 
-
     def then(self, *steps: str) -> Pass:
         """The same with further steps behind its sums."""
         return replace(self, steps=(*self.steps, *steps)) if steps else self

@@ -17,6 +17,7 @@ from .correlate import taps_of
 from .lines import Line, Pass
 from .planes import Image
 from .recipes import Planned
+from .target import name_of
 from .work import Extras, Passes
 
 ISOLATED = 16           # a border's flag: arrays have no surroundings here, so it changes nothing
@@ -48,13 +49,14 @@ def border_of(value: Any) -> Border:
     return BORDERS[number]
 
 
-def depth_of(value: Any) -> Any:
-    """The type that ``ddepth`` names; None for src's own. Raises ArgumentError."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
-        name = getattr(value, "value", value)
-        return DEPTHS[_NAMES[name]] if isinstance(name, str) and name in _NAMES else name
-    if value == -1:
+def depth_of(value: Any) -> str | None:
+    """The name of the type that ``ddepth`` says; None for src's own. Raises ArgumentError or ArgumentTypeError."""
+    if value is None or isinstance(value, (int, np.integer)) and value == -1:
         return None
+    if isinstance(value, str) and value in _NAMES:
+        return DEPTHS[_NAMES[value]]
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        return name_of(value, "ddepth", "-1, an OpenCV number such as CV_16S, or a type's name")
     if not 0 <= value < len(DEPTHS):
         raise ArgumentError("there is no such depth, or not of one channel", argument="ddepth", value=value,
                             hint="-1, or CV_8U (0), CV_8S, CV_16U, CV_16S, CV_32S, CV_32F, CV_64F, CV_16F (7)")
@@ -99,7 +101,7 @@ def is_eight(src: Any, dtype: Any) -> bool:
 # ---- what runs
 
 def separable(src: Any, ddepth: Any, row: np.ndarray, column: np.ndarray, dst: Any, anchor: Any, delta: Any,
-               borderType: Any, extras: Extras, dtype: Any) -> Any:
+              borderType: Any, extras: Extras, dtype: Any) -> Any:
     border, origins = border_of(borderType), origins_of(anchor, (len(row), len(column)))
 
     def plan() -> list[list[Pass]]:
@@ -143,6 +145,10 @@ def filtered(plan: Callable[[], list[list[Pass]]], src: Any, ddepth: Any, dst: A
 # ---- weights
 
 def gaussian_taps(size: int, sigma: float) -> np.ndarray:
+    """Samples of a Gaussian, their sum 1. Raises ArgumentError for a size that has no middle."""
+    if size < 1 or size % 2 == 0:
+        raise ArgumentError("a Gaussian's size is odd: it has a middle", argument="ksize", value=size,
+                            hint="for instance 5; in GaussianBlur 0, too, with a sigma above 0")
     if sigma <= 0 and size in _SMALL:
         taps = np.array(_SMALL[size], np.float64)
         return taps / taps.sum()

@@ -74,17 +74,23 @@ def is_dtype(output: Any) -> bool:
     return isinstance(output, (type, np.dtype, str)) or (torch is not None and isinstance(output, torch.dtype))
 
 
+def name_of(dtype: Any, argument: str, hint: str = "for instance 'float32'") -> str:
+    """The name of an element type of any library. Raises ArgumentTypeError."""
+    name = dtype.value if isinstance(dtype, DType) else str(dtype)
+    if name.startswith("torch.") or name == DType.BFLOAT16.value:       # which NumPy has none of
+        return name.removeprefix("torch.")
+    try:
+        return np.dtype(name if isinstance(dtype, DType) else dtype).name
+    except (TypeError, ValueError):
+        raise ArgumentTypeError("no element type", argument=argument, value=dtype, hint=hint) from None
+
+
 def _element(output: Any, types: tuple[DType, ...]) -> DType:
-    name = str(output).removeprefix("torch.")
-    if name not in {dtype.value for dtype in DType}:
-        try:
-            name = np.dtype(output).name
-        except TypeError:
-            raise ArgumentTypeError("no element type", argument="output", value=output,
-                                    hint=f"one of {', '.join(t.value for t in types)}") from None
+    names = ", ".join(dtype.value for dtype in types)
+    name = name_of(output, "output", f"one of {names}")
     for dtype in types:
         if dtype.value == name:
             return dtype
     raise ArgumentTypeError(f"results are not stored as {name} here", argument="output", value=name,
-                            hint=f"one of {', '.join(t.value for t in types)}; with dtype=, the type to compute in "
-                                 "(dtype='float32'), they are cast to any other")
+                            hint=f"one of {names}; with dtype=, the type to compute in (dtype='float32'), they are "
+                                 "cast to any other")

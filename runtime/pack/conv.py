@@ -103,7 +103,7 @@ class PackConv:
             To be given as ``weight``; of a transposed layer the array itself, whose kernels take it as it is.
         """
         from warpconv.runtime.call.place import resolve_device
-        planar = _planar(weight, 3)
+        planar = _planar(weight)
         if self.transposed:
             return planar
         ordinal = resolve_device(device or self._device, arrays.view(planar, "weight"), self.shape)
@@ -147,13 +147,13 @@ class PackConv:
         if line and order is not Layout.NCHW:
             raise ArgumentError("arrays of one spatial axis have channels second", argument="layout", value=order.value,
                                 hint="leave it out")
-        x, residual, out = (None if array is None else _planar(array, 3) for array in (x, residual, out))
+        x, residual, out = (None if array is None else _planar(array) for array in (x, residual, out))
         view = arrays.view(x, "x")
         ordinal = resolve_device(self._device, view, self.shape)
         kernel = self._kernel(ordinal)
         given = self._weight(ordinal, view, stream) if weight is None else (
-            weight if isinstance(weight, Filter) else _planar(weight, 3))
-        added = bias if bias is not None or Epilogue.BIAS not in self.epilogue else self._bias(ordinal, view, stream)
+            weight if isinstance(weight, Filter) else _planar(weight))
+        added = bias if bias is not None or Epilogue.BIAS not in self.epilogue else self._bias(view, stream)
         if self.transposed:
             if residual is not None:
                 raise ArgumentError("a transposed layer adds no residual", argument="residual", hint="leave it out")
@@ -178,15 +178,17 @@ class PackConv:
             return self._kernels[ordinal]
 
     def _weight(self, ordinal: int | None, like: arrays.ArrayView, stream: Any) -> Any:
-        """The pack's filter as the kernel takes it, made at the first call on a device."""
+        """The pack's filter as the kernel takes it, made at the first call on a device; of a transposed layer where the
+        input is."""
+        place = like.device if self.transposed else ordinal
         with self._lock:
-            if ordinal not in self._filters:
+            if place not in self._filters:
                 host = self.array("weight")
-                self._filters[ordinal] = (_beside(host, self._spec.w_dtype, like, stream) if self.transposed else
-                                          self._kernel(ordinal).prepare(host, stream=stream, separable=False))
-            return self._filters[ordinal]
+                self._filters[place] = (_beside(host, self._spec.w_dtype, like, stream) if self.transposed else
+                                        self._kernel(ordinal).prepare(host, stream=stream, separable=False))
+            return self._filters[place]
 
-    def _bias(self, ordinal: int | None, like: arrays.ArrayView, stream: Any) -> Any:
+    def _bias(self, like: arrays.ArrayView, stream: Any) -> Any:
         with self._lock:
             if like.device not in self._biases:
                 self._biases[like.device] = _beside(self.array("bias"), self._spec.bias_dtype, like, stream)
@@ -209,9 +211,9 @@ def _transposed(kernel: Kernel, *call: Any) -> Any:
     return run_transposed(kernel, *call)
 
 
-def _planar(array: Any, axes: int) -> Any:
+def _planar(array: Any) -> Any:
     """An array of one spatial axis as one of a row."""
-    return array[:, :, None] if getattr(array, "ndim", None) == axes else array
+    return array[:, :, None] if getattr(array, "ndim", None) == 3 else array
 
 
 def _beside(host: Any, dtype: DType, like: arrays.ArrayView, stream: Any) -> Any:

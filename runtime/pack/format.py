@@ -301,7 +301,7 @@ def _record(name: str, meta: Any, where: str) -> Record:
 def _nodes(meta: Any, where: str) -> dict[str, Any]:
     from .nodes import decoded
     try:
-        return {name: decoded(name, one) for name, one in meta.items()}
+        return {name: decoded(one) for name, one in meta.items()}
     except (WarpconvError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(f"what the manifest says of a model's nodes cannot be read: {error}", where) from error
 

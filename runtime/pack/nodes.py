@@ -16,7 +16,7 @@ from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, FileError
 from warpconv.runtime.layers import NamedLayer
 
-from .format import ARRAYS, LARGEST_FILE, Tree, array_bytes, file_record
+from .format import LARGEST_FILE, Tree, array_bytes, file_record
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _TEXTS = ("node", "op", "input", "residual", "output")
@@ -90,7 +90,7 @@ def check_holds_arrays(layers: Iterable[NamedLayer]) -> None:
                             hint="an ONNX model, or layers_of a module with its weights, does")
 
 
-def decoded(name: str, meta: Any) -> NodeRecord:
+def decoded(meta: Any) -> NodeRecord:
     """A record of a manifest. Raises ValueError, LookupError or TypeError where it is none."""
     texts = {key: meta[key] for key in _TEXTS}
     folded = meta["folded"]
@@ -131,6 +131,3 @@ def read_array(tree: Tree, record: ArrayRecord, where: str) -> Any:
     data = array_bytes(tree, record.sha256, record.size, where)
     return np.frombuffer(data, numpy_dtype(record.dtype)).reshape(record.shape)
 
-
-__all__ = ["ARRAYS", "ArrayRecord", "NodeRecord", "check_holds_arrays", "decoded", "digests", "node_meta", "read_array",
-           "with_arrays"]

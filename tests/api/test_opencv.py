@@ -152,6 +152,22 @@ def test_bytes_are_blurred_by_whole_weights():
                           np.floor(sum(padded[i:i + 9, j:j + 12] for i in range(3) for j in range(3)) / 9 + 0.5))
 
 
+@needs_cpu
+def test_a_depth_is_a_number_a_name_or_a_type():
+    """However the type is said, it is the same call: dst may have it, and bytes' means round .5 up."""
+    x = drawn(84, "uint8", (9, 12))
+    for depth, dtype in ((ours.CV_16S, np.int16), ("CV_16S", np.int16), (np.int16, np.int16),
+                         (np.dtype("int16"), np.int16), (ours.CV_64F, np.float64), (np.float64, np.float64)):
+        dst = np.zeros(x.shape, dtype)
+        assert ours.filter2D(x, depth, np.eye(2), dst, device="cpu") is dst
+        assert np.array_equal(dst, ours.filter2D(x, "int16", np.eye(2), device="cpu"))
+        assert ours.filter2D(x, depth, np.eye(2), device="cpu").dtype == dtype
+    padded = np.pad(x.astype(np.int64), ((1, 0), (1, 0)), "reflect")
+    sums = padded[1:, 1:] + padded[:-1, 1:] + padded[1:, :-1] + padded[:-1, :-1]
+    for depth in (-1, 0, "uint8", np.uint8):
+        assert np.array_equal(ours.boxFilter(x, depth, (2, 2), device="cpu"), (sums + 2) // 4)
+
+
 X = np.zeros((4, 5), np.float32)
 
 
@@ -165,6 +181,8 @@ X = np.zeros((4, 5), np.float32)
     (lambda: ours.GaussianBlur(X, (4, 4), 1), ArgumentError, "ksize"),
     (lambda: ours.GaussianBlur(X, (0, 0), 0), ArgumentError, "ksize"),
     (lambda: ours.Sobel(X, 9, 1, 0), ArgumentError, "ddepth"),
+    (lambda: ours.Sobel(X, "odd", 1, 0), ArgumentTypeError, "ddepth"),
+    (lambda: ours.Sobel(X, True, 1, 0), ArgumentTypeError, "ddepth"),
     (lambda: ours.Sobel(X, -1, 0, 0), ArgumentError, "dx"),
     (lambda: ours.Sobel(X, -1, 3, 0), ArgumentError, "ksize"),
     (lambda: ours.Sobel(X, -1, 1, 0, ksize=4), ArgumentError, "ksize"),

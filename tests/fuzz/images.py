@@ -19,6 +19,7 @@ SERVED = ("uint8", "int8", "uint16", "int16", "float32")
 CALLS = ("gaussian_filter", "uniform_filter", "sobel", "prewitt", "laplace", "correlate", "convolve", "correlate1d",
          "convolve1d", "gaussian_filter1d", "uniform_filter1d", "gaussian_laplace", "gaussian_gradient_magnitude",
          "generic_laplace", "generic_gradient_magnitude")
+DERIVATIVES = {"generic_laplace": "derivative2", "generic_gradient_magnitude": "derivative"}     # a call's argument
 
 
 def values(choose: Choose, world: World) -> str:
@@ -38,9 +39,8 @@ def values(choose: Choose, world: World) -> str:
         theirs = error
     try:
         own = {**given, **ours_alone}
-        if name.startswith("generic"):
-            own["derivative" + "2" * name.endswith("laplace")] = getattr(
-                warpconv, own.pop("derivative" + "2" * name.endswith("laplace")).__name__)
+        for argument in own.keys() & DERIVATIVES.values():
+            own[argument] = getattr(warpconv, own[argument].__name__)
         ours = world.host(getattr(warpconv, name)(world.array(view), device=world.device, **own))
     except WarpconvError:
         return "refused"
@@ -80,9 +80,9 @@ def drawn_arguments(choose: Choose, name: str, shape: tuple[int, ...], rng: np.r
 
     if name not in ("correlate", "convolve") and not one and choose((False, True)):
         given["mode"] = tuple(choose(MODES) for _ in range(rank if "axis" in given else count))
-    if name.startswith("generic"):
+    if name in DERIVATIVES:
         from scipy import ndimage
-        given["derivative" + "2" * name.endswith("laplace")] = getattr(ndimage, choose(("sobel", "prewitt")))
+        given[DERIVATIVES[name]] = getattr(ndimage, choose(("sobel", "prewitt")))
     elif name in ("gaussian_laplace", "gaussian_gradient_magnitude"):
         of = count if name == "gaussian_laplace" else rank
         given.update(sigma=choose((0.6, 1.1, 0, tuple(choose((0.6, 1.3, 0)) for _ in range(of)))),
@@ -173,8 +173,7 @@ def skimage(choose: Choose, world: World) -> str:
         ((7, 9), (33, 20), (6, 8, 3), (1, 5), (4, 5, 6), (11,)))
     rng = np.random.default_rng(choose(range(1 << 20)))
     x = image(rng, shape, dtype)
-    x = x / 8 if dtype.startswith("float") else x
-    x = x.astype(dtype)
+    x = (x / 8).astype(dtype) if dtype.startswith("float") else x
     names = ["unsharp_mask", "difference_of_gaussians", "gaussian", "laplace", "farid", "scharr", "sobel", "prewitt"]
     name = choose(names + ["roberts", "roberts_neg_diag", "farid_h", "scharr_v", "gabor"] * (len(shape) == 2))
     more: dict[str, Any] = {}

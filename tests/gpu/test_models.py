@@ -46,13 +46,15 @@ def test_layers_of_a_pack(dtype, tmp_path):
         conv, held, shape = pack.conv(layer.node), layer.arrays(), layer.shape
         if conv.transposed:
             x = rng.standard_normal(shape.output_shape).astype(dtype)
-            y = conv(torch.from_numpy(x).cuda())
             exact = torch.nn.functional.conv_transpose2d(
                 *(torch.from_numpy(array).cuda().double() for array in (x, held.weight, held.bias)), stride=2,
                 padding=1).cpu().numpy()
-            assert tuple(y.shape) == exact.shape
             atol = (1e-5 if dtype == "float32" else 5e-3) * np.abs(exact).max()
-            np.testing.assert_allclose(y.cpu().double().numpy(), exact, rtol=0, atol=atol)
+            conv = pack.conv(layer.node, device="cuda")         # the filter is wherever the input is, call by call
+            for given in (torch.from_numpy(x).cuda(), x, torch.from_numpy(x).cuda()):
+                y = torch.as_tensor(conv(given))
+                assert tuple(y.shape) == exact.shape
+                np.testing.assert_allclose(y.cpu().double().numpy(), exact, rtol=0, atol=atol)
             continue
         x = rng.standard_normal(shape.input_shape).astype(dtype)
         r = rng.standard_normal(shape.output_shape).astype(dtype)

@@ -135,3 +135,13 @@ def test_what_no_kernel_serves_is_told(name, tmp_path):
     assert {"3 spatial axes": "3 spatial axes", "cut": "cut", "empty output": "empty output", "channels": "channels",
             "auto_pad": "SAME_MIDDLE", "kernel_shape": "kernel_shape", "output_shape": "output_shape",
             "DeformConv": "no kernels"}[name] in found.left_out[0].reason
+
+
+@pytest.mark.parametrize("op, sizes", [("Conv", (3,)), ("Conv", (4, 1)), ("ConvTranspose", (4,))])
+def test_a_bias_of_other_sizes_is_left_out(op, sizes, tmp_path):
+    """The layer has 4 outputs, transposed 6; a file may hold any bias."""
+    w = (4, 6, 3, 3)
+    proto = model([conv(["x", "w", "b"], op=op)], {"x": [1, 6 if op == "Conv" else 4, 8, 8]}, ["y"],
+                  {"w": drawn(*w), "b": drawn(*sizes)})
+    (left,) = read_model(saved(proto, tmp_path)).left_out
+    assert left.reason == f"its bias has sizes {list(sizes)}, not [{4 if op == 'Conv' else 6}]"

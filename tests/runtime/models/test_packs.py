@@ -76,6 +76,19 @@ def test_filter_and_bias_may_be_the_callers(path, tmp_path, monkeypatch):
     np.testing.assert_array_equal(rows.transpose(0, 3, 1, 2), y)
 
 
+def test_a_transposed_layers_filter_is_kept_for_each_place(tmp_path, monkeypatch):
+    """One device may be called with arrays of its own and with the host's: each has the filter beside it."""
+    from warpconv.runtime import arrays
+    from warpconv.runtime.pack import conv as served_by
+    proto = model([conv(["x", "w"], op="ConvTranspose")], {"x": X}, ["y"], {"w": drawn(3, 2, 3, 3)})
+    served = pack_of(read_model(saved(proto, tmp_path)), tmp_path / "pack", monkeypatch).conv("/ConvTranspose/y")
+    monkeypatch.setattr(served_by, "_beside", lambda host, dtype, like, stream: (like.device, host))
+    host = arrays.view(drawn(*X), "x")
+    for place in (0, None, 0, 1):
+        found, weight = served._weight(0 if place is None else place, host._replace(device=place), None)
+        assert found == place and weight.shape == (3, 2, 3, 3)
+
+
 def test_a_layer_of_a_file_is_served_as_well(tmp_path, monkeypatch):
     layer = replace(read_model("twelve_layers")["conv1"].shape, n=1, c=2, k=3, h=12, w=12, r=3, s=3, stride=1)
     pack = pack_of([NamedLayer(name="one", shape=layer)], tmp_path / "pack", monkeypatch, weights=False)

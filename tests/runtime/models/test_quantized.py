@@ -124,3 +124,14 @@ def test_sums_that_float32_cannot_hold_are_left_out(tmp_path):
                   {"w": w, "x0": np.array(3, np.uint8)}, out=TensorProto.INT32)
     (left,) = read_model(saved(proto, tmp_path)).left_out
     assert "x_zero_point is 3" in left.reason
+
+
+@pytest.mark.parametrize("change, words", [("ws", "w_scale"), ("w0", "w_zero_point"), ("b", "bias")])
+def test_what_has_other_sizes_is_left_out(change, words, tmp_path):
+    """Three numbers for four filters."""
+    from onnx import numpy_helper
+    proto, _, held = linear("uint8", 0.04)
+    tensor = next(tensor for tensor in proto.graph.initializer if tensor.name == change)
+    tensor.CopyFrom(numpy_helper.from_array(np.resize(held[change], 3), change))
+    (left,) = read_model(saved(proto, tmp_path)).left_out
+    assert left.reason == f"its {words} has sizes [3], not [4]"

@@ -183,7 +183,7 @@ prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
 extern "C" __global__ void __launch_bounds__(128, 4)
 im2win_3x3(float* __restrict__ windows, float* __restrict__ filter, float* __restrict__ y, int N, int P, int Q) {
     extern __shared__ __align__(16) float shared[];
-    // this block: tiles of filters side by side, then groups, then tiles of pixels
+    // this block's tile: blocks count tiles of filters first, then groups, then tiles of pixels
     const int group = 0;
     constexpr int tiles = K_TILES;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;

@@ -148,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(64, 3)
 implicit_gemm_11x11(const float* __restrict__ x, float* __restrict__ filter, float* __restrict__ partial_sums, int N,
         int H, int W, int P, int Q) {
     extern __shared__ __align__(16) float shared[];
-    // this block: tiles of filters side by side, then groups, then parts of the sum, then tiles of pixels
+    // this block's tile: blocks count tiles of filters first, then groups, then parts of the sum, then tiles of pixels
     const int split = blockIdx.x % SPLITS;
     const int first_tile = (int)((long long)K_TILES * split / SPLITS);
     const int tiles = (int)((long long)K_TILES * (split + 1) / SPLITS) - first_tile;

@@ -157,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(64, 1)
 implicit_gemm_7x7(const float* __restrict__ x, float* __restrict__ filter, float* __restrict__ y, int N, int H, int W,
         int P, int Q) {
     extern __shared__ __align__(16) float shared[];
-    // this block: tiles of filters side by side, then groups, then tiles of pixels
+    // this block's tile: blocks count tiles of filters first, then groups, then tiles of pixels
     constexpr int tiles = K_TILES;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;
     const index_t first_pixel = (index_t)blockIdx.x * BLOCK_N;

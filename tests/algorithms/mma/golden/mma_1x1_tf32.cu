@@ -26,12 +26,12 @@ constexpr int TILE_N = 64;                      // filters,
 constexpr int TILE_K = 32;                      // products of an output
 constexpr int K_STEPS = 3;                      // tiles of the reduction
 constexpr int WARP_N = 16;                      // filters
-constexpr int MATRICES_M = 1;                   // of 16 pixels: a warp's tile
-constexpr int MATRICES_N = 2;                   // of 8 filters: a warp's tile
+constexpr int MATRICES_M = 1;                   // matrices of a warp's tile: of 16 pixels,
+constexpr int MATRICES_N = 2;                   // of 8 filters
 constexpr int THREADS = 128;                    // threads of a block
 constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
 constexpr int STAGE = 2560;                     // elements of such a tile, pixels and filters
-constexpr int CELLS = 8;                        // 16 bytes each: a row of a tile in shared memory
+constexpr int CELLS = 8;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 2;                       // channels of a copy
 constexpr int TAP_CHUNKS = 33;                  // copies of a tap
 constexpr int CHUNKS = 33;                      // copies of all products of an output
@@ -110,7 +110,7 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_tf32s_8(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
-// A float rounded to TF32, 11 digits of the fraction's 24, ties away from zero. NaN may become zero.
+// A float rounded to TF32, which keeps 11 of its 24 binary digits; ties away from zero. NaN may become zero.
 __device__ __forceinline__ unsigned rounded(unsigned bits) { return (bits + 0x1000u) & 0xffffe000u; }
 
 __device__ __forceinline__ unsigned rounded_or_nan(unsigned bits) {
@@ -166,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 8)
 mma_1x1(const float* __restrict__ x, float* __restrict__ filter, const float* residual, float* y, int N, int H, int W,
         int P, int Q) {
     extern __shared__ __align__(128) element shared[];
-    // this block: tiles of filters side by side, then groups, then tiles of pixels
+    // this block's tile: blocks count tiles of filters first, then groups, then tiles of pixels
     const int group = 0;
     const index_t first_pixel = (index_t)blockIdx.x * TILE_M;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;

@@ -33,13 +33,13 @@ constexpr int TILE_K = 32;                      // products of an output
 constexpr int K_STEPS = 3;                      // tiles of the reduction
 constexpr int WARP_M = 32;                      // tile of a warp: pixels,
 constexpr int WARP_N = 16;                      // filters
-constexpr int MATRICES_M = 2;                   // of 16 pixels: a warp's tile
-constexpr int MATRICES_N = 2;                   // of 8 filters: a warp's tile
+constexpr int MATRICES_M = 2;                   // matrices of a warp's tile: of 16 pixels,
+constexpr int MATRICES_N = 2;                   // of 8 filters
 constexpr int WARPS_M = 4;                      // warps along pixels
 constexpr int THREADS = 128;                    // threads of a block
 constexpr int STAGES = 4;                       // tiles in shared memory: copied, or multiplied
 constexpr int STAGE = 4608;                     // elements of such a tile, pixels and filters
-constexpr int CELLS = 4;                        // 16 bytes each: a row of a tile in shared memory
+constexpr int CELLS = 4;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 8;                       // channels of a copy
 constexpr int CHUNKS = 9;                       // copies of all products of an output
 constexpr int COPY_COLUMNS = 4;                 // copies of a row that a block makes at once,
@@ -164,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 7)
 mma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
-    // this block: tiles of filters side by side, then groups, then tiles of pixels
+    // this block's tile: blocks count tiles of filters first, then groups, then tiles of pixels
     const int group = blockIdx.x % GROUPS;
     const index_t first_pixel = (index_t)(blockIdx.x / GROUPS) * TILE_M;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;

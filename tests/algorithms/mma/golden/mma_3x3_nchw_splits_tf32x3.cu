@@ -33,13 +33,13 @@ constexpr int N_TILES = 5;                      // tiles of a group's filters
 constexpr int SPLITS = 4;                       // blocks that share a sum
 constexpr int WARP_M = 32;                      // tile of a warp: pixels,
 constexpr int WARP_N = 16;                      // filters
-constexpr int MATRICES_M = 1;                   // of 16 filters: a warp's tile
-constexpr int MATRICES_N = 4;                   // of 8 pixels: a warp's tile
+constexpr int MATRICES_M = 1;                   // matrices of a warp's tile: of 16 filters,
+constexpr int MATRICES_N = 4;                   // of 8 pixels
 constexpr int WARPS_M = 4;                      // warps along pixels
 constexpr int THREADS = 128;                    // threads of a block
 constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
 constexpr int STAGE = 4608;                     // elements of such a tile, pixels and filters
-constexpr int CELLS = 8;                        // 16 bytes each: a row of a tile in shared memory
+constexpr int CELLS = 8;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 4;                       // channels of a copy
 constexpr int TAP_CHUNKS = 32;                  // copies of a tap
 constexpr int CHUNKS = 288;                     // copies of all products of an output
@@ -128,12 +128,12 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_tf32s_8(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
-// A float rounded to TF32, 11 digits of the fraction's 24, ties away from zero. NaN may become zero.
+// A float rounded to TF32, which keeps 11 of its 24 binary digits; ties away from zero. NaN may become zero.
 __device__ __forceinline__ unsigned rounded(unsigned bits) { return (bits + 0x1000u) & 0xffffe000u; }
 
-// A factor times 2^24 in two parts, the high one in its place and the low one given: so nothing of it is lost where
-// floats are subnormal, of which TF32 has 13 digits fewer. Where it is not finite, or too large for that, the low part
-// is not finite.
+// Splits a factor times 2^24 into two parts of TF32: the high one takes its place, the low one is returned. The scale
+// keeps the low digits of subnormal floats, 13 of which TF32 does not have. Of a factor that is not finite, or too
+// large for the scale, the low part is not finite, and neither are its sums.
 __device__ __forceinline__ unsigned low_part(unsigned& factor) {
     const float whole = __uint_as_float(factor) * 16777216.0f;
     factor = rounded(__float_as_uint(whole));
@@ -141,8 +141,8 @@ __device__ __forceinline__ unsigned low_part(unsigned& factor) {
 }
 
 // A tile's products for a warp's sums, filters times pixels. Lane l gives the address of a row of matrix l / 8 of four:
-// two cells each of 16 rows, two each of 16 columns. Tensor cores cut their sums, so each instruction's begin at zero
-// and are added to the others here.
+// two cells each of 16 rows, two each of 16 columns. Tensor cores cut digits off their sums instead of rounding, so
+// each instruction begins at zero, and its sums are added to the others here.
 __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* rows,
         const element* columns, int first_row, int first_column, int lane) {
 #pragma unroll 1      // with several at once ptxas runs out of registers
@@ -179,7 +179,7 @@ __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICE
     }
 }
 
-// An output's sum by float32 units, product after product.
+// An output's sum by float32 units, product after product, where the tensor cores' sums are not finite.
 __device__ __forceinline__ float sum_of(const element* x, const element* filter_row, index_t pixel, index_t pixels_y,
         int group, int first, int last, int H, int W, int Q) {
     constexpr int CHANNELS = TAP_CHUNKS * VECTOR;
@@ -272,7 +272,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
 mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, float* __restrict__ partial_sums, int N, int H, int W,
         int P, int Q) {
     extern __shared__ __align__(128) element shared[];
-    // this block: tiles of filters side by side, then groups, then parts of the sum, then tiles of pixels
+    // this block's tile: blocks count tiles of filters first, then groups, then parts of the sum, then tiles of pixels
     const int n_tile = blockIdx.x % N_TILES, group = 0;
     const int split = blockIdx.x / N_TILES % SPLITS;
     const int first_step = K_STEPS * split / SPLITS, steps = K_STEPS * (split + 1) / SPLITS - first_step;
@@ -314,7 +314,7 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, float* __restric
         to_fill = to_fill + 1 < STAGES ? to_fill + 1 : 0;
     }
 
-    // infinities, NaN and what is too large for the scale of the factors come out as float32 units have them
+    // infinities, NaN, or factors too large for their scale: float32 units make all outputs of the warp anew
     bool finite = true;
 #pragma unroll
     for (int m = 0; m < MATRICES_M; ++m)
@@ -337,6 +337,7 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, float* __restric
         }
         return;
     }
+    // both factors' scale taken back: times 2^-48
 #pragma unroll
     for (int m = 0; m < MATRICES_M; ++m)
 #pragma unroll

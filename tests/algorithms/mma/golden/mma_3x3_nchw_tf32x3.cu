@@ -31,13 +31,13 @@ constexpr int TILE_K = 32;                      // products of an output
 constexpr int K_STEPS = 18;                     // tiles of the reduction
 constexpr int WARP_M = 32;                      // tile of a warp: pixels,
 constexpr int WARP_N = 32;                      // filters
-constexpr int MATRICES_M = 2;                   // of 16 filters: a warp's tile
-constexpr int MATRICES_N = 4;                   // of 8 pixels: a warp's tile
+constexpr int MATRICES_M = 2;                   // matrices of a warp's tile: of 16 filters,
+constexpr int MATRICES_N = 4;                   // of 8 pixels
 constexpr int WARPS_M = 2;                      // warps along pixels
 constexpr int THREADS = 128;                    // threads of a block
 constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
 constexpr int STAGE = 4096;                     // elements of such a tile, pixels and filters
-constexpr int CELLS = 8;                        // 16 bytes each: a row of a tile in shared memory
+constexpr int CELLS = 8;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 4;                       // channels of a copy
 constexpr int TAP_CHUNKS = 16;                  // copies of a tap
 constexpr int CHUNKS = 144;                     // copies of all products of an output
@@ -120,12 +120,12 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_tf32s_8(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
-// A float rounded to TF32, 11 digits of the fraction's 24, ties away from zero. NaN may become zero.
+// A float rounded to TF32, which keeps 11 of its 24 binary digits; ties away from zero. NaN may become zero.
 __device__ __forceinline__ unsigned rounded(unsigned bits) { return (bits + 0x1000u) & 0xffffe000u; }
 
-// A factor times 2^24 in two parts, the high one in its place and the low one given: so nothing of it is lost where
-// floats are subnormal, of which TF32 has 13 digits fewer. Where it is not finite, or too large for that, the low part
-// is not finite.
+// Splits a factor times 2^24 into two parts of TF32: the high one takes its place, the low one is returned. The scale
+// keeps the low digits of subnormal floats, 13 of which TF32 does not have. Of a factor that is not finite, or too
+// large for the scale, the low part is not finite, and neither are its sums.
 __device__ __forceinline__ unsigned low_part(unsigned& factor) {
     const float whole = __uint_as_float(factor) * 16777216.0f;
     factor = rounded(__float_as_uint(whole));
@@ -133,8 +133,8 @@ __device__ __forceinline__ unsigned low_part(unsigned& factor) {
 }
 
 // A tile's products for a warp's sums, filters times pixels. Lane l gives the address of a row of matrix l / 8 of four:
-// two cells each of 16 rows, two each of 16 columns. Tensor cores cut their sums, so each instruction's begin at zero
-// and are added to the others here.
+// two cells each of 16 rows, two each of 16 columns. Tensor cores cut digits off their sums instead of rounding, so
+// each instruction begins at zero, and its sums are added to the others here.
 __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* rows,
         const element* columns, int first_row, int first_column, int lane) {
 #pragma unroll 1      // with several at once ptxas runs out of registers
@@ -171,7 +171,7 @@ __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICE
     }
 }
 
-// An output's sum by float32 units, product after product.
+// An output's sum by float32 units, product after product, where the tensor cores' sums are not finite.
 __device__ __forceinline__ float sum_of(const element* x, const element* filter_row, index_t pixel, index_t pixels_y,
         int group, int first, int last, int H, int W, int Q) {
     constexpr int CHANNELS = TAP_CHUNKS * VECTOR;
@@ -265,7 +265,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
 mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __restrict__ bias, float* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
-    // this block: tiles of filters side by side, then groups, then tiles of pixels
+    // this block's tile: blocks count tiles of filters first, then groups, then tiles of pixels
     const int group = 0;
     const index_t first_pixel = (index_t)blockIdx.x * TILE_M;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;
@@ -305,7 +305,7 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __r
         to_fill = to_fill + 1 < STAGES ? to_fill + 1 : 0;
     }
 
-    // infinities, NaN and what is too large for the scale of the factors come out as float32 units have them
+    // infinities, NaN, or factors too large for their scale: float32 units make all outputs of the warp anew
     bool finite = true;
 #pragma unroll
     for (int m = 0; m < MATRICES_M; ++m)
@@ -326,6 +326,7 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __r
         }
         return;
     }
+    // both factors' scale taken back: times 2^-48
 #pragma unroll
     for (int m = 0; m < MATRICES_M; ++m)
 #pragma unroll

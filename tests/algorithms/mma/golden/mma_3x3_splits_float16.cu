@@ -31,13 +31,13 @@ constexpr int N_TILES = 3;                      // tiles of a group's filters
 constexpr int SPLITS = 4;                       // blocks that share a sum
 constexpr int WARP_M = 16;                      // tile of a warp: pixels,
 constexpr int WARP_N = 32;                      // filters
-constexpr int MATRICES_M = 1;                   // of 16 pixels: a warp's tile
-constexpr int MATRICES_N = 4;                   // of 8 filters: a warp's tile
+constexpr int MATRICES_M = 1;                   // matrices of a warp's tile: of 16 pixels,
+constexpr int MATRICES_N = 4;                   // of 8 filters
 constexpr int WARPS_M = 4;                      // warps along pixels
 constexpr int THREADS = 128;                    // threads of a block
 constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
 constexpr int STAGE = 6144;                     // elements of such a tile, pixels and filters
-constexpr int CELLS = 8;                        // 16 bytes each: a row of a tile in shared memory
+constexpr int CELLS = 8;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 8;                       // channels of a copy
 constexpr int TAP_CHUNKS = 16;                  // copies of a tap
 constexpr int COPY_COLUMNS = 8;                 // copies of a row that a block makes at once,
@@ -161,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 7)
 mma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, float* __restrict__ partial_sums,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
-    // this block: tiles of filters side by side, then groups, then parts of the sum, then tiles of pixels
+    // this block's tile: blocks count tiles of filters first, then groups, then parts of the sum, then tiles of pixels
     const int n_tile = blockIdx.x % N_TILES, group = 0;
     const int split = blockIdx.x / N_TILES % SPLITS;
     const int first_step = K_STEPS * split / SPLITS, steps = K_STEPS * (split + 1) / SPLITS - first_step;
