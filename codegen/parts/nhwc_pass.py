@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warpconv.codegen.dimension import Dimension
-from warpconv.codegen.hardware import GRID_LIMIT
+from warpconv.codegen.hardware import GRID_LIMIT, H200, H200_CLOCK, H200_COPY
 from warpconv.codegen.plan import Argument, Blocks, Extent, Launch, Role, Workspace
+from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 PIXELS = "x_nhwc"               # the program's name for what the pass leaves
@@ -19,6 +20,8 @@ CELL_BYTES = 16
 TILE = 4096                     # elements of a block of the pass,
 CHANNELS = (8, 16, 32, 64)      # and channels of it
 THREADS = 256
+LAUNCH_CYCLES = 3500.0          # of the launch,
+COPY_SHARE = 1.2                # and of its bytes, at the speed of a copy (an H200, 2026-11-22)
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,12 @@ def workspace(spec: KernelSpec, last_step: int) -> Workspace:
     """x_nhwc, from the first step to the one that reads it."""
     return Workspace(name=PIXELS, bytes_each=spec.dtype.itemsize * stored_channels(spec), first_step=0,
                      last_step=last_step, per=(Extent(of=Dimension.N), Extent(of=Dimension.H), Extent(of=Dimension.W)))
+
+
+def cycles(spec: KernelSpec, shape: ConvShape) -> float:
+    """Cycles of the pass over a layer's input."""
+    cycle_bytes = H200_COPY / H200_CLOCK * spec.hardware.multiprocessors / H200.multiprocessors
+    return LAUNCH_CYCLES + COPY_SHARE * 2 * spec.dtype.itemsize * shape.n * shape.c * shape.h * shape.w / cycle_bytes
 
 
 def _channels(spec: KernelSpec) -> int:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, LANES, PORTABLE_SHARED
+from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
@@ -40,8 +41,6 @@ BLOCK_SLOTS = 1000.0        # of a warp besides: where its pixels lie, the first
 STORE_SLOTS = 9.2           # of a matrix's sums: the epilogue, the stores
 LONE_WARP = 2.8             # times as long as its slots a warp takes that has a quarter to itself
 LAUNCH_CYCLES = 3900.0      # of the second launch of split tiles
-PASS_CYCLES = 3500.0        # of the launch that brings x to NHWC,
-PASS_SHARE = 1.2            # and of its bytes, at the speed of a copy
 MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy: some stay in the cache
 SHARED_BYTES = 33.0         # that come to a multiprocessor in a cycle from the second-level cache: 8.6 TB/s in all
 OVERLAPPED = 0.85           # of the others beside the longest of memory, these bytes and arithmetic
@@ -117,10 +116,7 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     if options.splits > 1:
         arithmetic += LAUNCH_CYCLES + 8 * pixels * spec.k * options.splits / cycle_bytes
     memory = MEMORY_SHARE * shape.bytes_moved / cycle_bytes
-    passing = 0.0
-    if spec.layout is Layout.NCHW:
-        moved = 2 * spec.dtype.itemsize * shape.n * shape.c * shape.h * shape.w
-        passing = PASS_CYCLES + PASS_SHARE * moved / cycle_bytes
+    passing = nhwc_pass.cycles(spec, shape) if spec.layout is Layout.NCHW else 0.0
     tiles = blocks * reduction_steps(spec, options) / options.splits
     copied = spec.dtype.itemsize * tiles * (options.tile_m + options.tile_n) * options.tile_k / (SHARED_BYTES * chip)
     longest = max(arithmetic, copied, memory)

@@ -16,12 +16,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from warpconv.codegen.batch import assumed_batch
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, QUARTERS
+from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.parts.wgmma import MOST_COLUMNS, ROWS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import BARRIER_BYTES, GROUPS, ROW_BYTES, SLICE, WgmmaNumbers, group_columns, is_staged, make_numbers
+from .numbers import (BARRIER_BYTES, GROUPS, ROW_BYTES, SLICE, WgmmaNumbers, column_unit, group_columns, is_staged,
+                      make_numbers, stored_channels)
 from .options import Form, WgmmaOptions
 
 FILTERS = (64, 128, 256)
@@ -59,14 +62,15 @@ def candidates(spec: KernelSpec, shape: ConvShape | None = None) -> Iterator[Wgm
         if filters > 64 and filters >= 2 * spec.k:
             continue
         most = min(MOST_COLUMNS, 2 * ROWS * GROUPS * MOST_SUMS // filters if filters > 128 else MOST_COLUMNS)
-        for columns in range(16, most + 1, 16):
+        unit = column_unit(spec, WgmmaOptions())
+        for columns in range(unit, most + 1, unit):
             tile = WgmmaOptions(filters=filters, pixels=columns * (GROUPS if filters < GROUPS * ROWS else 1))
             found = with_stages(spec, tile)
             if found is not None:
                 yield found
             split = with_stages(spec, replace(tile, splits=2))
             if split is not None and (shape is None or _few_tiles(spec, tile, shape)):
-                steps = -(-spec.c // SLICE) * spec.r * spec.s
+                steps = -(-stored_channels(spec) // SLICE) * spec.r * spec.s
                 yield from (replace(split, splits=n) for n in SPLITS if n > 1 and steps // n >= LEAST_STEPS)
     if shape is not None:
         yield from _boxes(spec, shape)
@@ -105,6 +109,8 @@ def halo_refusal(spec: KernelSpec) -> str | None:
         return "one box for all taps is for stride 1 and dilation 1"
     if spec.r * spec.s == 1:
         return "one box for all taps is for more than one tap"
+    if spec.layout is not Layout.NHWC:
+        return "one box for all taps is for NHWC"
     if not is_staged(spec, WgmmaOptions()):
         return "one box for all taps is for a multiple of 8 filters"
     return None
@@ -164,7 +170,8 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
         arithmetic += LAUNCH_CYCLES + 8 * shape.n * shape.p * shape.q * spec.k * options.splits / cycle_bytes
     memory = START_CYCLES + MEMORY_SHARE * shape.bytes_moved / cycle_bytes
     thin = THIN if min(spec.c, spec.k) < SLICE and tiles > chip else 1.0
-    return thin * (max(arithmetic, memory) + (1 - OVERLAPPED) * min(arithmetic, memory))
+    passing = nhwc_pass.cycles(spec, shape) if spec.layout is Layout.NCHW else 0.0
+    return passing + thin * (max(arithmetic, memory) + (1 - OVERLAPPED) * min(arithmetic, memory))
 
 
 def instructions(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:

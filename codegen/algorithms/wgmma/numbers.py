@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from warpconv.codegen.descriptors import MOST_BOX
-from warpconv.codegen.dtypes import DType
+from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.wgmma import DEPTH, ROWS, WARP_GROUP, WgmmaShape
+from warpconv.codegen.parts import nhwc_pass
+from warpconv.codegen.parts.nhwc_pass import NhwcPass
+from warpconv.codegen.parts.wgmma import COLUMN_UNIT, DEPTH, ROWS, WARP_GROUP, WgmmaShape
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec
 
@@ -35,6 +37,7 @@ class WgmmaNumbers:
 
     arguments: tuple[Argument, ...]             # of the product's entry
     addition_arguments: tuple[Argument, ...]    # of the entry that adds the sums of split tiles
+    to_nhwc: NhwcPass | None    # the entry that brings x from NCHW to NHWC
     shape: WgmmaShape
     multiply: str               # the primitive
     plain: bool                 # every pixel is one window: no walk
@@ -91,6 +94,19 @@ def group_columns(options: WgmmaOptions) -> int:
     return options.pixels if options.filters >= GROUPS * ROWS else options.pixels // GROUPS
 
 
+def column_unit(spec: KernelSpec, options: WgmmaOptions) -> int:
+    """What a group's pixels are a multiple of: instructions have eight; a buffer takes pairs of them, and four lanes
+    exchange theirs for stores in NCHW."""
+    if spec.layout is Layout.NCHW:
+        return 4 * COLUMN_UNIT
+    return COLUMN_UNIT if options.form is Form.HALO else 2 * COLUMN_UNIT
+
+
+def stored_channels(spec: KernelSpec) -> int:
+    """Channels of a pixel as they are copied."""
+    return nhwc_pass.stored_channels(spec) if spec.layout is Layout.NCHW else spec.c
+
+
 def is_plain(spec: KernelSpec, options: WgmmaOptions) -> bool:
     """Whether every pixel of x is the window of one output, and a box holds those of a tile."""
     one = spec.r == spec.s == 1 and spec.stride == (1, 1) and not any(map(any, spec.padding))
@@ -99,7 +115,7 @@ def is_plain(spec: KernelSpec, options: WgmmaOptions) -> bool:
 
 def is_staged(spec: KernelSpec, options: WgmmaOptions) -> bool:
     """Whether outputs are copied by a descriptor, whose distances are multiples of 16 bytes."""
-    return options.splits == 1 and 2 * spec.k % CELL_BYTES == 0
+    return options.splits == 1 and spec.layout is Layout.NHWC and 2 * spec.k % CELL_BYTES == 0
 
 
 def buffer_sizes(options: WgmmaOptions) -> tuple[int, ...]:
@@ -110,13 +126,13 @@ def buffer_sizes(options: WgmmaOptions) -> tuple[int, ...]:
     return (columns, *(n for n in STORE_PIXELS if columns % n == 0 and n < columns))
 
 
-def resolved(options: WgmmaOptions) -> WgmmaOptions:
+def resolved(spec: KernelSpec, options: WgmmaOptions) -> WgmmaOptions:
     """``options`` with the largest buffer that is no larger than the one asked for, and nothing of the other form."""
     if options.form is Form.HALO:
         options = replace(options, splits=1)
     else:
         options = replace(options, rows=1, columns=1, boxes=2)
-    sizes = buffer_sizes(options)
+    sizes = buffer_sizes(options) if spec.layout is Layout.NHWC else (group_columns(options),)
     if options.buffer == DERIVED:
         return replace(options, buffer=next((n for n in sizes if n <= USUAL_BUFFER), sizes[0]))
     return replace(options, buffer=next((n for n in sizes if n <= options.buffer), sizes[-1]))
@@ -128,13 +144,15 @@ def box_of(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
 
 
 def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argument, ...] = (),
-                 addition: tuple[Argument, ...] = ()) -> WgmmaNumbers:
+                 addition: tuple[Argument, ...] = (), passing: NhwcPass | None = None) -> WgmmaNumbers:
     """All numbers of plan values that fit together."""
     halo, columns = options.form is Form.HALO, group_columns(options)
     shared_out = options.filters >= GROUPS * ROWS           # filters, else pixels
     matrices = options.filters // ROWS // (GROUPS if shared_out else 1)
-    slices, taps = -(-spec.c // SLICE), spec.r * spec.s
-    staged, stored = is_staged(spec, options), resolved(options).buffer
+    channels, taps = stored_channels(spec), spec.r * spec.s
+    slices = -(-channels // SLICE)
+    staged, stored = is_staged(spec, options), resolved(spec, options).buffer
+    registers = "pairs" if spec.layout is Layout.NHWC else "nchw"
     box_rows, box_columns = box_of(spec, options) if halo else (1, 1)
     filter_bytes = options.filters * ROW_BYTES
     if halo:
@@ -160,14 +178,15 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
     parts = columns // stored if not halo else 1
     residual = Epilogue.RESIDUAL in spec.epilogue and staged
     return WgmmaNumbers(
-        arguments=arguments, addition_arguments=addition, shape=WgmmaShape.of(columns), multiply=MULTIPLY[spec.dtype],
+        arguments=arguments, addition_arguments=addition, to_nhwc=passing, shape=WgmmaShape.of(columns),
+        multiply=MULTIPLY[spec.dtype],
         plain=is_plain(spec, options), all_tiled=halo or is_plain(spec, options),
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1,
         guard_filters=spec.k % options.filters != 0, staged=staged,
-        stores="staged" if staged else "pairs", shared_buffer=shared_buffer, odd_matrix=stored % 16 != 0,
+        stores="staged" if staged else registers, shared_buffer=shared_buffer, odd_matrix=stored % 16 != 0,
         loads_residual=residual, matrices=matrices, group_filters=ROWS * matrices if shared_out else 0,
         group_pixels=0 if shared_out else columns, filter_tiles=-(-spec.k // options.filters), slices=slices,
-        steps=slices * taps, depths=min(SLICE, -(-spec.c // DEPTH) * DEPTH) // DEPTH, taps=taps,
+        steps=slices * taps, depths=min(SLICE, -(-channels // DEPTH) * DEPTH) // DEPTH, taps=taps,
         pixel_bytes=pixel_bytes, filter_bytes=filter_bytes, stage_bytes=pixel_bytes + filter_bytes,
         store_pixels=stored, parts=parts, store_bytes=store_bytes, stored_bytes=stored_bytes,
         stores_read=f"wc_tensor_stores_read_{'but_1' if buffers_each > 1 and not residual else 'all'}",

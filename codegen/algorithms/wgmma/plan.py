@@ -1,4 +1,4 @@
-"""``wgmma``: dense layers of 16-bit elements in NHWC as a product of matrices by Hopper's warp groups.
+"""``wgmma``: dense layers of 16-bit elements as a product of matrices by Hopper's warp groups.
 
     y[pixel][filter] = sum over tap and channel of w[filter][tap][channel] * x[window of pixel][tap][channel]
 
@@ -6,6 +6,9 @@ Filters are the rows of the product and pixels its columns. One thread of a bloc
 copy slices of both into a ring in shared memory; two groups of four warps multiply them (wgmma), sums in float32. The
 accelerator knows x by a descriptor that walks windows (im2col), or brings one box of pixels from which every tap is
 read (halo). The text is for sm_90a, the form of sm_90 that has these instructions.
+
+In NCHW a launch before it brings x to NHWC, its channels filled up to 16 bytes; y is stored in NCHW from registers,
+eight pixels of a filter by a lane.
 """
 
 from __future__ import annotations
@@ -19,17 +22,18 @@ from warpconv.codegen.dimension import Dimension, Length
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES, Arch
+from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.parts.arguments import layer_arguments, named
 from warpconv.codegen.parts.refusals import common_refusal
-from warpconv.codegen.parts.wgmma import COLUMN_UNIT, DEPTH, MOST_COLUMNS, ROWS
+from warpconv.codegen.parts.wgmma import DEPTH, MOST_COLUMNS, ROWS
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Extent, KernelPlan, Launch, Preparation, Program, Role,
                                    Workspace)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
 
 from .choice import FILTERS, LEAST_STAGES, MOST_SUMS, candidates, choice, halo_refusal, instructions
-from .numbers import (GROUPS, MORE_REGISTERS, SIDE_THREADS, SLICE, STORED_FILTERS, WgmmaNumbers, box_of,
-                      group_columns, is_plain, is_staged, make_numbers, resolved)
+from .numbers import (GROUPS, MORE_REGISTERS, SIDE_THREADS, SLICE, STORED_FILTERS, WgmmaNumbers, box_of, column_unit,
+                      group_columns, is_plain, is_staged, make_numbers, resolved, stored_channels)
 from .options import Form, WgmmaOptions
 
 FILTER, SUMS = "filter", "partial_sums"     # the program's names for the prepared filter and the sums of split tiles
@@ -43,40 +47,46 @@ def supports(spec: KernelSpec) -> str | None:
         return f"{spec.arch} has no wgmma (9.0 alone)"
     if spec.groups > 1:
         return f"{spec.groups} groups: a slice of {SLICE} channels would be of several"
-    reason = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC,), residual=True)
+    reason = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC, Layout.NCHW),
+                            residual=True)
     return reason or _pixels(spec, WgmmaOptions()).refusal()
 
 
 def plan(spec: KernelSpec, options: WgmmaOptions) -> KernelPlan:
     """Raises UnsupportedSpec where plan values and spec do not go together."""
     spec = replace(spec, arch=TARGET) if spec.arch != TARGET else spec
-    refusal = supports(spec) or _tile_refusal(options)
+    refusal = supports(spec) or _tile_refusal(spec, options)
     if refusal is None:
-        options = resolved(options)
+        options = resolved(spec, options)
         refusal = _form_refusal(spec, options) or _fit_refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     descriptors = _descriptors(spec, options)
     arguments = _arguments(spec, options, descriptors)
-    split, staged = options.splits > 1, is_staged(spec, options)
+    split, staged, passed = options.splits > 1, is_staged(spec, options), spec.layout is Layout.NCHW
     written = (SUMS,) if split else ("bias",) if staged else ("bias", "residual", "y")
     taken = named(arguments, *(d.argument for d in descriptors), *written, "N", "P", "Q")
     adding = named(arguments, SUMS, "bias", "residual", "y", "N", "P", "Q")
-    numbers = make_numbers(spec, options, taken, adding if split else ())
-    steps = [_product(spec, options, numbers)]
+    passing = named(arguments, "x", nhwc_pass.PIXELS, "N", "H", "W")
+    numbers = make_numbers(spec, options, taken, adding if split else (),
+                           nhwc_pass.make_pass(spec, passing, wide=True) if passed else None)
+    steps = ([nhwc_pass.launch(spec, passing)] if passed else []) + [_product(spec, options, numbers)]
+    product = len(steps) - 1
+    workspaces = [nhwc_pass.workspace(spec, product)] if passed else []
     if split:
         steps.append(_addition(spec, adding))
+        workspaces.append(_sums(spec, options, product))
     program = Program(arguments=arguments, steps=tuple(steps), preparation=_preparation(spec), descriptors=descriptors,
-                      workspaces=(_sums(spec, options),) if split else ())
+                      workspaces=tuple(workspaces))
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("wgmma/kernel.cu.jinja",),
                       program=program, cost=_cost(spec, options, numbers), phrase=_phrase(options, numbers))
 
 
-def _tile_refusal(options: WgmmaOptions) -> str | None:
+def _tile_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
     """Whether the instruction has tiles of such sizes."""
     if options.filters not in FILTERS:
         return f"filters = {options.filters} (one of {', '.join(map(str, FILTERS))})"
-    unit = COLUMN_UNIT if options.form is Form.HALO else 2 * COLUMN_UNIT
+    unit = column_unit(spec, options)
     parts = GROUPS if options.filters < GROUPS * ROWS else 1
     if options.pixels % (unit * parts) or group_columns(options) > MOST_COLUMNS:
         return (f"pixels = {options.pixels} beside {options.filters} filters (a multiple of {unit * parts}, at most "
@@ -117,13 +127,14 @@ def _fit_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
 def _pixels(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
     """How x is copied."""
     n, h, w = (Length(by=(size,)) for size in (Dimension.N, Dimension.H, Dimension.W))
-    made = Descriptor(argument="x_map", of="x", dtype=spec.dtype, sizes=(Length(each=spec.c), w, h, n), box=())
+    of, channels = nhwc_pass.PIXELS if spec.layout is Layout.NCHW else "x", Length(each=stored_channels(spec))
+    made = Descriptor(argument="x_map", of=of, dtype=spec.dtype, sizes=(channels, w, h, n), box=())
     if options.form is Form.HALO:
         rows, columns = box_of(spec, options)
         return replace(made, box=(SLICE, columns, rows, 1))
     if is_plain(spec, options):
         pixels = Length(by=(Dimension.N, Dimension.H, Dimension.W))
-        return replace(made, sizes=(Length(each=spec.c), pixels), box=(SLICE, options.pixels))
+        return replace(made, sizes=(channels, pixels), box=(SLICE, options.pixels))
     (top, bottom), (left, right) = spec.padding
     upper = right - spec.dilation[1] * (spec.s - 1), bottom - spec.dilation[0] * (spec.r - 1)
     return replace(made, walk=Walk.IM2COL, box=(SLICE, options.pixels), lower=(-left, -top), upper=upper,
@@ -133,7 +144,7 @@ def _pixels(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
 def _descriptors(spec: KernelSpec, options: WgmmaOptions) -> tuple[Descriptor, ...]:
     """Those of pixels and filters, and of what is copied from and to the output's place."""
     filters = Descriptor(argument="filter_map", of=FILTER, dtype=spec.dtype, box=(SLICE, 1, options.filters),
-                         sizes=(Length(each=spec.c), Length(each=spec.r * spec.s), Length(each=spec.k)))
+                         sizes=(Length(each=stored_channels(spec)), Length(each=spec.r * spec.s), Length(each=spec.k)))
     found = [_pixels(spec, options), filters]
     if is_staged(spec, options):
         n, p, q = Dimension.N, Dimension.P, Dimension.Q
@@ -150,9 +161,12 @@ def _descriptors(spec: KernelSpec, options: WgmmaOptions) -> tuple[Descriptor, .
 
 def _arguments(spec: KernelSpec, options: WgmmaOptions, descriptors: tuple[Descriptor, ...]) -> tuple[Argument, ...]:
     """The layer's, aligned as descriptors ask, the prepared filter, the sums of split tiles, the descriptors."""
-    described = {d.of for d in descriptors}
-    arguments = tuple(replace(a, multiple_of=ALIGNMENT) if a.name in described else a for a in layer_arguments(spec))
+    passed = spec.layout is Layout.NCHW         # then both are read and stored 16 bytes at a time
+    aligned = {"x", "y"} if passed else {d.of for d in descriptors}
+    arguments = tuple(replace(a, multiple_of=ALIGNMENT) if a.name in aligned else a for a in layer_arguments(spec))
     arguments += (Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
+    if passed:
+        arguments += (nhwc_pass.argument(spec),)
     if options.splits > 1:
         arguments += (Argument(name=SUMS, role=Role.WORKSPACE, c_type="float"),)
     return arguments + tuple(Argument(name=d.argument, role=Role.DESCRIPTOR, c_type=C_TYPE) for d in descriptors)
@@ -178,14 +192,14 @@ def _addition(spec: KernelSpec, taken: tuple[Argument, ...]) -> Launch:
                   arguments=tuple(a.name for a in taken))
 
 
-def _sums(spec: KernelSpec, options: WgmmaOptions) -> Workspace:
-    return Workspace(name=SUMS, bytes_each=4 * spec.k * options.splits, first_step=0, last_step=1,
+def _sums(spec: KernelSpec, options: WgmmaOptions, product: int) -> Workspace:
+    return Workspace(name=SUMS, bytes_each=4 * spec.k * options.splits, first_step=product, last_step=product + 1,
                      per=(Extent(of=Dimension.N), Extent(of=Dimension.P), Extent(of=Dimension.Q)))
 
 
 def _preparation(spec: KernelSpec) -> Preparation:
     """The filter as [filter][tap][channel]."""
-    elements = spec.k * spec.c * spec.r * spec.s
+    elements = spec.k * stored_channels(spec) * spec.r * spec.s
     grid = (Blocks(times=-(-elements // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
     launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
     return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=2 * elements))

@@ -12,8 +12,8 @@ from warpconv.codegen.spec import Epilogue
 
 
 def _wgmma(c: int, k: int, size: int, *epilogue: Epilogue, h: int = 28, dtype: str = "float16", padding: Any = 0,
-           stride: int = 1, dilation: int = 1, **values: Any) -> KernelPlan:
-    shape = ConvShape(n=32, c=c, h=h, w=h, k=k, r=size, s=size, dtype=dtype, layout="NHWC", padding=padding,
+           stride: int = 1, dilation: int = 1, layout: str = "NHWC", **values: Any) -> KernelPlan:
+    shape = ConvShape(n=32, c=c, h=h, w=h, k=k, r=size, s=size, dtype=dtype, layout=layout, padding=padding,
                       stride=stride, dilation=dilation)
     return plan_layer(shape, algorithm="wgmma", epilogue=epilogue, settings=values)
 
@@ -31,4 +31,8 @@ def plans() -> dict[str, KernelPlan]:
                                             filters=128, pixels=64, splits=4, stages=6),
         "wgmma_3x3_dilation_85_filters_float16": _wgmma(72, 85, 3, BIAS, RESIDUAL, padding=2, dilation=2,
                                                         form="im2col", filters=64, pixels=64, splits=1, stages=4),
+        "wgmma_3x3_nchw_residual_float16": _wgmma(100, 136, 3, BIAS, RESIDUAL, RELU, padding=1, layout="NCHW",
+                                                  form="im2col", filters=128, pixels=192, splits=1, stages=4),
+        "wgmma_3x3_nchw_splits_bfloat16": _wgmma(512, 512, 3, BIAS, h=7, padding=1, dtype="bfloat16", layout="NCHW",
+                                                 form="im2col", filters=128, pixels=64, splits=4, stages=6),
     }
