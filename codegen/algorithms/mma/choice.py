@@ -17,8 +17,8 @@ from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .numbers import (MATRIX_COLUMNS, MATRIX_ROWS, MOST_REGISTERS, cell_of, channel_vector, matrix_depth,
-                      planned_registers, resident_of, resolved, stored_channels)
+from .numbers import (MATRIX_COLUMNS, MATRIX_ROWS, MOST_REGISTERS, cell_of, channel_vector, is_passed,
+                      matrix_depth, planned_registers, reads_planes, resident_of, resolved, stored_channels)
 from .options import MmaOptions
 
 # (tile_m, tile_n, warps_m, warps_n)
@@ -86,6 +86,9 @@ def _stores_fit(spec: KernelSpec, options: MmaOptions) -> bool:
 def _copies_fit(spec: KernelSpec, options: MmaOptions) -> bool:
     """Whether threads share out the copies of pixels, and what they hold stays in registers."""
     vector, threads = channel_vector(spec), LANES * options.warps_m * options.warps_n
+    columns, rows = options.tile_m // vector, options.tile_k
+    if reads_planes(spec) and (threads % columns or rows % (threads // columns)):
+        return False
     return (options.tile_m * options.tile_k // vector % threads == 0
             and planned_registers(spec, replace(options, vector=vector)) <= MOST_REGISTERS)
 
@@ -116,7 +119,7 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     if options.splits > 1:
         arithmetic += LAUNCH_CYCLES + 8 * pixels * spec.k * options.splits / cycle_bytes
     memory = MEMORY_SHARE * shape.bytes_moved / cycle_bytes
-    passing = nhwc_pass.cycles(spec, shape) if spec.layout is Layout.NCHW else 0.0
+    passing = nhwc_pass.cycles(spec, shape) if is_passed(spec) else 0.0
     tiles = blocks * reduction_steps(spec, options) / options.splits
     copied = spec.dtype.itemsize * tiles * (options.tile_m + options.tile_n) * options.tile_k / (SHARED_BYTES * chip)
     longest = max(arithmetic, copied, memory)

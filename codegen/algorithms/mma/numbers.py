@@ -41,6 +41,10 @@ class MmaNumbers:
     depth: int                  # and products of an output that an instruction adds
     split_factors: bool         # whether factors are float32 in two parts
     padded: bool                # whether it leaves more channels than x has: whole 16 bytes
+    planes: bool                # whether pixels of a channel lie side by side in a tile, as in x: 1x1 layers in NCHW
+    plane_cells: int            # eight pixels each: a channel's of a tile,
+    plane_swizzle: str          # what a cell's number is combined with, as C has it of `channel`, and the bits of it
+    plane_mask: int
     filters_first: bool         # whether filters are the rows of a product and pixels its columns, as NCHW stores them
     store_bias: bool            # whether the product's entry adds it
     regrouped: bool             # whether four lanes exchange their filters, to store 16 bytes each
@@ -100,13 +104,27 @@ def matrix_depth(spec: KernelSpec) -> int:
     return MATRIX_CELLS * cell_of(spec)
 
 
+def reads_planes(spec: KernelSpec) -> bool:
+    """Whether pixels come straight from x in NCHW: every pixel is one output's window. Transposing loads of matrices
+    are of 16-bit elements."""
+    one = spec.r == spec.s == 1 and spec.stride == (1, 1) and not any(map(any, spec.padding))
+    return one and spec.layout is Layout.NCHW and spec.dtype is not DType.FLOAT32
+
+
+def is_passed(spec: KernelSpec) -> bool:
+    """Whether a launch brings x to NHWC first."""
+    return spec.layout is Layout.NCHW and not reads_planes(spec)
+
+
 def stored_channels(spec: KernelSpec) -> int:
     """Channels of a group as they are copied: the pass from NCHW may fill them up."""
-    return nhwc_pass.stored_channels(spec) // spec.groups if spec.layout is Layout.NCHW else spec.channels
+    return nhwc_pass.stored_channels(spec) // spec.groups if is_passed(spec) else spec.channels
 
 
 def channel_vector(spec: KernelSpec) -> int:
-    """The widest copy that every pixel's channels of a group consist of."""
+    """The widest copy that every pixel's channels of a group consist of; of planes eight pixels."""
+    if reads_planes(spec):
+        return cell_of(spec)
     return next(v for v in VECTORS if v <= cell_of(spec) and stored_channels(spec) % v == 0)
 
 
@@ -152,7 +170,7 @@ def planned_registers(spec: KernelSpec, options: MmaOptions) -> int:
         rows, columns = matrices(spec, options)
         factors = 4 * columns + REGISTERS_SPLIT + rows * columns // 8 * REGISTERS_EIGHT
     threads = LANES * options.warps_m * options.warps_n
-    windows = options.tile_m * options.tile_k // max(1, options.vector) // threads
+    windows = 2 if reads_planes(spec) else options.tile_m * options.tile_k // max(1, options.vector) // threads
     by_load = options.vector * spec.dtype.itemsize == 2
     return sums + factors + 3 * windows + REGISTERS_BESIDE + (REGISTERS_SINGLE if by_load else 0)
 
@@ -180,11 +198,16 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
     reads, one_value = spec.padding_mode.reads_image, padded and spec.padding_mode is Border.CONSTANT
     filter_cells = options.tile_n * cells
     rows, columns = matrices(spec, options)
+    planes, plane_cells = reads_planes(spec), max(1, options.tile_m // STORED_TOGETHER)
+    if planes:
+        copy_columns = plane_cells
     return MmaNumbers(
         arguments=arguments, addition_arguments=addition, to_nhwc=passing, cell=cell,
         depth=matrix_depth(spec),
         split_factors=spec.numerics is Numerics.TF32X3,
-        padded=channels != spec.channels,
+        padded=channels != spec.channels, planes=planes, plane_cells=plane_cells,
+        plane_swizzle={2: "channel >> 2", 4: "channel >> 1"}.get(plane_cells, "channel"),
+        plane_mask=min(plane_cells, 8) - 1,
         filters_first=spec.layout is Layout.NCHW, threads=threads,
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1, odd_filters=spec.filters % 2 != 0,
         regrouped=options.store_vector == STORED_TOGETHER and options.splits == 1,
@@ -192,7 +215,8 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
         cells=cells, swizzle="row" if cells == 8 else "row >> 1",
         swizzle_mask=cells - 1, copy_bytes=itemsize * options.vector, stages_ahead=options.stages - 2,
         copy_columns=copy_columns, copy_rows=threads // copy_columns,
-        pixel_copies=options.tile_m * copy_columns // threads, filter_rows=max(1, threads // cells),
+        pixel_copies=(options.tile_k if planes else options.tile_m) * copy_columns // threads,
+        filter_rows=max(1, threads // cells),
         filter_copies=-(-filter_cells // threads), all_copy_filters=filter_cells % threads == 0,
         tap_chunks=channels // options.vector, chunks=products // options.vector,
         guard_chunks=products % options.tile_k != 0, k_steps=k_steps, n_tiles=-(-spec.filters // options.tile_n),

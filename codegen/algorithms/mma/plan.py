@@ -36,7 +36,7 @@ from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice, instructions, reduction_steps, shared_bytes
 from .numbers import (CELL_BYTES, MATRIX_COLUMNS, MATRIX_ROWS, MOST_REGISTERS, SIDE_THREADS, MmaNumbers, cell_of,
-                      make_numbers, matrix_depth, planned_registers, resolved, store_widths,
+                      is_passed, make_numbers, matrix_depth, planned_registers, reads_planes, resolved, store_widths,
                       stored_channels)
 from .options import MmaOptions
 
@@ -72,14 +72,14 @@ def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
         refusal = _tile_refusal(spec, options) or _layer_refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    split, passed = options.splits > 1, spec.layout is Layout.NCHW
+    split, passed = options.splits > 1, is_passed(spec)
     arguments = _arguments(spec, options)
     taken = named(arguments, nhwc_pass.PIXELS if passed else "x", FILTER,
                   *((SUMS,) if split else ("bias", "residual", "y")), "N", "H", "W", "P", "Q")
     adding = named(arguments, SUMS, "bias", "residual", "y", "N", "P", "Q")
     passing = named(arguments, "x", nhwc_pass.PIXELS, "N", "H", "W")
     numbers = make_numbers(spec, options, taken, adding,
-                           nhwc_pass.make_pass(spec, passing, wide=_wide_pass(options)) if passed else None)
+                           nhwc_pass.make_pass(spec, passing, wide=options.vector > 1) if passed else None)
     steps = ([nhwc_pass.launch(spec, passing)] if passed else []) + [_product(spec, options, numbers)]
     product = len(steps) - 1
     workspaces = [nhwc_pass.workspace(spec, product)] if passed else []
@@ -109,9 +109,10 @@ def _tile_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
     if exchanged and m // options.warps_m % (4 * MATRIX_COLUMNS):
         return f"{options.warps_m} warps along {m} pixels: whole multiples of {4 * MATRIX_COLUMNS} each in NCHW"
     threads = LANES * options.warps_m * options.warps_n
-    columns = k // options.vector
-    if threads % columns or m % (threads // columns):
-        return f"{threads} threads do not share out the copies of {m} pixels x {k} products, {options.vector} at a time"
+    vector = cell_of(spec) if reads_planes(spec) else options.vector
+    columns, rows = (m // vector, k) if reads_planes(spec) else (k // vector, m)
+    if threads % columns or rows % (threads // columns):
+        return f"{threads} threads do not share out the copies of {m} pixels x {k} products, {vector} at a time"
     if k not in (depths := [cells * cell_of(spec) for cells in ROW_CELLS]):
         return f"tile_k = {k} ({depths[0]} or {depths[1]}: whole rows of banks)"
     if not 2 <= options.stages <= MOST_STAGES:
@@ -123,7 +124,10 @@ def _tile_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
 
 def _layer_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
     """What the layer and the chip make of the tile."""
-    if stored_channels(spec) % options.vector:
+    if reads_planes(spec):
+        if options.vector not in (1, cell_of(spec)):
+            return f"vector = {options.vector} (1 or {cell_of(spec)} pixels of a channel)"
+    elif stored_channels(spec) % options.vector:
         return f"vector = {options.vector} does not divide C/groups = {stored_channels(spec)}"
     if options.store_vector not in (widths := store_widths(spec, options)):
         return (f"store_vector = {options.store_vector} (one of {', '.join(map(str, widths))} for {spec.layout.value}, "
@@ -146,19 +150,14 @@ def _arguments(spec: KernelSpec, options: MmaOptions) -> tuple[Argument, ...]:
     store = spec.dtype.itemsize * options.store_vector
     aligned = {"x": spec.dtype.itemsize * options.vector, "y": store, "residual": store}
     if spec.layout is Layout.NCHW:
-        aligned = {"x": CELL_BYTES if _wide_pass(options) else 1, "y": store}
+        aligned = {"x": CELL_BYTES if options.vector > 1 else 1, "y": store}
     arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in layer_arguments(spec))
     arguments += (Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
-    if spec.layout is Layout.NCHW:
+    if is_passed(spec):
         arguments += (nhwc_pass.argument(spec),)
     if options.splits > 1:
         arguments += (Argument(name=SUMS, role=Role.WORKSPACE, c_type="float"),)
     return arguments
-
-
-def _wide_pass(options: MmaOptions) -> bool:
-    """Whether x is read 16 bytes at a time where its images allow; not where an array may lie at any address."""
-    return options.vector > 1
 
 
 def _product(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Launch:

@@ -63,6 +63,10 @@ def variants() -> Iterable[Row]:
                    dtype=DTYPES[1 + i % 2], layout=LAYOUTS[i % 3 % 2], stride=1 + i % 2,
                    dilation=1 + i // 2 % 2, tile=tile, splits=1 + i // len(TILES) if i % 3 < 2 else 1,
                    numerics="float32", vector=0 if deep else (0, 1)[i // 2 % 2])
+    for i, tile in enumerate(TILES):            # 1x1 in NCHW, straight from x
+        yield dict(filter=(1, 1), channels=CHANNELS[i if i < 7 else 8], padding=0, padding_mode="zeros",
+                   epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], layout="NCHW", stride=1,
+                   dilation=1, tile=tile, splits=2 if tile[0] // tile[3] % 32 else 1, numerics="float32", vector=0)
     for i, tile in enumerate(TILES[:1] + TILES[2:]):
         yield dict(filter=((3, 3), (1, 1), (2, 3))[i % 3],
                    channels=wide_channels[i % len(wide_channels)] if tile[2] == 64 else CHANNELS[i],

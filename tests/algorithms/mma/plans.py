@@ -30,6 +30,7 @@ def plans() -> dict[str, KernelPlan]:
         "mma_3x3_nchw_float16": _mma(64, 64, 3, BIAS, RELU, padding=1, layout="NCHW"),
         "mma_3x3_nchw_splits_residual_bfloat16": _mma(128, 65, 3, RESIDUAL, padding=1, h=7, values={"splits": 4},
                                                       layout="NCHW", dtype="bfloat16"),
+        "mma_1x1_nchw_bfloat16": _mma(100, 64, 1, BIAS, RELU, layout="NCHW", dtype="bfloat16"),
         "mma_3x3_tf32x3": _mma(64, 64, 3, BIAS, RELU, padding=1, dtype="float32"),
         "mma_1x1_tf32": _mma(66, 33, 1, RESIDUAL, dtype="float32", precision="tf32"),
         "mma_3x3_nchw_tf32x3": _mma(64, 64, 3, BIAS, RELU, padding=1, layout="NCHW", dtype="float32"),

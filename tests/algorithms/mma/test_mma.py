@@ -77,7 +77,7 @@ def test_copies_are_as_wide_as_a_pixels_channels_allow(c, vector):
 @pytest.mark.parametrize("n", [1, 32])
 def test_dense_layers_are_no_longer_left_to_direct(sizes, n):
     chosen = explain(layer(*sizes, n=n), "sm_80")[0]        # sm_90 has a form of its own
-    assert n == 1 or explain(layer(*sizes, n=n, layout="NCHW"))[0].algorithm == "mma"
+    assert n == 1 or explain(layer(*sizes, n=n, layout="NCHW"), "sm_80")[0].algorithm == "mma"
     assert chosen.algorithm == "mma"
     direct = plan_layer(layer(*sizes, n=n), algorithm="direct", arch="sm_80")
     row = warpconv.codegen.registry.ALGORITHMS["direct"]
@@ -129,15 +129,19 @@ def test_depthwise_layers_keep_their_kernels():
 
 @on_cpu_device
 @pytest.mark.parametrize("n, h, w", [(3, 8, 8), (3, 14, 14), (5, 7, 7), (9, 1, 1), (2, 3, 2)])
-def test_nchw_goes_through_nhwc_for_images_that_begin_anywhere(n, h, w):
-    """Images of 64, 196, 49, 1 and 6 pixels: loads and stores of eight, of four and of one."""
+@pytest.mark.parametrize("padding", [0, 1])
+def test_nchw_of_images_that_begin_anywhere(n, h, w, padding):
+    """Images of 64, 196, 49, 1 and 6 pixels: loads and stores of eight, of four and of one, straight from x; with
+    padding through NHWC."""
     rng = np.random.default_rng(6)
     x, weight = rng.standard_normal((n, 72, h, w)).astype("f2"), rng.standard_normal((40, 72, 1, 1)).astype("f2")
-    shape = ConvShape(n=n, c=72, h=h, w=w, k=40, r=1, s=1, dtype="float16")
+    shape = ConvShape(n=n, c=72, h=h, w=w, k=40, r=1, s=1, dtype="float16", padding=padding)
     kernel = warpconv.specialize(shape, device="cpu", algorithm="mma", settings={"splits": 1})
-    assert kernel.program.workspace_bytes(shape) == x.nbytes
+    assert kernel.program.workspace_bytes(shape) == padding * x.nbytes
+    made = kernel(x, weight)
+    x = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding))) if padding else x
     expected = np.einsum("nchw,kc->nkhw", x.astype("f8"), weight[:, :, 0, 0].astype("f8"))
-    assert np.linalg.norm(kernel(x, weight) - expected) < 1e-3 * np.linalg.norm(expected)
+    assert np.linalg.norm(made - expected) < 1e-3 * np.linalg.norm(expected)
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])

@@ -63,6 +63,7 @@ struct TensorMap {
 
 // float16 elements: bits in memory, float in registers
 __device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
+__device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // What happens to an output value before it is stored: bias, then residual, then relu.
@@ -171,22 +172,9 @@ __device__ __forceinline__ void store_eight(element* y, uint4 eight, index_t ima
         if (left > 0) *(uint4*)to = eight;
         return;
     }
-    if (pixels_y % 4 == 0) {
-        element* const second = place + 4 < pixels_y ? to + 4 : to + 4 + (K - 1) * pixels_y;
-        if (left > 0) *(uint2*)to = make_uint2(eight.x, eight.y);
-        if (left > 4) *(uint2*)second = make_uint2(eight.z, eight.w);
-        return;
-    }
-    const unsigned words[4] = {eight.x, eight.y, eight.z, eight.w};
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        if (i < left) *to = (element)(words[i / 2] >> i % 2 * 16);
-        ++to;
-        if (++place == pixels_y) {
-            place = 0;
-            to += (K - 1) * pixels_y;
-        }
-    }
+    element* const second = place + 4 < pixels_y ? to + 4 : to + 4 + (K - 1) * pixels_y;
+    if (left > 0) *(uint2*)to = make_uint2(eight.x, eight.y);
+    if (left > 4) *(uint2*)second = make_uint2(eight.z, eight.w);
 }
 
 // The filter with the channels of a tap side by side: once for each filter, before the first call.
@@ -312,6 +300,26 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             // the sums to where they belong
             const int first_k = first_filter + warp * 16 + lane / 4;            // of this lane's filters of a matrix
             const index_t pixels_y = (index_t)P * Q;
+            if (pixels_y % 4 != 0) {
+                // images begin anywhere: every pixel by itself
+#pragma unroll
+                for (int i = 0; i < SUMS / 2; ++i) {
+                    const index_t pixel = first_pixel + i / 2 * 8 + lane % 4 * 2 + i % 2;
+                    const index_t first = pixel / pixels_y * K * pixels_y + pixel % pixels_y;
+                    if (pixel >= pixels) break;
+#pragma unroll
+                    for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                        for (int half = 0; half < 2; ++half) {
+                            const int k = first_k + m * 64 + half * 8, sum = i / 2 * 4 + half * 2 + i % 2;
+                            const index_t at = first + k * pixels_y;
+                            if (k < K) y[at] =
+                                wc_float_to_half(finish(sums[m][sum], biases[m][half], wc_half_to_float(residual[at])));
+                        }
+                    }
+                }
+                continue;
+            }
 #pragma unroll
             for (int n = 0; n < SUMS / 4; n += 4) {
                 // the four lanes of a filter exchange their pixels, and each stores eight that lie side by side
