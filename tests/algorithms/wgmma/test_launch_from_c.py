@@ -55,5 +55,5 @@ def test_it_compiles(tmp_path):
     header = next((folder for folder in folders if (folder / "cuda.h").exists()), None)
     if compiler is None or header is None:
         pytest.skip("a C compiler and the CUDA toolkit's cuda.h are needed")
-    subprocess.run([compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-I", header, "-c", "-o", tmp_path / "l.o",
-                    EXAMPLE], check=True)
+    subprocess.run([compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-I", header, "-c", "-o",
+                    tmp_path / "launch.o", EXAMPLE], check=True)
