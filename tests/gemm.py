@@ -55,12 +55,13 @@ def gemm_variants(axes: Mapping[str, tuple], extra: Mapping[str, tuple]) -> Iter
     ways = [dict(tile=tile) for tile in TILES] + [dict(without=part) for part in WITHOUT[1:]]
     ways += [dict(stages=3), dict(splits=3), dict(splits=2, without="vector_loads"), dict(block_k=16, stages=3)]
     ways += [{name: value} for name, values in extra.items() for value in values]
+    epilogues = axes["epilogue"]
     for i, way in enumerate(ways):
         for order in axes["order"]:
             if order == "window" and way.get("without") == "micro_kernel":
                 continue            # it is the default's, and becomes another without a tile in registers
             yield {**dict(filter=((3, 3), (2, 3))[i % 2], channels=GEMM_CHANNELS[(2, 3, 4, 1, 5, 7)[i % 6]],
-                          padding=PADDINGS[i % 4], padding_mode=BORDERS[i // 3 % 6], epilogue=EPILOGUES[i % 5],
-                          stride=1 + i // 3 % 2, dilation=1 + i // 4 % 2, tile=TILES[1],
-                          block_k=8, order=order, splits=1, stages=2, without=""),
+                          padding=PADDINGS[i % 4], padding_mode=BORDERS[i // 3 % 6],
+                          epilogue=epilogues[i % len(epilogues)], stride=1 + i // 3 % 2, dilation=1 + i // 4 % 2,
+                          tile=TILES[1], block_k=8, order=order, splits=1, stages=2, without=""),
                    **{name: values[0] for name, values in extra.items()}, **way}

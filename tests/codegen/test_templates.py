@@ -22,6 +22,7 @@ MOST_ARITHMETIC = {"channels": 58, "parts": 6, "pixels": 5, "reuse": 28, "staged
 FAMILIES = {
     "channels/body": ("ring", "tile"),
     "parts/gemm/order": ("taps", "table", "window"),
+    "parts/gemm/nhwc/order": ("taps", "table"),
     "pixels/sums": ("float", "mad", "dp4a"),
     "reuse/exchange": ("exchange_none", "exchange_select", "exchange_packed", "exchange_dynamic",
                        "exchange_dynamic_local"),

@@ -14,7 +14,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import windows as im2win_tensor
 from warpconv.codegen.parts.arguments import named
-from warpconv.codegen.parts.gemm import choice as gemm_choice, tiles as gemm_tiles
+from warpconv.codegen.parts.gemm import choice as gemm_choice, program as gemm_program, tiles as gemm_tiles
 from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.parts.windows import TENSOR, Im2winNumbers
@@ -73,22 +73,22 @@ def plan(spec: KernelSpec, options: Im2winOptions) -> KernelPlan:
     resolved, tensor = gemm_tiles.resolved(spec, options), im2win_tensor.numbers(spec)
     gemm = gemm_tiles.numbers(spec, resolved, by_columns=True, padded=False)
     split = gemm.splits > 1
-    arguments = im2win_tensor.arguments(spec) + tuple(a for a in gemm_tiles.arguments(gemm) if a.name != FILTER)
+    arguments = im2win_tensor.arguments(spec) + tuple(a for a in gemm_program.arguments(gemm) if a.name != FILTER)
     stored = (SUMS,) if split else ("bias", "y")
     product = named(arguments, TENSOR, FILTER, *stored, "N", "P", "Q")
-    steps: tuple[Step, ...] = (im2win_tensor.launch(spec), gemm_tiles.multiply(spec, resolved, gemm, product))
+    steps: tuple[Step, ...] = (im2win_tensor.launch(spec), gemm_program.multiply(spec, resolved, gemm, product))
     workspaces: tuple[Workspace, ...] = (im2win_tensor.workspace(spec),)
     if split:
-        steps += (gemm_tiles.add_sums(arguments),)
-        workspaces += (gemm_tiles.sums_workspace(spec, gemm.splits, 1),)
+        steps += (gemm_program.add_sums(spec, gemm, arguments),)
+        workspaces += (gemm_program.sums_workspace(spec, gemm.splits, 1),)
     numbers = Im2winFastNumbers(tensor=tensor, gemm=gemm, arguments=product,
                                 stored_epilogue=() if split else spec.epilogue)
     program = Program(arguments=arguments, steps=steps, workspaces=workspaces,
-                      preparation=gemm_tiles.preparation(spec, resolved, gemm))
+                      preparation=gemm_program.preparation(spec, resolved, gemm))
     return KernelPlan(spec=spec, options=resolved, numbers=numbers, templates=("im2win/kernel.cu.jinja",),
-                      program=program, cost=gemm_tiles.cost(spec, resolved, gemm),
-                      phrase="the input as windows, then " + gemm_tiles.phrase(resolved, gemm),
-                      notes=im2win_tensor.notes(spec) + gemm_tiles.notes(options, resolved))
+                      program=program, cost=gemm_program.cost(spec, resolved, gemm),
+                      phrase="the input as windows, then " + gemm_program.phrase(resolved, gemm),
+                      notes=im2win_tensor.notes(spec) + gemm_program.notes(options, resolved))
 
 
 def space(spec: KernelSpec) -> Iterable[Im2winOptions]:

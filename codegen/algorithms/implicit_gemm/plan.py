@@ -2,7 +2,7 @@
 
 Source: im2win (arXiv 2306.14316), Algorithm 1, in two forms. ``document`` is the algorithm as printed (its stride
 mended): a thread for each output, which works out from k where each product lies. ``tiled`` is the same product with
-tiles in shared memory and in registers (gemm_tiles).
+tiles in shared memory and in registers (gemm_tiles), in NCHW and in NHWC.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.border import Border
 from warpconv.codegen.dimension import Dimension
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.options import DERIVED, only
 from warpconv.codegen.parts.arguments import layer_arguments, named
-from warpconv.codegen.parts.gemm import choice as gemm_choice, tiles as gemm_tiles
+from warpconv.codegen.parts.gemm import choice as gemm_choice, program as gemm_program, tiles as gemm_tiles
 from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program, Step
@@ -26,6 +28,7 @@ from warpconv.codegen.spec import Epilogue, KernelSpec
 
 DOCUMENT_THREADS = 256
 DOCUMENT_REGISTERS = 32
+TEMPLATES = {Layout.NCHW: "implicit_gemm/kernel.cu.jinja", Layout.NHWC: "implicit_gemm/kernel_nhwc.cu.jinja"}
 TAP_INSIDE = "(unsigned)h < (unsigned)H && (unsigned)column < (unsigned)W"
 
 
@@ -79,11 +82,14 @@ class DocumentNumbers:
 
 
 def supports(spec: KernelSpec) -> str | None:
-    return common_refusal(spec, borders=BORDERS)
+    return common_refusal(spec, layouts=(Layout.NCHW, Layout.NHWC), borders=BORDERS, residual=True)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ImplicitGemmOptions:
-    return ImplicitGemmOptions(**gemm_choice.choice(spec, by_columns=False))
+    options = ImplicitGemmOptions(**gemm_choice.choice(spec, by_columns=False))
+    if spec.layout is Layout.NCHW or shape is None:
+        return options
+    return replace(options, splits=gemm_choice.splits(spec, options, shape.with_batch(assumed_batch(shape))))
 
 
 def plan(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
@@ -122,20 +128,22 @@ def _tiled(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
         raise UnsupportedSpec(spec, "order = window: the windows of x do not lie in one piece, im2win's do "
                                     "(order = taps or table)")
     gemm = gemm_tiles.numbers(spec, resolved, by_columns=False, padded=_padded(spec))
-    arguments = layer_arguments(spec) + gemm_tiles.arguments(gemm)
+    aligned = dict.fromkeys(("residual", "y"), spec.y_dtype.itemsize * gemm.store_vector)
+    arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in layer_arguments(spec))
+    arguments += gemm_program.arguments(gemm)
     split = gemm.splits > 1
-    stored = (SUMS,) if split else ("bias", "y")
+    stored = (SUMS,) if split else ("bias", "residual", "y")
     product = named(arguments, "x", FILTER, *stored, "N", "H", "W", "P", "Q")
-    steps: tuple[Step, ...] = (gemm_tiles.multiply(spec, resolved, gemm, product),)
+    steps: tuple[Step, ...] = (gemm_program.multiply(spec, resolved, gemm, product),)
     if split:
-        steps += (gemm_tiles.add_sums(arguments),)
+        steps += (gemm_program.add_sums(spec, gemm, arguments),)
     numbers = TiledNumbers(gemm=gemm, arguments=product, stored_epilogue=() if split else spec.epilogue)
-    program = Program(arguments=arguments, steps=steps, preparation=gemm_tiles.preparation(spec, resolved, gemm),
-                      workspaces=(gemm_tiles.sums_workspace(spec, gemm.splits, 0),) if split else ())
+    program = Program(arguments=arguments, steps=steps, preparation=gemm_program.preparation(spec, resolved, gemm),
+                      workspaces=(gemm_program.sums_workspace(spec, gemm.splits, 0),) if split else ())
     return KernelPlan(
-        spec=spec, options=resolved, numbers=numbers, templates=("implicit_gemm/kernel.cu.jinja",), program=program,
-        cost=gemm_tiles.cost(spec, resolved, gemm), phrase=gemm_tiles.phrase(resolved, gemm),
-        notes=gemm_tiles.notes(options, resolved))
+        spec=spec, options=resolved, numbers=numbers, templates=(TEMPLATES[spec.layout],), program=program,
+        cost=gemm_program.cost(spec, resolved, gemm), phrase=gemm_program.phrase(resolved, gemm),
+        notes=gemm_program.notes(options, resolved))
 
 
 def space(spec: KernelSpec) -> Iterable[ImplicitGemmOptions]:

@@ -4,7 +4,11 @@ The rules are of sweeps over the twelve layers of the documents' comparison and 
 float32). Tiles of 64 pixels were the quickest where there are 96 filters and more: blocks of 128 threads leave the last
 round of the GPU fuller than those of 256. 16 products a tile were quicker than 8 by 2 to 5 %, and a third stage was
 worth something only where there are few tiles. Splits of the sums lost on all of them: they are for layers of few
-pixels, and never a default, since the batch is never looked at.
+pixels, and in NCHW never a default, since the batch is never looked at.
+
+In NHWC the batch is known, and other kernels' estimates are of measured times: cycles() has its constants of the times
+of 28 layers in NCHW (bench.dense, batch 32, H200, 2026-11-22; it is 1.09 times off in the mean), whose loops have as
+many instructions to one in a hundred. In NHWC itself nothing has been measured yet.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, LANES, QUARTERS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -30,6 +35,15 @@ SPLITS = (1, 2, 4)
 SECTOR = 8                  # floats that are read from memory together
 ASSUMED_BATCH = 64          # so that the batch never changes the choice
 MOST_IDLE = 4.0             # a layer that leaves more of the GPU idle waits for other things
+# NHWC
+NHWC_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+LEAST_TILES = 4             # of products that are left to each part of a sum
+WARP_PACE, LONE_WARP = 1.2, 1.6     # times its slots that a warp takes: among others, and with a quarter to itself
+BLOCK_SLOTS, TILE_SLOTS, COPY_SLOTS = 200, 80, 3    # of a warp besides products: in all, for a tile, for a copy
+LIST_SLOTS = 4              # and of a copy whose places are listed
+MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy
+EXPOSED = 0.3               # of the shorter of memory and arithmetic, beside the longer
+LAUNCH_CYCLES = 3900.0      # of a second launch: as mma's
 
 
 def choice(spec: KernelSpec, *, by_columns: bool) -> dict[str, Any]:
@@ -69,9 +83,41 @@ def space(spec: KernelSpec, *, by_columns: bool) -> Iterable[dict[str, Any]]:
                                thread_n=tile.thread_n, order=order or gemm_tiles.k_order(spec, depth), splits=splits)
 
 
+def splits(spec: KernelSpec, options: Any, shape: ConvShape) -> int:
+    """Blocks that share a sum in NHWC: the fewest cycles for the layer's sizes."""
+    whole = gemm_tiles.of_layer(spec, options)
+    return min((n for n in NHWC_SPLITS if n == 1 or n * LEAST_TILES <= whole.k_tiles),
+               key=lambda n: cycles(spec, options, whole, shape, n))
+
+
+def cycles(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape, splits: int) -> float:
+    """Cycles of a layer in NHWC: its blocks in rounds of what the chip holds at a time, or the bytes of its arrays,
+    whichever takes longer, and a part of the other."""
+    pixels, chip = shape.n * shape.p * shape.q, spec.hardware.multiprocessors
+    blocks = -(-pixels // options.block_n) * gemm.m_tiles * spec.groups * splits
+    shared = gemm.shared_bytes + spec.hardware.shared_reserved
+    resident = max(1, min(gemm_tiles.resident(spec, options), spec.hardware.shared_multiprocessor // shared))
+    outputs, warps = options.thread_m * options.thread_n, gemm.threads / LANES / QUARTERS
+    multiply = max(1, LANES * QUARTERS // spec.hardware.float_lanes) * outputs
+    tile = options.block_k * (multiply + gemm.fragments) + 2 * gemm.a_rounds + TILE_SLOTS
+    tile += gemm.rows * (COPY_SLOTS + (LIST_SLOTS if gemm.table else 0)) + 2 * gemm.pixels
+    warp = gemm.k_tiles / splits * tile + BLOCK_SLOTS + 3 * outputs / gemm.store_vector
+    rounds, rest = divmod(blocks, resident * chip)
+    arithmetic: float = sum(times * max(held * warps * WARP_PACE, LONE_WARP) * warp
+                            for times, held in ((rounds, resident), (1, -(-rest // chip))) if held)
+    cycle_bytes = H200_COPY / H200_CLOCK * chip / H200.multiprocessors
+    adding = LAUNCH_CYCLES + 8 * pixels * spec.k * splits / cycle_bytes if splits > 1 else 0.0
+    memory = MEMORY_SHARE * shape.bytes_moved / cycle_bytes
+    return adding + max(arithmetic, memory) + EXPOSED * min(arithmetic, memory)
+
+
 def instructions(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape) -> float:
     """Warp instructions of the product for a layer: per tile of products the FMAs, the loads of their factors, the
-    copies and some twenty more; per output its store. More where the last blocks of a batch leave the GPU idle."""
+    copies and some twenty more; per output its store. More where the last blocks of a batch leave the GPU idle. In
+    NHWC the issue slots of the whole chip while it runs."""
+    if gemm.channels_last:
+        slots: float = QUARTERS * spec.hardware.multiprocessors
+        return slots * cycles(spec, options, gemm, shape, options.splits)
     blocks: int = -(-shape.n * shape.p * shape.q // options.block_n) * gemm.m_tiles * spec.groups * options.splits
     outputs = options.thread_m * options.thread_n
     copy = (8 if gemm.find_taps else 6) if gemm.asks_taps and gemm.table else 3

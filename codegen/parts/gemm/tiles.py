@@ -4,7 +4,8 @@
 
 m counts the filters of a group, n the pixels of the whole batch (image, output row, output column), k the products of
 one output. A is the filter, put in the order of its tiles once (and filled up with zeros, so that its copies have no
-guards); B is never stored: a thread copies one pixel's products from where they lie in x, or in the im2win tensor.
+guards); B is never stored: a thread copies one pixel's products from where they lie in x, or in the im2win tensor. In
+NHWC, where a tap's channels lie side by side, k counts them inside the taps, and neighbouring lanes copy them.
 
 Source: im2win (arXiv 2306.14316), Algorithm 3, mended: its register tile is thread_m x thread_n, its buffers are
 toggled, every M, N and K is served, and the sums are stored.
@@ -17,28 +18,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from warpconv.codegen.border import Border
-from warpconv.codegen.dimension import Dimension
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, SHARED_STATIC
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.arguments import named
 from warpconv.codegen.parts.occupancy import resident_blocks
-from warpconv.codegen.plan import Argument, Blocks, Cost, Extent, Launch, Preparation, Role, Workspace
 from warpconv.codegen.spec import KernelSpec
 
 FILTER, SUMS = "filter", "partial_sums"           # the program's names for A and for the sums of split reductions
-FILTER_ENTRY, SUMS_ENTRY = "prepare_filter", "add_partial_sums"
 SIDE_THREADS = 256          # threads of a block of these two
-MOST_FILTER_BLOCKS = 1024
 MOST_SUMS = 160             # accumulators of a thread beyond which it would spill
 REGISTERS_UNROLLED = 40         # that factors loaded early take where there is one tile of products (NVRTC 13.0)
 REGISTERS_BESIDE = 32       # of a thread besides sums, factors and windows: addresses, the loop
 MOST_STAGES = 4
 FEW_TILES = 8               # of products: below, the way to the first of them weighs, and a third stage pays
-WINDOW_PRODUCTS, WINDOW_PAD = 8, 4      # neighbouring lanes that share a window; floats that keep them in banks apart
+WINDOW_PRODUCTS, WINDOW_PIXELS = 8, 4   # neighbouring lanes that share a window, windows of a warp;
+WINDOW_PAD = 4              # floats that keep them in banks apart
 MOST_FILLING = 0.125        # of a tap's channels, where taps come first
 FURTHEST_TAP = 2**15 - 1
 TABLE_LIMIT = 6144          # products of an output whose places are listed in shared memory
+MASK_BITS = 32              # rows and columns of a window of which a word tells which lie outside of the image
 MOST_PLACES = 32            # rows and columns of a window that are listed there, too, by default: for each pixel
 ONE_OUTPUT_SIDE = 32        # without a register tile: a block of 32 x 32 threads, as the document's
 
@@ -46,7 +45,7 @@ ONE_OUTPUT_SIDE = 32        # without a register tile: a block of 32 x 32 thread
 class Order(enum.Enum):
     """How k counts, and how it is copied: tap by tap with the channels inside, a pixel a thread; channel by channel
     with the taps inside, whose places each block lists in shared memory; the same, with neighbouring threads along a
-    window."""
+    window. In NHWC channels are inside of taps, listed or not, and neighbouring threads are along them."""
 
     TAPS = "taps"
     TABLE = "table"
@@ -89,7 +88,8 @@ class GemmNumbers:
     outer: int              # taps: filter rows and columns, or columns and rows where `by_columns`
     inner: int
     by_columns: bool
-    k_channels: int         # channels a group as k counts them: filled up to whole tiles where taps come first
+    channels_last: bool     # NHWC: the channels of a tap lie side by side
+    k_channels: int         # channels a group as k counts them: filled up to whole tiles where no places are listed
     k_products: int         # products of an output without the last tile's filling
     k_tiles: int
     m_tiles: int
@@ -97,6 +97,9 @@ class GemmNumbers:
     stages: int
     pixels: int             # windows a thread copies from, where neighbouring lanes share one; else 0
     window_lanes: int
+    window_warps: int       # warps side by side along windows; others copy further products of the same
+    list_row: int           # from a tap's pixels to the next tap's, where they are listed: in other banks
+    store_vector: int       # filters that a thread stores at once
     pixel_row: int          # floats of a product's pixels, and their padding
     stage: int
     async_copies: bool
@@ -111,6 +114,22 @@ class GemmNumbers:
     shared_bytes: int
     fragments: int          # loads from shared memory for one product of a thread's tile
     registers: int
+
+    @property
+    def products_at_once(self) -> int:
+        """Products of a window that are copied side by side in NHWC: by several warps where those are many."""
+        return self.window_lanes * max(1, self.threads // LANES // self.window_warps)
+
+    @property
+    def lists_taps(self) -> bool:
+        """NHWC: whether the rows and columns of every pixel's window are listed in shared memory: those inside of the
+        image that stand for others, or more than a word has bits for."""
+        return self.channels_last and (self.find_taps or self.guard_taps and self.outer + self.inner > MASK_BITS)
+
+    @property
+    def masks_taps(self) -> bool:
+        """NHWC: whether a word for each window tells which of its rows and columns lie outside of the image."""
+        return self.channels_last and self.guard_taps and not self.lists_taps
 
     @property
     def stages_ahead(self) -> int:
@@ -130,8 +149,13 @@ class GemmNumbers:
 
     @property
     def same_tap(self) -> bool:
-        """Whether all copies of a tile are of one tap, which lies in the image or is the border's value."""
-        return self.one_value and not self.table and not self.guard_channels
+        """Whether a thread's copies of a tile are of one pixel, which lies in the image or is the border's value."""
+        return self.one_value and not self.table and not self.guard_channels and not self.channels_last
+
+    @property
+    def channels_inside(self) -> bool:
+        """Whether k counts channels inside of taps."""
+        return self.channels_last or not self.table
 
     @property
     def asks_taps(self) -> bool:
@@ -144,7 +168,9 @@ def k_order(spec: KernelSpec, block_k: int) -> Order:
     filling = -spec.channels % block_k / spec.channels
     products, pixels = spec.channels * spec.r * spec.s, spec.padding_mode.reads_image
     long = products > (TABLE_LIMIT // 2 if pixels else TABLE_LIMIT) or far_taps(spec)
-    return Order.TAPS if filling <= MOST_FILLING or long or pixels and spec.r + spec.s > MOST_PLACES else Order.TABLE
+    # lists of each pixel's rows and columns, in NHWC of any border where a word has too few bits for them
+    wide = (pixels or spec.layout is Layout.NHWC) and spec.r + spec.s > MOST_PLACES
+    return Order.TAPS if filling <= MOST_FILLING or long or wide else Order.TABLE
 
 
 def far_taps(spec: KernelSpec) -> bool:
@@ -161,10 +187,14 @@ def resolved(spec: KernelSpec, options: Any) -> Any:
         few = spec.channels * spec.r * spec.s < FEW_TILES * options.block_k
         options = replace(options, stages=1 if options.prefetch is Switch.OFF else 3 if few else 2)
     if options.min_blocks == DERIVED:
-        more = REGISTERS_UNROLLED if _one_tile(spec, options) else 0
-        fitting = resident_blocks(spec.hardware, _registers(options) + more, _threads(options))
-        options = replace(options, min_blocks=fitting)
+        options = replace(options, min_blocks=resident(spec, options))
     return options
+
+
+def resident(spec: KernelSpec, options: Any) -> int:
+    """Blocks for which a multiprocessor has registers."""
+    more = REGISTERS_UNROLLED if _one_tile(spec, options) else 0
+    return resident_blocks(spec.hardware, _registers(spec, options) + more, _threads(options))
 
 
 def _one_tile(spec: KernelSpec, options: Any) -> bool:
@@ -177,13 +207,19 @@ def _threads(options: Any) -> int:
     return max(1, threads)
 
 
-def _registers(options: Any) -> int:
+def _registers(spec: KernelSpec, options: Any) -> int:
     held = 2 if options.prefetch is Switch.ON else 1
-    windows = options.block_n * WINDOW_PRODUCTS // _threads(options) if options.order is Order.WINDOW else 0
+    # an address for each window, of which the first four are among REGISTERS_BESIDE; NHWC has them in shared memory
+    windows = _windows(spec, options) if spec.layout is Layout.NCHW else 0
     factors: int = held * (options.thread_m + options.thread_n)
-    # an address for each window, of which the first four are among REGISTERS_BESIDE
     sums: int = options.thread_m * options.thread_n
     return sums + factors + REGISTERS_BESIDE + 2 * max(0, windows - 4)
+
+
+def _windows(spec: KernelSpec, options: Any) -> int:
+    """Windows that a thread copies from where neighbouring lanes copy neighbouring products, else 0."""
+    shared = options.order is Order.WINDOW or spec.layout is Layout.NHWC
+    return max(1, options.block_n * WINDOW_PRODUCTS // _threads(options)) if shared else 0
 
 
 def refusal(spec: KernelSpec, options: Any, *, by_columns: bool, padded: bool) -> str | None:
@@ -238,6 +274,9 @@ def _layer_refusal(spec: KernelSpec, options: Any, found: GemmNumbers) -> str | 
     if options.order is Order.WINDOW and not shared_out:
         return (f"order = window copies {WINDOW_PRODUCTS} products of {LANES} pixels at a time, which tiles of "
                 f"{options.block_k} x {n} on {threads} threads are not made of")
+    if found.channels_last and not _channels_shared_out(options, found):
+        return (f"in NHWC a warp copies {WINDOW_PRODUCTS} products of {WINDOW_PIXELS} pixels at a time, which "
+                f"{threads // LANES} warps do not share out of tiles of {options.block_k} x {n}")
     if options.splits > found.k_tiles:
         return f"splits = {options.splits} of {found.k_tiles} tiles of the reduction (at most one each)"
     limit = PORTABLE_SHARED if spec.hardware.async_copies else SHARED_STATIC
@@ -248,6 +287,14 @@ def _layer_refusal(spec: KernelSpec, options: Any, found: GemmNumbers) -> str | 
         return (f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads, "
                 f"{spec.hardware.resident_threads // threads} blocks of {threads}")
     return None
+
+
+def _channels_shared_out(options: Any, found: GemmNumbers) -> bool:
+    """Whether warps share out a tile's copies in NHWC, so that each of a thread's pixels is at its own constant
+    distance from the first."""
+    warps, across = found.threads // LANES, found.window_warps
+    whole = options.block_n % LANES == 0 == warps % across == options.block_n // WINDOW_PIXELS % across
+    return whole and (8 % across == 0 or across % 8 == 0) and options.block_k % found.products_at_once == 0
 
 
 def _lanes(options: Any) -> tuple[int, int]:
@@ -267,102 +314,49 @@ def numbers(spec: KernelSpec, options: Any, *, by_columns: bool, padded: bool) -
     return _numbers(spec, options, by_columns, padded)
 
 
+def of_layer(spec: KernelSpec, options: Any) -> GemmNumbers:
+    """The numbers of implicit_gemm's plan for options that may not be resolved yet."""
+    return numbers(spec, resolved(spec, options), by_columns=False, padded=any(map(any, spec.padding)))
+
+
 def _numbers(spec: KernelSpec, options: Any, by_columns: bool, padded: bool) -> GemmNumbers:
     m, n, k = options.block_m, options.block_n, options.block_k
     threads = m * n // (options.thread_m * options.thread_n)
     lanes_m, lanes_n = _lanes(options)
     vector = 4 if options.vector_loads is Switch.ON and options.thread_m % 4 == options.thread_n % 4 == 0 else 1
     table, taps = options.order is not Order.TAPS, spec.r * spec.s
-    pixel_row = n + WINDOW_PAD if options.order is Order.WINDOW else n
+    last, windows = spec.layout is Layout.NHWC, _windows(spec, options)
+    pixel_row = n + WINDOW_PAD if windows else n
     channels = spec.channels if table else -(-spec.channels // k) * k
     products = channels * taps
     tiles = -(-products // k)
     offset_bytes = 8 if by_columns or spec.index_bits == 64 else 4
     find_taps = padded and spec.padding_mode.reads_image
-    places = n * (spec.r * offset_bytes + spec.s * 4) if find_taps else 0
-    listed = tiles * k * (offset_bytes + (4 if padded else 0)) + places if table else 0
+    listed = tiles * k * (offset_bytes + (4 if padded else 0)) if table else 0
+    if last:
+        rows_and_columns = find_taps or padded and spec.r + spec.s > MASK_BITS
+        listed += offset_bytes * (spec.r + spec.s) * (n + 1) if rows_and_columns else n * (offset_bytes + 4)
+    elif table and find_taps:
+        listed += n * (spec.r * offset_bytes + spec.s * 4)
     vectors = k * m // 4
     return GemmNumbers(
         threads=threads, lanes_m=lanes_m, lanes_n=lanes_n, warps_m=m // (lanes_m * options.thread_m), vector=vector,
         rows=max(1, k * n // threads), a_rounds=-(-vectors // threads), a_whole=vectors % threads == 0,
         outer=spec.s if by_columns else spec.r, inner=spec.r if by_columns else spec.s, by_columns=by_columns,
+        channels_last=last,
         k_channels=channels, k_products=products, k_tiles=tiles, m_tiles=-(-spec.filters // m), splits=options.splits,
         stages=options.stages, window_lanes=WINDOW_PRODUCTS,
-        pixels=n * WINDOW_PRODUCTS // threads if options.order is Order.WINDOW else 0, pixel_row=pixel_row,
+        pixels=windows, window_warps=max(1, min(threads // LANES, n // WINDOW_PIXELS)), list_row=n + 1,
+        store_vector=vector if last and spec.filters % 4 == 0 else 1, pixel_row=pixel_row,
         stage=k * (m + pixel_row), async_copies=spec.hardware.async_copies,
         registers_ahead=options.prefetch is Switch.ON, guard_filters=spec.filters % m != 0,
         guard_taps=padded and not spec.padding_mode.reads_image,
         one_value=padded and spec.padding_mode is Border.CONSTANT, find_taps=find_taps,
         guard_channels=not table and channels != spec.channels, guard_products=table and products % k != 0, table=table,
         shared_bytes=4 * options.stages * k * (m + pixel_row) + listed,
-        fragments=(options.thread_m + options.thread_n) // vector, registers=_registers(options))
+        fragments=(options.thread_m + options.thread_n) // vector, registers=_registers(spec, options))
 
 
 def lighter(options: Any) -> Any | None:
     """The same without partial sums, or None where there are none."""
     return replace(options, splits=1, min_blocks=DERIVED) if options.splits > 1 else None
-
-
-# ---- the program's parts
-
-def arguments(numbers: GemmNumbers) -> tuple[Argument, ...]:
-    """The prepared filter and, where the reduction is split, the partial sums."""
-    names = (FILTER, SUMS) if numbers.splits > 1 else (FILTER,)
-    return tuple(Argument(name=name, role=Role.WORKSPACE, c_type="float") for name in names)
-
-
-def preparation(spec: KernelSpec, options: Any, numbers: GemmNumbers) -> Preparation:
-    """The filter in the order of its tiles [group][tile of filters][tile of products][product][filter]."""
-    elements = spec.groups * numbers.m_tiles * options.block_m * numbers.k_tiles * options.block_k
-    grid = (Blocks(times=-(-elements // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
-    return Preparation(
-        steps=(Launch(entry=FILTER_ENTRY, grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER)),),
-        buffer=Workspace(name=FILTER, bytes_each=4 * elements))
-
-
-def multiply(spec: KernelSpec, options: Any, numbers: GemmNumbers, taken: tuple[Argument, ...]) -> Launch:
-    """The product, whose entry takes the arguments ``taken``: blocks of one pixel tile stand side by side, so that they
-    find its pixels in the cache."""
-    times = numbers.m_tiles * spec.groups * numbers.splits
-    grid = (Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=options.block_n - 1, per=options.block_n,
-                   times=times), Blocks(), Blocks())
-    return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in taken),
-                  shared_bytes=numbers.shared_bytes)
-
-
-def add_sums(given: tuple[Argument, ...]) -> Launch:
-    """The second launch of a split reduction: partial sums to outputs. ``given`` are the program's arguments."""
-    taken = named(given, SUMS, "bias", "y", "N", "P", "Q")
-    pixels = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=SIDE_THREADS - 1, per=SIDE_THREADS)
-    grid = (pixels, Blocks(), Blocks())
-    return Launch(entry=SUMS_ENTRY, grid=grid, block=(SIDE_THREADS, 1, 1), arguments=tuple(a.name for a in taken))
-
-
-def sums_workspace(spec: KernelSpec, splits: int, first_step: int) -> Workspace:
-    return Workspace(name=SUMS, bytes_each=4 * spec.k * splits, first_step=first_step, last_step=first_step + 1,
-                     per=(Extent(of=Dimension.N), Extent(of=Dimension.P), Extent(of=Dimension.Q)))
-
-
-# ---- what the plan says of itself
-
-def cost(spec: KernelSpec, options: Any, numbers: GemmNumbers) -> Cost:
-    """Of one warp's tile of outputs: its copies count as loads, once each."""
-    products = numbers.k_tiles * options.block_k
-    loads = numbers.k_tiles * (numbers.rows + numbers.a_rounds)
-    outputs = options.thread_m * options.thread_n
-    m, n = numbers.lanes_m * options.thread_m, numbers.lanes_n * options.thread_n
-    return Cost(unit=f"a warp's {m} filters x {n} pixels", warp_loads=loads, shuffles=0, fma=products * outputs,
-                registers=numbers.registers, direct_loads=spec.channels * spec.r * spec.s * outputs)
-
-
-def phrase(options: Any, numbers: GemmNumbers) -> str:
-    return (f"tiles of {options.block_m} filters x {options.block_n} pixels x {options.block_k} products, "
-            f"{options.thread_m} x {options.thread_n} outputs a thread, {numbers.threads} threads a block, "
-            f"{numbers.shared_bytes} bytes of shared memory")
-
-
-def notes(asked: Any, options: Any) -> tuple[str, ...]:
-    """What became of values that do not go with another."""
-    if options.micro_kernel is Switch.OFF and asked.thread_m * asked.thread_n != 1:
-        return (f"micro_kernel = off: one output a thread, in blocks of {ONE_OUTPUT_SIDE} x {ONE_OUTPUT_SIDE}",)
-    return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.axes import BIAS, RELU
+from tests.axes import BIAS, RELU, RESIDUAL
 from tests.gemm import gemm
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import plan_layer
@@ -46,4 +46,12 @@ def plans() -> dict[str, KernelPlan]:
             "implicit_gemm", ConvShape(n=8, c=3, h=56, w=56, k=64, r=7, s=7, stride=2, padding=3,
                                        padding_mode="constant", padding_value=0.5), arch="sm_75", order="table",
             block_m=64, min_blocks=1),
+        "implicit_gemm_3x3_nhwc_taps": gemm(
+            "implicit_gemm", ConvShape(n=8, c=64, h=28, w=28, k=128, r=3, s=3, padding=1, layout="NHWC"), BIAS, RELU),
+        "implicit_gemm_7x7_nhwc_table_splits": gemm(
+            "implicit_gemm", ConvShape(n=8, c=3, h=56, w=56, k=64, r=7, s=7, stride=2, padding=3, layout="NHWC"), BIAS,
+            RESIDUAL, block_m=64, block_k=8, order="table", splits=2),
+        "implicit_gemm_3x3_nhwc_taps_groups_filled_reflect_sm_75": gemm(
+            "implicit_gemm", ConvShape(n=8, c=60, h=28, w=28, k=180, r=3, s=3, padding=1, groups=2, layout="NHWC",
+                                       padding_mode="reflect"), arch="sm_75", min_blocks=1),
     }

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests import checks, reference, settings
+from tests.axes import BIAS, RELU
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.plan import KernelPlan
@@ -48,8 +50,9 @@ def planned(shape: ConvShape, algorithm: str = "implicit_gemm", arch: str = "sm_
 
 # ---- what is served
 
-@pytest.mark.parametrize("algorithm", BOTH)
-@pytest.mark.parametrize("changes, says", [(dict(layout="NHWC"), "layout NHWC"), (dict(dtype="float16"), "float16")])
+@pytest.mark.parametrize("algorithm, changes, says", [
+    ("im2win", dict(layout="NHWC"), "layout NHWC"), ("im2win", dict(dtype="float16"), "float16"),
+    ("implicit_gemm", dict(dtype="float16"), "float16")])
 def test_layers_that_are_refused(algorithm, changes, says):
     spec = KernelSpec.of(small(**changes), algorithm=algorithm, arch=Arch(9, 0))
     assert says in ALGORITHMS[algorithm].supports(spec)
@@ -196,16 +199,20 @@ def test_an_older_architecture_copies_through_registers(algorithm):
 def test_defaults_do_not_spill():
     def report(item: tuple[str, ConvShape, str]) -> str | None:
         algorithm, shape, arch = item
-        made = planned(shape, algorithm, arch)
+        made = plan_layer(shape, algorithm=algorithm, arch=arch, epilogue=(BIAS, RELU))
         entries = compilers.compile_source(render(made).text, arch=arch, kind=compilers.CompilerKind.NVRTC).entries
         spilled = [e for e in entries if e.spill_stores or e.spill_loads or e.stack_bytes]
         return f"{made.spec}, {spilled}: {made.settings()}" if spilled else None
 
     shapes = [layer(number) for number in (1, 3, 4, 5, 7, 8, 12)]
     shapes += [ConvShape(n=8, c=c, h=56, w=56, k=k, r=3, s=3, padding=1) for c, k in ((64, 32), (60, 16), (3, 200))]
+    nhwc = [replace(shape, layout="NHWC") for shape in shapes]
+    nhwc += [ConvShape(n=8, c=64, h=56, w=56, k=k, r=1, s=1, layout="NHWC") for k in (64, 96, 128)]
     archs = ("sm_80", "sm_90", "sm_100")
     items = [(algorithm, shape, arch) for algorithm in BOTH for i, shape in enumerate(shapes)
              for arch in (archs if settings.whole else (archs[i % 3],))]
+    items += [("implicit_gemm", shape, arch) for i, shape in enumerate(nhwc)
+              for arch in (archs if settings.whole else (archs[i % 3],))]
     with ThreadPoolExecutor(2) as pool:
         wrong = [text for text in pool.map(report, items) if text]
     assert not wrong, "\n".join(wrong)
@@ -226,10 +233,11 @@ def main_loop(text: str, entry: str) -> list[str]:
 @pytest.mark.thin(4)
 @pytest.mark.nvcc
 @pytest.mark.skipif(sass.available() is None, reason=f"no disassembler; {sass.WAYS}")
-@pytest.mark.parametrize("algorithm, number", [("implicit_gemm", 4), ("implicit_gemm", 5), ("implicit_gemm", 8),
-                                               ("im2win", 8)])
-def test_most_of_the_inner_loop_multiplies(algorithm, number):
-    made = planned(layer(number), algorithm)
+@pytest.mark.parametrize("algorithm, number, layout", [
+    ("implicit_gemm", 4, "NCHW"), ("implicit_gemm", 5, "NCHW"), ("implicit_gemm", 8, "NCHW"), ("im2win", 8, "NCHW"),
+    ("implicit_gemm", 4, "NHWC"), ("implicit_gemm", 8, "NHWC")])
+def test_most_of_the_inner_loop_multiplies(algorithm, number, layout):
+    made = planned(replace(layer(number), layout=layout), algorithm)
     loop = main_loop(sass.disassemble(build(made).compiled.cubin), made.spec.name)
     gemm = made.numbers.gemm
     assert sum("LDGSTS" in what for what in loop) == gemm.rows + gemm.a_rounds      # the copies are in the loop

@@ -34,13 +34,21 @@ NOT_KEPT = ("a few times 1e12",)
 # ---- what is chosen
 
 @pytest.mark.parametrize("sizes", DENSE)
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_dense_layers_in_nhwc_are_split_by_default(sizes, arch):
     chosen = select(layer(*sizes, dtype="float32"), arch)
     assert chosen.algorithm == "mma" and chosen.spec.numerics is Numerics.TF32X3
     assert select(layer(*sizes, dtype="float32"), arch, precision="ieee").spec.numerics is Numerics.FLOAT32
     quick = select(layer(*sizes, dtype="float32"), arch, precision="tf32")
     assert quick.spec.numerics is Numerics.TF32 and quick.request.numerics is Numerics.TF32
+
+
+@pytest.mark.parametrize("sizes", [(64, 56, 3, 64, 1, 1, 1), (512, 28, 1, 256, 1, 0, 1), (512, 7, 3, 512, 1, 1, 1)])
+def test_where_tensor_cores_have_twice_the_rate_of_units_three_products_are_no_quicker_than_one(sizes):
+    chosen = select(layer(*sizes, dtype="float32"), "sm_120")
+    assert chosen.algorithm == "implicit_gemm" and chosen.spec.numerics is Numerics.FLOAT32
+    quick = select(layer(*sizes, dtype="float32"), "sm_120", precision="tf32")
+    assert quick.algorithm == "mma" and quick.spec.numerics is Numerics.TF32
 
 
 def test_short_sums_and_old_gpus_keep_float32_units():

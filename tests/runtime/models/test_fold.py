@@ -138,14 +138,18 @@ def test_of_two_convolutions_the_later_one_adds_the_other(tmp_path):
 
 
 def test_a_residual_is_folded_where_it_pays(tmp_path):
-    """float32's product of matrices does not read one, mma's stores do."""
-    shape, weight = [8, 64, 28, 28], drawn(256, 64, 1, 1)
-    proto = model([conv(["x", "w"], "c"), node("Add", ["c", "r"], ["a"]), node("Relu", ["a"], ["y"])],
-                  {"x": shape, "r": [8, 256, 28, 28]}, ["y"], {"w": weight})
-    path = saved(proto, tmp_path)
-    assert steps(read_model(path)[0]) == ""
-    assert steps(read_model(path, dtype="float16")[0]) == "residual,relu"
-    assert steps(read_model(path, dtype="bfloat16", layout="NHWC")[0]) == "residual,relu"
+    """The stores of products of matrices read one, those of toeplitz do not."""
+    def path(weight, outputs, **attributes):
+        proto = model([conv(["x", "w"], "c", **attributes), node("Add", ["c", "r"], ["a"]), node("Relu", ["a"], ["y"])],
+                      {"x": [8, 64, 28, 28], "r": [8, outputs, 28, 28]}, ["y"], {"w": weight})
+        return saved(proto, tmp_path)
+
+    dense = path(drawn(256, 64, 1, 1), 256)
+    assert steps(read_model(dense)[0]) == steps(read_model(dense, layout="NHWC")[0]) == "residual,relu"
+    assert steps(read_model(dense, dtype="float16")[0]) == "residual,relu"
+    assert steps(read_model(dense, dtype="bfloat16", layout="NHWC")[0]) == "residual,relu"
+    depthwise = path(drawn(64, 1, 11, 11), 64, group=64, pads=[5, 5, 5, 5])
+    assert steps(read_model(depthwise, dtype="float16")[0]) == ""
 
 
 def test_a_model_in_another_form(tmp_path):

@@ -1,0 +1,283 @@
+// warpconv 0.1.0: implicit_gemm, float32. Generated from templates/implicit_gemm/kernel_nhwc.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,H,W,3 --filter 64,7,7 --stride 2,2 --padding 3 --layout NHWC --epilogue bias,residual \
+//     --arch sm_90 --algorithm implicit_gemm \
+//     --set form=tiled --set block_m=64 --set block_n=64 --set block_k=8 --set thread_m=8 --set thread_n=8 \
+//     --set order=table --set stages=2 --set splits=2 --set prefetch=on --set vector_loads=on \
+//     --set micro_kernel=on --set min_blocks=4
+//
+// layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float32 NHWC, then bias, residual
+//        N, H, W (and so P, Q) are arguments; all else is in the text
+// plan   tiles of 64 filters x 64 pixels x 8 products, 8 x 8 outputs a thread, 64 threads a block, 10176 bytes of
+//        shared memory
+// cost   a warp's 32 filters x 64 pixels: 190 warp loads, 0 shuffles, 9728 FMA a lane, about 128 registers (direct:
+//        9408 loads)
+//
+// A product of matrices, filters times pixels, whose right one is never stored: neighbouring threads copy neighbouring
+// channels of a pixel from where they lie in x to shared memory, and turn them on the way, tile by tile.
+constexpr int K = 64;                           // filters
+constexpr int C = 3;                            // input channels
+constexpr int K_GROUP = 64;                     // filters of a group
+constexpr int C_GROUP = 3;                      // channels of a group
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int PAD_TOP = 3;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 3;                     // columns of zeros to the left of the image
+constexpr int BLOCK_M = 64;                     // block tile: filters
+constexpr int BLOCK_N = 64;                     // block tile: pixels
+constexpr int BLOCK_K = 8;                      // products of an output in a tile
+constexpr int K_TILES = 19;                     // tiles of products
+constexpr int THREAD_M = 8;                     // thread tile: filters
+constexpr int THREAD_N = 8;                     // thread tile: pixels
+constexpr int LANES_M = 4;                      // lanes of a warp along filters
+constexpr int LANES_N = 8;                      // lanes of a warp along pixels
+constexpr int WARPS_M = 2;                      // warps along filters
+constexpr int THREADS = 64;                     // threads of a block
+constexpr int VECTOR = 4;                       // floats of a load from shared memory
+constexpr int FILTER_COPIES = 2;                // 16-byte copies of a thread into a tile of filters
+constexpr int OUTER = 7;                        // filter rows
+constexpr int INNER = 7;                        // filter columns inside them
+constexpr int K_CHANNELS = 3;                   // channels of a group
+constexpr int PRODUCTS = 147;                   // products of an output
+constexpr int SPLITS = 2;                       // blocks that share a sum
+constexpr int PIXELS = 8;                       // windows that a thread copies from
+constexpr int WINDOW_LANES = 8;                 // neighbouring lanes that copy from a window
+constexpr int WINDOW_WARPS = 2;                 // warps side by side along windows
+constexpr int PRODUCTS_AT_ONCE = 8;             // products of a window that are copied side by side
+constexpr int STAGES = 2;                       // tiles in shared memory: copied, or multiplied
+constexpr int PIXEL_ROW = 68;                   // floats from one product's pixels to the next's
+constexpr int STAGE = 1056;                     // floats of a stage: BLOCK_K rows of filters, then of pixels
+constexpr int INNER_STEP = C;                   // elements from one filter column to the next
+constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using offset_t = index_t;                       // from x's first element
+
+// asynchronous copies
+__device__ __forceinline__ void wc_copy_async_or_zero_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+
+// worked out once, not anew in every round of a loop
+__device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
+__device__ __forceinline__ const float* wc_settled_address(const float* value) { asm volatile("" : "+l"(value)); return value; }
+
+// What happens to an output value before it is stored: bias, then residual.
+__device__ __forceinline__ float finish(float value, float bias, float residual) {
+    value = value + bias;
+    value = value + residual;
+    return value;
+}
+
+// What a thread copies next: one product, or every eighth, of each of its windows.
+struct Source {
+    const float* from;              // the group's first channel of x's first pixel
+    const offset_t* windows;        // where the windows begin
+    const unsigned* outside;        // a word each: bits of their rows and columns that lie outside of the image
+    const offset_t* offsets;        // the next product's place in a window
+    const int* taps;                // and the bits of its row and its column
+    int left;                       // products from it on; what else there is in the last tile is filling
+};
+
+__device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
+    offset_t windows[PIXELS];
+    unsigned outside[PIXELS];
+#pragma unroll
+    for (int i = 0; i < PIXELS; ++i) {
+        windows[i] = source.windows[i * WINDOW_WARPS / 8 * 32 + i * WINDOW_WARPS % 8];
+        outside[i] = source.outside[i * WINDOW_WARPS / 8 * 32 + i * WINDOW_WARPS % 8];
+    }
+#pragma unroll
+    for (int k = 0; k < BLOCK_K; k += PRODUCTS_AT_ONCE) {
+        const float* from = source.from + source.offsets[k];
+        const unsigned tap = source.taps[k];
+#pragma unroll
+        for (int i = 0; i < PIXELS; ++i) {
+            const bool inside = !(outside[i] & tap) && k < source.left;
+            wc_copy_async_or_zero_4(true, to + k * PIXEL_ROW + 4 * i * WINDOW_WARPS, from + windows[i], inside);
+        }
+    }
+    source.offsets += BLOCK_K;
+    source.taps += BLOCK_K;
+    source.left -= BLOCK_K;
+}
+
+// A tile of filters: it lies in memory as it will in shared memory.
+__device__ __forceinline__ void copy_filter_tile(float* to, const float* from, int four) {
+#pragma unroll
+    for (int i = 0; i < FILTER_COPIES; ++i)
+        wc_copy_async_16(to + four + 4 * i * THREADS, from + four + 4 * i * THREADS);
+}
+
+// One product's factors for a thread's tile: filters and pixels from shared memory, four of each at a time.
+__device__ __forceinline__ void load_factors(float (&a)[THREAD_M], float (&b)[THREAD_N], const float* filters,
+        const float* pixels) {
+#pragma unroll
+    for (int i = 0; i < THREAD_M; i += VECTOR) {
+        const float4 four = *(const float4*)(filters + i * LANES_M);
+        a[i] = four.x, a[i + 1] = four.y, a[i + 2] = four.z, a[i + 3] = four.w;
+    }
+#pragma unroll
+    for (int i = 0; i < THREAD_N; i += VECTOR) {
+        const float4 four = *(const float4*)(pixels + i * LANES_N);
+        b[i] = four.x, b[i + 1] = four.y, b[i + 2] = four.z, b[i + 3] = four.w;
+    }
+}
+
+// The outer product of a thread's factors, added to its sums.
+__device__ __forceinline__ void multiply(float (&sums)[THREAD_M][THREAD_N], const float (&a)[THREAD_M],
+        const float (&b)[THREAD_N]) {
+#pragma unroll
+    for (int i = 0; i < THREAD_M; ++i)
+#pragma unroll
+        for (int j = 0; j < THREAD_N; ++j) sums[i][j] = fmaf(a[i], b[j], sums[i][j]);
+}
+
+// A tile's products for a thread's sums; the next product's factors are loaded before they are needed.
+__device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N], const float* filters,
+        const float* pixels) {
+    float a[2][THREAD_M], b[2][THREAD_N];
+    load_factors(a[0], b[0], filters, pixels);
+#pragma unroll
+    for (int k = 0; k < BLOCK_K; ++k) {
+        const int now = k % 2, next = (k + 1) % 2;
+        if (k + 1 < BLOCK_K) load_factors(a[next], b[next], filters + (k + 1) * BLOCK_M, pixels + (k + 1) * PIXEL_ROW);
+        multiply(sums, a[now], b[now]);
+    }
+}
+
+// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
+    constexpr long long TILE = (long long)BLOCK_M * K_TILES * BLOCK_K;      // of all products of a block's filters
+    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < TILE; i += gridDim.x * SIDE_THREADS) {
+        const int m = (int)(i % BLOCK_M), group = (int)(i / TILE);
+        const int product = (int)(i / BLOCK_M % (K_TILES * BLOCK_K));
+        const int channel = product % K_CHANNELS, outer = product / K_CHANNELS / INNER,
+            inner = product / K_CHANNELS % INNER;
+        const bool exists = m < K_GROUP && channel < C_GROUP && outer < OUTER;
+        const long long plane_w = ((long long)group * K_GROUP + m) * C_GROUP + channel;
+        filter[i] = exists ? w[plane_w * (OUTER * INNER) + outer * INNER + inner] : 0.0f;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(64, 4)
+implicit_gemm_7x7(const float* __restrict__ x, float* __restrict__ filter, float* __restrict__ partial_sums, int N,
+        int H, int W, int P, int Q) {
+    extern __shared__ __align__(16) float shared[];
+    // this block's tile: blocks count tiles of filters first, then groups, then parts of the sum, then tiles of pixels
+    const int split = blockIdx.x % SPLITS;
+    const int first_tile = (int)((long long)K_TILES * split / SPLITS);
+    const int tiles = (int)((long long)K_TILES * (split + 1) / SPLITS) - first_tile;
+    const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;
+    const index_t first_pixel = (index_t)(blockIdx.x / SPLITS) * BLOCK_N;
+
+    // this thread's tile: its warp's place in the block, its lane's in the warp
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int m_thread = wc_settled(warp % WARPS_M * (LANES_M * THREAD_M) + lane / LANES_N * VECTOR);
+    const int n_warp = warp / WARPS_M * (LANES_N * THREAD_N), n_lane = lane % LANES_N;
+    // the first of this block's tiles of filters
+    const float* filters_from = filter + (long long)first_tile * (BLOCK_K * BLOCK_M);
+
+    // the places of a window's products
+    offset_t* const offsets = (offset_t*)(shared + STAGES * STAGE);
+    // where the pixels' windows lie in x: one each, which others read (beyond the last: that of the last)
+    const int column = threadIdx.x % BLOCK_N;
+    const index_t pixel = first_pixel + column < pixels ? first_pixel + column : pixels - 1;
+    const index_t image = pixel / pixels_y;
+    const int p = (int)(pixel % pixels_y / Q), q = (int)(pixel % Q);
+    const int h = p * STRIDE_H - PAD_TOP, w = q * STRIDE_W - PAD_LEFT;
+    offset_t* const windows = offsets + K_TILES * BLOCK_K;
+    unsigned* const outside = (unsigned*)(windows + BLOCK_N);
+    if (threadIdx.x < BLOCK_N) {
+        windows[column] = ((image * H + h) * W + w) * C;
+        // a bit for each of its rows, then for each of its columns: whether it lies outside of the image
+        unsigned mask = 0;
+#pragma unroll
+        for (int outer = 0; outer < OUTER; ++outer) mask |= (unsigned)(h + outer) >= (unsigned)H ? 1u << outer : 0u;
+#pragma unroll
+        for (int inner = 0; inner < INNER; ++inner) mask |= (unsigned)(w + inner) >= (unsigned)W ? 1u << OUTER + inner
+            : 0u;
+        outside[column] = mask;
+    }
+    int* const taps = (int*)(outside + BLOCK_N);
+    for (int i = threadIdx.x; i < K_TILES * BLOCK_K; i += THREADS) {
+        const int outer = i / (INNER * C_GROUP) % OUTER, inner = i / C_GROUP % INNER;
+        offsets[i] = outer * ((offset_t)W * C) + inner * INNER_STEP + i % C_GROUP;
+        taps[i] = 1u << outer | 1u << OUTER + inner;
+    }
+    __syncthreads();
+
+    // this thread's copies: WINDOW_LANES lanes have neighbouring products of a pixel, a warp has four pixels, LANES_N
+    // apart, which lie side by side in shared memory
+    const int product = lane % WINDOW_LANES, quartet = warp;
+    const int listed = quartet / 8 * 32 + quartet % 8 + lane / WINDOW_LANES * LANES_N;
+    const int pixel_place = wc_settled(BLOCK_K * BLOCK_M + product * PIXEL_ROW + 4 * quartet + lane / WINDOW_LANES);
+    // the first tile's products
+    Source source;
+    source.from = wc_settled_address(x);
+    source.offsets = offsets + first_tile * BLOCK_K + product;
+    source.taps = taps + first_tile * BLOCK_K + product;
+    source.outside = outside + listed;
+    source.windows = windows + listed;
+    source.left = PRODUCTS - first_tile * BLOCK_K - product;
+
+    // this thread's first pixels in a tile, and the first four filters that it copies
+    const int pixels_first = wc_settled(BLOCK_K * BLOCK_M + n_warp + n_lane * VECTOR);
+    const int four = wc_settled(4 * threadIdx.x);
+    float sums[THREAD_M][THREAD_N] = {};
+    // the first tiles on their way
+#pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        if (stage < tiles) {
+            copy_filter_tile(shared + stage * STAGE, filters_from, four);
+            copy_pixel_tile(shared + stage * STAGE + pixel_place, source);
+            filters_from += BLOCK_K * BLOCK_M;
+        }
+        wc_copy_async_commit();
+    }
+
+    int to_multiply = 0, to_fill = (STAGES - 1) * STAGE;        // where these stages begin
+#pragma unroll 1
+    for (int tile = 0; tile < tiles; ++tile) {
+        // this tile has arrived, and every thread is done with the one whose memory is filled next
+        wc_copy_async_wait_but();
+        __syncthreads();
+        if (tile + STAGES - 1 < tiles) {
+            copy_filter_tile(shared + to_fill, filters_from, four);
+            copy_pixel_tile(shared + to_fill + pixel_place, source);
+            filters_from += BLOCK_K * BLOCK_M;
+        }
+        wc_copy_async_commit();
+        multiply_tile(sums, shared + to_multiply + m_thread, shared + to_multiply + pixels_first);
+        to_multiply = to_multiply < (STAGES - 1) * STAGE ? to_multiply + STAGE : 0;
+        to_fill = to_fill < (STAGES - 1) * STAGE ? to_fill + STAGE : 0;
+    }
+
+    // the sums to where they belong: four neighbouring filters of a pixel at a time, neighbouring lanes the next four
+    const int m_first = m_thread;
+    float* outputs = partial_sums + (long long)split * K * pixels;
+#pragma unroll
+    for (int j = 0; j < THREAD_N; ++j) {
+        const index_t y_pixel = first_pixel + n_warp + n_lane + j * LANES_N;
+        if (y_pixel >= pixels) break;
+        float* to = outputs + y_pixel * K + m_first;
+#pragma unroll
+        for (int i = 0; i < THREAD_M; i += VECTOR) {
+            const int m = i * LANES_M;
+            *(float4*)(to + m) = make_float4(sums[i][j], sums[i + 1][j], sums[i + 2][j], sums[i + 3][j]);
+        }
+    }
+}
+
+// The parts of every sum together, and what happens to it before it is stored.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+add_partial_sums(const float* __restrict__ partial_sums, const float* __restrict__ bias, const float* residual,
+        float* y, int N, int P, int Q) {
+    const index_t outputs = (index_t)N * P * Q * K, i = (index_t)blockIdx.x * SIDE_THREADS + threadIdx.x;
+    if (i >= outputs) return;
+    float sum = partial_sums[i];
+#pragma unroll
+    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[split * (long long)outputs + i];
+    y[i] = finish(sum, __ldg(bias + i % K), residual[i]);
+}
