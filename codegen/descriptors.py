@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from .dimension import Length
 from .dtypes import DType
+from .layer import later
 from .shape import ConvShape
 
 C_TYPE = "TensorMap"        # of a kernel's parameter that is a descriptor
@@ -29,7 +30,7 @@ MOST_OFFSET = 255           # of a tap from the window's first, of four dimensio
 SWIZZLES = (0, 32, 64, 128)
 MOST_COORDINATE = 2**31 - 1
 
-_PACKED = struct.Struct("<Q4B4B4I3Q4I2i2i")     # what the CPU device takes in place of a descriptor
+_PACKED = struct.Struct("<Q4B4B4I3Q4I2i2iI")     # what the CPU device takes in place of a descriptor
 
 
 class Walk(enum.Enum):
@@ -52,6 +53,7 @@ class TensorMap:
     upper: tuple[int, int]
     strides: tuple[int, int]
     swizzle: int
+    rounded: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -64,7 +66,7 @@ class TensorMap:
         strides = (1, *self.strides, 1) if im2col else (1, 1, 1, 1)
         numbers = (*_filled(self.sizes, 4), *_filled(self.distances, 3), *_filled(self.box, 4))
         data = _PACKED.pack(address, len(self.sizes), im2col, self.dtype.itemsize, self.swizzle, *strides, *numbers,
-                            *self.lower, *self.upper)
+                            *self.lower, *self.upper, self.rounded)
         return data.ljust(BYTES, b"\0")
 
 
@@ -92,6 +94,8 @@ class Descriptor:
         Columns and rows from one window to the next (im2col).
     swizzle : int
         Bytes of a row of shared memory within which 16-byte cells change places.
+    rounded : bool
+        Whether float32 elements are rounded to TF32 as they come.
     """
 
     argument: str
@@ -104,10 +108,12 @@ class Descriptor:
     upper: tuple[int, int] = (0, 0)
     strides: tuple[int, int] = (1, 1)
     swizzle: int = 128
+    rounded: bool = later(False)
 
     def __str__(self) -> str:
         sizes = ", ".join(map(str, self.sizes))
-        text = (f"{self.argument}: {self.of} as ({sizes}) of {self.dtype.value}, the innermost first, "
+        elements = "float32 rounded to TF32" if self.rounded else self.dtype.value
+        text = (f"{self.argument}: {self.of} as ({sizes}) of {elements}, the innermost first, "
                 f"{self.walk.value}, ")
         if self.walk is Walk.TILED:
             text += f"boxes of {' x '.join(map(str, self.box))}"
@@ -121,7 +127,8 @@ class Descriptor:
         sizes = tuple(length.count(shape) for length in self.sizes)
         distances = tuple(itertools.accumulate(sizes[:-1], lambda a, b: a * b, initial=self.dtype.itemsize))[1:]
         return TensorMap(dtype=self.dtype, walk=self.walk, sizes=sizes, distances=distances, box=self.box,
-                         lower=self.lower, upper=self.upper, strides=self.strides, swizzle=self.swizzle)
+                         lower=self.lower, upper=self.upper, strides=self.strides, swizzle=self.swizzle,
+                         rounded=self.rounded)
 
     def refusal(self, shape: ConvShape | None = None) -> str | None:
         """Which limit the descriptor is beyond, in words, or None; without a layer those that no size decides."""
@@ -136,6 +143,8 @@ class Descriptor:
             return f"rows of {inner} bytes (a multiple of {ALIGNMENT})"
         if self.swizzle and inner > self.swizzle:
             return f"rows of {inner} bytes under a swizzle of {self.swizzle} (no more than it)"
+        if self.rounded and self.dtype is not DType.FLOAT32:
+            return f"elements of {self.dtype.value} rounded to TF32 (float32 ones are)"
         along = self.box if self.walk is Walk.TILED else self.box[:1]
         if not all(1 <= n <= MOST_BOX for n in along):
             return f"boxes of {' x '.join(map(str, along))} elements (1 to {MOST_BOX} along each dimension)"

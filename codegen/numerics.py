@@ -12,8 +12,8 @@ import enum
 from .dtypes import DType
 from .errors import ArgumentError
 
-# Products of an output from which TF32X3 is no less exact than float32 units that add them one after the other
-# (docs/results/precision); below, what it drops of a product weighs more than their roundings
+# Products of an output from which TF32X3 and FP16X3 are no less exact than float32 units that add them one after the
+# other (docs/results/precision); below, what they drop of a product weighs more than their roundings
 LEAST_PRODUCTS = 96
 
 
@@ -40,6 +40,7 @@ class Precision(enum.Enum):
     FLOAT32 = "float32"     # the default: as exact as IEEE, by whatever is quickest
     IEEE = "ieee"           # products and sums of float32 units
     TF32X3 = "tf32x3"       # on the tensor cores, each factor in two parts of TF32, three products of four
+    FP16X3 = "fp16x3"       # on the tensor cores, each factor scaled, in two parts of float16, three products of four
     TF32 = "tf32"           # on the tensor cores, each factor rounded to TF32: three digits
 
     @classmethod
@@ -64,6 +65,7 @@ class Numerics(enum.Enum):
     INT32 = "int32", Accumulator.INT32, Precision.FLOAT32
     IEEE = "ieee", Accumulator.FLOAT32, Precision.IEEE
     TF32X3 = "tf32x3", Accumulator.FLOAT32, Precision.TF32X3
+    FP16X3 = "fp16x3", Accumulator.FLOAT32, Precision.FP16X3
     TF32 = "tf32", Accumulator.FLOAT32, Precision.TF32
 
     accumulator: Accumulator
@@ -114,7 +116,8 @@ class Numerics(enum.Enum):
     @property
     def dropped(self) -> float:
         """How much of a product of float32 elements is left out at most, as a share of it (docs/precision.md)."""
-        return {Numerics.TF32X3: 2.0**-20, Numerics.TF32: 2.0**-10 + 2.0**-20}.get(self, 0.0)
+        return {Numerics.TF32X3: 2.0**-20, Numerics.FP16X3: 2.0**-20,
+                Numerics.TF32: 2.0**-10 + 2.0**-20}.get(self, 0.0)
 
     def answers(self, dtype: DType, products: int) -> tuple[Numerics, ...]:
         """The kernels' arithmetic that answers this wish for layers of such elements, ``products`` of them in each
@@ -124,5 +127,5 @@ class Numerics(enum.Enum):
         if self is Numerics.IEEE:
             return (Numerics.FLOAT32,)
         if self is Numerics.FLOAT32 and products >= LEAST_PRODUCTS:
-            return Numerics.FLOAT32, Numerics.TF32X3
+            return Numerics.FLOAT32, Numerics.TF32X3, Numerics.FP16X3
         return (self,)

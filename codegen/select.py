@@ -38,7 +38,7 @@ def plan_layer(shape: ConvShape, *, algorithm: str = "auto", arch: Arch | Hardwa
         The arithmetic of products and sums, "float32" if none is given.
     precision : Precision or str
         How exact products of float32 elements are: "float32" (the quickest that is as exact as "ieee"), "ieee",
-        "tf32x3", "tf32" (docs/precision.md).
+        "tf32x3", "fp16x3", "tf32" (docs/precision.md).
     tuning : Tuning, optional
         A table of measured choices, which overrules the estimate for the layers it knows.
     workspace_limit : int, optional
@@ -83,7 +83,7 @@ def select(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, tuning:
         The arithmetic of products and sums, "float32" if none is given.
     precision : Precision or str
         How exact products of float32 elements are: "float32" (the quickest that is as exact as "ieee"), "ieee",
-        "tf32x3", "tf32" (docs/precision.md).
+        "tf32x3", "fp16x3", "tf32" (docs/precision.md).
     tuning : Tuning, optional
         A table of measured choices, which overrules the estimate for the layers it knows.
     workspace_limit : int, optional
@@ -128,7 +128,7 @@ def explain(shape: ConvShape, arch: Arch | Hardware | str = DEFAULT_ARCH, *,
         The arithmetic of products and sums, "float32" if none is given.
     precision : Precision or str
         How exact products of float32 elements are: "float32" (the quickest that is as exact as "ieee"), "ieee",
-        "tf32x3", "tf32" (docs/precision.md).
+        "tf32x3", "fp16x3", "tf32" (docs/precision.md).
     tuning : Tuning, optional
         A table of measured choices, which overrules the estimate for the layers it knows.
     workspace_limit : int, optional

@@ -17,7 +17,7 @@
     separable = false           # filters of one channel as the factors of a column and a row
     layout = "NCHW"             # or "NHWC": the order of the input's and the output's axes
     accumulate = "float32"      # or "float16": the arithmetic of products and sums
-    precision = "float32"       # or "ieee", "tf32x3", "tf32": how exact products of float32 elements are
+    precision = "float32"       # or "ieee", "tf32x3", "fp16x3", "tf32": how exact products of float32 elements are
     epilogue = ["bias", "relu"]
     algorithm = "auto"
     set = {exchange = "packed"} # plan values of the algorithm

@@ -25,7 +25,9 @@ from .axes import (BIAS, BORDER_VALUE, BORDERS, CASTS, CLAMP, DTYPES, EXPRESSION
 from .cases import Case, Numerics
 
 LARGEST_SIDE = 130
-SPLIT = (Numerics.TF32X3, Numerics.TF32X3, Numerics.TF32)       # of float32 elements on the tensor cores
+# of float32 elements on the tensor cores, by algorithm
+SPLIT = {"mma": (Numerics.TF32X3, Numerics.TF32X3, Numerics.TF32),
+         "wgmma": (Numerics.FP16X3, Numerics.FP16X3, Numerics.TF32)}
 SQUARES = (7, 14, 28, 56)           # planes of networks, smaller than what a warp spans
 HALF = ("float16", "bfloat16")
 EPILOGUES = ((), (), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS), (BIAS, CLAMP), (EXPRESSION,), (BIAS, RESIDUAL, RELU))
@@ -74,7 +76,7 @@ def draw_case(choose: Choose, algorithm: str | None = None, images: bool = False
     half = layer["dtype"] in HALF and choose((False,) * 5 + (True,))
     numerics = Numerics.FLOAT16 if half else Numerics.FLOAT32
     if layer["dtype"] == "float32":
-        numerics = choose(SPLIT if algorithm == "mma" else (Numerics.FLOAT32, Numerics.FLOAT32, Numerics.IEEE))
+        numerics = choose(SPLIT.get(algorithm, (Numerics.FLOAT32, Numerics.FLOAT32, Numerics.IEEE)))
     return Case(algorithm, tuple(layer.items()), tuple(values.items()), draw_epilogue(choose, axes, images),
                 numerics=numerics)
 

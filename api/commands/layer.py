@@ -78,7 +78,7 @@ _FORM = (
                  help="Order of the axes of input and output, in memory too."),
     click.option("--accumulate", metavar="float32|float16", default="float32", show_default=True,
                  help="Arithmetic of products and sums; float16: in the 16-bit element type, quicker and less exact."),
-    click.option("--precision", metavar="float32|ieee|tf32x3|tf32", default="float32", show_default=True,
+    click.option("--precision", metavar="float32|ieee|tf32x3|fp16x3|tf32", default="float32", show_default=True,
                  help="Of products of float32 elements; float32: the quickest as exact as ieee (docs/precision.md)."),
 )
 _TUNING = click.option("--tuning", metavar="FILE", help="Follow the measured choices of a database (warpconv tune).")

@@ -19,8 +19,9 @@ from ..study import Context, Rows, Study
 ABOUT = """\
 Each layer is computed in each way on the same data, and compared with float64. The error in norm is that of the image
 that has the largest one; the worst error is the largest |error| / sum |a * b| of any output. `ieee` is `implicit_gemm`
-with its sums in order, `tf32x3` and `tf32` are `mma`; on the CPU device, whose emulated tensor cores cut sums
-(docs/cpu-device.md). A GPU with PyTorch adds cuDNN with TF32 off and on.
+with its sums in order, `tf32x3` and `tf32` are `mma`, `fp16x3` is `wgmma` in NHWC (147 products are of 3 channels,
+which it declines); on the CPU device, whose emulated tensor cores cut sums (docs/cpu-device.md). A GPU with PyTorch
+adds cuDNN with TF32 off and on.
 """
 
 IMAGES, SIDE, FILTERS = 4, 7, 32
@@ -111,19 +112,30 @@ def errors_of(result: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape
 
 WAYS: dict[str, dict[str, Any]] = {
     "ieee": dict(algorithm="implicit_gemm", precision="ieee"), "tf32x3": dict(algorithm="mma", precision="tf32x3"),
+    "fp16x3": dict(algorithm="wgmma", precision="fp16x3", layout="NHWC"),
     "tf32": dict(algorithm="mma", precision="tf32")}
 PEERS = {"cuDNN float32": False, "cuDNN TF32": True}
 
 
-def computed(way: str, x: Any, w: Any, shape: ConvShape, device: str) -> Any:
-    """The layer in one of WAYS."""
-    return warpconv.conv2d(x, w, padding=shape.padding, device=device, **WAYS[way])
+def serves(way: str, layer: str) -> bool:
+    """Whether a layer can be computed in a way: descriptors want channels by fours."""
+    return way != "fp16x3" or LAYERS[layer][0] % 4 == 0
+
+
+def computed(way: str, x: np.ndarray, w: np.ndarray, shape: ConvShape, device: str,
+             place: Callable[[np.ndarray], Any] = np.asarray,
+             host: Callable[[Any], np.ndarray] = np.asarray) -> np.ndarray:
+    """The layer in one of WAYS, of arrays in NCHW; ``place`` brings them to the device, ``host`` back."""
+    nhwc = WAYS[way].get("layout") == "NHWC"
+    x = np.ascontiguousarray(np.moveaxis(x, 1, -1)) if nhwc else x
+    made = host(warpconv.conv2d(place(x), place(w), padding=shape.padding, device=device, **WAYS[way]))
+    return np.moveaxis(made, -1, 1) if nhwc else made
 
 
 def run(context: Context) -> None:
     layers = ("96", "576") if context.quick else tuple(LAYERS)
     ways = (*WAYS, *PEERS) if context.device.kind == "torch" else WAYS
-    cases = list(product(layers, KINDS, ways))
+    cases = [case for case in product(layers, KINDS, ways) if serves(case[2], case[0])]
     context.expect(len(cases))
     for layer, kind, way in cases:
         context.row(f"{layer}/{kind}/{way}", lambda layer=layer, kind=kind, way=way: _measure(
@@ -137,7 +149,7 @@ def _measure(device: Any, layer: str, kind: str, way: str) -> dict[str, Any]:
     elif device.kind == "host":
         found = computed(way, x, w, shape, device.target)
     else:
-        found = _host(computed(way, _placed(device, x), _placed(device, w), shape, device.target))
+        found = computed(way, x, w, shape, device.target, lambda array: _placed(device, array), _host)
     errors = errors_of(found, x, w, shape)
     return {"norm": errors.norm, "worst": errors.worst}
 

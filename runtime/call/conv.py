@@ -77,7 +77,8 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
         The arithmetic of products and sums, 'float32' if None; 'float16' means that of 16-bit elements themselves.
     precision : str
         How exact products of float32 elements are: 'float32', the quickest that is as exact as 'ieee'; 'ieee', by
-        float32 units; 'tf32x3' and 'tf32', on the tensor cores (docs/precision.md). PyTorch's switches do not count.
+        float32 units; 'tf32x3', 'fp16x3' and 'tf32', on the tensor cores (docs/precision.md). PyTorch's switches do
+        not count.
     out_dtype : str, optional
         The output's element type (and that of ``out``), the input's if None.
     cast : str

@@ -48,12 +48,13 @@ def test_a_kernel_of_float32_units_is_the_same_whoever_asks_for_it():
 
 
 def test_which_kernels_of_a_pack_answer():
-    split, rounded, units = spec(), spec("tf32"), spec("ieee")
-    assert [s.numerics for s in (split, rounded, units)] == [Numerics.TF32X3, Numerics.TF32, Numerics.FLOAT32]
-    answers = {asked: [serves(s, LAYER, (), asked) for s in (split, rounded, units)] for asked in (
-        Numerics.FLOAT32, Numerics.TF32X3, Numerics.TF32, Numerics.IEEE)}
-    assert answers == {Numerics.FLOAT32: [True, False, True], Numerics.TF32X3: [True, False, False],
-                       Numerics.TF32: [False, True, False], Numerics.IEEE: [False, False, True]}
+    specs = (spec(arch="sm_80"), spec(), spec("tf32"), spec("ieee"))
+    assert [s.numerics for s in specs] == [Numerics.TF32X3, Numerics.FP16X3, Numerics.TF32, Numerics.FLOAT32]
+    answers = {asked: [serves(s, LAYER, (), asked) for s in specs] for asked in (
+        Numerics.FLOAT32, Numerics.TF32X3, Numerics.FP16X3, Numerics.TF32, Numerics.IEEE)}
+    assert answers == {Numerics.FLOAT32: [True, True, False, True], Numerics.TF32X3: [True, False, False, False],
+                       Numerics.FP16X3: [False, True, False, False], Numerics.TF32: [False, False, True, False],
+                       Numerics.IEEE: [False, False, False, True]}
 
 
 def test_a_data_gradient_counts_its_own_sums():
@@ -113,13 +114,14 @@ def test_tunes_space_is_of_the_precision():
 # ---- the command line
 
 def test_an_emitted_head_says_the_precision_and_gives_the_same_bytes_again():
-    for precision in ("tf32x3", "tf32"):
+    for precision in ("tf32x3", "fp16x3", "tf32"):
         text = CliRunner().invoke(cli, ["emit", *FLAGS, "--precision", precision]).stdout
         assert f"--precision {precision}" in text and f"{precision} products" in text
         command = re.search(r"Emit it again with\n((?://.*\\\n)*//.*\n)", text)[1]
         words = re.sub(r"//|\\\n", " ", command).split()[2:]
         assert CliRunner().invoke(cli, ["emit", *words]).stdout == text
-    assert "--precision tf32x3" in render(plan_layer(LAYER)).text
+    assert "--precision tf32x3" in render(plan_layer(LAYER, arch="sm_80")).text
+    assert "--precision fp16x3" in render(plan_layer(LAYER)).text
     assert "--precision" not in render(plan_layer(LAYER, precision="ieee")).text
 
 

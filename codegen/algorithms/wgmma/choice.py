@@ -6,7 +6,8 @@ a step: its instructions, the bytes that they read of shared memory, the bytes t
 
 The constants were fitted to 481 plans of ResNet-50's 22 dense layers at batch 32 and 1, timed on an H200 on 2026-11-22:
 the plan that is chosen takes 1.02 times as long as the quickest that was timed of its layer in the mean, 1.12 times at
-most.
+most. Those of float32 are of a sketch of the kernel (196 to 220 TFLOP/s at batch 128, 178 with two splitting warps
+where filters are few; H200, 2026-11-22), and are to be measured again.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from warpconv.codegen.parts.wgmma import MOST_COLUMNS, ROWS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (BARRIER_BYTES, GROUPS, ROW_BYTES, SLICE, WgmmaNumbers, column_unit, group_columns, is_staged,
-                      make_numbers, stored_channels)
+from .numbers import (BARRIER_BYTES, GROUPS, ROW_BYTES, WgmmaNumbers, column_unit, group_columns, is_staged,
+                      make_numbers, slice_of, stored_channels)
 from .options import Form, WgmmaOptions
+from .split import MOST_SPLIT_SUMS, SplitNumbers, is_split, make_split_numbers
 
 FILTERS = (64, 128, 256)
 MOST_SUMS = 192                 # of a thread
+LEAST_COLUMNS = 16              # of an instruction that is tried, and from one to the next
 LEAST_STAGES, MOST_STAGES = 2, 8
 BARRIERS_BYTES = 2 * BARRIER_BYTES      # of a stage
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -54,6 +57,14 @@ MEMORY_SHARE = 0.89             # of the bytes, at the speed of a copy: some sta
 # 1.3 to 2.3 times what the rest of the model says (docs/results/tensor_cores): zeros are copied, pixels stored in
 # pieces.
 THIN = 1.65
+# float32 in two parts of float16
+SPLIT_PRODUCTS = 3              # of four
+SPLIT_RATE = 0.74               # of the tensor cores that is reached at best: sums are added to others beside
+SPLIT_CYCLES = 280.0            # of a warp for four pixels of a box: looked at, scaled, written
+SPLIT_PASSES = 4                # over the bytes of a box in shared memory: copied, read twice, written
+SPLIT_SUM_CYCLES = 16.0         # of a thread's sum on its way to memory, from registers
+LEAST_SPLIT_WIDTH = 7           # of the outputs: a box for all taps is split once
+SPLIT_BOXES = (2, 3)            # of the ring, where a box serves all taps
 
 
 def candidates(spec: KernelSpec, shape: ConvShape | None = None) -> Iterator[WgmmaOptions]:
@@ -61,19 +72,25 @@ def candidates(spec: KernelSpec, shape: ConvShape | None = None) -> Iterator[Wgm
     for filters in FILTERS:
         if filters > 64 and filters >= 2 * spec.k:
             continue
-        most = min(MOST_COLUMNS, 2 * ROWS * GROUPS * MOST_SUMS // filters if filters > 128 else MOST_COLUMNS)
-        unit = column_unit(spec, WgmmaOptions())
-        for columns in range(unit, most + 1, unit):
+        unit = max(LEAST_COLUMNS, column_unit(spec, WgmmaOptions()))
+        for columns in range(unit, most_columns(spec, filters) + 1, unit):
             tile = WgmmaOptions(filters=filters, pixels=columns * (GROUPS if filters < GROUPS * ROWS else 1))
             found = with_stages(spec, tile)
             if found is not None:
                 yield found
             split = with_stages(spec, replace(tile, splits=2))
             if split is not None and (shape is None or _few_tiles(spec, tile, shape)):
-                steps = -(-stored_channels(spec) // SLICE) * spec.r * spec.s
+                steps = -(-stored_channels(spec) // slice_of(spec)) * spec.r * spec.s
                 yield from (replace(split, splits=n) for n in SPLITS if n > 1 and steps // n >= LEAST_STEPS)
     if shape is not None:
         yield from _boxes(spec, shape)
+
+
+def most_columns(spec: KernelSpec, filters: int) -> int:
+    """Columns of an instruction at most, beside so many filters of a tile: a thread's sums stay in registers."""
+    if is_split(spec):
+        return min(MOST_COLUMNS, MOST_SPLIT_SUMS // max(1, filters // (ROWS * GROUPS)))
+    return min(MOST_COLUMNS, 2 * MOST_SUMS // max(1, filters // (ROWS * GROUPS)))
 
 
 def _few_tiles(spec: KernelSpec, tile: WgmmaOptions, shape: ConvShape) -> bool:
@@ -84,7 +101,7 @@ def _few_tiles(spec: KernelSpec, tile: WgmmaOptions, shape: ConvShape) -> bool:
 
 def _boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
     """Tiles of whole boxes, for layers whose taps lie side by side."""
-    if halo_refusal(spec) is not None or shape.q < LEAST_HALO_WIDTH:
+    if halo_refusal(spec) is not None or shape.q < (LEAST_SPLIT_WIDTH if is_split(spec) else LEAST_HALO_WIDTH):
         return
     for across in range(1, MOST_ACROSS + 1):
         columns = -(-shape.q // across)
@@ -93,14 +110,15 @@ def _boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
             for filters in FILTERS:
                 parts = GROUPS if filters < GROUPS * ROWS else 1
                 pixels = -(-needed // (8 * parts)) * 8 * parts
-                if pixels // parts > MOST_COLUMNS or filters > 64 and filters >= 2 * spec.k:
+                if pixels // parts > most_columns(spec, filters) or filters > 64 and filters >= 2 * spec.k:
                     continue
-                if max(1, filters // (ROWS * GROUPS)) * pixels // parts // 2 > MOST_SUMS or pixels < 64:
+                if pixels < 64:
                     continue
-                found = with_stages(spec, WgmmaOptions(form=Form.HALO, filters=filters, pixels=pixels, rows=rows,
-                                                       columns=columns, boxes=2))
-                if found is not None:
-                    yield found
+                for boxes in SPLIT_BOXES if is_split(spec) else (2,):
+                    found = with_stages(spec, WgmmaOptions(form=Form.HALO, filters=filters, pixels=pixels, rows=rows,
+                                                           columns=columns, boxes=boxes))
+                    if found is not None:
+                        yield found
 
 
 def halo_refusal(spec: KernelSpec) -> str | None:
@@ -111,13 +129,17 @@ def halo_refusal(spec: KernelSpec) -> str | None:
         return "one box for all taps is for more than one tap"
     if spec.layout is not Layout.NHWC:
         return "one box for all taps is for NHWC"
-    if not is_staged(spec, WgmmaOptions()):
+    if spec.dtype.is_half and not is_staged(spec, WgmmaOptions()):
         return "one box for all taps is for a multiple of 8 filters"
     return None
 
 
 def with_stages(spec: KernelSpec, options: WgmmaOptions) -> WgmmaOptions | None:
     """The same with as many stages as shared memory holds; None where it does not hold enough."""
+    if is_split(spec):
+        return next((made for stages in range(MOST_STAGES, LEAST_STAGES - 1, -1)
+                     if make_split_numbers(spec, made := replace(options, stages=stages)).shared_bytes
+                     <= spec.hardware.shared_block), None)
     least = make_numbers(spec, replace(options, stages=LEAST_STAGES))
     each = least.filter_bytes if options.form is Form.HALO else least.stage_bytes
     more = (spec.hardware.shared_block - least.shared_bytes) // (each + BARRIERS_BYTES)
@@ -138,7 +160,7 @@ def choice_for_batch(spec: KernelSpec, shape: ConvShape) -> WgmmaOptions:
     return min(candidates(spec, shape), key=lambda options: cycles(spec, options, shape))
 
 
-def tiles_of(options: WgmmaOptions, numbers: WgmmaNumbers, shape: ConvShape) -> int:
+def tiles_of(options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers, shape: ConvShape) -> int:
     """Tiles of a layer, each part of a split one for itself."""
     if options.form is Form.HALO:
         places = shape.n * -(-shape.p // options.rows) * -(-shape.q // options.columns)
@@ -149,29 +171,50 @@ def tiles_of(options: WgmmaOptions, numbers: WgmmaNumbers, shape: ConvShape) -> 
 
 def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     """Cycles of a layer: its tiles in waves of the chip's multiprocessors, or its bytes, whichever takes longer."""
-    numbers = make_numbers(spec, options)
+    split = is_split(spec)
+    numbers = make_split_numbers(spec, options) if split else make_numbers(spec, options)
     chip = spec.hardware.multiprocessors
     tiles = tiles_of(options, numbers, shape)
     waves, active = -(-tiles // chip), min(1.0, tiles / chip)
+    step = (_split_step(options, numbers, active) if isinstance(numbers, SplitNumbers)
+            else _step(options, numbers, active))
+    steps = numbers.steps / options.splits
+    each = SPLIT_SUM_CYCLES if split else SUM_CYCLES
+    tile = math.ceil(steps) * step + TILE_CYCLES + each * numbers.matrices * numbers.shape.sums
+    arithmetic = START_CYCLES + waves * tile
+    cycle_bytes = H200_COPY / H200_CLOCK * chip / H200.multiprocessors
+    # bytes that all blocks store at the end
+    arithmetic += spec.dtype.itemsize * options.filters * options.pixels * min(tiles, chip) / cycle_bytes
+    if options.splits > 1:
+        arithmetic += LAUNCH_CYCLES + 8 * shape.n * shape.p * shape.q * spec.k * options.splits / cycle_bytes
+    memory = START_CYCLES + MEMORY_SHARE * shape.bytes_moved / cycle_bytes
+    thin = THIN if min(spec.c, spec.k) < slice_of(spec) and tiles > chip and not split else 1.0
+    passing = nhwc_pass.cycles(spec, shape) if spec.layout is Layout.NCHW else 0.0
+    return passing + thin * (max(arithmetic, memory) + (1 - OVERLAPPED) * min(arithmetic, memory))
+
+
+def _step(options: WgmmaOptions, numbers: WgmmaNumbers, active: float) -> float:
+    """Cycles of a step, while so much of the chip is at work."""
     columns = group_columns(options)
     instructions = numbers.depths * options.filters * options.pixels // (ROWS * columns)
     each = max(columns * COLUMN_CYCLES / FULL_RATE, (ROWS + columns) * INSTRUCTION_BYTES / SHARED_BYTES)
     copied = options.filters * ROW_BYTES + (numbers.pixel_bytes / numbers.taps if options.form is Form.HALO
                                             else numbers.pixel_bytes)
     copying = copied / COPIED_BYTES * max(0.4, active)
-    step = max(instructions * each, copying, LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
-    steps = numbers.steps / options.splits
-    tile = math.ceil(steps) * step + TILE_CYCLES + SUM_CYCLES * numbers.matrices * numbers.shape.sums
-    arithmetic = START_CYCLES + waves * tile
-    cycle_bytes = H200_COPY / H200_CLOCK * chip / H200.multiprocessors
-    last = 2 * options.filters * options.pixels * min(tiles, chip)      # bytes that all blocks store at the end
-    arithmetic += last / cycle_bytes
-    if options.splits > 1:
-        arithmetic += LAUNCH_CYCLES + 8 * shape.n * shape.p * shape.q * spec.k * options.splits / cycle_bytes
-    memory = START_CYCLES + MEMORY_SHARE * shape.bytes_moved / cycle_bytes
-    thin = THIN if min(spec.c, spec.k) < SLICE and tiles > chip else 1.0
-    passing = nhwc_pass.cycles(spec, shape) if spec.layout is Layout.NCHW else 0.0
-    return passing + thin * (max(arithmetic, memory) + (1 - OVERLAPPED) * min(arithmetic, memory))
+    return max(instructions * each, copying, LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
+
+
+def _split_step(options: WgmmaOptions, numbers: SplitNumbers, active: float) -> float:
+    """The same of split factors, where warps split boxes beside the products."""
+    columns = group_columns(options)
+    instructions = SPLIT_PRODUCTS * numbers.depths * options.filters * options.pixels // (ROWS * columns)
+    taps = numbers.taps if options.form is Form.HALO else 1
+    copied, box = options.filters * ROW_BYTES, numbers.box_bytes / taps
+    copying = (copied + box) / COPIED_BYTES * max(0.4, active)
+    splitting = -(-numbers.box_pixels // (4 * numbers.splitters)) * SPLIT_CYCLES / taps
+    shared = instructions * (ROWS + columns) * INSTRUCTION_BYTES + copied + SPLIT_PASSES * box
+    return max(instructions * columns * COLUMN_CYCLES / SPLIT_RATE, shared / SHARED_BYTES, copying, splitting,
+               LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
 
 
 def instructions(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:

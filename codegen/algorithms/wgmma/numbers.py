@@ -9,7 +9,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
-from warpconv.codegen.parts.wgmma import COLUMN_UNIT, DEPTH, ROWS, WARP_GROUP, WgmmaShape
+from warpconv.codegen.parts.wgmma import COLUMN_UNIT, ROWS, WARP_GROUP, WgmmaShape
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec
 
@@ -18,8 +18,7 @@ from .options import Form, WgmmaOptions
 GROUPS = 2                      # of warps that multiply; a third one copies
 THREADS = WARP_GROUP * (GROUPS + 1)
 FEWER_REGISTERS, MORE_REGISTERS = 40, 232       # of a thread that copies, that multiplies: 64,512 of a block
-SLICE = 64                      # channels of a step
-ROW_BYTES = 2 * SLICE           # the widest swizzle
+ROW_BYTES = 128                 # of a slice of channels: the widest swizzle
 CELL_BYTES = 16
 ALIGNMENT = 1024                # of what a swizzle walks through: eight rows
 STORED_FILTERS = 64             # of a buffer
@@ -28,7 +27,8 @@ USUAL_BUFFER = 64               # pixels of a buffer: two of them are as quick a
 SPARE_ROWS = 16                 # of a buffer, which take the pixels that are dropped: a lane its own
 SIDE_THREADS = 256              # of the entries beside the product
 BARRIER_BYTES = 8
-MULTIPLY = {DType.FLOAT16: "wc_wgmma_halves", DType.BFLOAT16: "wc_wgmma_bfloat16s"}
+MULTIPLY = {DType.FLOAT16: "wc_wgmma_halves", DType.BFLOAT16: "wc_wgmma_bfloat16s", DType.FLOAT32: "wc_wgmma_tf32s"}
+STEP_BYTES = 32                 # of a row: an instruction's, 16 products of 16 bits or 8 of TF32
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,10 @@ class WgmmaNumbers:
     group_filters: int          # from one group's to the next one's,
     group_pixels: int           # 0 where both have the same
     filter_tiles: int
+    slice: int                  # channels of a step
     slices: int
     steps: int
+    depth: int                  # products of an instruction
     depths: int
     taps: int
     pixel_bytes: int
@@ -80,13 +82,17 @@ class WgmmaNumbers:
     groups: int = GROUPS
     threads: int = THREADS
     side_threads: int = SIDE_THREADS
-    slice: int = SLICE
     row_bytes: int = ROW_BYTES
     matrix_rows: int = ROWS * ROW_BYTES // CELL_BYTES
-    depth_cells: int = 2 * DEPTH // CELL_BYTES
+    depth_cells: int = STEP_BYTES // CELL_BYTES
     fewer_registers: int = FEWER_REGISTERS
     more_registers: int = MORE_REGISTERS
     word_sums: tuple[tuple[int, int], ...] = ((0, 1), (2, 3), (4, 5), (6, 7))
+
+
+def slice_of(spec: KernelSpec) -> int:
+    """Channels of a step: a row of shared memory."""
+    return ROW_BYTES // spec.dtype.itemsize
 
 
 def group_columns(options: WgmmaOptions) -> int:
@@ -99,7 +105,7 @@ def column_unit(spec: KernelSpec, options: WgmmaOptions) -> int:
     exchange theirs for stores in NCHW."""
     if spec.layout is Layout.NCHW:
         return 4 * COLUMN_UNIT
-    return COLUMN_UNIT if options.form is Form.HALO else 2 * COLUMN_UNIT
+    return COLUMN_UNIT if options.form is Form.HALO or spec.dtype is DType.FLOAT32 else 2 * COLUMN_UNIT
 
 
 def stored_channels(spec: KernelSpec) -> int:
@@ -115,7 +121,8 @@ def is_plain(spec: KernelSpec, options: WgmmaOptions) -> bool:
 
 def is_staged(spec: KernelSpec, options: WgmmaOptions) -> bool:
     """Whether outputs are copied by a descriptor, whose distances are multiples of 16 bytes."""
-    return options.splits == 1 and spec.layout is Layout.NHWC and 2 * spec.k % CELL_BYTES == 0
+    return (spec.dtype.is_half and options.splits == 1 and spec.layout is Layout.NHWC
+            and 2 * spec.k % CELL_BYTES == 0)
 
 
 def buffer_sizes(options: WgmmaOptions) -> tuple[int, ...]:
@@ -149,8 +156,8 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
     halo, columns = options.form is Form.HALO, group_columns(options)
     shared_out = options.filters >= GROUPS * ROWS           # filters, else pixels
     matrices = options.filters // ROWS // (GROUPS if shared_out else 1)
-    channels, taps = stored_channels(spec), spec.r * spec.s
-    slices = -(-channels // SLICE)
+    channels, slice_, taps = stored_channels(spec), slice_of(spec), spec.r * spec.s
+    slices, depth = -(-channels // slice_), STEP_BYTES // spec.dtype.itemsize
     staged, stored = is_staged(spec, options), resolved(spec, options).buffer
     registers = "pairs" if spec.layout is Layout.NHWC else "nchw"
     box_rows, box_columns = box_of(spec, options) if halo else (1, 1)
@@ -158,12 +165,12 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
     if halo:
         # the last row of pixels that the last tap's products read, of columns that are dropped
         reached = max(box_rows * box_columns, options.pixels + (spec.r - 1) * box_columns + spec.s - 1)
-        pixel_bytes = _aligned(reached * ROW_BYTES)
+        pixel_bytes = aligned(reached * ROW_BYTES)
         ring = options.boxes * pixel_bytes + options.stages * filter_bytes
         outputs = options.rows * options.columns
         buffers_each, shared_buffer = 1, not shared_out
         spare_rows = SPARE_ROWS if shared_buffer else 0
-        store_bytes, stored_bytes = _aligned((outputs + SPARE_ROWS + spare_rows) * ROW_BYTES), outputs * ROW_BYTES
+        store_bytes, stored_bytes = aligned((outputs + SPARE_ROWS + spare_rows) * ROW_BYTES), outputs * ROW_BYTES
         barriers = 2 * (options.boxes + options.stages)
     else:
         pixel_bytes = options.pixels * ROW_BYTES
@@ -185,8 +192,9 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         guard_filters=spec.k % options.filters != 0, staged=staged,
         stores="staged" if staged else registers, shared_buffer=shared_buffer, odd_matrix=stored % 16 != 0,
         loads_residual=residual, matrices=matrices, group_filters=ROWS * matrices if shared_out else 0,
-        group_pixels=0 if shared_out else columns, filter_tiles=-(-spec.k // options.filters), slices=slices,
-        steps=slices * taps, depths=min(SLICE, -(-channels // DEPTH) * DEPTH) // DEPTH, taps=taps,
+        group_pixels=0 if shared_out else columns, filter_tiles=-(-spec.k // options.filters), slice=slice_,
+        slices=slices, steps=slices * taps, depth=depth, depths=min(slice_, aligned(channels, depth)) // depth,
+        taps=taps,
         pixel_bytes=pixel_bytes, filter_bytes=filter_bytes, stage_bytes=pixel_bytes + filter_bytes,
         store_pixels=stored, parts=parts, store_bytes=store_bytes, stored_bytes=stored_bytes,
         stores_read=f"wc_tensor_stores_read_{'but_1' if buffers_each > 1 and not residual else 'all'}",
@@ -196,5 +204,6 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         box_columns=box_columns, spare_rows=spare_rows, box_bytes=box_rows * box_columns * ROW_BYTES)
 
 
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+def aligned(nbytes: int, unit: int = ALIGNMENT) -> int:
+    """``nbytes`` filled up to whole units."""
+    return -(-nbytes // unit) * unit

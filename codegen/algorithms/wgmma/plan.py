@@ -1,4 +1,4 @@
-"""``wgmma``: dense layers of 16-bit elements as a product of matrices by Hopper's warp groups.
+"""``wgmma``: dense layers as a product of matrices by Hopper's warp groups.
 
     y[pixel][filter] = sum over tap and channel of w[filter][tap][channel] * x[window of pixel][tap][channel]
 
@@ -9,6 +9,11 @@ read (halo). The text is for sm_90a, the form of sm_90 that has these instructio
 
 In NCHW a launch before it brings x to NHWC, its channels filled up to 16 bytes; y is stored in NCHW from registers,
 eight pixels of a filter by a lane.
+
+float32 elements (NHWC) are rounded to TF32, pixels by the accelerator as they come and filters ahead (tf32), or scaled
+and split into two parts of float16 (fp16x3): filters ahead, pixels by warps of their own where they lie in shared
+memory. Of the four products three are made; their sums are added in float32 after every step. Outputs that are not
+finite are made anew by float32 units (docs/precision.md).
 """
 
 from __future__ import annotations
@@ -22,23 +27,27 @@ from warpconv.codegen.dimension import Dimension, Length
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES, Arch
+from warpconv.codegen.numerics import LEAST_PRODUCTS
 from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.parts.arguments import layer_arguments, named
 from warpconv.codegen.parts.refusals import common_refusal
-from warpconv.codegen.parts.wgmma import DEPTH, MOST_COLUMNS, ROWS
+from warpconv.codegen.parts.wgmma import MOST_COLUMNS, ROWS
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Extent, KernelPlan, Launch, Preparation, Program, Role,
                                    Workspace)
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec
+from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
-from .choice import FILTERS, LEAST_STAGES, MOST_SUMS, candidates, choice, halo_refusal, instructions
-from .numbers import (GROUPS, MORE_REGISTERS, SIDE_THREADS, SLICE, STORED_FILTERS, WgmmaNumbers, box_of, column_unit,
-                      group_columns, is_plain, is_staged, make_numbers, resolved, stored_channels)
+from .choice import (FILTERS, LEAST_STAGES, SPLIT_PRODUCTS, candidates, choice, halo_refusal, instructions,
+                     most_columns)
+from .numbers import (GROUPS, ROW_BYTES, SIDE_THREADS, STORED_FILTERS, WgmmaNumbers, box_of, column_unit,
+                      group_columns, is_plain, is_staged, make_numbers, resolved, slice_of, stored_channels)
 from .options import Form, WgmmaOptions
+from .split import SplitNumbers, is_split, make_split_numbers
 
 FILTER, SUMS = "filter", "partial_sums"     # the program's names for the prepared filter and the sums of split tiles
 MOST_FILTER_BLOCKS = 1024
 TARGET = Arch(9, 0, "a")
+FLOATS = (Numerics.FP16X3, Numerics.TF32)   # arithmetic of float32 elements
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -46,9 +55,14 @@ def supports(spec: KernelSpec) -> str | None:
     if (spec.arch.major, spec.arch.minor) != (TARGET.major, TARGET.minor):
         return f"{spec.arch} has no wgmma (9.0 alone)"
     if spec.groups > 1:
-        return f"{spec.groups} groups: a slice of {SLICE} channels would be of several"
-    reason = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC, Layout.NCHW),
-                            residual=True)
+        return f"{spec.groups} groups: a slice of {slice_of(spec)} channels would be of several"
+    single = spec.dtype is DType.FLOAT32
+    if single and spec.numerics is Numerics.FLOAT32:
+        return ("products of float32 units are not served, only fp16x3 (by default for sums of at least "
+                f"{LEAST_PRODUCTS} products) and tf32")
+    layouts = (Layout.NHWC,) if single else (Layout.NHWC, Layout.NCHW)
+    reason = common_refusal(spec, dtypes=(DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16), layouts=layouts,
+                            numerics=FLOATS if single else (Numerics.FLOAT32,), residual=True)
     return reason or _pixels(spec, WgmmaOptions()).refusal()
 
 
@@ -65,21 +79,28 @@ def plan(spec: KernelSpec, options: WgmmaOptions) -> KernelPlan:
     arguments = _arguments(spec, options, descriptors)
     split, staged, passed = options.splits > 1, is_staged(spec, options), spec.layout is Layout.NCHW
     written = (SUMS,) if split else ("bias",) if staged else ("bias", "residual", "y")
-    taken = named(arguments, *(d.argument for d in descriptors), *written, "N", "P", "Q")
+    maps = [d.argument for d in descriptors]
     adding = named(arguments, SUMS, "bias", "residual", "y", "N", "P", "Q")
     passing = named(arguments, "x", nhwc_pass.PIXELS, "N", "H", "W")
-    numbers = make_numbers(spec, options, taken, adding if split else (),
-                           nhwc_pass.make_pass(spec, passing, wide=True) if passed else None)
+    numbers: WgmmaNumbers | SplitNumbers
+    if is_split(spec):      # x and the filter by address, too: for outputs that are made anew
+        taken = named(arguments, *maps, "x", FILTER, *written, "N", "H", "W", "P", "Q")
+        numbers = make_split_numbers(spec, options, taken, adding if split else ())
+    else:
+        taken = named(arguments, *maps, *written, "N", "P", "Q")
+        numbers = make_numbers(spec, options, taken, adding if split else (),
+                               nhwc_pass.make_pass(spec, passing, wide=True) if passed else None)
     steps = ([nhwc_pass.launch(spec, passing)] if passed else []) + [_product(spec, options, numbers)]
     product = len(steps) - 1
     workspaces = [nhwc_pass.workspace(spec, product)] if passed else []
     if split:
         steps.append(_addition(spec, adding))
         workspaces.append(_sums(spec, options, product))
-    program = Program(arguments=arguments, steps=tuple(steps), preparation=_preparation(spec), descriptors=descriptors,
-                      workspaces=tuple(workspaces))
-    return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("wgmma/kernel.cu.jinja",),
-                      program=program, cost=_cost(spec, options, numbers), phrase=_phrase(options, numbers))
+    program = Program(arguments=arguments, steps=tuple(steps), preparation=_preparation(spec, numbers),
+                      descriptors=descriptors, workspaces=tuple(workspaces))
+    return KernelPlan(spec=spec, options=options, numbers=numbers,
+                      templates=("wgmma/split.cu.jinja" if is_split(spec) else "wgmma/kernel.cu.jinja",),
+                      program=program, cost=_cost(spec, options, numbers), phrase=_phrase(spec, options, numbers))
 
 
 def _tile_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
@@ -91,9 +112,9 @@ def _tile_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
     if options.pixels % (unit * parts) or group_columns(options) > MOST_COLUMNS:
         return (f"pixels = {options.pixels} beside {options.filters} filters (a multiple of {unit * parts}, at most "
                 f"{MOST_COLUMNS * parts})")
-    sums = max(1, options.filters // (GROUPS * ROWS)) * group_columns(options) // 2
-    if sums > MOST_SUMS:
-        return f"{sums} sums a thread (at most {MOST_SUMS}): fewer pixels beside {options.filters} filters"
+    if group_columns(options) > most_columns(spec, options.filters):
+        sums = max(1, options.filters // (GROUPS * ROWS)) * group_columns(options) // 2
+        return f"{sums} sums a thread are too many for its registers: fewer pixels beside {options.filters} filters"
     if options.stages < LEAST_STAGES:
         return f"stages = {options.stages} (at least {LEAST_STAGES})"
     return None
@@ -102,7 +123,7 @@ def _tile_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
 def _form_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
     """Whether the layer can have this form."""
     if options.form is Form.IM2COL:
-        steps = make_numbers(spec, options).steps
+        steps = _numbers(spec, options).steps
         if not 1 <= options.splits <= steps:
             return f"splits = {options.splits} of {steps} steps (at most one each)"
         return None
@@ -115,9 +136,13 @@ def _form_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
     return None
 
 
+def _numbers(spec: KernelSpec, options: WgmmaOptions) -> WgmmaNumbers | SplitNumbers:
+    return make_split_numbers(spec, options) if is_split(spec) else make_numbers(spec, options)
+
+
 def _fit_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
     """Whether shared memory and descriptors hold the tile."""
-    shared = make_numbers(spec, options).shared_bytes
+    shared = _numbers(spec, options).shared_bytes
     if shared > spec.hardware.shared_block:
         return (f"{shared} bytes of shared memory for a block (at most {spec.hardware.shared_block}): fewer stages or "
                 "pixels")
@@ -128,23 +153,29 @@ def _pixels(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
     """How x is copied."""
     n, h, w = (Length(by=(size,)) for size in (Dimension.N, Dimension.H, Dimension.W))
     of, channels = nhwc_pass.PIXELS if spec.layout is Layout.NCHW else "x", Length(each=stored_channels(spec))
-    made = Descriptor(argument="x_map", of=of, dtype=spec.dtype, sizes=(channels, w, h, n), box=())
+    made = Descriptor(argument="x_map", of=of, dtype=spec.dtype, sizes=(channels, w, h, n), box=(),
+                      rounded=spec.numerics is Numerics.TF32)
+    each = slice_of(spec)
     if options.form is Form.HALO:
         rows, columns = box_of(spec, options)
-        return replace(made, box=(SLICE, columns, rows, 1))
+        return replace(made, box=(each, columns, rows, 1))
     if is_plain(spec, options):
         pixels = Length(by=(Dimension.N, Dimension.H, Dimension.W))
-        return replace(made, sizes=(channels, pixels), box=(SLICE, options.pixels))
+        return replace(made, sizes=(channels, pixels), box=(each, options.pixels))
     (top, bottom), (left, right) = spec.padding
     upper = right - spec.dilation[1] * (spec.s - 1), bottom - spec.dilation[0] * (spec.r - 1)
-    return replace(made, walk=Walk.IM2COL, box=(SLICE, options.pixels), lower=(-left, -top), upper=upper,
+    return replace(made, walk=Walk.IM2COL, box=(each, options.pixels), lower=(-left, -top), upper=upper,
                    strides=(spec.stride[1], spec.stride[0]))
 
 
 def _descriptors(spec: KernelSpec, options: WgmmaOptions) -> tuple[Descriptor, ...]:
     """Those of pixels and filters, and of what is copied from and to the output's place."""
-    filters = Descriptor(argument="filter_map", of=FILTER, dtype=spec.dtype, box=(SLICE, 1, options.filters),
+    filters = Descriptor(argument="filter_map", of=FILTER, dtype=spec.dtype, box=(slice_of(spec), 1, options.filters),
                          sizes=(Length(each=stored_channels(spec)), Length(each=spec.r * spec.s), Length(each=spec.k)))
+    if is_split(spec):      # rows of both parts, of each filter, of each step
+        steps, row = make_split_numbers(spec, options).steps, ROW_BYTES // DType.FLOAT16.itemsize
+        filters = replace(filters, dtype=DType.FLOAT16, box=(row, options.filters, 1),
+                          sizes=(Length(each=row), Length(each=spec.k), Length(each=steps)))
     found = [_pixels(spec, options), filters]
     if is_staged(spec, options):
         n, p, q = Dimension.N, Dimension.P, Dimension.Q
@@ -172,7 +203,7 @@ def _arguments(spec: KernelSpec, options: WgmmaOptions, descriptors: tuple[Descr
     return arguments + tuple(Argument(name=d.argument, role=Role.DESCRIPTOR, c_type=C_TYPE) for d in descriptors)
 
 
-def _product(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers) -> Launch:
+def _product(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> Launch:
     """A block for each multiprocessor, or for each tile where there are fewer; tiles of one place's filters come side
     by side, so that their pixels are found in the cache."""
     add = options.pixels - 1
@@ -197,29 +228,38 @@ def _sums(spec: KernelSpec, options: WgmmaOptions, product: int) -> Workspace:
                      per=(Extent(of=Dimension.N), Extent(of=Dimension.P), Extent(of=Dimension.Q)))
 
 
-def _preparation(spec: KernelSpec) -> Preparation:
-    """The filter as [filter][tap][channel]."""
+def _preparation(spec: KernelSpec, numbers: WgmmaNumbers | SplitNumbers) -> Preparation:
+    """The filter as [filter][tap][channel], or in two parts as rows of [slice][tap][filter], a block a filter."""
     elements = spec.k * stored_channels(spec) * spec.r * spec.s
-    grid = (Blocks(times=-(-elements // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
+    split = isinstance(numbers, SplitNumbers)
+    times = spec.k if split else -(-elements // SIDE_THREADS)
+    grid = (Blocks(times=times, limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
     launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
-    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=2 * elements))
+    nbytes = numbers.prepared_bytes if isinstance(numbers, SplitNumbers) else spec.dtype.itemsize * elements
+    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=nbytes))
 
 
-def _cost(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers) -> Cost:
+def _cost(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> Cost:
     """Of a warp's share of a tile; a product of matrices counts as the FMAs of a lane that it stands for."""
-    products = numbers.steps * numbers.depths * DEPTH
+    products = numbers.steps * numbers.depths * numbers.depth * (SPLIT_PRODUCTS if is_split(spec) else 1)
     outputs = numbers.matrices * numbers.shape.sums
     return Cost(unit=f"a warp's {LANES * outputs} outputs", warp_loads=0, shuffles=0, fma=products * outputs,
-                registers=MORE_REGISTERS, direct_loads=spec.c * spec.r * spec.s * outputs)
+                registers=numbers.more_registers, direct_loads=spec.c * spec.r * spec.s * outputs)
 
 
-def _phrase(options: WgmmaOptions, numbers: WgmmaNumbers) -> str:
+def _phrase(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> str:
     tiles = f"tiles of {options.filters} filters x {options.pixels} pixels"
     if options.form is Form.HALO:
         tiles = (f"tiles of {options.filters} filters x {options.rows} x {options.columns} outputs from one box of "
                  f"{numbers.box_rows} x {numbers.box_columns} pixels for all taps, {options.boxes} boxes")
     split = f", sums in {options.splits} parts" if options.splits > 1 else ""
-    return (f"{tiles} by two warp groups and a copying thread, {options.stages} stages{split}, "
+    threads = "a copying thread"
+    if spec.numerics is Numerics.TF32:
+        tiles += ", factors rounded to TF32,"
+    if isinstance(numbers, SplitNumbers):
+        tiles += ", factors in two parts of float16,"
+        threads = f"two copying threads, {numbers.splitters} splitting warps"
+    return (f"{tiles} by two warp groups and {threads}, {options.stages} stages{split}, "
             f"{numbers.shared_bytes} bytes of shared memory")
 
 
@@ -240,4 +280,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 
 ALGORITHM = Algorithm(name="wgmma", summary="a product of matrices by Hopper's warp groups, copied by descriptors",
                       options=WgmmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
-                      estimate=estimate, lighter=lighter)
+                      estimate=estimate, lighter=lighter, float32=FLOATS)

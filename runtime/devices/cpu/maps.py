@@ -10,7 +10,7 @@ from warpconv.codegen.errors import KernelFault
 from .report import Buffer
 
 BYTES = 128                                  # of a parameter `const __grid_constant__ TensorMap`
-_LAYOUT = struct.Struct("<Q 4B 4B 4I 3Q 4I 2i 2i")      # struct wcpu_tensor_map of device/abi.h
+_LAYOUT = struct.Struct("<Q 4B 4B 4I 3Q 4I 2i 2i I")      # struct wcpu_tensor_map of device/abi.h
 _MOST_BOX, _MOST_PIXELS, _MOST_STRIDE = 256, 1024, 8
 _CORNER = range(-128, 128)                   # of im2col over two dimensions
 
@@ -38,7 +38,7 @@ class TensorMap:
             raise KernelFault(f"bad launch: a tensor map of {len(self.packed)} bytes", kind="descriptor", entry=entry)
         offset, rank, im2col, element, swizzle, *rest = _LAYOUT.unpack_from(self.packed)
         return _Fields(offset, rank, bool(im2col), element, swizzle, tuple(rest[:4]), tuple(rest[4:8]),
-                       tuple(rest[8:11]), tuple(rest[11:15]), tuple(rest[15:17]), tuple(rest[17:19]))
+                       tuple(rest[8:11]), tuple(rest[11:15]), tuple(rest[15:17]), tuple(rest[17:19]), bool(rest[19]))
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class _Fields:
     box: tuple[int, ...]
     lower: tuple[int, ...]
     upper: tuple[int, ...]
+    rounded: bool
 
     @property
     def bytes_named(self) -> int:
@@ -80,6 +81,8 @@ def _check(map_: _Fields, buffer: Buffer, entry: str) -> None:
              f"has a stride of {stride} bytes; strides are multiples of 16 below 2^40")
     for i in dimensions:
         need(map_.sizes[i] >= 1, f"has size 0 in dimension {i}")
+    need(not map_.rounded or map_.element_bytes == 4,
+         f"rounds elements of {map_.element_bytes} bytes to TF32; they have 4")
     if map_.im2col:
         need(map_.rank == 4, f"is of im2col with {map_.rank} dimensions; here are 4")
         channels, pixels = map_.box[:2]

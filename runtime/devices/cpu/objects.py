@@ -38,12 +38,12 @@ PRIMITIVES = ("wc_half_to_float", "wc_float_to_half", "wc_bfloat16_to_float", "w
               "wc_mma_bfloat16s_sparse_32", "wc_mma_bfloat16s_sparse_16")
 # The same of templates/parts/hopper.cuh.jinja and device/hopper_primitives.h.
 HOPPER_PRIMITIVES = ("wc_barrier_init", "wc_barriers_ready", "wc_barrier_expect", "wc_barrier_arrive",
-                     "wc_barrier_wait", "wc_sync_threads", "wc_tensor_load_2", "wc_tensor_load_3",
-                     "wc_tensor_load_4", "wc_tensor_load_im2col", "wc_tensor_store_2", "wc_tensor_store_3",
-                     "wc_tensor_store_4", "wc_tensor_stores_commit", "wc_tensor_stores_read_all",
-                     "wc_tensor_stores_read_but_1", "wc_tensor_stores_done", "wc_fence_shared", "wc_matrix_rows_128",
-                     "wc_matrix_rows_64", "wc_wgmma_halves", "wc_wgmma_bfloat16s", "wc_wgmma_fence",
-                     "wc_wgmma_commit", "wc_wgmma_wait_all", "wc_wgmma_wait_but_1", "wc_registers_fewer",
+                     "wc_barrier_wait", "wc_sync_threads", "wc_tensor_load_2", "wc_tensor_load_3", "wc_tensor_load_4",
+                     "wc_tensor_load_im2col", "wc_tensor_store_2", "wc_tensor_store_3", "wc_tensor_store_4",
+                     "wc_tensor_stores_commit", "wc_tensor_stores_read_all", "wc_tensor_stores_read_but_1",
+                     "wc_tensor_stores_done", "wc_fence_shared", "wc_matrix_rows_128", "wc_matrix_rows_64",
+                     "wc_wgmma_halves", "wc_wgmma_bfloat16s", "wc_wgmma_tf32s", "wc_wgmma_fence", "wc_wgmma_commit",
+                     "wc_wgmma_wait_all", "wc_wgmma_wait_sums", "wc_wgmma_wait_but_1", "wc_registers_fewer",
                      "wc_registers_more", "wc_store_matrices_4", "wc_store_matrices_2",
                      "wc_store_matrices_transposed_4", "wc_store_matrices_transposed_2",
                      "wc_load_matrices_transposed_4", "wc_load_matrices_transposed_2")

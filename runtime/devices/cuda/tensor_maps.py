@@ -15,6 +15,7 @@ from .libcuda import check, libcuda
 MOST_KEPT = 16384
 _HOST_ALIGNMENT = 64            # of the memory that the driver encodes into
 _TYPES = {DType.FLOAT16: 6, DType.FLOAT32: 7, DType.BFLOAT16: 9}        # CUtensorMapDataType
+_TF32 = 11                      # of float32 elements that are rounded as they come
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}                                # CUtensorMapSwizzle
 _NO_INTERLEAVE, _WHOLE_SECTORS, _ZEROS_OUTSIDE = 0, 3, 0        # sectors: the second-level cache fetches 256 bytes
 # Drivers up to 13.1 set a bit for im2col descriptors of small arrays that makes their copies wrong; NVIDIA's CUTLASS
@@ -40,7 +41,8 @@ def encoded(made: TensorMap, address: int) -> bytes:
                   (c_uint32 * rank)(1, *made.strides, 1))
     else:
         copied = ((c_uint32 * rank)(*made.box), (c_uint32 * rank)(*(1,) * rank))
-    status = encode(byref(words), c_int(_TYPES[made.dtype]), c_uint32(rank), c_void_p(address), *array, *copied,
+    kind = _TF32 if made.rounded else _TYPES[made.dtype]
+    status = encode(byref(words), c_int(kind), c_uint32(rank), c_void_p(address), *array, *copied,
                     c_int(_NO_INTERLEAVE), c_int(_SWIZZLES[made.swizzle]), c_int(_WHOLE_SECTORS), c_int(_ZEROS_OUTSIDE))
     if status:
         check(status, f"{function} of {made} at {address:#x}")

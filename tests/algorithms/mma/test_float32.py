@@ -37,7 +37,9 @@ NOT_KEPT = ("a few times 1e12",)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_dense_layers_in_nhwc_are_split_by_default(sizes, arch):
     chosen = select(layer(*sizes, dtype="float32"), arch)
-    assert chosen.algorithm == "mma" and chosen.spec.numerics is Numerics.TF32X3
+    hopper = arch == "sm_90" and sizes[0] % 4 == 0
+    wanted = ("wgmma", Numerics.FP16X3) if hopper else ("mma", Numerics.TF32X3)
+    assert (chosen.algorithm, chosen.spec.numerics) == wanted
     assert select(layer(*sizes, dtype="float32"), arch, precision="ieee").spec.numerics is Numerics.FLOAT32
     quick = select(layer(*sizes, dtype="float32"), arch, precision="tf32")
     assert quick.spec.numerics is Numerics.TF32 and quick.request.numerics is Numerics.TF32
@@ -89,8 +91,8 @@ def test_contradictory_pairs_and_unknown_names_are_refused():
     shape = ConvShape(c=16, h=9, w=9, k=32, r=3, s=3)
     with pytest.raises(ArgumentError, match="no kernel sums in float16 with tf32"):
         plan_layer(shape, numerics="float16", precision="tf32")
-    with pytest.raises(ArgumentError, match="unknown precision.*float32, ieee, tf32x3, tf32"):
-        plan_layer(shape, precision="fp16x3")
+    with pytest.raises(ArgumentError, match="unknown precision.*float32, ieee, tf32x3, fp16x3, tf32"):
+        plan_layer(shape, precision="fp64")
     with pytest.raises(ArgumentError, match="has tf32 products already"):
         plan_layer(shape, numerics=Numerics.TF32, precision="ieee")
     x, w = np.zeros((1, 16, 9, 9), "f4"), np.zeros((32, 16, 3, 3), "f4")

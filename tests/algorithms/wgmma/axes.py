@@ -8,7 +8,8 @@ from typing import Any
 from tests.axes import DTYPES, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
 # (C, K, groups): slices of channels that are filled and that are not, several; filters that fill a tile and that do
-# not, and those whose outputs no descriptor stores; channels that only the pass from NCHW makes whole 16 bytes of
+# not, and those whose outputs no descriptor stores; channels that only float32 or the pass from NCHW makes whole 16
+# bytes of
 CHANNELS = ((8, 24, 1), (64, 64, 1), (72, 33, 1), (16, 136, 1), (136, 8, 1), (24, 85, 1), (20, 40, 1),
             (3, 70, 1))
 # (filters, pixels, stages, buffer)
@@ -19,8 +20,8 @@ NCHW_TILES = tuple(tile for tile in TILES if tile[1] // (2 if tile[0] == 64 else
 BOXES = ((64, 48, 3, 10, 2, 2), (128, 40, 2, 17, 2, 3), (128, 72, 4, 15, 1, 2), (256, 32, 2, 13, 2, 2))
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (1, 9)), "channels": CHANNELS, "padding": PADDINGS,
-    "epilogue": WITH_RESIDUAL, "dtype": DTYPES[1:], "layout": LAYOUTS, "stride": (1, 2, (1, 3)),
-    "dilation": (1, 2, (3, 1)), "tile": (*TILES, *BOXES), "splits": (1, 2, 3)}
+    "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "numerics": ("float32", "fp16x3", "tf32"), "layout": LAYOUTS,
+    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": (*TILES, *BOXES), "splits": (1, 2, 3)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16), "w": (1, 7, 12, 19)}
 
 
@@ -34,10 +35,12 @@ def values(row: Row) -> dict[str, Any]:
 
 
 def layer(choose: Choose) -> dict[str, Any]:
-    """16 bits; channels by eights, in NCHW any, any filters."""
-    layout = choose(LAYOUTS)
-    channels = choose((8, 16, 24, 64, 72, 136) if layout == "NHWC" else (1, 3, 8, 20, 33, 64, 72))
-    return {"c": channels, "k": choose((1, 5, 8, 24, 64, 72, 85, 136)), "layout": layout, "dtype": choose(DTYPES[1:])}
+    """Channels by eights, of float32 by fours in NHWC, of 16 bits in NCHW any; any filters."""
+    dtype = choose(DTYPES)
+    layout = choose(LAYOUTS) if dtype != "float32" else "NHWC"
+    channels = choose((1, 3, 8, 20, 33, 64, 72) if layout == "NCHW" else (4, 8, 12, 36, 64, 100)
+                      if dtype == "float32" else (8, 16, 24, 64, 72, 136))
+    return {"c": channels, "k": choose((1, 5, 8, 24, 64, 72, 85, 136)), "layout": layout, "dtype": dtype}
 
 
 def draw(choose: Choose, layer: Row) -> dict[str, Any]:
@@ -47,20 +50,28 @@ def draw(choose: Choose, layer: Row) -> dict[str, Any]:
 
 
 def variants() -> Iterable[Row]:
-    """Every tile, im2col ones with the reduction whole and split, stored through shared memory and from registers."""
+    """Every tile, im2col ones with the reduction whole and split, stored through shared memory and from registers; of
+    float32 after the others."""
     for i, tile in enumerate((*TILES, *BOXES, *TILES)):
         halo = len(tile) == 6
         splits = 1 if halo or i < len(TILES) else 1 + i % 2
         yield dict(filter=((3, 3), (2, 3), (1, 1))[i % (2 if halo or splits > 1 else 3)],
                    channels=CHANNELS[(0, 1, 3, 4)[i % 4] if halo else i % 6], padding=PADDINGS[i % 4],
-                   epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], layout="NHWC",
-                   stride=1 if halo else 1 + i % 2, dilation=1 if halo else 1 + i // 2 % 2, tile=tile,
+                   epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], numerics="float32",
+                   layout="NHWC", stride=1 if halo else 1 + i % 2, dilation=1 if halo else 1 + i // 2 % 2, tile=tile,
                    splits=splits)
     for i, tile in enumerate(NCHW_TILES * 2):
         splits = 1 + i // 3 % 2
         yield dict(filter=((3, 3), (2, 3), (1, 1))[i % (4 - splits)], channels=CHANNELS[(6, 7, 2, 1, 5)[i % 5]],
                    padding=PADDINGS[i % 4], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2],
-                   layout="NCHW", stride=1 + i // 2 % 2, dilation=1 + i % 3 % 2, tile=tile, splits=splits)
+                   numerics="float32", layout="NCHW", stride=1 + i // 2 % 2, dilation=1 + i % 3 % 2, tile=tile,
+                   splits=splits)
+    for i, tile in enumerate((*TILES, *BOXES) * 2):
+        halo = len(tile) == 6
+        yield dict(filter=((3, 3), (2, 3), (1, 1))[i % (2 if halo else 3)], channels=CHANNELS[6 - i % 7],
+                   padding=PADDINGS[i % 4], epilogue=WITH_RESIDUAL[-1 - i % len(WITH_RESIDUAL)], dtype="float32",
+                   numerics=("fp16x3", "tf32")[i >= len(TILES + BOXES)], layout="NHWC", stride=1 if halo else 1 + i % 2,
+                   dilation=1 if halo else 1 + i // 2 % 2, tile=tile, splits=1 if halo or i % 3 == 2 else 1 + i % 2)
 
 
 ROWS = {"wgmma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}

@@ -12,10 +12,11 @@ from warpconv.codegen.spec import Epilogue
 
 
 def _wgmma(c: int, k: int, size: int, *epilogue: Epilogue, h: int = 28, dtype: str = "float16", padding: Any = 0,
-           stride: int = 1, dilation: int = 1, layout: str = "NHWC", **values: Any) -> KernelPlan:
+           stride: int = 1, dilation: int = 1, layout: str = "NHWC", precision: str = "float32",
+           **values: Any) -> KernelPlan:
     shape = ConvShape(n=32, c=c, h=h, w=h, k=k, r=size, s=size, dtype=dtype, layout=layout, padding=padding,
                       stride=stride, dilation=dilation)
-    return plan_layer(shape, algorithm="wgmma", epilogue=epilogue, settings=values)
+    return plan_layer(shape, algorithm="wgmma", epilogue=epilogue, settings=values, precision=precision)
 
 
 def plans() -> dict[str, KernelPlan]:
@@ -35,4 +36,16 @@ def plans() -> dict[str, KernelPlan]:
                                                   form="im2col", filters=128, pixels=192, splits=1, stages=4),
         "wgmma_3x3_nchw_splits_bfloat16": _wgmma(512, 512, 3, BIAS, h=7, padding=1, dtype="bfloat16", layout="NCHW",
                                                  form="im2col", filters=128, pixels=64, splits=4, stages=6),
+        "wgmma_3x3_halo_fp16x3": _wgmma(64, 128, 3, BIAS, RELU, padding=1, dtype="float32", form="halo", filters=128,
+                                        pixels=120, rows=4, columns=28, boxes=3, stages=4),
+        "wgmma_3x3_stride_2_splits_fp16x3": _wgmma(100, 72, 3, BIAS, RESIDUAL, padding=1, stride=2, dtype="float32",
+                                                   precision="fp16x3", form="im2col", filters=64, pixels=96, stages=3,
+                                                   splits=3),
+        "wgmma_1x1_fp16x3": _wgmma(256, 64, 1, RESIDUAL, dtype="float32", form="im2col", filters=64, pixels=192,
+                                   splits=1, stages=4),
+        "wgmma_3x3_halo_residual_tf32": _wgmma(64, 66, 3, BIAS, RESIDUAL, RELU, padding=1, dtype="float32",
+                                               precision="tf32", form="halo", filters=64, pixels=240, rows=8,
+                                               columns=28, boxes=2, stages=4),
+        "wgmma_3x3_stride_2_tf32": _wgmma(100, 128, 3, padding=1, stride=2, dtype="float32", precision="tf32",
+                                          form="im2col", filters=128, pixels=192, splits=1, stages=4),
     }

@@ -38,6 +38,27 @@ def beyond(at, box) -> tuple[slice, ...]:
 
 
 @BOTH
+def test_floats_are_rounded_to_tf32_as_they_come(mode):
+    """To nearest, ties away from zero; zeros outside, infinities and NaN stay."""
+    rng = np.random.default_rng(6)
+    x = rng.integers(0, 2**32, (20, 32), dtype=np.uint32)
+    x[:, 0] = x[:, 0] & 0xFFFFE000 | 0x1000                 # ties
+    x[1, :4] = [0x7F800000, 0xFF800000, 0x7F800001, 0xFFFFFFFF]
+    y = np.zeros((16, 64), np.uint16)
+    ring(LOAD.format(call="wc_tensor_load_2(shared, &map, full, c0, c1)"), PARAMETERS + "int c0, int c1",
+         [of(read(x.view(np.float32)), (32, 16), swizzle=128, rounded=True), written(y), np.int32(2048), np.int32(0),
+          np.int32(-1)], mode=mode)
+    got = unswizzled(y.view(np.uint8), 128).view(np.uint32).reshape(16, 32)
+    wide = x[:15].view(np.float32).astype(np.float64)
+    finite = np.isfinite(wide) & (np.abs(wide) < 2.0**127)
+    step = np.exp2(np.maximum(np.floor(np.log2(np.abs(wide, where=finite, out=np.ones_like(wide)))), -126) - 10)
+    nearest = np.sign(wide) * np.floor(np.abs(wide) / step + 0.5) * step
+    assert finite.mean() > 0.9 and np.array_equal(got[1:].view(np.float32)[finite], nearest[finite].astype(np.float32))
+    assert not got[0].any() and got[2, 0] == 0x7F800000 and got[2, 1] == 0xFF800000
+    assert np.isnan(got[1:].view(np.float32)[np.isnan(wide)]).all()
+
+
+@BOTH
 @pytest.mark.parametrize("shape, box, at, swizzle", [
     ((20, 64), (64, 16), (0, 3), 128),
     ((20, 72), (64, 24), (16, -2), 128),                 # channels and rows that are not there

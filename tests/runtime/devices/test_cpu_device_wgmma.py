@@ -28,7 +28,7 @@ PRODUCT = """
     for (int i = 0; i < {n} / 2; ++i) sums[i] = before[(row + (i & 2 ? 8 : 0)) * n + column + i / 4 * 8 + (i & 1)];
     const unsigned long long a = wc_matrix_rows_{row}(shared), b = wc_matrix_rows_{row}(shared + 8192 + first * {row});
     wc_wgmma_fence();
-    for (int k = 0; k < depth / 16; ++k) wc_wgmma_{type}(sums, a + 2 * k, b + 2 * k, {adds});
+    for (int k = 0; k < depth / {each}; ++k) wc_wgmma_{type}(sums, a + 2 * k, b + 2 * k, {adds});
     wc_wgmma_commit();
     wc_wgmma_wait_all();
     for (int i = 0; i < {n} / 2; ++i) y[(row + (i & 2 ? 8 : 0)) * n + column + i / 4 * 8 + (i & 1)] = sums[i];"""
@@ -42,32 +42,36 @@ def to_bfloat16(values: np.ndarray) -> np.ndarray:
 def to_float64(bits: np.ndarray, kind: str) -> np.ndarray:
     if kind == "halves":
         return bits.view(np.float16).astype(np.float64)
+    if kind == "tf32s":
+        return (bits & 0xFFFFE000).view(np.float32).astype(np.float64)
     return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
 def multiply(a: np.ndarray, b: np.ndarray, before: np.ndarray, kind: str, *, first=0, adds="true", mode=Mode.CHECK,
              **launch) -> np.ndarray:
-    """The kernel's before + a b^T, or without ``before``; a and b are bits, rows of 32 or 64 elements."""
-    depth, n = a.shape[1], before.shape[1]
+    """The kernel's before + a b^T, or without ``before``; a and b are bits, rows of 64 or 128 bytes."""
+    depth, n, row = a.shape[1], before.shape[1], a.shape[1] * a.itemsize
     y = np.full(before.shape, np.nan, np.float32)
-    body = PRODUCT.format(n=n, row=2 * depth, type=kind, adds=adds)
-    ring(body, PARAMETERS, [of(read(a, "a"), (depth, 64), swizzle=2 * depth), of(read(b, "b"), (depth, len(b)),
-                                                                                 swizzle=2 * depth),
+    body = PRODUCT.format(n=n, row=row, type=kind, adds=adds, each=32 // a.itemsize)
+    ring(body, PARAMETERS, [of(read(a, "a"), (depth, 64), swizzle=row), of(read(b, "b"), (depth, len(b)), swizzle=row),
                             read(before, "before"), written(y), np.int32(first), np.int32(n), np.int32(depth),
-                            np.int32(2 * depth * (64 + len(b)))], mode=mode, **launch)
+                            np.int32(row * (64 + len(b)))], mode=mode, **launch)
     return y
 
 
 def drawn(rng, kind: str, *shape: int) -> np.ndarray:
     """Bits of values of very different magnitudes and both signs."""
     values = rng.standard_normal(shape) * 2.0 ** rng.integers(-6, 6, shape)
+    if kind == "tf32s":
+        return values.astype(np.float32).view(np.uint32)
     return values.astype(np.float16).view(np.uint16) if kind == "halves" else to_bfloat16(values)
 
 
 @BOTH
 @pytest.mark.parametrize("kind, n, depth, first", [
     ("halves", 8, 64, 0), ("halves", 64, 64, 5), ("halves", 104, 64, 13), ("halves", 256, 64, 0),
-    ("halves", 40, 32, 3), ("bfloat16s", 256, 64, 0), ("bfloat16s", 24, 64, 9), ("bfloat16s", 128, 32, 2)])
+    ("halves", 40, 32, 3), ("bfloat16s", 256, 64, 0), ("bfloat16s", 24, 64, 9), ("bfloat16s", 128, 32, 2),
+    ("tf32s", 256, 32, 0), ("tf32s", 56, 32, 7), ("tf32s", 8, 16, 3)])
 def test_products_from_any_row(mode, kind, n, depth, first):
     """b may begin at any row: the swizzle is one of addresses."""
     rng = np.random.default_rng(n + depth)
@@ -106,10 +110,10 @@ def cut_sum(before: float, a: np.ndarray, b: np.ndarray) -> Fraction:
     return toward_zero(total, Fraction(2) ** (exponent(float(total)) - 23))
 
 
-@pytest.mark.parametrize("kind", ["halves", "bfloat16s"])
-def test_sums_are_cut_as_stated(kind):
+@pytest.mark.parametrize("kind, each", [("halves", 16), ("bfloat16s", 16), ("tf32s", 8)])
+def test_sums_are_cut_as_stated(kind, each):
     rng = np.random.default_rng(7)
-    a, b = drawn(rng, kind, 64, 32), drawn(rng, kind, 8, 32)
+    a, b = drawn(rng, kind, 64, 2 * each), drawn(rng, kind, 8, 2 * each)
     if kind == "halves":
         a[:, 5] = rng.integers(0, 1024, 64)             # subnormal
     a[3], b[2] = 0, 0
@@ -119,8 +123,8 @@ def test_sums_are_cut_as_stated(kind):
     wide_a, wide_b = to_float64(a, kind), to_float64(b, kind)
     for i in range(64):
         for j in range(8):
-            first = float(cut_sum(float(before[i, j]), wide_a[i, :16], wide_b[j, :16]))
-            assert got[i, j] == float(cut_sum(first, wide_a[i, 16:], wide_b[j, 16:])), (i, j)
+            first = float(cut_sum(float(before[i, j]), wide_a[i, :each], wide_b[j, :each]))
+            assert got[i, j] == float(cut_sum(first, wide_a[i, each:], wide_b[j, each:])), (i, j)
 
 
 def test_a_sum_that_is_not_promoted_is_biased():
@@ -156,7 +160,7 @@ def test_sums_are_the_old_ones_before_the_wait():
     rng = np.random.default_rng(10)
     a, b = drawn(rng, "halves", 64, 64), drawn(rng, "halves", 8, 64)
     before, y = rng.standard_normal((64, 8)).astype(np.float32), np.zeros((64, 8), np.float32)
-    ring(text.format(n=8, row=128, type="halves", adds="true"), PARAMETERS,
+    ring(text.format(n=8, row=128, type="halves", adds="true", each=16), PARAMETERS,
          [of(read(a, "a"), (64, 64), swizzle=128), of(read(b, "b"), (64, 8), swizzle=128), read(before, "before"),
           written(y), np.int32(0), np.int32(8), np.int32(64), np.int32(128 * 72)])
     old = np.zeros((64, 8), bool)

@@ -61,6 +61,9 @@ struct wcpu_launch {
     char fault[512];
 };
 
+// The elements of a wgmma, of 16 bits and of 32
+enum wcpu_element_type { WCPU_HALF, WCPU_BFLOAT16, WCPU_TF32 };
+
 enum wcpu_launch_flag { WCPU_SUMS_TO_NEAREST = 1 };      // wgmma's; else they are cut as the hardware cuts them
 
 // What stands for a GPU's tensor map, within the 128 bytes that a kernel gets by value (maps.py packs and checks it).
@@ -73,6 +76,7 @@ struct wcpu_tensor_map {
     wcpu_u64 strides[3];              // bytes; of dimensions 1, 2, 3
     wcpu_u32 box[4];                  // im2col: channels, pixels
     int lower[2], upper[2];           // im2col: corners, W and H
+    wcpu_u32 rounded;                 // floats are rounded to TF32 as they come
 };
 
 // What a kernel's text offers: one per entry, made by the generated tail (launcher.h).
@@ -117,7 +121,7 @@ void wcpu_stores_commit(wcpu_ids *self);
 void wcpu_stores_wait(wcpu_ids *self, int pending);
 void wcpu_fence_shared(wcpu_ids *self);
 wcpu_u64 wcpu_matrix_rows(wcpu_ids *self, const void *rows, int row_bytes);
-void wcpu_wgmma(wcpu_ids *self, float *sums, int columns, wcpu_u64 a, wcpu_u64 b, int adds, int bfloat16);
+void wcpu_wgmma(wcpu_ids *self, float *sums, int columns, wcpu_u64 a, wcpu_u64 b, int adds, int type);
 void wcpu_wgmma_fence(wcpu_ids *self);
 void wcpu_wgmma_commit(wcpu_ids *self);
 WCPU_MEETING void wcpu_wgmma_wait(wcpu_ids *self, int pending);

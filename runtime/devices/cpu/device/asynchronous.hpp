@@ -43,7 +43,8 @@ struct Barrier {
 struct Product {
     uint64_t a, b;
     int columns;
-    bool adds, bfloat16;
+    bool adds;
+    wcpu_element_type type;
     unsigned issued;                  // by so many threads of the group
     float *sums[kGroupThreads];
 };
@@ -87,7 +88,7 @@ public:
     void fence(Thread &thread);
 
     uint64_t matrix_rows(Thread &thread, const void *rows, int row_bytes);
-    void multiply(Thread &thread, float *sums, int columns, uint64_t a, uint64_t b, bool adds, bool bfloat16);
+    void multiply(Thread &thread, float *sums, int columns, uint64_t a, uint64_t b, bool adds, wcpu_element_type type);
     void fence_products(Thread &thread) { pending_of(thread).fenced = true; }
     void commit_products(Thread &thread);
     void wait_products(Thread &thread, unsigned pending);

@@ -279,8 +279,8 @@ void wcpu_fence_shared(wcpu_ids *self) { asynchronous(self).fence(thread_of(self
 wcpu_u64 wcpu_matrix_rows(wcpu_ids *self, const void *rows, int row_bytes) {
     return asynchronous(self).matrix_rows(thread_of(self), rows, row_bytes);
 }
-void wcpu_wgmma(wcpu_ids *self, float *sums, int columns, wcpu_u64 a, wcpu_u64 b, int adds, int bfloat16) {
-    asynchronous(self).multiply(thread_of(self), sums, columns, a, b, adds, bfloat16);
+void wcpu_wgmma(wcpu_ids *self, float *sums, int columns, wcpu_u64 a, wcpu_u64 b, int adds, int type) {
+    asynchronous(self).multiply(thread_of(self), sums, columns, a, b, adds, (wcpu_element_type)type);
 }
 void wcpu_wgmma_fence(wcpu_ids *self) { asynchronous(self).fence_products(thread_of(self)); }
 void wcpu_wgmma_commit(wcpu_ids *self) { asynchronous(self).commit_products(thread_of(self)); }

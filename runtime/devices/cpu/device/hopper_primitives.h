@@ -56,15 +56,20 @@ __forceinline__ unsigned long long wc_matrix_rows_128(const void *rows) { return
 __forceinline__ unsigned long long wc_matrix_rows_64(const void *rows) { return wcpu_matrix_rows(wcpu_self(), rows, 64); }
 template <int Sums>
 __forceinline__ void wc_wgmma_halves(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
-    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, 0);
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_HALF);
 }
 template <int Sums>
 __forceinline__ void wc_wgmma_bfloat16s(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
-    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, 1);
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_BFLOAT16);
+}
+template <int Sums>
+__forceinline__ void wc_wgmma_tf32s(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_TF32);
 }
 __forceinline__ void wc_wgmma_fence() { wcpu_wgmma_fence(wcpu_self()); }
 __forceinline__ void wc_wgmma_commit() { wcpu_wgmma_commit(wcpu_self()); }
 __forceinline__ void wc_wgmma_wait_all() { wcpu_wgmma_wait(wcpu_self(), 0); }
+template <int Sums> __forceinline__ void wc_wgmma_wait_sums(float (&)[Sums]) { wcpu_wgmma_wait(wcpu_self(), 0); }
 __forceinline__ void wc_wgmma_wait_but_1() { wcpu_wgmma_wait(wcpu_self(), 1); }
 
 __forceinline__ void wc_registers_fewer() {}

@@ -81,6 +81,16 @@ bool Asynchronous::fits(Thread &thread, const wcpu_tensor_map &map, const void *
     return true;
 }
 
+// Floats to TF32: 11 digits, ties away from zero (assumed of the accelerator, as cvt.rna.tf32 does); NaN stays NaN.
+static void round_to_tf32(char *data, int bytes) {
+    for (int i = 0; i < bytes; i += 4) {
+        uint32_t bits;
+        memcpy(&bits, data + i, sizeof bits);
+        bits = (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : (bits + 0x1000u) & 0xffffe000u;
+        memcpy(data + i, &bits, sizeof bits);
+    }
+}
+
 void Asynchronous::load(Thread &thread, void *to, const wcpu_tensor_map &map, void *address, int rank, const int (&at)[4],
                         const int *taps) {
     Barrier *barrier = barrier_at(thread, address);
@@ -103,6 +113,7 @@ void Asynchronous::load(Thread &thread, void *to, const wcpu_tensor_map &map, vo
             WCPU_CHECKED(worker_.checker.copied(thread, row.global, row.count * map.element_bytes, false);)
             memcpy(data + row.first * map.element_bytes, (const void *)row.global, row.count * map.element_bytes);
         }
+        if (map.rounded) round_to_tf32(data, row_bytes);
         for (int chunk = 0; chunk < row_bytes; chunk += kChunk, target += kChunk) {
             void *const place = (void *)swizzled(target, map.swizzle);
             WCPU_CHECKED(worker_.checker.copied_to(thread, (uintptr_t)place, kChunk, column);)

@@ -1,9 +1,9 @@
 // wgmma: products of a warp group from shared memory.
 //
-// How sums round. Products are exact. The 16 of an instruction and the sum before are aligned to the largest of their
+// How sums round. Products are exact. The 16 of an instruction (8 of TF32, of which the upper 19 bits of a float count) and the sum before are aligned to the largest of their
 // exponents and cut, towards zero, two bits behind the float's last (25 behind the point); then they are added exactly, and the
 // sum is cut to a float. So have Khattak and Mikaitis (arXiv 2512.07004) found the H100's tensor cores to do for 16-bit elements.
-// Assumed here, and not measured: that wgmma does as mma does there; that an exponent is the sum of the factors' (before a product
+// Assumed here, and not measured: that wgmma does as mma does there, and TF32 as 16 bits; that an exponent is the sum of the factors' (before a product
 // of 2 or more is normalised), subnormal ones by their leading bit; infinity where a sum is beyond the largest float; and
 // subnormal sums rounded. With WCPU_SUMS_TO_NEAREST each product is added in float32, as in mma.sync's emulation.
 #include "wgmma.hpp"
@@ -28,13 +28,14 @@ static double size_of(double value) {
     return value;
 }
 
+static double number(uint32_t word) {
+    float value;
+    memcpy(&value, &word, sizeof value);
+    return value;
+}
+
 static double element(uint16_t bits, bool bfloat16) {
-    if (bfloat16) {
-        const uint32_t word = (uint32_t)bits << 16;
-        float value;
-        memcpy(&value, &word, sizeof value);
-        return value;
-    }
+    if (bfloat16) return number((uint32_t)bits << 16);
     const int exponent = bits >> 10 & 31, fraction = bits & 1023;
     const double sign = bits >> 15 ? -1 : 1;
     if (exponent == 31) return fraction ? NAN : sign * INFINITY;
@@ -65,11 +66,15 @@ struct MatrixRows {
     uintptr_t at(int row, int half) const { return swizzled(begin + row * row_bytes + half * 16, row_bytes); }
 };
 
-static void read_half(const void *address, bool filled, bool bfloat16, double *values, double *sizes, int step, bool &finite) {
+// Eight elements of 16 bits; of TF32 four, and zeros in the other places of the instruction.
+static void read_half(const void *address, bool filled, wcpu_element_type type, double *values, double *sizes, int step, bool &finite) {
     uint16_t bits[8];
+    uint32_t words[4];
     memcpy(bits, address, sizeof bits);
+    memcpy(words, address, sizeof words);
     for (int i = 0; i < 8; ++i) {
-        const double value = filled ? element(bits[i], bfloat16) : NAN;
+        double value = !filled ? NAN : type == WCPU_TF32 ? 0 : element(bits[i], type == WCPU_BFLOAT16);
+        if (filled && type == WCPU_TF32 && i < 4) value = number(words[i] & 0xffffe000u);
         values[i * step] = value;
         sizes[i * step] = size_of(value);
         finite &= std::isfinite(value);
@@ -82,7 +87,7 @@ void Asynchronous::read_operands(const Product &product) {
     for (int row = 0; row < kProductRows; ++row) {
         numbers.a_finite[row] = true;
         for (int half = 0; half < 2; ++half)
-            read_half((const void *)a.at(row, half), true, product.bfloat16, &numbers.a[row][8 * half],
+            read_half((const void *)a.at(row, half), true, product.type, &numbers.a[row][8 * half],
                       &numbers.a_size[row][8 * half], 1, numbers.a_finite[row]);
     }
     for (int column = 0; column < product.columns; ++column) {
@@ -90,7 +95,7 @@ void Asynchronous::read_operands(const Product &product) {
         for (int half = 0; half < 2; ++half) {
             bool filled = true;
             WCPU_CHECKED(filled = worker_.checker.is_filled(b.at(column, half));)
-            read_half((const void *)b.at(column, half), filled, product.bfloat16, &numbers.b[8 * half][column],
+            read_half((const void *)b.at(column, half), filled, product.type, &numbers.b[8 * half][column],
                       &numbers.b_size[8 * half][column], kProductColumns, numbers.b_finite[column]);
         }
     }
@@ -207,7 +212,7 @@ void Asynchronous::check_operands(Thread &thread, const Product &product, unsign
 #endif
 }
 
-void Asynchronous::multiply(Thread &thread, float *sums, int columns, uint64_t a, uint64_t b, bool adds, bool bfloat16) {
+void Asynchronous::multiply(Thread &thread, float *sums, int columns, uint64_t a, uint64_t b, bool adds, wcpu_element_type type) {
     Pending &pending = pending_of(thread);
     const unsigned index = thread.number / kGroupThreads;
     if (index >= groups_.size())
@@ -218,9 +223,9 @@ void Asynchronous::multiply(Thread &thread, float *sums, int columns, uint64_t a
         return worker_.fault(thread, WCPU_ASYNCHRONOUS_ORDER, "issues wgmma with no wgmma.fence since it last waited for all");
     WarpGroup &group = groups_[index];
     const uint64_t number = pending.issued++;
-    if (number == group.made + group.products.size()) group.products.push_back({a, b, columns, adds, bfloat16, 0, {}});
+    if (number == group.made + group.products.size()) group.products.push_back({a, b, columns, adds, type, 0, {}});
     Product &product = group.products[number - group.made];
-    if (product.a != a || product.b != b || product.columns != columns || product.adds != adds || product.bfloat16 != bfloat16)
+    if (product.a != a || product.b != b || product.columns != columns || product.adds != adds || product.type != type)
         return worker_.fault(thread, WCPU_DESCRIPTOR, "issues another wgmma than others of its warp group: descriptors, columns "
                              "and whether it adds must be the same in all %u threads", kGroupThreads);
     product.sums[thread.number % kGroupThreads] = sums;

@@ -84,6 +84,11 @@ __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_g
 __device__ __forceinline__ void wc_wgmma_wait_all() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_but_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 
+// The output of a column of a group's products, or -1 behind the last.
+__device__ __forceinline__ int output_of(int column, int first_pixel, int pixels) {
+    return first_pixel + column < pixels ? first_pixel + column : -1;
+}
+
 // One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
 __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
         const TensorMap* x_map, const TensorMap* filter_map, int tiles, int P, int Q) {
@@ -189,15 +194,22 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                 STEPS * (split + 1) / SPLITS - STEPS * split / SPLITS, group, thread);
 
             // the sums to where they belong
+            const int lane_pixel = lane % 4 * 2;
 #pragma unroll
-            for (int m = 0; m < MATRICES; ++m) {
+            for (int i = 0; i < SUMS; i += 4) {
 #pragma unroll
-                for (int i = 0; i < SUMS; ++i) {
-                    const int pixel = first_pixel + i / 4 * 8 + lane % 4 * 2 + i % 2;
-                    const int k = first_filter + m * 64 + warp * 16 + lane / 4 + i / 2 % 2 * 8;
-                    if (pixel >= pixels) continue;
-                    const index_t at = (index_t)pixel * K + k;
-                    partial_sums[(index_t)split * pixels * K + at] = sums[m][i];
+                for (int next = 0; next < 2; ++next) {
+                    const int pixel = output_of(i * 2 + lane_pixel + next, first_pixel, pixels);
+                    if (pixel < 0) continue;
+#pragma unroll
+                    for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                        for (int lower = 0; lower < 2; ++lower) {
+                            const int k = first_filter + m * 64 + warp * 16 + lane / 4 + lower * 8;
+                            const index_t at = (index_t)pixel * K + k;
+                            partial_sums[(index_t)split * pixels * K + at] = sums[m][i + lower * 2 + next];
+                        }
+                    }
                 }
             }
         }

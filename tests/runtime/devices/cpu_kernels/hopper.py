@@ -19,14 +19,15 @@ RING = KERNEL + """__launch_bounds__({threads}) k({parameters}) {{
 
 
 def pack(sizes, box, *, swizzle=0, im2col=False, element_strides=None, lower=(0, 0), upper=(0, 0), item=2, strides=None,
-         address=0) -> bytes:
+         address=0, rounded=False) -> bytes:
     """``struct wcpu_tensor_map``; dimensions innermost first, strides of an array without gaps where none are given."""
     rank = len(sizes)
     if strides is None:
         strides = [item * int(np.prod(sizes[:i])) for i in range(1, rank)]
     fill = [0] * 4
-    return struct.pack("<Q4B4B4I3Q4I2i2i", address, rank, im2col, item, swizzle, *(element_strides or [1] * 4),
-                       *(list(sizes) + fill)[:4], *(list(strides) + fill)[:3], *(list(box) + fill)[:4], *lower, *upper)
+    return struct.pack("<Q4B4B4I3Q4I2i2iI", address, rank, im2col, item, swizzle, *(element_strides or [1] * 4),
+                       *(list(sizes) + fill)[:4], *(list(strides) + fill)[:3], *(list(box) + fill)[:4], *lower, *upper,
+                       rounded)
 
 
 def of(buffer: Buffer, box, **how) -> TensorMap:

@@ -1,0 +1,120 @@
+"""Every number in the text of ``wgmma`` for float32 in two parts of float16 (fp16x3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpconv.codegen.parts.wgmma import DEPTH, ROWS, WARP_GROUP, WgmmaShape
+from warpconv.codegen.plan import Argument
+from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
+
+from .numbers import (BARRIER_BYTES, CELL_BYTES, GROUPS, ROW_BYTES, SIDE_THREADS, aligned, box_of,
+                      group_columns, is_plain)
+from .options import Form, WgmmaOptions
+
+SLICE = 32                      # channels of a step: a row of floats, or of their parts
+MOST_SPLIT_SUMS = 144           # of a thread, those of a step among them
+SPLITTERS = 6                   # warps: two of the group that copies, and a fourth group
+THREADS = WARP_GROUP * (GROUPS + 2)
+FEWER_REGISTERS, MORE_REGISTERS = 56, 200       # of a thread that splits, that multiplies: 65,536 of a block
+BOX_BARRIERS, STAGE_BARRIERS = 3, 2
+SCALE_BYTES = 4
+EXTREME_BYTES = 8               # of a splitting warp, of each of two boxes
+# Binary digits by which a pixel's largest magnitude may be below that of its box, beside one scale for all: a low part
+# has half a unit of 2^-24 then, 2^-25 of the largest. The same for rows of a filter.
+LEAST_SCALE = 14
+
+
+@dataclass(frozen=True)
+class SplitNumbers:
+    """What the templates of ``wgmma`` write besides the spec, where factors are split."""
+
+    arguments: tuple[Argument, ...]             # of the product's entry
+    addition_arguments: tuple[Argument, ...]    # of the entry that adds the sums of split tiles
+    shape: WgmmaShape
+    plain: bool                 # every pixel is one window: no walk
+    all_tiled: bool             # no descriptor walks windows
+    store_bias: bool            # whether the product's entry adds it
+    guard_filters: bool         # whether the last tile has fewer
+    matrices: int               # of 64 filters: a group's
+    group_filters: int          # from one group's to the next one's,
+    group_pixels: int           # 0 where both have the same
+    filter_tiles: int
+    slices: int
+    steps: int
+    depths: int
+    taps: int
+    box_columns: int            # halo: pixels of the box,
+    box_rows: int
+    boxes: int
+    box_pixels: int             # that are copied and split
+    box_bytes: int
+    pixel_bytes: int            # of shared memory
+    filter_bytes: int
+    scales_each: int            # of a box: also of rows behind it that products read
+    spare_pixels: int           # of these behind the box
+    filters_at: int
+    scales_at: int
+    common_at: int
+    extremes_at: int
+    barriers_at: int
+    shared_bytes: int
+    floats_at: int              # of the prepared filter, in floats
+    scales_from: int
+    prepared_bytes: int
+    splitters: int = SPLITTERS
+    threads: int = THREADS
+    fewer_registers: int = FEWER_REGISTERS
+    more_registers: int = MORE_REGISTERS
+    groups: int = GROUPS
+    side_threads: int = SIDE_THREADS
+    slice: int = SLICE
+    row_bytes: int = ROW_BYTES
+    matrix_rows: int = ROWS * ROW_BYTES // CELL_BYTES
+    depth: int = DEPTH
+    depth_cells: int = 2 * DEPTH // CELL_BYTES
+    low_cells: int = 2 * SLICE // CELL_BYTES
+    least_scale: int = LEAST_SCALE
+
+
+def is_split(spec: KernelSpec) -> bool:
+    """Whether factors are float32 in two parts of float16."""
+    return spec.numerics is Numerics.FP16X3
+
+
+def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argument, ...] = (),
+                       addition: tuple[Argument, ...] = ()) -> SplitNumbers:
+    """All numbers of plan values that fit together."""
+    halo, columns = options.form is Form.HALO, group_columns(options)
+    shared_out = options.filters >= GROUPS * ROWS           # filters, else pixels
+    matrices = options.filters // ROWS // (GROUPS if shared_out else 1)
+    slices, taps = -(-spec.c // SLICE), spec.r * spec.s
+    box_rows, box_columns = box_of(spec, options) if halo else (1, 1)
+    box_pixels = box_rows * box_columns if halo else options.pixels
+    # the last row of pixels that the last tap's products read, of columns that are dropped
+    reached = max(box_pixels, options.pixels + (spec.r - 1) * box_columns + spec.s - 1) if halo else box_pixels
+    boxes = options.boxes if halo else options.stages
+    pixel_bytes, filter_bytes = aligned(reached * ROW_BYTES), options.filters * ROW_BYTES
+    filters_at = boxes * pixel_bytes
+    scales_at = filters_at + options.stages * filter_bytes
+    common_at = scales_at + aligned(boxes * reached * SCALE_BYTES, CELL_BYTES)
+    extremes_at = common_at + aligned(boxes * SCALE_BYTES, CELL_BYTES)
+    barriers_at = extremes_at + 2 * SPLITTERS * EXTREME_BYTES
+    barriers = BOX_BARRIERS * boxes + STAGE_BARRIERS * options.stages
+    steps = slices * taps
+    floats_at = steps * spec.k * ROW_BYTES // SCALE_BYTES
+    scales_from = floats_at + spec.k * taps * spec.c
+    plain = is_plain(spec, options)
+    return SplitNumbers(
+        arguments=arguments, addition_arguments=addition, shape=WgmmaShape.of(columns), plain=plain,
+        all_tiled=halo or plain, store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1,
+        guard_filters=spec.k % options.filters != 0, matrices=matrices,
+        group_filters=ROWS * matrices if shared_out else 0, group_pixels=0 if shared_out else columns,
+        filter_tiles=-(-spec.k // options.filters), slices=slices, steps=steps,
+        depths=min(SLICE, aligned(spec.c, DEPTH)) // DEPTH, taps=taps, box_columns=box_columns, box_rows=box_rows,
+        boxes=boxes, box_pixels=box_pixels, box_bytes=box_pixels * ROW_BYTES, pixel_bytes=pixel_bytes,
+        filter_bytes=filter_bytes, scales_each=reached, spare_pixels=reached - box_pixels,
+        filters_at=filters_at, scales_at=scales_at,
+        common_at=common_at, extremes_at=extremes_at, barriers_at=barriers_at,
+        shared_bytes=barriers_at + BARRIER_BYTES * barriers, floats_at=floats_at, scales_from=scales_from,
+        prepared_bytes=SCALE_BYTES * (scales_from + spec.k))

@@ -1,0 +1,208 @@
+// warpconv 0.1.0: wgmma, float32. Generated from templates/wgmma/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,H,W,100 --filter 128,3,3 --stride 2,2 --padding 1 --layout NHWC --precision tf32 \
+//     --arch sm_90a --algorithm wgmma \
+//     --set form=im2col --set filters=128 --set pixels=192 --set stages=4 --set buffer=64 --set splits=1
+//
+// layer  x[N, H, W, 100] * w[128, 100, 3, 3] -> y[N, P, Q, 128], stride 2, padding 1, float32 NHWC, tf32 products
+//        N, H, W (and so P, Q) are arguments; all else is in the text
+// plan   tiles of 128 filters x 192 pixels, factors rounded to TF32, by two warp groups and a copying thread, 4 stages,
+//        163904 bytes of shared memory
+// cost   a warp's 3072 outputs: 0 warp loads, 0 shuffles, 110592 FMA a lane, about 232 registers (direct: 86400 loads)
+//
+// A product of matrices on the tensor cores of four warps (wgmma): filters times output pixels, over all taps and
+// channels. One thread of a block keeps the tensor memory accelerator (TMA) copying slices of 32 channels of both into
+// a ring in shared memory; two groups of four warps multiply what has come. Blocks take tiles until none is left.
+//
+// The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col):
+//
+// x_map: x as (100, W, H, N) of float32 rounded to TF32, the innermost first, im2col, 32 channels of 192 pixels,
+// corners (W, H) (-1, -1) and (-1, -1), strides 1, 2, 2, 1, 128-byte swizzle, zeros outside
+//
+// filter_map: filter as (100, 9, 128) of float32, the innermost first, tiled, boxes of 32 x 1 x 128, 128-byte swizzle,
+// zeros outside
+constexpr int C = 100;                          // channels of a pixel of x
+constexpr int K = 128;                          // channels of a pixel of y: filters
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int GROUPS = 2;                       // groups of four warps that multiply
+constexpr int GROUP_FILTERS = 64;               // filters from one group's to the next one's
+constexpr int MATRICES = 1;                     // of 64 filters: a group's
+constexpr int SUMS = 96;                        // of a thread: of such a matrix
+constexpr int SLICE = 32;                       // channels of a step
+constexpr int SLICES = 4;                       // of a tap
+constexpr int STEPS = 36;                       // of the reduction: slices of all taps
+constexpr int DEPTHS = 4;                       // of 8 products: a step's instructions
+constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
+constexpr int MATRIX_ROWS = 512;                // 16 bytes each: from one matrix of filters to the next
+constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: 8 products, along a row
+constexpr int TILE_PIXELS = 192;                // pixels of a tile
+// of the ring: a slice of a tap of the tile's pixels, and that of its filters
+constexpr int STAGES = 4;
+constexpr int STAGE_BYTES = 40960;              // of shared memory
+constexpr int PIXEL_BYTES = 24576;              // of a stage: pixels come first
+constexpr int BARRIERS = 163840;                // and the barriers,
+constexpr int THREADS = 384;                    // threads of a block
+constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = float;
+
+// A descriptor, as the driver encodes it.
+struct TensorMap {
+    __align__(64) unsigned long long words[16];
+};
+
+// barriers in shared memory, copies by descriptors, products of four warps
+__device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void wc_barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
+__device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_registers_fewer() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_tensor_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier, int c, int w, int h, int n, unsigned short tap_w, unsigned short tap_h) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2], { %7, %8};" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c), "r"(w), "r"(h), "r"(n), "h"(tap_w), "h"(tap_h) : "memory"); }
+__device__ __forceinline__ void wc_tensor_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ unsigned long long wc_matrix_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_wgmma_tf32s(float (&sums)[96], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %98, 0; wgmma.mma_async.sync.aligned.m64n192k8.f32.tf32.tf32 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, %96, %97, adds, 1, 1; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]), "+f"(sums[60]), "+f"(sums[61]), "+f"(sums[62]), "+f"(sums[63]), "+f"(sums[64]), "+f"(sums[65]), "+f"(sums[66]), "+f"(sums[67]), "+f"(sums[68]), "+f"(sums[69]), "+f"(sums[70]), "+f"(sums[71]), "+f"(sums[72]), "+f"(sums[73]), "+f"(sums[74]), "+f"(sums[75]), "+f"(sums[76]), "+f"(sums[77]), "+f"(sums[78]), "+f"(sums[79]), "+f"(sums[80]), "+f"(sums[81]), "+f"(sums[82]), "+f"(sums[83]), "+f"(sums[84]), "+f"(sums[85]), "+f"(sums[86]), "+f"(sums[87]), "+f"(sums[88]), "+f"(sums[89]), "+f"(sums[90]), "+f"(sums[91]), "+f"(sums[92]), "+f"(sums[93]), "+f"(sums[94]), "+f"(sums[95]) : "l"(a), "l"(b), "r"((int)adds)); }
+__device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_all() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_but_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+
+// The output of a column of a group's products, or -1 behind the last.
+__device__ __forceinline__ int output_of(int column, int first_pixel, int pixels) {
+    return first_pixel + column < pixels ? first_pixel + column : -1;
+}
+
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
+__device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
+        const TensorMap* x_map, const TensorMap* filter_map, int tiles, int P, int Q) {
+    int stage = 0;
+    unsigned parity = 1;
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_filter = 0, first_pixel = tile * TILE_PIXELS;
+        const int image = first_pixel / (P * Q), place = first_pixel % (P * Q);
+        const int top = place / Q * STRIDE_H - PAD_TOP, left = place % Q * STRIDE_W - PAD_LEFT;   // of the first window
+        for (int step = 0; step < STEPS; ++step) {
+            const int tap = step / SLICES, channel = step % SLICES * SLICE;
+            unsigned char* const to = ring + stage * STAGE_BYTES;
+            wc_barrier_wait(freed + stage, parity);
+            wc_barrier_expect(filled + stage, STAGE_BYTES);
+            wc_tensor_load_im2col(to, x_map, filled + stage, channel, left, top, image,
+                                  (unsigned short)(tap % S), (unsigned short)(tap / S));
+            wc_tensor_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
+            if (++stage == STAGES) {
+                stage = 0;
+                parity ^= 1;
+            }
+        }
+    }
+}
+
+// The products of a tile: a group's sums over all steps. Those of a step are under way while the next stage is waited
+// for; then the stage before is free.
+__device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], const unsigned char* ring,
+        unsigned long long* filled, unsigned long long* freed, int& stage, unsigned& parity, int steps, int group,
+        int thread) {
+    int before = 0;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+        wc_barrier_wait(filled + stage, parity);
+        const unsigned char* const at = ring + stage * STAGE_BYTES;
+        const unsigned long long filters = wc_matrix_rows_128(at + PIXEL_BYTES + group * (GROUP_FILTERS * ROW_BYTES));
+        const unsigned long long pixels = wc_matrix_rows_128(at);
+        wc_wgmma_fence();
+#pragma unroll
+        for (int depth = 0; depth < DEPTHS; ++depth)
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m)
+                wc_wgmma_tf32s(sums[m], filters + m * MATRIX_ROWS + depth * DEPTH_CELLS, pixels + depth * DEPTH_CELLS,
+                    step > 0 || depth > 0);
+        wc_wgmma_commit();
+        if (step > 0) {
+            wc_wgmma_wait_but_1();
+            if (thread == 0) wc_barrier_arrive(freed + before);
+        }
+        before = stage;
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+    wc_wgmma_wait_all();
+    if (thread == 0) wc_barrier_arrive(freed + before);
+}
+
+// A float rounded to TF32, 11 digits of the fraction's 24, ties away from zero; NaN stays NaN.
+__device__ __forceinline__ float rounded(float value) {
+    const unsigned bits = __float_as_uint(value);
+    return __uint_as_float((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : (bits + 0x1000u) & 0xffffe000u);
+}
+
+// The filter with the channels of a tap side by side: once for each filter, before the first call.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
+    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < (long long)K * R * S * C;
+            i += gridDim.x * SIDE_THREADS) {
+        const int channel = (int)(i % C), tap = (int)(i / C % (R * S));
+        filter[i] = rounded(w[(i / (C * R * S) * C + channel) * (R * S) + tap]);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map, float* __restrict__ y,
+        int N, int P, int Q) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS;
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const freed = filled + STAGES;
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            wc_barrier_init(filled + stage, 1);
+            wc_barrier_init(freed + stage, GROUPS);
+        }
+        wc_barriers_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        // the group that copies: one thread, which needs few registers
+        wc_registers_fewer();
+        if (threadIdx.x == 0) fetch(shared, filled, freed, &x_map, &filter_map, tiles, P, Q);
+    } else {
+        // the groups that multiply
+        wc_registers_more();
+        const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+        int stage = 0;
+        unsigned parity = 0;
+        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            const int first_filter = group * GROUP_FILTERS;
+            const int first_pixel = tile * TILE_PIXELS;
+            float sums[MATRICES][SUMS];
+            multiply_tile(sums, shared, filled, freed, stage, parity, STEPS, group, thread);
+
+            // the sums to where they belong
+            const int lane_pixel = lane % 4 * 2;
+#pragma unroll
+            for (int i = 0; i < SUMS; i += 4) {
+#pragma unroll
+                for (int next = 0; next < 2; ++next) {
+                    const int pixel = output_of(i * 2 + lane_pixel + next, first_pixel, pixels);
+                    if (pixel < 0) continue;
+#pragma unroll
+                    for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                        for (int lower = 0; lower < 2; ++lower) {
+                            const int k = first_filter + m * 64 + warp * 16 + lane / 4 + lower * 8;
+                            const index_t at = (index_t)pixel * K + k;
+                            y[at] = sums[m][i + lower * 2 + next];
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+"""Float32 layers on a GPU's tensor cores: the default's bound on each kind of data; large layers, whose blocks take
+many tiles, with equal bits from call to call; what is not finite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpconv
+from bench.studies import precision
+from tests.algorithms.mma.test_float32 import MADE_ANEW, NOT_KEPT
+from tests.gpu import support
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.numerics import Numerics
+from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.accuracy import reference
+
+pytestmark = pytest.mark.gpu
+FORMS = {"windows": dict(form="im2col", filters=64, pixels=64, stages=2, splits=1),
+         "parts": dict(form="im2col", filters=64, pixels=64, stages=3, splits=3),
+         "box": dict(form="halo", filters=64, pixels=64, rows=7, columns=7, boxes=2, stages=2)}
+# (C, H = W, filter, K, stride, padding), n = 16: with the planner's own tiles
+LARGE = ((64, 56, 3, 64, 1, 1), (128, 28, 3, 128, 1, 1), (256, 14, 3, 256, 1, 1), (512, 7, 3, 512, 1, 1),
+         (100, 57, 3, 72, 2, 1), (256, 28, 1, 512, 1, 0), (64, 112, 3, 128, 1, 1))
+
+
+def nhwc(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(np.moveaxis(x, 1, -1))
+
+
+def kernel(shape: ConvShape, way: str, values: dict[str, Any] | None = None) -> Any:
+    """Of wgmma, where the GPU has it."""
+    try:
+        made = plan_layer(shape, algorithm="wgmma", arch=support.arch(), precision=way, settings=values)
+    except UnsupportedSpec as error:
+        if "has no wgmma" not in error.reason:
+            raise
+        pytest.skip(error.reason)
+    return support.kernel_of(made, shape)
+
+
+@pytest.mark.parametrize("kind", precision.KINDS)
+@pytest.mark.parametrize("name, form", [("96", "windows"), ("576", "windows"), ("576", "box"), ("576", "parts"),
+                                        ("2304", "box")])
+def test_split_factors_are_no_less_exact_than_float32_units(name, form, kind):
+    shape, (x, w) = precision.shape_of(name), precision.drawn(name, kind)
+    layer = ConvShape.of(nhwc(x).shape, w.shape, layout="NHWC", padding=shape.padding)
+    made = np.moveaxis(kernel(layer, "fp16x3", FORMS[form])(nhwc(x), w), -1, 1)
+    ours = precision.errors_of(made, x, w, shape)
+    theirs = precision.errors_of(precision.computed("ieee", x, w, shape, "cuda"), x, w, shape)
+    if kind in NOT_KEPT:
+        assert ours.worst <= (-(-shape.c // 32) * shape.r * shape.s + 24) * 2**-24
+        return
+    margin = 1.25 if kind in MADE_ANEW else 1.0
+    assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst
+
+
+@pytest.mark.parametrize("way", ["fp16x3", "tf32"])
+@pytest.mark.parametrize("sizes", LARGE)
+def test_large_layers(sizes, way):
+    """Beside float32 units on the same GPU, and the same bits in each of many calls."""
+    c, h, size, k, stride, padding = sizes
+    rng = np.random.default_rng(c + h)
+    x, w = rng.standard_normal((16, h, h, c)).astype("f4"), rng.standard_normal((k, c, size, size)).astype("f4")
+    x[3] *= np.float32(2.0**-40)        # boxes of images of different size
+    shape = ConvShape.of(x.shape, w.shape, layout="NHWC", stride=stride, padding=padding)
+    ours = kernel(shape, way)
+    layer = dict(layout="NHWC", stride=stride, padding=padding, device="cuda", precision="ieee")
+    y = ours(x, w)
+    magnitude = warpconv.conv2d(np.abs(x), np.abs(w), **layer)
+    share = (shape.reduction + 2) * 2.0**-23 + Numerics(way).dropped
+    assert (np.abs(y - warpconv.conv2d(x, w, **layer)) <= (share + shape.reduction * 2.0**-23) * magnitude).all()
+    for _ in range(20):
+        assert np.array_equal(ours(x, w).view("u4"), y.view("u4"))
+
+
+@pytest.mark.parametrize("way", ["fp16x3", "tf32"])
+@pytest.mark.parametrize("form", FORMS)
+def test_infinities_and_nan_come_out_as_of_float32_units(form, way):
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal((2, 9, 9, 24)).astype("f4"), rng.standard_normal((10, 24, 3, 3)).astype("f4")
+    for array in (x, w):
+        flat = array.reshape(-1)
+        flat[rng.integers(0, flat.size, flat.size // 3)] = 0.0
+    flat = x.reshape(-1)
+    flat[rng.integers(0, flat.size, 4)] = [np.inf, -np.inf, np.inf, np.nan]
+    flat.view("u4")[rng.integers(0, flat.size, 2)] = [0x7FFFFFFF, 0xFF800001]
+    w[3, 5, 1, 1], w[7, 0, 0, 2] = np.inf, np.nan
+    shape = ConvShape.of(x.shape, w.shape, layout="NHWC", padding=1)
+    with np.errstate(invalid="ignore"):
+        y, exact = kernel(shape, way, FORMS[form])(x, w), reference.reference(x, w, shape).output
+    assert np.array_equal(np.isnan(y), np.isnan(exact)) and np.isinf(exact).any()
+    assert np.array_equal(np.isposinf(y), np.isposinf(exact)) and np.array_equal(np.isneginf(y), np.isneginf(exact))
