@@ -49,11 +49,13 @@ def test_floats_are_rounded_to_tf32_as_they_come(mode):
          [of(read(x.view(np.float32)), (32, 16), swizzle=128, rounded=True), written(y), np.int32(2048), np.int32(0),
           np.int32(-1)], mode=mode)
     got = unswizzled(y.view(np.uint8), 128).view(np.uint32).reshape(16, 32)
-    wide = x[:15].view(np.float32).astype(np.float64)
-    finite = np.isfinite(wide) & (np.abs(wide) < 2.0**127)
-    step = np.exp2(np.maximum(np.floor(np.log2(np.abs(wide, where=finite, out=np.ones_like(wide)))), -126) - 10)
-    nearest = np.sign(wide) * np.floor(np.abs(wide) / step + 0.5) * step
-    assert finite.mean() > 0.9 and np.array_equal(got[1:].view(np.float32)[finite], nearest[finite].astype(np.float32))
+    with np.errstate(invalid="ignore"):
+        wide = x[:15].view(np.float32).astype(np.float64)
+    finite = np.abs(wide) < 2.0**127
+    given = wide[finite]
+    step = np.exp2(np.maximum(np.floor(np.log2(np.abs(given))), -126) - 10)
+    nearest = np.sign(given) * np.floor(np.abs(given) / step + 0.5) * step
+    assert finite.mean() > 0.9 and np.array_equal(got[1:].view(np.float32)[finite], nearest.astype(np.float32))
     assert not got[0].any() and got[2, 0] == 0x7F800000 and got[2, 1] == 0xFF800000
     assert np.isnan(got[1:].view(np.float32)[np.isnan(wide)]).all()
 
