@@ -130,6 +130,10 @@ def _form_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
     refusal = halo_refusal(spec)
     if refusal is not None:
         return refusal
+    slices = -(-spec.c // slice_of(spec))
+    if options.boxes < 1 or options.boxes == 1 and slices > 1 and not is_split(spec):
+        # a box is freed when products of the next one are under way
+        return f"boxes = {options.boxes} for {slices} slices of channels (at least {2 if slices > 1 else 1})"
     needed = options.rows * (options.columns + spec.s - 1) - (spec.s - 1)
     if needed > options.pixels:
         return f"{options.rows} x {options.columns} outputs need {needed} columns, pixels = {options.pixels}"

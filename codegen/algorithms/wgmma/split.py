@@ -15,6 +15,7 @@ from .options import Form, WgmmaOptions
 SLICE = 32                      # channels of a step: a row of floats, or of their parts
 MOST_SPLIT_SUMS = 144           # of a thread, those of a step among them
 SPLITTERS = 6                   # warps: two of the group that copies, and a fourth group
+TOGETHER, HALO_TOGETHER = 3, 2  # rows of a lane under way, which hides their latency: as many as registers hold
 THREADS = WARP_GROUP * (GROUPS + 2)
 FEWER_REGISTERS, MORE_REGISTERS = 56, 200       # of a thread that splits, that multiplies: 65,536 of a block
 BOX_BARRIERS, STAGE_BARRIERS = 3, 2
@@ -62,6 +63,7 @@ class SplitNumbers:
     floats_at: int              # of the prepared filter, in floats
     scales_from: int
     prepared_bytes: int
+    together: int               # rows of a lane that are loaded before the first is written
     splitters: int = SPLITTERS
     threads: int = THREADS
     fewer_registers: int = FEWER_REGISTERS
@@ -112,7 +114,8 @@ def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple
         group_filters=ROWS * matrices if shared_out else 0, group_pixels=0 if shared_out else columns,
         filter_tiles=-(-spec.k // options.filters), slices=slices, steps=steps,
         depths=min(SLICE, aligned(spec.c, DEPTH)) // DEPTH, taps=taps, box_columns=box_columns, box_rows=box_rows,
-        boxes=boxes, box_pixels=box_pixels, box_bytes=box_pixels * ROW_BYTES, pixel_bytes=pixel_bytes,
+        boxes=boxes, together=HALO_TOGETHER if halo else TOGETHER,
+        box_pixels=box_pixels, box_bytes=box_pixels * ROW_BYTES, pixel_bytes=pixel_bytes,
         filter_bytes=filter_bytes, scales_each=reached, spare_pixels=reached - box_pixels,
         filters_at=filters_at, scales_at=scales_at,
         common_at=common_at, extremes_at=extremes_at, barriers_at=barriers_at,

@@ -34,6 +34,7 @@ constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
 constexpr int SPLITTERS = 6;                    // warps that split
+constexpr int TOGETHER = 2;                     // rows of floats of a lane that are under way at once
 constexpr int GROUP_FILTERS = 64;               // filters from one group's to the next one's
 constexpr int MATRICES = 1;                     // of 64 filters: a group's
 constexpr int SUMS = 60;                        // of a thread: of such a matrix
@@ -173,76 +174,99 @@ __device__ __forceinline__ unsigned char* cell_of(unsigned char* rows, int row, 
     return rows + row * ROW_BYTES + ((cell ^ (row % 8)) << 4);
 }
 
-// The splitting warps: each box where it lies. A pixel's row, 32 floats, becomes 32 high parts and 32 low ones. Eight
-// lanes have a row, four channels each. All pixels of a box have one scale, by its largest magnitude; where some lie so
-// far below it that their low parts would be lost, each pixel has its own.
+// Splits a box where it lies. A pixel's row, 32 floats, becomes 32 high parts and 32 low ones. Eight lanes have a row,
+// four channels each. All pixels of a box have one scale, by its largest magnitude; where some lie so far below it that
+// their low parts would be lost, each pixel has its own.
+__device__ __forceinline__ void split_box(unsigned char* rows, float* of_rows, float* common, unsigned long long* done,
+        uint2* extremes, int warp, int lane) {
+    const int cell = lane % 8;
+    // the largest magnitude of each pixel; the largest and the least of these. Several rows are under way together
+    unsigned largest = 0u, least = 0x7f800000u;
+#pragma unroll 1
+    for (int first = warp * 4; first < BOX_PIXELS; first += TOGETHER * SPLITTERS * 4) {
+        unsigned most[TOGETHER];
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) {
+            const int row = first + i * (SPLITTERS * 4) + lane / 8;
+            most[i] = 0u;
+            if (row < BOX_PIXELS) {
+                const float4 four = *(const float4*)cell_of(rows, row, cell);
+                most[i] = max(max(magnitude(four.x), magnitude(four.y)), max(magnitude(four.z), magnitude(four.w)));
+            }
+        }
+#pragma unroll
+        for (int other = 1; other < 8; other *= 2)
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i) most[i] = max(most[i], __shfl_xor_sync(0xffffffffu, most[i], other));
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) {
+            const int row = first + i * (SPLITTERS * 4) + lane / 8;
+            if (row < BOX_PIXELS && cell == 0) of_rows[row] = __uint_as_float(most[i]);
+            largest = max(largest, most[i]);
+            least = most[i] ? min(least, most[i]) : least;
+        }
+    }
+#pragma unroll
+    for (int other = 8; other < 32; other *= 2) {
+        largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, other));
+        least = min(least, __shfl_xor_sync(0xffffffffu, least, other));
+    }
+    if (lane == 0) extremes[warp] = make_uint2(largest, least);
+    wc_sync_threads(3, SPLITTERS * 32);
+#pragma unroll
+    for (int other = 0; other < SPLITTERS; ++other) {
+        const uint2 found = extremes[other];
+        largest = max(largest, found.x);
+        least = min(least, found.y);
+    }
+    const bool one = (least >> 23) + LEAST_SCALE >= (largest >> 23);
+    const unsigned of_box = scale_exponent(largest);
+    if (warp == 0 && lane == 0) *common = one ? restoring(of_box) : 0.0f;
+#pragma unroll 1
+    for (int first = warp * 4; first < BOX_PIXELS; first += TOGETHER * SPLITTERS * 4) {
+        float4 fours[TOGETHER];
+        unsigned exponents[TOGETHER];
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) {
+            const int row = first + i * (SPLITTERS * 4) + lane / 8;
+            exponents[i] = of_box;
+            if (row < BOX_PIXELS) {
+                fours[i] = *(const float4*)cell_of(rows, row, cell);
+                if (!one) exponents[i] = scale_exponent(__float_as_uint(of_rows[row]));
+            }
+        }
+        __syncwarp();       // before others write where this lane has read
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) {
+            const int row = first + i * (SPLITTERS * 4) + lane / 8;
+            if (row >= BOX_PIXELS) continue;
+            const float scale = __uint_as_float(exponents[i] << 23);
+            const float4 four =
+                make_float4(fours[i].x * scale, fours[i].y * scale, fours[i].z * scale, fours[i].w * scale);
+            const uint2 high = make_uint2(high_parts(four.x, four.y), high_parts(four.z, four.w));
+            *(uint2*)(cell_of(rows, row, cell / 2) + cell % 2 * 8) = high;
+            *(uint2*)(cell_of(rows, row, LOW_CELLS + cell / 2) + cell % 2 * 8) =
+                make_uint2(low_parts(four.x, four.y, high.x), low_parts(four.z, four.w, high.y));
+            if (!one && cell == 0) of_rows[row] = restoring(exponents[i]);
+        }
+    }
+    wc_fence_shared();
+    __syncwarp();
+    if (lane == 0) wc_barrier_arrive(done);
+}
+
+// The splitting warps: all of them each box.
 __device__ __forceinline__ void split_pixels(unsigned char* ring, unsigned long long* filled_boxes,
         unsigned long long* split_boxes, float* scales, float* common, uint2* extremes, int tiles, int thread) {
-    const int warp = thread / 32, lane = thread % 32, cell = lane % 8;
+    const int warp = thread / 32, lane = thread % 32;
     int box = 0, turn = 0;
     unsigned parity = 0;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         for (int slice = 0; slice < SLICES; ++slice) {
-            unsigned char* const rows = ring + box * PIXEL_BYTES;
-            float* const of_rows = scales + box * SCALES_EACH;
             wc_barrier_wait(filled_boxes + box, parity);
-            // the largest magnitude of each pixel; the largest and the least of these
-            unsigned largest = 0u, least = 0x7f800000u;
-#pragma unroll 2
-            for (int first = warp * 4; first < BOX_PIXELS; first += SPLITTERS * 4) {
-                const int row = first + lane / 8;
-                unsigned most = 0u;
-                if (row < BOX_PIXELS) {
-                    const float4 four = *(const float4*)cell_of(rows, row, cell);
-                    most = max(max(magnitude(four.x), magnitude(four.y)), max(magnitude(four.z), magnitude(four.w)));
-                }
-                most = max(most, __shfl_xor_sync(0xffffffffu, most, 1));
-                most = max(most, __shfl_xor_sync(0xffffffffu, most, 2));
-                most = max(most, __shfl_xor_sync(0xffffffffu, most, 4));
-                if (row < BOX_PIXELS && cell == 0) of_rows[row] = __uint_as_float(most);
-                largest = max(largest, most);
-                least = most ? min(least, most) : least;
-            }
-#pragma unroll
-            for (int other = 8; other < 32; other *= 2) {
-                largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, other));
-                least = min(least, __shfl_xor_sync(0xffffffffu, least, other));
-            }
-            if (lane == 0) extremes[turn * SPLITTERS + warp] = make_uint2(largest, least);
-            wc_sync_threads(3, SPLITTERS * 32);
-#pragma unroll
-            for (int other = 0; other < SPLITTERS; ++other) {
-                const uint2 found = extremes[turn * SPLITTERS + other];
-                largest = max(largest, found.x);
-                least = min(least, found.y);
-            }
+            split_box(ring + box * PIXEL_BYTES, scales + box * SCALES_EACH, common + box, split_boxes + box,
+                extremes + turn * SPLITTERS, warp, lane);
             turn ^= 1;
-            const bool one = (least >> 23) + LEAST_SCALE >= (largest >> 23);
-            const unsigned of_box = scale_exponent(largest);
-            if (thread == 0) common[box] = one ? restoring(of_box) : 0.0f;
-#pragma unroll 2
-            for (int first = warp * 4; first < BOX_PIXELS; first += SPLITTERS * 4) {
-                const int row = first + lane / 8;
-                float4 four = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                unsigned exponent = of_box;
-                if (row < BOX_PIXELS) {
-                    four = *(const float4*)cell_of(rows, row, cell);
-                    if (!one) exponent = scale_exponent(__float_as_uint(of_rows[row]));
-                }
-                __syncwarp();       // before others write where this lane has read
-                if (row < BOX_PIXELS) {
-                    const float scale = __uint_as_float(exponent << 23);
-                    four = make_float4(four.x * scale, four.y * scale, four.z * scale, four.w * scale);
-                    const uint2 high = make_uint2(high_parts(four.x, four.y), high_parts(four.z, four.w));
-                    *(uint2*)(cell_of(rows, row, cell / 2) + cell % 2 * 8) = high;
-                    *(uint2*)(cell_of(rows, row, LOW_CELLS + cell / 2) + cell % 2 * 8) =
-                        make_uint2(low_parts(four.x, four.y, high.x), low_parts(four.z, four.w, high.y));
-                    if (!one && cell == 0) of_rows[row] = restoring(exponent);
-                }
-            }
-            wc_fence_shared();
-            __syncwarp();
-            if (lane == 0) wc_barrier_arrive(split_boxes + box);
             if (++box == BOXES) {
                 box = 0;
                 parity ^= 1;
