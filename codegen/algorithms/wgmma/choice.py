@@ -27,7 +27,7 @@ from warpconv.codegen.spec import KernelSpec
 from .numbers import (BARRIER_BYTES, GROUPS, ROW_BYTES, WgmmaNumbers, column_unit, group_columns, is_staged,
                       make_numbers, slice_of, stored_channels)
 from .options import Form, WgmmaOptions
-from .split import MOST_SPLIT_SUMS, SplitNumbers, is_split, make_split_numbers
+from .split import MOST_SPLIT_SUMS, SPLITTERS, SplitNumbers, is_split, make_split_numbers
 
 FILTERS = (64, 128, 256)
 MOST_SUMS = 192                 # of a thread
@@ -61,6 +61,8 @@ THIN = 1.65
 SPLIT_PRODUCTS = 3              # of four
 SPLIT_RATE = 0.74               # of the tensor cores that is reached at best: sums are added to others beside
 SPLIT_CYCLES = 280.0            # of a warp for four pixels of a box: looked at, scaled, written
+# times the rest of a step's model that 20 layers took (1.0 to 1.35, 1.27 to 1.6; an H200, 2026-11-22)
+SPLIT_STEP = {Form.HALO: 1.2, Form.IM2COL: 1.4}
 SPLIT_PASSES = 4                # over the bytes of a box in shared memory: copied, read twice, written
 SPLIT_SUM_CYCLES = 16.0         # of a thread's sum on its way to memory, from registers
 LEAST_SPLIT_WIDTH = 7           # of the outputs: a box for all taps is split once
@@ -137,7 +139,9 @@ def halo_refusal(spec: KernelSpec) -> str | None:
 def with_stages(spec: KernelSpec, options: WgmmaOptions) -> WgmmaOptions | None:
     """The same with as many stages as shared memory holds; None where it does not hold enough."""
     if is_split(spec):
-        return next((made for stages in range(MOST_STAGES, LEAST_STAGES - 1, -1)
+        # by im2col a warp splits the boxes of its own place in the ring: more places than warps would be shared unevenly
+        most = MOST_STAGES if options.form is Form.HALO else SPLITTERS
+        return next((made for stages in range(most, LEAST_STAGES - 1, -1)
                      if make_split_numbers(spec, made := replace(options, stages=stages)).shared_bytes
                      <= spec.hardware.shared_block), None)
     least = make_numbers(spec, replace(options, stages=LEAST_STAGES))
@@ -213,8 +217,9 @@ def _split_step(options: WgmmaOptions, numbers: SplitNumbers, active: float) -> 
     copying = (copied + box) / COPIED_BYTES * max(0.4, active)
     splitting = -(-numbers.box_pixels // (4 * numbers.splitters)) * SPLIT_CYCLES / taps
     shared = instructions * (ROWS + columns) * INSTRUCTION_BYTES + copied + SPLIT_PASSES * box
-    return max(instructions * columns * COLUMN_CYCLES / SPLIT_RATE, shared / SHARED_BYTES, copying, splitting,
-               LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
+    longest = max(instructions * columns * COLUMN_CYCLES / SPLIT_RATE, shared / SHARED_BYTES, copying, splitting,
+                  LATENCY_CYCLES / (options.stages - 1))
+    return SPLIT_STEP[options.form] * longest + STEP_CYCLES
 
 
 def instructions(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
