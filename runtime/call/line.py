@@ -91,7 +91,7 @@ def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
         The order of the axes of input, output, residual and state: 'NCL' or 'NLC'.
     state : array, (N, C, dilation * (S - 1)) or (N, dilation * (S - 1), C), optional
         The inputs before ``input``, which is a chunk of a longer one: what the call for the chunk before returned.
-        Zeros if None. For padding 'causal' and stride 1. It is not written to.
+        Zeros if None. For padding 'causal', stride 1 and no ``stream``. It is not written to.
     return_state : bool
         Whether the state for the next chunk is returned, too.
     padding_mode, padding_value, activation, epilogue : as in conv2d
@@ -143,10 +143,11 @@ def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
             made = long_filters.causal(conv1d, x, weight, bias, groups, activation, y, device, precision)
         else:
             made = call(x, padding, added, y)
-    elif padding != _CAUSAL or step != 1 or padding_mode != "zeros":
-        raise ArgumentError("a state is what stands before a chunk of a causal layer", argument="state",
-                            value=f"padding={padding!r}, stride={stride!r}, padding_mode={padding_mode!r}",
-                            hint="padding='causal', stride=1 and zeros, or no state")
+    elif padding != _CAUSAL or step != 1 or padding_mode != "zeros" or stream is not None:
+        raise ArgumentError("a state stands before a chunk of a causal layer, and is copied on its library's stream",
+                            argument="state", value=f"padding={padding!r}, stride={stride!r}, "
+                            f"padding_mode={padding_mode!r}, stream={stream!r}",
+                            hint="padding='causal', stride=1, zeros and no stream= (with torch.cuda.stream(...))")
     else:
         made, after = streamed(call, way.axis, apart * (weight.shape[2] - 1), x, before, added, y, return_state)
     if alone:
