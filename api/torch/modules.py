@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from warpconv.runtime.call.conv import conv2d
-from warpconv.runtime.call.line import conv1d, way_of
+from warpconv.runtime.call.line import conv1d
+from warpconv.runtime.call.way import way_of
 from warpconv.runtime.torch.functional import conv_transpose2d
 from warpconv.runtime.torch.prepared import Prepared
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.layer import Layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime.call.line import way_of
+from warpconv.runtime.call.way import way_of
 from warpconv.runtime.torch.operators import memory_format
 
 CONVOLUTION = torch.nn.modules.conv._ConvNd

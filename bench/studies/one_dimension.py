@@ -20,8 +20,8 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import parse_epilogue
-from warpconv.runtime.call.line import TALLEST
 from warpconv.runtime.call.long_filters import PART
+from warpconv.runtime.call.way import TALLEST
 
 from .floors import floor
 

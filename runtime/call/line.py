@@ -10,56 +10,14 @@ does theirs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
-from warpconv.codegen.layer import integer
-from warpconv.codegen.shape import LARGEST_SIZE
-from warpconv.runtime import arrays
+from warpconv.codegen.errors import ArgumentError
 
 from . import gradients, long_filters
 from .conv import conv2d
 from .streamed import streamed
-
-TALLEST = 63        # taps of a column: the most that `channels` takes
-
-_LAYOUTS = {"NCL": ("NCHW", 2), "NLC": ("NHWC", 1)}     # a plane's axes, and the one of the elements
-_CAUSAL = "causal"
-
-
-class Way(NamedTuple):
-    """How a layer of one axis is seen as one of two: ``order`` of the plane's axes, the axis of the elements before one
-    is inserted, and whether the elements are a column."""
-
-    order: str
-    axis: int
-    column: bool = False
-
-    @property
-    def inserted(self) -> int:
-        """Where the axis of one element goes."""
-        return self.axis + self.column
-
-    def pair(self, one: Any, other: Any) -> tuple[Any, Any]:
-        """(vertical, horizontal) of what an axis of one element has, and the axis of the elements."""
-        return (other, one) if self.column else (one, other)
-
-    def plane(self, value: Any, argument: str) -> Any:
-        """A view of an array of three axes as a plane. Raises ShapeError, ArgumentTypeError."""
-        return _plane(value, argument, self.inserted)
-
-    def weight(self, value: Any, argument: str = "weight") -> Any:
-        """The same of a filter."""
-        return _plane(value, argument, 2 + self.column)
-
-    def line(self, value: Any) -> Any:
-        """A view of a plane's array without the axis of one element."""
-        return _line(value, self.inserted)
-
-    def sides(self, padding: Any, taps: Any, dilation: Any) -> Any:
-        """A padding of one axis as one of two."""
-        sides = _sides(padding, taps, dilation)
-        return sides if isinstance(sides, str) else self.pair((0, 0), sides)
+from .way import CAUSAL, batched, channels_follow, one, three, way_of
 
 
 def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -119,10 +77,10 @@ def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
         The device cannot be used. All of these come before anything is launched or written.
     """
     alone = getattr(input, "ndim", 3) == 2
-    x, added, y, before = (_batched(value, name, alone) for name, value in (
+    x, added, y, before = (batched(value, name, alone) for name, value in (
         ("input", input), ("residual", residual), ("out", out), ("state", state)))
-    step, apart = _one(stride, "stride"), _one(dilation, "dilation")
-    way = way_of(layout, x, getattr(weight, "shape", ()))
+    step, apart = one(stride, "stride"), one(dilation, "dilation")
+    way = way_of(layout, x, getattr(weight, "shape", ()), told=True)
     w = way.weight(weight)
     more = {"padding_mode": padding_mode, "padding_value": padding_value, "activation": activation,
             "epilogue": epilogue, "algorithm": algorithm, "layout": way.order, "accum_dtype": accum_dtype,
@@ -137,13 +95,13 @@ def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
 
     after = None
     if before is None and not return_state:
-        plain = (padding == _CAUSAL and step == apart == 1 and padding_mode == "zeros" and algorithm == "auto"
+        plain = (padding == CAUSAL and step == apart == 1 and padding_mode == "zeros" and algorithm == "auto"
                  and added is stream is accum_dtype is out_dtype is workspace_limit is None and not epilogue)
-        if plain and way.axis == 2 and not _channels_follow(x, 2) and long_filters.wanted(x, weight):
+        if plain and way.axis == 2 and not channels_follow(x, 2) and long_filters.wanted(x, weight):
             made = long_filters.causal(conv1d, x, weight, bias, groups, activation, y, device, precision)
         else:
             made = call(x, padding, added, y)
-    elif padding != _CAUSAL or step != 1 or padding_mode != "zeros" or stream is not None:
+    elif padding != CAUSAL or step != 1 or padding_mode != "zeros" or stream is not None:
         raise ArgumentError("a state stands before a chunk of a causal layer, and is copied on its library's stream",
                             argument="state", value=f"padding={padding!r}, stride={stride!r}, "
                             f"padding_mode={padding_mode!r}, stream={stream!r}",
@@ -190,14 +148,15 @@ def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
     ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
         As conv_transpose2d, before anything is launched or written.
     """
-    way, alone = way_of(layout), getattr(input, "ndim", 3) == 2
-    x, y = (_batched(value, name, alone) for name, value in (("input", input), ("out", out)))
+    alone = getattr(input, "ndim", 3) == 2
+    x, y = (batched(value, name, alone) for name, value in (("input", input), ("out", out)))
+    way = way_of(layout, x, told=True)
     if isinstance(padding, str):
         raise ArgumentError("padding of a transposed layer is in numbers", argument="padding", value=padding,
                             hint="an int or (left, right)")
     made = gradients.conv_transpose2d(
-        way.plane(x, "input"), way.weight(weight), bias, (1, _one(stride, "stride")), way.sides(padding, 0, 0),
-        (0, _one(output_padding, "output_padding", 0)), groups, (1, _one(dilation, "dilation")), layout=way.order,
+        way.plane(x, "input"), way.weight(weight), bias, (1, one(stride, "stride")), way.sides(padding, 0, 0),
+        (0, one(output_padding, "output_padding", 0)), groups, (1, one(dilation, "dilation")), layout=way.order,
         algorithm=algorithm, device=device, out=way.plane(y, "out"), stream=stream, workspace_limit=workspace_limit)
     if out is not None:
         return out
@@ -234,11 +193,11 @@ def conv1d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
     ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
         As conv2d_input, before anything is launched or written.
     """
-    step, apart = _one(stride, "stride"), _one(dilation, "dilation")
-    way = way_of(layout, grad_output, getattr(weight, "shape", ()) if step == 1 else ())
+    step, apart = one(stride, "stride"), one(dilation, "dilation")
+    way = way_of(layout, grad_output, getattr(weight, "shape", ()) if step == 1 else (), told=True)
     w = way.weight(weight)
     made = gradients.conv2d_input(
-        _sizes(input_size, "input_size", way.inserted), w, way.plane(grad_output, "grad_output"), way.pair(1, step),
+        way.sizes(input_size, "input_size"), w, way.plane(grad_output, "grad_output"), way.pair(1, step),
         way.sides(padding, weight.shape[2], apart), way.pair(1, apart), groups, padding_mode=padding_mode,
         layout=way.order, algorithm=algorithm, device=device, out=way.plane(out, "out"), stream=stream,
         workspace_limit=workspace_limit)
@@ -274,122 +233,12 @@ def conv1d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stri
     ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
         As conv2d_weight, before anything is launched or written.
     """
-    step, apart = _one(stride, "stride"), _one(dilation, "dilation")
-    _, _, taps = _three(weight_size, "weight_size")
-    way = way_of(layout, input, tuple(weight_size))
+    step, apart = one(stride, "stride"), one(dilation, "dilation")
+    _, _, taps = three(weight_size, "weight_size")
+    way = way_of(layout, input, tuple(weight_size), told=True)
     made = gradients.conv2d_weight(
-        way.plane(input, "input"), _sizes(weight_size, "weight_size", 2 + way.column),
+        way.plane(input, "input"), way.weight_sizes(weight_size, "weight_size"),
         way.plane(grad_output, "grad_output"), way.pair(1, step), way.sides(padding, taps, apart), way.pair(1, apart),
         groups, padding_mode=padding_mode, padding_value=padding_value, layout=way.order, algorithm=algorithm,
         device=device, out=way.weight(out, "out"), stream=stream, workspace_limit=workspace_limit)
-    return _line(made, 2 + way.column) if out is None else out
-
-
-# ---- axes
-
-def way_of(layout: Any, input: Any = None, weight_size: Sequence[Any] = ()) -> Way:
-    """How a layer is seen. Without an input, or a filter's three sizes, as a row. Raises ArgumentError."""
-    if layout not in _LAYOUTS:
-        raise ArgumentError("unknown layout", argument="layout", value=layout, hint="'NCL' or 'NLC'")
-    order, axis = _LAYOUTS[layout]
-    if len(weight_size) != 3 or weight_size[1] != 1 or weight_size[0] == 1 or weight_size[2] > TALLEST:
-        return Way(order, axis)
-    return Way(order, axis, _channels_follow(input, axis))
-
-
-def _channels_follow(value: Any, axis: int) -> bool:
-    """Whether an array of three axes, the elements' at ``axis``, has its channels side by side in memory."""
-    if getattr(value, "ndim", 0) != 3:
-        return False
-    if hasattr(value, "unsqueeze"):
-        (_, second, third), one = value.stride(), 1
-    else:
-        (_, second, third), one = value.strides, value.dtype.itemsize
-    if (second == one) == (third == one):       # one channel, one element, or gaps in both: as the axes are
-        return axis == 1
-    return (third == one) == (axis == 1)
-
-
-def _batched(value: Any, argument: str, alone: bool) -> Any:
-    """One sequence's array as a batch of one, where the input has no axis of them."""
-    if value is None or not alone:
-        return value
-    if getattr(value, "ndim", 2) != 2:
-        raise ShapeError(f"input has no axis of sequences, and {argument} has", argument=argument,
-                         value=tuple(value.shape), hint="all of two axes, or all of three")
-    return _inserted(value, argument, 0)
-
-
-def _plane(value: Any, argument: str, axis: int) -> Any:
-    """A view of an array of three axes with an axis of one row. Raises ShapeError, ArgumentTypeError."""
-    if value is None:
-        return None
-    found = getattr(value, "ndim", 3)
-    if found != 3:
-        raise ShapeError(f"{argument} has {found} axes, 3 are needed", argument=argument, value=tuple(value.shape),
-                         hint="add axes of length 1, or reshape")
-    return _inserted(value, argument, axis)
-
-
-def _inserted(value: Any, argument: str, axis: int) -> Any:
-    insert = getattr(value, "unsqueeze", None)      # PyTorch's own, whose gradient is a view as well
-    if insert is not None:
-        return insert(axis)
-    if not hasattr(value, "ndim") or not hasattr(value, "__getitem__"):
-        arrays.view(value, argument)                # what is no array at all
-        raise ArgumentTypeError("an array without indices cannot be seen as a plane of one row", argument=argument,
-                                value=type(value).__name__, hint="bring it into a library with from_dlpack()")
-    return value[(slice(None),) * axis + (None,)]
-
-
-def _line(value: Any, axis: int) -> Any:
-    """A view of a plane's array without the axis of its one row."""
-    if hasattr(value, "unsqueeze"):
-        return value.squeeze(axis)      # an index would have a gradient that is as large as the array and written twice
-    return value[(slice(None),) * axis + (0,)]
-
-
-# ---- arguments, by arithmetic that torch.compile follows
-
-def _one(value: Any, argument: str, least: int = 1) -> Any:
-    """A number, or a tuple of one as PyTorch has it."""
-    if isinstance(value, (tuple, list)):
-        if len(value) != 1:
-            raise ShapeError(f"{argument} of one axis is one number", argument=argument, value=value,
-                             hint=f"e.g. {argument}=2")
-        value = value[0]
-    return integer(value, argument, argument, least, LARGEST_SIZE)
-
-
-def _sides(padding: Any, taps: Any, dilation: Any) -> Any:
-    """(left, right), or a name that two axes have as well."""
-    if isinstance(padding, str):
-        if padding == _CAUSAL:
-            return dilation * (taps - 1), 0
-        if padding not in ("same", "valid"):
-            raise ShapeError("unknown padding", argument="padding", value=padding,
-                             hint="a number, (left, right), 'causal', 'same' or 'valid'")
-        return padding
-    if isinstance(padding, (tuple, list)):
-        if len(padding) not in (1, 2):
-            raise ShapeError("padding of one axis is a number or (left, right)", argument="padding", value=padding,
-                             hint="e.g. padding=(3, 0)")
-        return padding[0], padding[-1]
-    return padding, padding
-
-
-def _sizes(given: Any, argument: str, axis: int) -> Any:
-    """Three sizes as those of a plane. Raises ShapeError, ArgumentTypeError."""
-    sizes = _three(given, argument)
-    return (*sizes[:axis], 1, *sizes[axis:])
-
-
-def _three(given: Any, argument: str) -> tuple[Any, ...]:
-    if not isinstance(given, Iterable):
-        raise ArgumentTypeError(f"{argument} is three sizes", argument=argument, value=given,
-                                hint="e.g. the shape of an array")
-    sizes = tuple(given)
-    if len(sizes) != 3:
-        raise ShapeError(f"{argument} is three sizes, not {len(sizes)}", argument=argument, value=sizes,
-                         hint="e.g. the shape of an array")
-    return sizes
+    return way.weight_line(made) if out is None else out

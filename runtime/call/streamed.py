@@ -124,7 +124,8 @@ class _Copies:
     def _put(self, made: Any, begin: int, end: int, value: Any) -> None:
         if begin == end:
             return
-        with self.view.owner.device if self.view.kind is ArrayKind.CUPY else contextlib.nullcontext():
+        owner: Any = self.view.owner
+        with owner.device if self.view.kind is ArrayKind.CUPY else contextlib.nullcontext():
             made[self.part(begin, end)] = value
 
     def _sizes(self, like: ArrayView, length: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from tests.reference import EPSILON, half_a_step
 from tests.runtime.arrays.fake_arrays import DlpackOnly
 from warpconv import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.dtypes import DType
-from warpconv.runtime.call import conv, kernels, line, streamed
+from warpconv.runtime.call import conv, kernels, line, streamed, way
 from warpconv.runtime.call.recording import recording
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
@@ -114,15 +114,17 @@ def test_memory_in_the_other_order_is_read_where_it_is(monkeypatch):
 
 def test_a_depthwise_layer_in_nlc_order_is_a_column_and_others_are_rows():
     x, last = np.ones((2, 8, 50), np.float32), np.ones((2, 50, 8), np.float32)
-    column, row = line.Way("NHWC", 1, True), line.Way("NHWC", 1)
-    assert line.way_of("NLC", last, (8, 1, 4)) == column
-    assert line.way_of("NCL", last.swapaxes(1, 2), (8, 1, 4)) == ("NCHW", 2, True)
-    assert line.way_of("NLC", last[:, 3:9, 2:6], (4, 1, 4)) == column
-    assert line.way_of("NLC", x.swapaxes(1, 2), (8, 1, 4)) == row     # its memory is in NCL order
+    column, row = way.Way("NHWC", 1, True), way.Way("NHWC", 1)
+    assert way.way_of("NLC", last, (8, 1, 4)) == column
+    assert way.way_of("NCL", last.swapaxes(1, 2), (8, 1, 4)) == ("NCHW", 2, True, False)
+    assert way.way_of("NCL", last.swapaxes(1, 2), (8, 1, 4), told=True) == ("NHWC", 2, True, True)
+    assert way.way_of("NCL", last.swapaxes(1, 2)[:, :, :1], told=True) == ("NHWC", 2, False, True)
+    assert way.way_of("NLC", last[:, 3:9, 2:6], (4, 1, 4)) == column
+    assert way.way_of("NLC", x.swapaxes(1, 2), (8, 1, 4)) == row     # its memory is in NCL order
     for size in ((8, 8, 4), (8, 1, 64), (1, 1, 4), ()):
-        assert line.way_of("NLC", last, size) == row
-    assert line.way_of("NCL", x, (8, 1, 4)) == ("NCHW", 2, False)
-    assert line.way_of("NLC", last[:, :1], (8, 1, 4)) == column       # one step tells as much
+        assert way.way_of("NLC", last, size) == row
+    assert way.way_of("NCL", x, (8, 1, 4), told=True) == ("NCHW", 2, False, False)
+    assert way.way_of("NLC", last[:, :1], (8, 1, 4)) == column       # one step tells as much
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -204,6 +206,22 @@ def test_a_stream_is_the_whole_bit_for_bit(layout, dtype, dilation, whole, monke
         assert np.array_equal(got, wanted)
         tail = (slice(None),) * axis + (slice(-3 * dilation, None),)
         assert np.array_equal(state, x[tail]) and state.base is not x and not np.shares_memory(state, x)
+
+
+@pytest.mark.parametrize("whole", [streamed.COPIED_WHOLE, 0])
+@pytest.mark.parametrize("algorithm, last", [("wide", False), ("patch", False), ("reuse", False), ("channels", True)])
+def test_algorithms_that_sum_in_the_taps_order_have_the_bits_of_the_whole(algorithm, last, whole, monkeypatch):
+    monkeypatch.setattr(streamed, "COPIED_WHOLE", whole)
+    layer = drawn(9, n=2, groups=8, each=1, filters=1, taps=4, dilation=1, stride=1, length=160, dtype="float32",
+                  padding="causal", mode="zeros")
+    # (N, C, L) over memory in either order, which copies keep: the algorithm serves one
+    x = np.ascontiguousarray(layer.x.swapaxes(1, 2)).swapaxes(1, 2) if last else layer.x
+    more = {**layer.options, "algorithm": algorithm}
+    state, parts = None, []
+    for begin, end in ((0, 1), (1, 8), (8, 160)):
+        made, state = conv1d(x[:, :, begin:end], layer.w, layer.b, state=state, return_state=True, **more)
+        parts.append(made)
+    assert np.array_equal(np.concatenate(parts, 2), conv1d(x, layer.w, layer.b, **more))
 
 
 def test_a_stream_of_one_sequence_and_of_one_tap():
