@@ -97,7 +97,7 @@ def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     if before is None and not return_state:
         plain = (padding == CAUSAL and step == apart == 1 and padding_mode == "zeros" and algorithm == "auto"
                  and added is stream is accum_dtype is out_dtype is workspace_limit is None and not epilogue)
-        if plain and way.axis == 2 and not channels_follow(x, 2) and long_filters.wanted(x, weight):
+        if plain and way.axis == 2 and not channels_follow(x, 2) and long_filters.wanted(x, weight, bias, out):
             made = long_filters.causal(conv1d, x, weight, bias, groups, activation, y, device, precision)
         else:
             made = call(x, padding, added, y)
@@ -107,7 +107,8 @@ def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
                             f"padding_mode={padding_mode!r}, stream={stream!r}",
                             hint="padding='causal', stride=1, zeros and no stream= (with torch.cuda.stream(...))")
     else:
-        made, after = streamed(call, way.axis, apart * (weight.shape[2] - 1), x, before, added, y, return_state)
+        made, after = streamed(call, way.axis, apart * (weight.shape[2] - 1), x, before, added, y, return_state, weight,
+                               bias)
     if alone:
         made, after = made[0] if out is None else out, None if after is None else after[0]
     return (made, after) if return_state else made

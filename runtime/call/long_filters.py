@@ -24,13 +24,13 @@ PART = 128          # taps, a multiple of a load's elements: then every part beg
 _LIBRARIES = (ArrayKind.NUMPY, ArrayKind.TORCH, ArrayKind.CUPY)     # whose arrays take values
 
 
-def wanted(x: Any, weight: Any) -> bool:
+def wanted(x: Any, weight: Any, *more: Any) -> bool:
     """Whether a causal layer of stride and dilation 1, axes and memory in NCL order, is made so: float32, whose sums
-    lose nothing when they are stored between the parts."""
+    lose nothing when they are stored between the parts; not where PyTorch watches one of the call's tensors."""
     if weight.shape[1] != 1 or weight.shape[2] <= PART:
         return False
     torch = sys.modules.get("torch")
-    if torch is not None and is_watched(torch, x, weight) or recording.graph is not None:
+    if torch is not None and is_watched(torch, x, weight, *more) or recording.graph is not None:
         return False
     view = arrays.view(x, "input", ndim=3)
     return view.dtype is DType.FLOAT32 and view.kind in _LIBRARIES

@@ -27,11 +27,12 @@ _LIBRARIES = (ArrayKind.NUMPY, ArrayKind.TORCH, ArrayKind.CUPY)     # whose arra
 
 
 def streamed(call: Callable[[Any, Any, Any, Any], Any], axis: int, reach: int, x: Any, state: Any, residual: Any,
-             out: Any, return_state: bool) -> tuple[Any, Any]:
+             out: Any, return_state: bool, *parameters: Any) -> tuple[Any, Any]:
     """The output of a chunk behind ``state`` (zeros if None), of ``reach`` elements along ``axis``; and the next state,
-    None if nobody wants it. ``call`` computes the layer of (input, padding, residual, out). Raises as conv1d does."""
+    None if nobody wants it. ``call`` computes the layer, whose ``parameters`` PyTorch may watch, too, of (input,
+    padding, residual, out). Raises as conv1d does."""
     torch = sys.modules.get("torch")
-    if torch is not None and is_watched(torch, x, state, residual, out):
+    if torch is not None and is_watched(torch, x, state, residual, out, *parameters):
         return _by_torch(torch, call, axis, reach, x, state, residual, out)
     copies = _Copies(x, state, axis, reach)
     length = copies.view.shape[axis]

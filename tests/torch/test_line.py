@@ -11,6 +11,7 @@ import torch.nn.functional as F
 import warpconv
 import warpconv.torch as layers
 from warpconv.codegen.hardware import Hardware
+from warpconv.runtime.call import streamed
 from warpconv.runtime.torch import operators as ops
 from warpconv.torch import estimate, sizes
 
@@ -71,6 +72,22 @@ def test_a_state_is_differentiated():
         close(got, other, 4.0)
     with pytest.raises(warpconv.ShapeError, match="state"):
         ours(*mine, state=state[:, :, 1:])
+
+
+@pytest.mark.parametrize("whole", [streamed.COPIED_WHOLE, 0])
+def test_parameters_alone_are_recorded_through_a_state_and_long_filters(whole, monkeypatch):
+    monkeypatch.setattr(streamed, "COPIED_WHOLE", whole)
+    (x, *parameters), state = operands(), torch.randn(2, 6, 6)
+    x = x.detach()
+    exact = double(*parameters)
+    made, _ = ours(x, *parameters, state=state, return_state=True)
+    wanted = causal(x.double(), *exact, state.double())
+    for got, other in zip(torch.autograd.grad(made.sum(), parameters), torch.autograd.grad(wanted.sum(), exact)):
+        close(got, other, 4.0)
+    w, b = torch.randn(6, 1, 200), torch.randn(6, requires_grad=True)
+    out = warpconv.conv1d(x, w, b, padding="causal", groups=6)
+    assert torch.equal(torch.autograd.grad(out.sum(), b)[0], torch.full((6,), 42.0))
+    close(warpconv.conv1d(x, w, b.detach(), padding="causal", groups=6), out.detach(), 4.0)
 
 
 def test_compiled_without_a_break():
