@@ -27,6 +27,9 @@ from warpconv.runtime.call.gradients import (
     conv2d_bias as conv2d_bias, conv2d_input as conv2d_input, conv2d_weight as conv2d_weight,
     conv_transpose2d as conv_transpose2d)
 from warpconv.runtime.call.kernel import Filter as Filter, Kernel as Kernel
+from warpconv.runtime.call.line import (
+    conv1d as conv1d, conv1d_input as conv1d_input, conv1d_weight as conv1d_weight,
+    conv_transpose1d as conv_transpose1d)
 from warpconv.runtime.call.many import specialize_all as specialize_all
 from warpconv.runtime.devices.cuda.graph import Graph as Graph, graph as graph
 from warpconv.runtime.layers import NamedLayer as NamedLayer, read_layers as read_layers

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from warpconv.runtime.call.conv import conv2d
+from warpconv.runtime.call.line import conv1d
+from warpconv.runtime.call.way import way_of
 from warpconv.runtime.torch.functional import conv_transpose2d
 from warpconv.runtime.torch.prepared import Prepared
 
@@ -27,13 +29,13 @@ class _Layer(torch.nn.Module):
 
 
 class _Forward(_Layer):
-    """Layers whose forward is a convolution; one axis is a plane of one row. ``precision`` is conv2d's, of the forward
+    """Layers whose forward is a convolution. ``precision`` is conv2d's, of the forward
     pass; it may be set on a layer, and is part of no state."""
 
     precision: str = "float32"
 
     def _geometry(self) -> tuple[Any, ...]:
-        """(stride, padding, dilation, groups, padding_mode) of the layer as one of two axes."""
+        """(stride, padding, dilation, groups, padding_mode) of the layer."""
         raise NotImplementedError
 
     def forward(self, input: Tensor) -> Tensor:
@@ -61,14 +63,35 @@ class Conv2d(_Forward, torch.nn.Conv2d):
 
 
 class Conv1d(_Forward, torch.nn.Conv1d):
-    """torch.nn.Conv1d as a plane of one row."""
+    """torch.nn.Conv1d as a plane of one row or column. ``padding`` may be 'causal', too: dilation * (kernel_size - 1)
+    on the left, none on the right."""
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+                 *args: Any, **named: Any):
+        causal = padding == "causal"        # a name that PyTorch's own refuses
+        super().__init__(in_channels, out_channels, kernel_size, stride, 0 if causal else padding, *args, **named)
+        if causal:
+            self.padding = padding
+
+    def stream(self, input: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The outputs of a chunk behind the state that the call for the chunk before returned (None: the first), and
+        the next state; for padding 'causal' and stride 1. Raises as warpconv.conv1d does."""
+        made: tuple[Tensor, Tensor] = conv1d(
+            input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups,
+            padding_mode=self.padding_mode, precision=self.precision, state=state, return_state=True)
+        return made
 
     def _geometry(self) -> tuple[Any, ...]:
-        padding = self.padding if isinstance(self.padding, str) else (0, *self.padding)
-        return (1, *self.stride), padding, (1, *self.dilation), self.groups, self.padding_mode
+        return self.stride, self.padding, self.dilation, self.groups, self.padding_mode
 
     def _by(self, call: Any, input: Tensor, weight: Tensor, bias: Tensor | None, geometry: tuple[Any, ...]) -> Tensor:
-        return super()._by(call, input.unsqueeze(-2), weight.unsqueeze(-2), bias, geometry).squeeze(-2)
+        stride, padding, dilation, *rest = geometry
+        alone = input.dim() == 2
+        x = input.unsqueeze(0) if alone else input
+        way = way_of("NCL", x, weight.shape)
+        made = way.line(super()._by(call, way.plane(x, "input"), way.weight(weight), bias, (
+            way.pair(1, *stride), way.sides(padding, weight.shape[2], dilation[0]), way.pair(1, *dilation), *rest)))
+        return made.squeeze(0) if alone else made
 
 
 class ConvTranspose2d(_Layer, torch.nn.ConvTranspose2d):

@@ -11,6 +11,7 @@ from torch import Tensor
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.layer import Layer
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.call.way import way_of
 from warpconv.runtime.torch.operators import memory_format
 
 CONVOLUTION = torch.nn.modules.conv._ConvNd
@@ -42,13 +43,15 @@ def _restore(training: dict[torch.nn.Module, bool]) -> None:
 def shape_of(module: Any, input: Tensor) -> ConvShape:
     """A layer at an input; of a transposed one, the layer whose data gradient it is. Raises ShapeError,
     ArgumentError or ArgumentTypeError for what warpconv has no kernels for."""
-    one = len(module.kernel_size) == 1
-    planar, weight = (tensor.unsqueeze(-2) if one else tensor for tensor in (input, module.weight))
-    if planar.dim() == 3:
-        planar = planar.unsqueeze(0)
-    stride, dilation, more = ((fill,) * one + tuple(value) for fill, value in (
-        (1, module.stride), (1, module.dilation), (0, module.output_padding)))
-    padding = module.padding if isinstance(module.padding, str) else (0,) * one + tuple(module.padding)
+    axes, padding = len(module.kernel_size), module.padding
+    planar = input.unsqueeze(0) if input.dim() == axes + 1 else input
+    weight, stride, dilation, more = module.weight, module.stride, module.dilation, module.output_padding
+    if axes == 1:
+        transposed = isinstance(module, TRANSPOSED)
+        way = way_of("NCL", planar, () if transposed else weight.shape)
+        planar, weight = way.plane(planar, "input"), way.weight(weight)
+        stride, dilation, more = way.pair(1, *stride), way.pair(1, *dilation), way.pair(0, *more)
+        padding = padding if isinstance(padding, str) else way.pair(0, *padding)
     size = tuple(planar.shape)
     if isinstance(module, TRANSPOSED):
         layer = Layer(c=1, k=1, r=weight.shape[2], s=weight.shape[3], dilation=dilation)

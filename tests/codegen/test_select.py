@@ -21,7 +21,14 @@ def depthwise(**changes):
     return shape(**{**dict(n=8, c=32, k=32, groups=32, h=56, w=56, r=3, s=3, padding=1), **changes})
 
 
+def sequence(**changes):
+    return shape(**{**dict(n=8, c=512, k=512, groups=512, h=1, w=4096, r=1, s=4, padding=((0, 0), (3, 0))),
+                    **changes})
+
+
 @pytest.mark.parametrize("layer, chosen", [
+    (sequence(), "wide"), (sequence(s=7), "wide"), (sequence(dtype="float16"), "wide"), (sequence(s=31), "wide"),
+    (sequence(layout="NHWC"), "channels"),
     (shape(), "wide"), (shape(h=4096, w=4096), "wide"), (shape(stride=2), "wide"), (shape(dilation=2), "wide"),
     (shape(r=1, s=40, padding=20), "wide"), (shape(r=9, s=9, padding=4), "patch"),
     (shape(n=128, c=3, k=64, h=224, w=224, r=3, s=3), "implicit_gemm"),
@@ -35,6 +42,19 @@ def depthwise(**changes):
     (shape(c=3, k=8, layout="NHWC"), "direct"), (shape(c=20, k=8, stride=2), "implicit_gemm")])
 def test_the_rule(layer, chosen):
     assert select(layer).algorithm == chosen == plan_layer(layer).spec.algorithm
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_sequences_are_planned_as_they_lie(dtype):
+    """A row has nothing behind it to load ahead; in a column a thread has as many channels as registers allow, since no
+    other columns share what it reads."""
+    row = plan_layer(sequence(dtype=dtype)).settings()
+    assert (row["rows_ahead"], row["turn_steps"], row["sub_block_rows"], row["warp_columns"]) == (1, 1, 1, 4)
+    taller = plan_layer(sequence(dtype=dtype, h=56, padding=0), algorithm="wide").settings()
+    assert taller["rows_ahead"] > 1 and taller["sub_block_rows"] > 1
+    column = sequence(dtype=dtype, h=4096, w=1, r=4, s=1, padding=((3, 0), (0, 0)), layout="NHWC")
+    assert plan_layer(column).settings()["vector"] == 4
+    assert plan_layer(replace(column, w=56), algorithm="channels").settings()["vector"] <= 2
 
 
 @pytest.mark.parametrize("layer", [

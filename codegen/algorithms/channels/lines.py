@@ -62,9 +62,9 @@ def lines_options_refusal(spec: KernelSpec, options: ChannelsOptions) -> str | N
 
 def lines_defaults(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions | None:
     """The vector and columns with the fewest instructions an output; None where none leaves enough registers."""
-    narrow = _narrow(spec, p)
+    narrow = _narrow(spec, p) and q > 1
     found = [(_price(spec, options, numbers, q), -options.columns, options)
-             for options, numbers in _shapes(spec)
+             for options, numbers in _shapes(spec, q)
              if numbers.units == 1 or p > SHORT_PLANE and not (narrow and options.vector > 1)]
     if not found:
         return None
@@ -100,16 +100,17 @@ def _whole_pixels(spec: KernelSpec, options: ChannelsOptions, q: int) -> Channel
 
 def line_candidates(spec: KernelSpec, p: int, q: int) -> Iterator[ChannelsOptions]:
     """Plan values worth measuring, for outputs of p x q."""
-    for options, _ in _shapes(spec):
+    for options, _ in _shapes(spec, q):
         for rows in LINES_ROWS:
             options = _block(spec, replace(options, sub_block_rows=rows), q)
             for ahead, turn in ((8, 2), (4, 2), (8, 4)):
                 yield _ahead(spec, options, ahead, turn)
 
 
-def _shapes(spec: KernelSpec) -> Iterator[tuple[ChannelsOptions, ChannelsNumbers]]:
+def _shapes(spec: KernelSpec, q: int) -> Iterator[tuple[ChannelsOptions, ChannelsNumbers]]:
     least = 2 if spec.numerics is Numerics.FLOAT16 else 1
-    for vector in (least, 2 * least):
+    # of one column, a sequence, no other columns share what a thread reads: more channels do
+    for vector in (least, 2 * least, 4 * least) if q == 1 else (least, 2 * least):
         if spec.k % vector or vector * spec.dtype.itemsize > 16:
             continue
         for columns in LINES_COLUMNS:

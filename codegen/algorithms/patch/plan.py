@@ -45,6 +45,8 @@ STEP_INSTRUCTIONS = 10        # of a filter row besides reads and products
 STAGE_SLOTS = 60              # of a load to shared memory: its instructions, and what all wait for it
 NOT_HIDDEN = 0.4              # of what shared memory or the issue slots take beside the other (the fit: docs/patch.md)
 SEVERAL_PLANES = 1.05         # time of a block with two planes over two with one each: 31x31 516 us instead of 496
+HALF_SECTORS = 32             # issue slots of a multiprocessor while the second-level cache takes the other halves of a
+                              # store whose lanes stand apart (2.0 times the sectors of a copy, by execution)
 ASSUMED_BATCH = 32            # the batch is never looked at, so that all batches share a kernel
 USUAL = 56                    # rows and columns of a layer whose size is not known
 # of a lane; more leave fewer warps: 521 us with 28, 496 with 14 (31x31, 32x128x56^2, H200, 2026-11-21)
@@ -284,6 +286,9 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     options: PatchOptions = plan.options
     planes = -(-shape.n * shape.k // options.planes)
     slots = _slots(plan.spec, options, plan.numbers, shape.h, shape.p, shape.q)
+    if shape.p == plan.spec.r == 1:         # other layers have them in the fit: their products hide them
+        stores = plan.numbers.warps * options.columns / options.store_vector
+        slots += -(-shape.q // plan.numbers.tile_columns) * stores * HALF_SECTORS
     return plan.spec.hardware.issue_slots(FIRST_TILE) * plan.spec.r * plan.spec.s + planes * slots
 
 

@@ -52,6 +52,8 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
         best = replace(best, tap_rows=TapRows.NEEDED)
     best = replace(best, weights=_weights(spec, best), sub_block_rows=_tallest_sub_block(spec, best),
                    **_loads(spec, best))
+    if shape is not None and shape.p == spec.r == 1:        # nothing comes ahead of one row: more warps stay instead
+        best = replace(best, sub_block_rows=1, rows_ahead=1, turn_steps=1)
     return _fitted(spec, replace(best, **_warp_arrangement(spec, shape, best)))
 
 
