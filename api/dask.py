@@ -12,8 +12,8 @@ In all calls
   the worker sees in turn) or 'cuda:1'. CuPy's chunks stay on their GPU;
 - tasks are named after the function: warpconv-gaussian_filter-...
 
-``chunks`` gives sizes of chunks for a budget of memory. All need the extra dask: ``pip install "warpconv[dask]"``.
-docs/scale.md says how to use several GPUs.
+``chunks`` gives sizes of chunks for a budget of memory, ``register`` puts these filters under dask-image's names. All
+need the extra dask: ``pip install "warpconv[dask]"``. docs/scale.md says how to use several GPUs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from typing import Any
 
 from warpconv.runtime.ndimage import correlate as _correlations, derivatives as _derivatives, filters as _filters
 from warpconv.runtime.scale.arrays import Chunked as _Chunked
+from warpconv.runtime.scale.dask_image import register
 from warpconv.runtime.scale.sizes import chunks
 
 __all__ = ["chunks", "correlate", "convolve", "correlate1d", "convolve1d", "gaussian_filter", "gaussian_filter1d",
            "uniform_filter", "uniform_filter1d", "sobel", "prewitt", "laplace", "gaussian_laplace",
-           "gaussian_gradient_magnitude"]
+           "gaussian_gradient_magnitude", "register"]
 
 
 def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect", cval: float = 0.0, origin: Any = 0,
