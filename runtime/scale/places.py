@@ -32,6 +32,8 @@ def run(call: Call, block: Any, device: str, kept: tuple[slice, ...]) -> Any:
     if not isinstance(block, np.ndarray):       # on a GPU already
         with lanes.one([block.device.id]):
             return call(block, device, None)[kept]
+    if not block.flags.aligned:                 # as a chunk may be that came from another worker
+        block = block.copy()
     ordinals = _gpus(device)
     if not ordinals:
         return call(block, device, None)[kept]

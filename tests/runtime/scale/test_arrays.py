@@ -94,6 +94,17 @@ def test_tasks_have_the_call_s_name_and_their_plans_cross_processes():
     assert len(pickle.dumps(made.__dask_graph__())) < 1e6
 
 
+@needs_cpu
+def test_chunks_that_are_not_aligned_are_copied():
+    """As they may be behind a message from another worker."""
+    x = image(12, 12)
+    odd = np.frombuffer(b"." + x.tobytes(), np.uint8)[1:].view("float32").reshape(12, 12)
+    assert not odd.flags.aligned
+    made = chunked.sobel(da.from_array(x, chunks=-1).map_blocks(lambda block: odd, dtype="float32", meta=x[:0]),
+                         device="cpu")
+    assert np.array_equal(made.compute(), warpconv.sobel(x, device="cpu"))
+
+
 def test_nothing_is_computed_before_it_is_asked_for():
     def never(block):
         raise AssertionError("computed")
