@@ -99,8 +99,8 @@ def filter_large(photo: str, output: str, kernels: dict[str, np.ndarray], unserv
     import numpy
     again = f", {done.resumed} of them by a run before" if done.resumed else ""
     size = math.prod(done.shape) * numpy.dtype(done.dtype).itemsize
-    say(f"{'x'.join(map(str, done.shape))} {done.dtype} ({size_text(size)}) to {done.stored_as}, chunks: {done.chunks} of "
-        f"{'x'.join(map(str, done.chunk))}{again}\non {place}: {seconds_text(done.seconds)}, written to "
+    say(f"{'x'.join(map(str, done.shape))} {done.dtype} ({size_text(size)}) to {done.stored_as}, chunks: {done.chunks} "
+        f"of {'x'.join(map(str, done.chunk))}{again}\non {place}: {seconds_text(done.seconds)}, written to "
         f"{printable(output, lines=False)}")
 
 

@@ -35,7 +35,7 @@ Advance = Callable[[int, int], None]        # how many chunks are done, of how m
 @dataclass(frozen=True, kw_only=True)
 class FileFilter:
     """``taps`` (R, S) over each plane of an image in a file, as conv2d's padding="same" puts them; then ``steps`` of an
-    epilogue; stored as ``dtype``, rounded to nearest and limited, or the input's.
+    epilogue; stored as ``dtype``, rounded to nearest and limited, or the input's. Without taps the chunks are copied.
 
     ``axes``: rows and columns, counted from the first or the last; None: those that the file names Y and X, else the
     last two. ``memory``: bytes that all chunks at work may take. ``workers``: processes on this machine; 0: threads of
@@ -44,7 +44,7 @@ class FileFilter:
 
     input: str
     output: str
-    taps: np.ndarray
+    taps: np.ndarray | None
     border: Border = Border.REFLECT
     border_value: float = 0.0
     steps: tuple[str, ...] = ()
@@ -130,10 +130,12 @@ def rows_and_columns(source: Source, axes: tuple[int, int] | None) -> tuple[int,
 def _filtered(how: FileFilter, source: Source, chunks: tuple[tuple[int, ...], ...]) -> Any:
     da = package("dask.array")
     rows, columns = rows_and_columns(source, how.axes)
-    taps = np.asarray(how.taps, np.float64)
     x = da.from_array(source, chunks=chunks, asarray=False, fancy=False,
                       name=f"warpconv-read-{package('dask.base').tokenize(source, chunks)}",
                       meta=np.empty((0,) * source.ndim, source.dtype))
+    if how.taps is None:
+        return x
+    taps = np.asarray(how.taps, np.float64)
     arguments = (taps if rows < columns else taps.T, tuple(sorted((rows, columns))), how.border, how.border_value,
                  how.steps)
     return Chunked(x, "filter").deferred(plan, how.dtype or source.dtype.name, arguments,
@@ -144,7 +146,7 @@ def _chunks(how: FileFilter, source: Source) -> tuple[tuple[int, ...], ...]:
     """Chunks of whole tiles of the output, none shorter than the filter is."""
     rows, columns = rows_and_columns(source, how.axes)
     depth = [0] * source.ndim
-    depth[rows], depth[columns] = how.taps.shape[0] // 2 + 1, how.taps.shape[1] // 2 + 1
+    depth[rows], depth[columns] = (n // 2 + 1 for n in ((1, 1) if how.taps is None else how.taps.shape))
     stored = stored_sizes(source.about, how.output)
     unit = [both if (both := math.lcm(a, b)) <= LARGEST_UNIT else a for a, b in zip(stored, source.about.stored)]
     room = max(1, sizes.bytes_of(how.memory) // (2 * _at_once(how)))
@@ -172,9 +174,10 @@ def _at_once(how: FileFilter) -> int:
 
 def _about(how: FileFilter, source: Source, chunks: Sequence[Sequence[int]], stored_as: str) -> dict[str, Any]:
     """What two runs have in common that make the same array."""
+    taps = np.empty((0, 0)) if how.taps is None else np.ascontiguousarray(how.taps, np.float64)
     return {"version": VERSION, "input": [os.path.realpath(source.path), source.stamp()], "shape": source.shape,
-            "dtype": source.dtype.name, "taps": hashlib.sha256(np.ascontiguousarray(how.taps, np.float64)).hexdigest(),
-            "taps_shape": how.taps.shape, "border": [how.border.value, how.border_value], "steps": how.steps,
+            "dtype": source.dtype.name, "taps": hashlib.sha256(taps).hexdigest(),
+            "taps_shape": taps.shape, "border": [how.border.value, how.border_value], "steps": how.steps,
             "output": stored_as, "axes": rows_and_columns(source, how.axes), "chunks": chunks,
             "algorithm": how.algorithm}
 

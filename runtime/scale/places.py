@@ -105,8 +105,9 @@ def _pinned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     except BaseException:
         _pins.give(nbytes)
         raise
-    weakref.finalize(holder, _pins.give, nbytes).atexit = False
-    return np.frombuffer(holder, dtype, count).reshape(shape)
+    flat = np.frombuffer(holder, dtype, count)      # every view keeps it, and it the memory
+    weakref.finalize(flat, _pins.give, nbytes).atexit = False
+    return flat.reshape(shape)
 
 
 class _Pins:

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import warpconv
+from bench.studies.scale_calls import MODES, drawn_call
 from tests import checks, settings
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.runtime.ndimage.lines import Pass, line_of, moved
 from warpconv.runtime.ndimage.work import Passes
 
-from .calls import MODES, agree, drawn_call
+from .calls import agree
 
 da = pytest.importorskip("dask.array", reason="dask is not installed (it is in the extra dask)")
 pytest.importorskip("scipy", reason="scipy is not installed (it is in the test extra)")

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import warpconv
+from bench.studies.scale_calls import drawn_call
 from tests import checks, settings
 from warpconv.codegen.errors import DeviceError
 from warpconv.filters import weights
 
-from .calls import agree, drawn_call
+from .calls import agree
 
 da = pytest.importorskip("dask.array", reason="dask is not installed (it is in the extra dask)")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed (it is in the extra dask)")
