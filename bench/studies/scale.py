@@ -45,6 +45,8 @@ QUICK = Size(20_000, 4096, 16_384, 4096, 16)
 HOST = Size(1_500, 512, 1_024, 256, 16)         # on the CPU device, to try the study out
 
 ABOUT = f"""
+On the CPU device the study is small, to try it out: its times mean nothing, its agreement does.
+
 "zarr to zarr": an image of drawn bytes in chunks as the table has them, on a local disk, packed as zarr does by itself,
 is read, filtered and written by `warpconv filter`'s own function with threads. "no filter" copies the same chunks by
 the same tasks; its time over a filter's is the share. Runs take turns; medians of {RUNS}. The first read finds the file
@@ -91,13 +93,13 @@ def run(context: Context) -> None:
 # ---- files
 
 def _files(context: Context, size: Size, runs: int, folder: Path, device: str, key: str) -> None:
-    context.row(key, lambda: _shares(size, _file_times(size, runs, folder, device)), kind="files")
+    context.row(key, lambda: _shares(size, _file_times(size, runs, folder, device), device == "cpu"), kind="files")
 
 
-def _shares(size: Size, times: Mapping[str, float]) -> dict[str, Any]:
+def _shares(size: Size, times: Mapping[str, float], trial: bool) -> dict[str, Any]:
     nothing = times["nothing"]
-    return {"side": size.file, "chunk": size.file_chunk, "seconds": nothing, "gbs": 2 * size.file**2 / nothing / 1e9,
-            "threads": min(os.cpu_count() or 1, 16),
+    return {"side": size.file, "chunk": size.file_chunk, "trial": trial, "threads": min(os.cpu_count() or 1, 16),
+            "seconds": nothing, "gbs": 2 * size.file**2 / nothing / 1e9,
             **{f"{name} seconds": seconds for name, seconds in times.items() if name != "nothing"},
             **{f"{name} share": nothing / seconds for name, seconds in times.items() if name != "nothing"}}
 
@@ -149,8 +151,8 @@ def _source(size: Size, folder: Path) -> Path:
 def _host_to_host(size: Size, runs: int, device: str) -> dict[str, Any]:
     seconds = _filtered(size, runs, device)
     nbytes = 4 * size.memory**2
-    row = {"side": size.memory, "chunk": size.chunk, "seconds": seconds, "gbs": 2 * nbytes / seconds / 1e9,
-           "threads": min(os.cpu_count() or 1, 16)}
+    row: dict[str, Any] = {"side": size.memory, "chunk": size.chunk, "threads": min(os.cpu_count() or 1, 16),
+                           "seconds": seconds, "gbs": 2 * nbytes / seconds / 1e9}
     if device != "cpu":
         both, apart = _pinned_copies(nbytes)
         row |= {"both ways": both, "one after the other": apart, "share": both / seconds,
@@ -259,7 +261,8 @@ def _overhead(size: Size, device: str) -> dict[str, Any]:
             call()
             times[name].append((time.perf_counter() - start) / len(blocks))
     by_loop, through = (statistics.median(times[name][1:]) for name in ("loop", "dask"))
-    return {"chunk": size.chunk, "loop": by_loop, "dask": through, "overhead": through / by_loop - 1}
+    return {"chunk": size.chunk, "trial": device == "cpu", "loop": by_loop, "dask": through,
+            "overhead": through / by_loop - 1}
 
 
 def _two(seconds: Callable[[str], float]) -> dict[str, Any]:
@@ -323,7 +326,8 @@ def tables(rows: Rows) -> list[Table]:
                "share of the gaussian", f"at least {MUST}", f"at least {AIM}"),
               tuple((row["side"], row["chunk"], row["threads"], row["seconds"], row["gbs"], row["5x5 seconds"],
                      row["5x5 share"], row["gaussian seconds"], row["gaussian share"],
-                     *_met(min(row["5x5 share"], row["gaussian share"]), MUST, AIM)) for row in files)),
+                     *_met(None if row["trial"] else min(row["5x5 share"], row["gaussian share"]), MUST, AIM))
+                    for row in files)),
         Table("Host memory to host memory, of pinned copies",
               ("side", "chunk", "threads", "seconds", "GB/s in and out", "copies both ways at once, s", "share",
                "one after the other, s", "share of these", f"at least {MUST}", f"at least {AIM}"),
@@ -337,7 +341,8 @@ def tables(rows: Rows) -> list[Table]:
         Table("Dask's overhead", ("chunk", "in a loop, ms", "by Dask, ms", "overhead", f"at most {OVERHEAD_MUST}",
                                   f"at most {OVERHEAD_AIM}"),
               tuple((row["chunk"], row["loop"] * 1e3, row["dask"] * 1e3, row["overhead"],
-                     *_met(-row["overhead"], -OVERHEAD_MUST, -OVERHEAD_AIM)) for row in over)),
+                     *_met(None if row["trial"] else -row["overhead"], -OVERHEAD_MUST, -OVERHEAD_AIM))
+                    for row in over)),
         Table("Agreement over drawn calls", ("function", "calls", "bits compared", "worst to the whole call",
                                              "worst to scipy.ndimage"),
               tuple((key.partition(", ")[2], row["calls"], row["bits"], row["whole"], row["scipy"])

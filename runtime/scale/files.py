@@ -18,9 +18,10 @@ import numpy as np
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import ArgumentError, DeviceError
 from warpconv.codegen.version import VERSION
-from warpconv.runtime.ndimage.lines import Pass
+from warpconv.runtime.call.separable import factorise
+from warpconv.runtime.ndimage.lines import Line, Pass
 from warpconv.runtime.ndimage.planes import Image
-from warpconv.runtime.ndimage.work import Extras, Passes
+from warpconv.runtime.ndimage.work import MOST_AT_ONCE, Extras, Passes
 
 from . import sizes
 from .arrays import Chunked
@@ -105,7 +106,15 @@ def filter_file(how: FileFilter, advance: Advance | None = None) -> Filtered:
 
 def plan(image: Image, dtype: Any, taps: np.ndarray, axes: tuple[int, int], border: Border, value: float,
          steps: tuple[str, ...]) -> Passes:
-    """The passes of a picture's filter: rounded to nearest once, at the end."""
+    """The passes of a picture's filter: rounded to nearest once, at the end. A large filter that is a product of a
+    column and a row is done by these."""
+    if min(taps.shape) > 1 and taps.size > MOST_AT_ONCE and not (border is Border.CONSTANT and value):
+        found = factorise(taps[None, None])
+        if found.within:
+            both = np.split(found.weight.ravel().astype(np.float64), [len(taps)])
+            lines = [Line(line, axis, (len(line) - 1) // 2 - len(line) // 2, border, value)
+                     for line, axis in zip(both, axes)]
+            return Passes([[Pass.product(*lines)]], steps, "nearest")
     along = [axis for axis in (0, 1) if taps.shape[axis] > 1] or [1]
     shape = tuple(taps.shape[axis] for axis in along)
     origins = tuple((size - 1) // 2 - size // 2 for size in shape)

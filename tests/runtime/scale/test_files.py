@@ -20,7 +20,7 @@ ndimage = pytest.importorskip("scipy.ndimage", reason="scipy is not installed (i
 
 import tifffile                                                         # noqa: E402 - behind the skips
 import zarr                                                             # noqa: E402
-from warpconv.runtime.scale.files import FileFilter, filter_file        # noqa: E402
+from warpconv.runtime.scale.files import FileFilter, filter_file, plan  # noqa: E402
 from warpconv.runtime.scale.outputs import Part                         # noqa: E402
 from warpconv.runtime.scale.sources import Source                       # noqa: E402
 
@@ -73,6 +73,26 @@ def test_packed_tiff_of_colours_to_tiled_tiff(tmp_path):
         assert (page.is_tiled, page.photometric.name, page.tags[282].value) == (True, "RGB", (300, 1))
         assert np.array_equal(page.asarray(), expected(x))
     assert done.chunks == 2
+
+
+@pytest.mark.parametrize("border, value, parts", [(Border.REFLECT, 0.0, 2), (Border.CONSTANT, 9.0, 1)])
+def test_a_large_filter_is_done_as_column_and_row_where_that_is_the_same(tmp_path, border, value, parts):
+    x, column, row = pixels(70, 90), np.linspace(0.1, 1, 12), np.linspace(1, 0.3, 14) ** 2
+    taps = np.outer(column, row) / 40
+    passes = plan(None, None, taps, (0, 1), border, value, ())
+    assert len(passes.terms[0][0].lines) == (2 if parts == 2 else 0)
+    filter_file(FileFilter(input=written(tmp_path / "a.zarr", x), output=str(tmp_path / "b.zarr"), device="cpu",
+                           border=border, border_value=value, taps=taps, memory="1M"))
+    mode = {"mode": "mirror"} if border is Border.REFLECT else {"mode": "constant", "cval": value}
+    exact = np.clip(ndimage.correlate(x.astype(float), taps, origin=(-1, -1), **mode), 0, 255)
+    assert np.abs(zarr.open_array(str(tmp_path / "b.zarr"), mode="r")[:] - exact).max() < 0.501
+
+
+def test_without_a_filter_chunks_are_copied(tmp_path):
+    x = pixels(130, 90)
+    filter_file(FileFilter(input=written(tmp_path / "a.zarr", x), output=str(tmp_path / "b.tif"),
+                           **{**SMALL, "taps": None, "memory": "2M"}))
+    assert np.array_equal(tifffile.imread(tmp_path / "b.tif"), x)
 
 
 def test_a_stack_of_floats_in_one_piece_and_other_axes(tmp_path):

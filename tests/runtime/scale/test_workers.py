@@ -64,7 +64,7 @@ def test_an_annotated_call_goes_to_workers_with_the_resource(client):
         made = chunked.sobel(da.from_array(x, chunks=20), device="cpu", algorithm="direct")
     with dask.annotate(resources={"TPU": 1}):
         never = chunked.sobel(da.from_array(x, chunks=20), device="cpu", algorithm="direct", axis=0)
-    with dask.config.set({"optimization.fuse.active": False}):
+    with dask.config.set({"optimization.fuse.active": False}):      # fused tasks lose their annotations
         assert np.array_equal(client.compute(made).result(timeout=60),
                               warpconv.sobel(x, device="cpu", algorithm="direct"))
         waiting = client.compute(never)
