@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import itertools
 import math
 import os
@@ -30,6 +29,7 @@ from .packages import package
 from .sources import Source
 
 LARGEST_UNIT = 4096         # rows or columns that input and output may ask for together
+GPU_THREADS = 4             # of a worker with a GPU: lanes, and one that reads and writes
 Advance = Callable[[int, int], None]        # how many chunks are done, of how many
 
 
@@ -178,7 +178,16 @@ def _cut(extent: int, size: int, least: int) -> tuple[int, ...]:
 
 def _at_once(how: FileFilter) -> int:
     """Chunks at work at a time."""
-    return how.workers or how.threads or min(os.cpu_count() or 1, 16)
+    if how.workers:
+        return how.workers * (GPU_THREADS if how.device == "cuda" else 1)
+    return how.threads or min(os.cpu_count() or 1, 16)
+
+
+def _visible() -> list[str]:
+    """The GPUs that this process sees, as their processes are told of them."""
+    from warpconv.runtime.devices.cuda import contexts
+    told = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return told.split(",") if told else list(map(str, range(contexts.count())))
 
 
 def _about(how: FileFilter, source: Source, chunks: Sequence[Sequence[int]], stored_as: str) -> dict[str, Any]:
@@ -247,10 +256,14 @@ def _nobody(done: int, count: int) -> None:
 
 
 def _cluster(how: FileFilter, distributed: Any) -> Any:
-    """Workers of this machine: one for each GPU where dask-cuda is installed and GPUs are asked for."""
-
+    """Workers of this machine; where GPUs are asked for and none is named, each sees one of them, in turn."""
     if how.scheduler:
         return contextlib.nullcontext()
-    if how.device.startswith("cuda") and importlib.util.find_spec("dask_cuda"):
-        return package("dask_cuda").LocalCUDACluster(n_workers=how.workers, dashboard_address=None)
+    if how.device == "cuda":
+        gpus = _visible()
+        workers = {number: {"cls": distributed.Nanny, "options": {
+            "nthreads": GPU_THREADS, "env": {"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]}}}
+            for number in range(how.workers)}
+        return distributed.SpecCluster(workers=workers, scheduler={"cls": distributed.Scheduler,
+                                                                   "options": {"dashboard": False}})
     return distributed.LocalCluster(n_workers=how.workers, threads_per_worker=1, dashboard_address=None)

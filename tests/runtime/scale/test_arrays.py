@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
+import re
 
 import numpy as np
 import pytest
 
 import warpconv
-from bench.studies.scale_calls import MODES, drawn_call
+from bench.studies.scale_calls import MODES, NAMES, drawn_call
 from tests import checks, settings
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -104,6 +106,15 @@ def test_chunks_that_are_not_aligned_are_copied():
     made = chunked.sobel(da.from_array(x, chunks=-1).map_blocks(lambda block: odd, dtype="float32", meta=x[:0]),
                          device="cpu")
     assert np.array_equal(made.compute(), warpconv.sobel(x, device="cpu"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_signatures_are_warpconv_s_and_docstrings_have_every_argument(name):
+    ours, theirs = (inspect.signature(getattr(module, name)).parameters for module in (chunked, warpconv))
+    assert list(ours.values()) == [each for key, each in theirs.items() if key != "stream"]
+    text = inspect.getdoc(getattr(chunked, name))
+    assert not [key for key in ours if not re.search(rf"(?<!\w){key}(?!\w)", text)]
+    assert name in chunked.__all__ and "Returns" in text and "Raises" in text
 
 
 def test_nothing_is_computed_before_it_is_asked_for():

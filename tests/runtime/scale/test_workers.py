@@ -117,6 +117,15 @@ def test_a_file_s_run_survives_a_killed_worker(tmp_path):
     assert (b != c).mean() < 1e-3 and np.abs(b - c).max() <= 1        # halves are rounded by sums of another order
 
 
+def test_each_worker_sees_a_gpu_of_its_own(tmp_path, monkeypatch):
+    from warpconv.runtime.scale import files
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    how = FileFilter(input="a.zarr", output="b.zarr", taps=None, device="cuda", workers=2)
+    with files._cluster(how, distributed) as cluster, distributed.Client(cluster) as made:
+        assert sorted(made.run(lambda: os.environ["CUDA_VISIBLE_DEVICES"]).values()) == ["5", "7"]
+        assert set(made.nthreads().values()) == {files.GPU_THREADS}
+
+
 def test_workers_that_are_killed_again_and_again_are_told(tmp_path, monkeypatch):
     """Each dies over its first chunk; what it may have written does not become an output."""
     x = np.zeros((64, 64), "uint8")
