@@ -8,6 +8,7 @@ import itertools
 import math
 import os
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ from .packages import package
 from .sources import Source
 
 LARGEST_UNIT = 4096         # rows or columns that input and output may ask for together
+STORE = "warpconv-store-"
 GPU_THREADS = 4             # of a worker with a GPU: lanes, and one that reads and writes
 Advance = Callable[[int, int], None]        # how many chunks are done, of how many
 
@@ -205,13 +207,15 @@ def _tasks(made: Any, part: Part, done: frozenset[str]) -> list[Any]:
     delayed = package("dask").delayed
     blocks = made.to_delayed()
     ends = [list(itertools.pairwise((0, *itertools.accumulate(each)))) for each in made.chunks]
-    where = delayed(part, name=f"warpconv-output-{part.path.name}", traverse=False)
+    run = uuid.uuid4().hex[:12]         # on a scheduler of many users, a key is one task
+    where = delayed(part, name=f"warpconv-output-{run}", traverse=False)
     tasks = []
     for index in np.ndindex(*blocks.shape):
         name = "-".join(map(str, index))
         if name not in done and all(low < high for low, high in (ends[axis][at] for axis, at in enumerate(index))):
             region = [ends[axis][at] for axis, at in enumerate(index)]
-            tasks.append(delayed(_store)(blocks[index], where, region, name, dask_key_name=f"warpconv-store-{name}"))
+            tasks.append(delayed(_store)(blocks[index], where, region, name,
+                                         dask_key_name=f"{STORE}{run}-{name}"))
     return tasks
 
 
@@ -226,7 +230,7 @@ def _run(tasks: list[Any], how: FileFilter, count: int, advance: Advance) -> Non
         left = itertools.count(count - len(tasks) + 1)
 
         def told(key: Any, *rest: Any) -> None:
-            if str(key).startswith("warpconv-store-"):
+            if str(key).startswith(STORE):
                 advance(next(left), count)
 
         with package("dask.callbacks").Callback(posttask=told):

@@ -37,7 +37,7 @@ class Source:
     """An array in a file, for dask.array.from_array. Each process opens the file when it first reads."""
 
     def __init__(self, path: str | Path, argument: str = "input"):
-        self.path = str(path)
+        self.path = os.path.abspath(path)       # workers may have other directories
         self.argument = argument
         self._start()
         self.about = self._opened().about

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from tests import checks, settings
 from warpconv.cli import cli
@@ -60,6 +62,19 @@ def test_a_large_tiff_goes_by_chunks_and_what_needs_all_of_it_is_refused(tmp_pat
         refused = run(tmp_path / "a.tif", tmp_path / "c.tif", "--kernel", "box:3", *option)
         assert refused.exit_code == 2 and ("whole picture" in refused.stderr or "one filter" in refused.stderr)
     assert not os.path.exists(tmp_path / "c.tif")
+
+
+def test_a_terminal_has_a_bar_and_a_pipe_none(monkeypatch):
+    text = io.StringIO()
+    monkeypatch.setattr(filter_large, "console", lambda stderr: Console(file=text, force_terminal=True, width=80))
+    with filter_large._progress(False) as advance:
+        advance(3, 8)
+    assert "3/8" in text.getvalue() and "chunks" in text.getvalue()
+    with filter_large._progress(True) as advance:
+        assert advance is None
+    monkeypatch.setattr(filter_large, "console", lambda stderr: Console(file=text, force_terminal=False))
+    with filter_large._progress(False) as advance:
+        assert advance is None
 
 
 def test_errors_are_in_the_command_line_s_words(tmp_path, big):

@@ -117,6 +117,24 @@ def test_a_file_s_run_survives_a_killed_worker(tmp_path):
     assert (b != c).mean() < 1e-3 and np.abs(b - c).max() <= 1        # halves are rounded by sums of another order
 
 
+def test_a_file_by_a_cluster_s_scheduler(client, tmp_path, monkeypatch):
+    """Twice at a time of one name: a task of one run is not taken for the other's."""
+    x = settings.generator(65).integers(0, 256, (64, 90), "uint8")
+    monkeypatch.chdir(tmp_path)
+    stored("a.zarr", x)
+    how = {"input": "a.zarr", "taps": np.ones((1, 1)), "device": "cpu", "scheduler": client.scheduler.address}
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+
+    def second(done, count):
+        if done == 1:
+            filter_file(FileFilter(**how, output="two/b.zarr"))
+
+    filter_file(FileFilter(**how, output="one/b.zarr"), second)
+    for folder in ("one", "two"):
+        assert np.array_equal(zarr.open_array(f"{folder}/b.zarr", mode="r")[:], x)
+
+
 def test_each_worker_sees_a_gpu_of_its_own(tmp_path, monkeypatch):
     from warpconv.runtime.scale import files
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
