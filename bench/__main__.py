@@ -25,6 +25,7 @@ STUDIES = {"variants": "variants", "transactions": "transactions", "latency": "l
            "regret": "regret", "claims": "claims", "agreement": "agreement",
            "images": "images", "filter": "filter_command", "networks": "networks", "gradients": "gradients",
            "models": "models", "precision": "precision", "one_dimension": "one_dimension"}
+           "models": "models", "precision": "precision", "scale": "scale"}
 
 
 def study(name: str) -> Study:

@@ -2,9 +2,9 @@
 its own; commands and links are checked.
 
 A comment before a block says what it needs besides warpconv and NumPy: ``<!-- needs: gpu torch -->`` (gpu, torch, jax,
-onnx, compile: a CUDA compiler, pack: the pack that the page builds, mypackage: somebody's package; above: the block
-above), ``<!-- path: FOLDER -->`` what is put on the path. Where that is not there, a block is parsed, and the names
-that it takes from warpconv are looked up.
+onnx, dask, ...; compile: a CUDA compiler, pack: the pack that the page builds, mypackage: somebody's package; above:
+the block above), ``<!-- path: FOLDER -->`` what is put on the path. Where that is not there, a block is parsed, and the
+names that it takes from warpconv are looked up.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def run(text: str, folder: Path, path: str = "") -> None:
 
 def test_every_block_has_a_language_and_known_needs():
     assert [str(block) for block in blocks() if block.language not in LANGUAGES] == []
-    known = {"gpu", "torch", "jax", "onnx", "compile", "pack", "mypackage", "above"}
+    known = {"gpu", "torch", "jax", "onnx", "compile", "pack", "mypackage", "above", "dask", "dask_cuda",
+             "dask_image", "scipy"}
     assert {need for block in blocks() for need in block.needs} <= known
     for page in PAGES:
         fences = page.read_text(encoding="utf-8").count("\n```")

@@ -18,6 +18,7 @@ from warpconv.runtime import paths
 from .complete import complete_algorithm, complete_filter, complete_named_border
 from .device import choose_device, device_option, note_device
 from .files import check_output, output_folder, read_array
+from .filter_large import filter_large, is_large, large_options
 from .output import console, echo_record, json_option, printable, say, seconds_text
 from .wording import worded
 
@@ -62,12 +63,17 @@ SHEET_COLUMNS = 4
               help="Also write a contact sheet: each picture before and after.")
 @click.option("--algorithm", metavar="A", default="auto", show_default=True, shell_complete=complete_algorithm,
               help="Name of an algorithm.")
+@large_options
 @device_option
 @json_option
 def filter_pictures(photos: tuple[str, ...], output: str, kernels: tuple[str, ...], combine: str | None, border: str,
                     dtype: str, scale: float, offset: float, absolute: bool, form: str | None, quality: int | None,
-                    recursive: bool, sheet: str | None, algorithm: str, device: str, as_json: bool) -> None:
+                    recursive: bool, sheet: str | None, algorithm: str, memory: str | None, workers: int,
+                    scheduler: str | None, axes: str | None, device: str, as_json: bool) -> None:
     """Filter pictures: PHOTO to the file OUTPUT; several, or all in a folder, to the folder OUTPUT, names kept.
+
+    An image larger than memory is a zarr array or a TIFF, and so is its OUTPUT: it is filtered chunk by chunk, and
+    a run that was stopped goes on where it was.
 
     The filter is applied by cross-correlation to every colour plane (alpha is kept); the result has the picture's size
     and type of pixel. A picture that cannot be filtered does not hold up the others; the exit code is then 1.
@@ -86,6 +92,14 @@ def filter_pictures(photos: tuple[str, ...], output: str, kernels: tuple[str, ..
     if len(set(kernels)) < len(kernels):
         raise ArgumentError("a kernel is named twice", argument="--kernel", value=", ".join(kernels),
                             hint="name each once")
+    in_chunks = {"memory": memory, "workers": workers, "scheduler": scheduler, "axes": axes}
+    if is_large(photos, output, in_chunks):
+        filter_large(
+            photos[0], output, {kernel: load_weights(kernel) for kernel in kernels},
+            {"combine": combine, "format": form, "quality": quality, "recursive": recursive, "sheet": sheet},
+            border=border, dtype=dtype, scale=scale, offset=offset, absolute=absolute, algorithm=algorithm,
+            device=device, as_json=as_json, memory=memory, workers=workers, scheduler=scheduler, axes=axes)
+        return
     mode, border_value = parse_border(border)
     files = [kernel for kernel in kernels if kernel.endswith(".npy")]
     results = [combine] if combine else [result_name(kernel) for kernel in kernels]

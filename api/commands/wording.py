@@ -18,7 +18,8 @@ _OPTIONS = {
     "cxx": "WARPCONV_CXX",
 }
 _FROM_FILES = {"run": {"--input": "X", "--filter": "W", "bias": "BIAS"},
-               "filter": {"--input": "PHOTO", "--filter": "--kernel"}}      # verbs that have these in files
+               "filter": {"--input": "PHOTO", "--filter": "--kernel", "memory": "--memory", "axes": "--axes",
+                          "budget": "--memory", "scheduler": "--scheduler"}}      # verbs that have these in files
 _PHRASES = (("device='cpu'", "--device cpu"), ("device=\"cpu\"", "--device cpu"),
             ("pass bias= or leave 'bias' out of epilogue=", "name a BIAS file, or leave bias out of --epilogue"),
             ("pass residual=, an array like the output, or leave 'residual' out of epilogue=",

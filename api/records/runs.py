@@ -84,6 +84,26 @@ class FilterRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FilteredInChunksRecord:
+    """``filter`` of an image larger than memory: its axes' sizes and type, what it was stored as, in which and how many
+    chunks, how many of them a run before had made, and the seconds of it all."""
+
+    image: str
+    output: str
+    kernel: str
+    border: str
+    device: str
+    shape: tuple[int, ...]
+    dtype: str
+    stored_as: str
+    chunk: tuple[int, ...]
+    chunks: int
+    resumed: int
+    seconds: float
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class DemoRow:
     """One layer of the demo; the loads are warp-level requests for the input, counted on a whole plane."""
 

@@ -40,10 +40,20 @@ conv.on_clear.append(_recipes.clear)
 atexit.register(_recipes.clear)     # GPU memory goes before the libraries that own it
 
 
+class Deferred:
+    """An input whose calls are not made but noted (Dask's arrays): ``deferred`` gets what ``call`` is given."""
+
+    def deferred(self, plan: Callable[..., Passes], output: Any, arguments: tuple[Any, ...], extras: Extras,
+                 dtype: Any) -> Any:
+        raise NotImplementedError
+
+
 def call(plan: Callable[..., Passes], input: Any, output: Any, arguments: tuple[Any, ...], extras: Extras,
          dtype: Any = None) -> Any:
     """The result of ``plan(image, dtype, *arguments)``'s passes over ``input``, in ``output`` as SciPy takes it; with
-    ``dtype`` over the input as that type."""
+    ``dtype`` over the input as that type; what a Deferred makes of them for such an input."""
+    if isinstance(input, Deferred):
+        return input.deferred(plan, output, arguments, extras, dtype)
     if dtype is None:
         return _once(plan, arguments, extras, input, output)
     return converted.call(functools.partial(_once, plan, arguments, extras), input, output, dtype, extras.stream)

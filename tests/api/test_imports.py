@@ -14,7 +14,7 @@ FILES = [(layer, path) for layer in LAYERS for path in sorted((ROOT / layer).rgl
 PURE = {"codegen": {"pycuda", "subprocess", "ctypes", "time", "datetime", "random", "socket", "os", "shutil",
                     "tempfile", "numpy", "torch", "cupy"}}
 OF_TORCH = ROOT / "runtime" / "torch"       # imports PyTorch when it is itself imported, which nothing does but late
-LATE = {"pycuda", "torch", "cupy", "cuda", "PIL", "matplotlib", "rich", "jinja2"}
+LATE = {"pycuda", "torch", "cupy", "cuda", "PIL", "matplotlib", "rich", "jinja2", "dask", "distributed", "zarr"}
 
 
 def imported(path: Path, layer: str) -> list[tuple[str, bool]]:

@@ -139,7 +139,7 @@ def halo_refusal(spec: KernelSpec) -> str | None:
 def with_stages(spec: KernelSpec, options: WgmmaOptions) -> WgmmaOptions | None:
     """The same with as many stages as shared memory holds; None where it does not hold enough."""
     if is_split(spec):
-        # by im2col a warp splits the boxes of its own place in the ring: more places than warps would be shared unevenly
+        # by im2col a warp splits the boxes of its place in the ring: more places than warps are shared unevenly
         most = MOST_STAGES if options.form is Form.HALO else SPLITTERS
         return next((made for stages in range(most, LEAST_STAGES - 1, -1)
                      if make_split_numbers(spec, made := replace(options, stages=stages)).shared_bytes

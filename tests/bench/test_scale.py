@@ -1,0 +1,43 @@
+"""The study of scale, small, on the CPU device."""
+
+from __future__ import annotations
+
+import pytest
+
+import bench.__main__ as main
+from bench.devices import HostDevice
+from bench.studies import scale
+from tests import checks
+
+for name in ("dask.array", "distributed", "zarr", "scipy"):
+    pytest.importorskip(name, reason=f"{name} is not installed (it is in the test extra)")
+
+pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
+
+
+def test_from_end_to_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(scale, "HOST", scale.Size(400, 256, 256, 128, 4))
+    monkeypatch.setattr(scale, "SIGMA", 1.0)
+    monkeypatch.setattr(scale, "TRIAL_CALLS", 3)
+    found = main.run(scale.STUDY, tmp_path, quick=True, device=HostDevice())
+    rows = found.rows
+    assert rows["zarr to zarr"]["5x5 share"] > 0 and rows["host to host"]["gbs"] > 0
+    assert rows["overhead"]["loop"] > 0 and rows["overhead"]["dask"] > 0
+    assert rows["two GPUs, host to host"]["status"].startswith("skipped: two GPUs are needed")
+    agreed = [row for key, row in rows.items() if key.startswith("agreement")]
+    assert sum(row["calls"] for row in agreed) == 3 and all(row["status"] == "ok" for row in agreed)
+    assert "## Zarr to zarr" in (tmp_path / "README.md").read_text()
+
+
+def test_a_wrong_result_is_told(monkeypatch):
+    import warpconv.dask as chunked
+    call = chunked.gaussian_filter
+    monkeypatch.setattr(chunked, "gaussian_filter", lambda x, sigma, **rest: call(x, 1.02 * sigma, **rest))
+    with pytest.raises(scale.WrongResult, match="off"):
+        scale._filtered(scale.Size(0, 0, 256, 128, 4), 1, "cpu")
+
+
+def test_what_is_asked_is_told():
+    assert scale._met(0.81, 0.8, 0.95) == ("yes", "no")
+    assert scale._met(None, 0.8, 0.95) == (None, None)
+    assert scale._met(-0.2, -0.15, -0.05) == ("no", "no")
