@@ -24,8 +24,7 @@ STUDIES = {"variants": "variants", "transactions": "transactions", "latency": "l
            "paper_layers": "paper_layers", "twelve_layers": "twelve_layers", "memory": "memory",
            "regret": "regret", "claims": "claims", "agreement": "agreement",
            "images": "images", "filter": "filter_command", "networks": "networks", "gradients": "gradients",
-           "models": "models", "precision": "precision", "one_dimension": "one_dimension"}
-           "models": "models", "precision": "precision", "scale": "scale"}
+           "models": "models", "precision": "precision", "one_dimension": "one_dimension", "scale": "scale"}
 
 
 def study(name: str) -> Study:
