@@ -125,13 +125,14 @@ def drawn(torch, sizes, dtype, seed):
 def test_each_algorithm_past_2_31_elements(torch, algorithm):
     """No output may be missing, and images on both sides of the limit are those of a float64 convolution."""
     shape = big_layer(algorithm)
-    layout, each = shape.layout.value, int(np.prod(shape.input_shape[1:]))
+    stored, layout, each = shape.layout.stored, shape.layout.value, int(np.prod(shape.input_shape[1:]))
     assert shape.n * each > 2**31
-    x, w = drawn(torch, shape.input_shape, shape.dtype.value, 1), drawn(torch, shape.weight_shape, shape.dtype.value, 2)
+    x = drawn(torch, stored(shape.input_shape), shape.dtype.value, 1)
+    w = drawn(torch, shape.weight_shape, shape.dtype.value, 2)
     if shape.dtype.is_integer:
-        out = torch.full(shape.output_shape, 255, device="cuda", dtype=torch.uint8)
+        out = torch.full(stored(shape.output_shape), 255, device="cuda", dtype=torch.uint8)
     else:
-        out = torch.full(shape.output_shape, float("nan"), device="cuda", dtype=x.dtype)
+        out = torch.full(stored(shape.output_shape), float("nan"), device="cuda", dtype=x.dtype)
     kernel = warpconv.specialize(shape, device="cuda", algorithm=algorithm)
     assert kernel.spec.index_bits == 64
     if kernel.program.library_calls:
@@ -156,7 +157,7 @@ def test_gradients_past_2_31_elements(torch):
     """The filter's is the sum of those of two halves of the images, the data's that of each image by itself."""
     shape = ConvShape(n=21600, c=32, h=56, w=56, k=32, groups=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC")
     x, y = (drawn(torch, sizes, "float16", seed) - 1
-            for seed, sizes in enumerate((shape.input_shape, shape.output_shape)))
+            for seed, sizes in enumerate(map(shape.layout.stored, (shape.input_shape, shape.output_shape))))
     w = drawn(torch, shape.weight_shape, "float16", 3)
     options = dict(padding=1, groups=32, layout="NHWC")
     dx = warpconv.conv2d_input(x.shape, w, y, **options)

@@ -333,7 +333,7 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, float* __restric
             const element* const filter_row = filter
                 + ((long long)n_tile * TILE_N + warp_n + i % WARP_N) * (K_STEPS * TILE_K);
             const float sum = sum_of(x_nhwc, filter_row, pixel, pixels_y, group, first, last, H, W, Q);
-            partial_sums[(split * (index_t)K + k) * pixels + pixel] = sum;
+            partial_sums[(split * (long long)K + k) * pixels + pixel] = sum;
         }
         return;
     }
@@ -357,7 +357,7 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, float* __restric
         for (int half = 0; half < 2; ++half) {
             const int k = first_k + m * 16 + half * 8;
             if (k >= K_GROUP) break;
-            float* const to = partial_sums + (split * (index_t)K + k) * pixels;
+            float* const to = partial_sums + (split * (long long)K + k) * pixels;
 #pragma unroll
             for (int n = 0; n < MATRICES_N; ++n) {
                 const index_t pixel = lane_pixel + n * 8;
@@ -374,7 +374,7 @@ add_partial_sums(float* __restrict__ partial_sums, const float* residual, float*
     if (i >= outputs) return;
     float sum = partial_sums[i];
 #pragma unroll
-    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[split * outputs + i];
+    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[(long long)split * outputs + i];
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y, k = i / pixels, pixel = i % pixels;
     const index_t at = (pixel / pixels_y * K + k) * pixels_y + pixel % pixels_y;
     y[at] = finish(sum, residual[at]);

@@ -215,11 +215,11 @@ mma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filte
             const index_t pixel = lane_pixel + m * 16;
             if (pixel >= pixels) break;
             const index_t at = pixel * K + k;
-            { float* const to = partial_sums + split * pixels * K + at; to[0] = sums[m][n].x;
+            { float* const to = partial_sums + (long long)split * pixels * K + at; to[0] = sums[m][n].x;
                 if (k + 1 < K_GROUP) to[1] = sums[m][n].y; }
             if (pixel + 8 < pixels) {
-                float* const to = partial_sums + split * pixels * K + at + 8 * (index_t)K; to[0] = sums[m][n].z;
-                if (k + 1 < K_GROUP) to[1] = sums[m][n].w;
+                float* const to = partial_sums + (long long)split * pixels * K + at + 8 * (index_t)K;
+                to[0] = sums[m][n].z; if (k + 1 < K_GROUP) to[1] = sums[m][n].w;
             }
         }
     }
@@ -233,7 +233,7 @@ add_partial_sums(float* __restrict__ partial_sums, const unsigned short* __restr
     if (i >= outputs) return;
     float sum = partial_sums[i];
 #pragma unroll
-    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[split * outputs + i];
+    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[(long long)split * outputs + i];
     const index_t at = i, k = i % K;
     y[at] = wc_float_to_half(finish(sum, wc_half_to_float(__ldg(bias + k))));
 }

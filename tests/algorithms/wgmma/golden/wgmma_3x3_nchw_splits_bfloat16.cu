@@ -267,7 +267,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     const int k = first_k + m * 64 + half * 8;
-                    float* const to = partial_sums + (split * (index_t)K + k) * pixels;
+                    float* const to = partial_sums + (split * (long long)K + k) * pixels;
 #pragma unroll
                     for (int n = 0; n < SUMS / 4; ++n) {
                         const int pixel = first_pixel + n * 8 + lane % 4 * 2;
@@ -288,7 +288,7 @@ add_partial_sums(float* __restrict__ partial_sums, const unsigned short* __restr
     if (i >= outputs) return;
     float sum = partial_sums[i];
 #pragma unroll
-    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[split * outputs + i];
+    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[(long long)split * outputs + i];
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y, k = i / pixels, pixel = i % pixels;
     const index_t at = (pixel / pixels_y * K + k) * pixels_y + pixel % pixels_y;
     y[at] = wc_float_to_bfloat16(finish(sum, wc_bfloat16_to_float(__ldg(bias + k))));

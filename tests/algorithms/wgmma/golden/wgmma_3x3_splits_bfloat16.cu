@@ -207,7 +207,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                         for (int lower = 0; lower < 2; ++lower) {
                             const int k = first_filter + m * 64 + warp * 16 + lane / 4 + lower * 8;
                             const index_t at = (index_t)pixel * K + k;
-                            partial_sums[(index_t)split * pixels * K + at] = sums[m][i + lower * 2 + next];
+                            partial_sums[(long long)split * pixels * K + at] = sums[m][i + lower * 2 + next];
                         }
                     }
                 }
@@ -224,7 +224,7 @@ add_partial_sums(float* __restrict__ partial_sums, const unsigned short* __restr
     if (i >= outputs) return;
     float sum = partial_sums[i];
 #pragma unroll
-    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[split * outputs + i];
+    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[(long long)split * outputs + i];
     const index_t at = i, k = i % K;
     y[at] = wc_float_to_bfloat16(finish(sum, wc_bfloat16_to_float(__ldg(bias + k))));
 }

@@ -503,7 +503,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                     const float sum =
                         sum_of(x, filter + FLOATS + (long long)k * (TAPS * C), pixel, first_step, last_step, H, W, P,
                         Q);
-                    partial_sums[(index_t)split * pixels * K + to] = sum;
+                    partial_sums[(long long)split * pixels * K + to] = sum;
                 }
                 continue;
             }
@@ -523,7 +523,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                             const int k = first_filter + m * 64 + warp * 16 + lane / 4 + lower * 8;
                             if (k >= K) continue;
                             const index_t at = (index_t)pixel * K + k;
-                            partial_sums[(index_t)split * pixels * K + at] = sums[m][i + lower * 2 + next];
+                            partial_sums[(long long)split * pixels * K + at] = sums[m][i + lower * 2 + next];
                         }
                     }
                 }
@@ -540,7 +540,7 @@ add_partial_sums(float* __restrict__ partial_sums, const float* __restrict__ bia
     if (i >= outputs) return;
     float sum = partial_sums[i];
 #pragma unroll
-    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[split * outputs + i];
+    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[(long long)split * outputs + i];
     const index_t at = i, k = i % K;
     y[at] = finish(sum, __ldg(bias + k), residual[at]);
 }
