@@ -12,6 +12,7 @@ import ctypes
 import itertools
 import os
 import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,18 +23,27 @@ _numbers = itertools.count()
 
 
 def load(data: bytes, name: str) -> ctypes.CDLL:
-    """The library of these bytes; each call gives one of its own. Raises DeviceError with the loader's reason."""
+    """The library of these bytes; each call gives one of its own, which is closed when nobody holds it any more: a
+    process has room for some thousands. Raises DeviceError with the loader's reason."""
     failures = []
     for place in (_in_memory, _in_a_file):
         try:
             with place(data, name) as path:
-                return ctypes.CDLL(path)
+                library = ctypes.CDLL(path)
         except OSError as error:
             failures.append(str(error))
         except AttributeError:          # no memfd_create in this Python or system
             continue
+        weakref.finalize(library, _close, library._handle).atexit = False
+        return library
     raise DeviceError(f"the object that was compiled for the CPU device cannot be loaded: {_told(failures, name)}",
                       argument="device", value="cpu", hint=HINT)
+
+
+def _close(handle: int) -> None:
+    with contextlib.suppress(ImportError, OSError):      # CPython's own module; elsewhere libraries stay open
+        import _ctypes
+        _ctypes.dlclose(handle)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ template <class T> struct wcpu_argument<T *__restrict__> { enum : char { kind = 
 template <> struct wcpu_argument<float> { enum : char { kind = 'f' }; };
 template <> struct wcpu_argument<double> { enum : char { kind = 'f' }; };
 
-template <class... Parameters> struct wcpu_signature {
+template <class... Parameters> struct __attribute__((visibility("hidden"))) wcpu_signature {
     static constexpr wcpu_u8 sizes[] = {sizeof(Parameters)..., 0};
     static constexpr char kinds[] = {wcpu_argument<Parameters>::kind..., 0};
     static constexpr wcpu_u64 count = sizeof...(Parameters);
