@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
+from warpconv.codegen.errors import ArgumentError, DeviceError, UnsupportedSpec
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
 from warpconv.codegen.numerics import Accumulator, Numerics, Precision
 from warpconv.codegen.plan import KernelPlan
@@ -139,8 +140,13 @@ def _load_cpu(plan: KernelPlan) -> Kernel:
 @functools.lru_cache(maxsize=1)
 def _forget_modules_at_exit() -> None:
     """PyCUDA warns about modules that are still there when the interpreter ends."""
-    atexit.register(lambda: [kernel._backend.forget_modules() for kernel in by_plan.values()
-                             if kernel._backend.ordinal is not None])
+    def forget() -> None:
+        for kernel in by_plan.values():
+            if kernel._backend.ordinal is not None:
+                with contextlib.suppress(DeviceError):      # the context may be gone, and the modules with it
+                    kernel._backend.forget_modules()
+
+    atexit.register(forget)
 
 
 def _load_cuda(plan: KernelPlan, ordinal: int) -> Kernel:

@@ -101,9 +101,15 @@ def type_of(array: Any, argument: str) -> str:
     return name
 
 
+WRAPPING = ("uint8", "uint16", "uint32")        # narrower than int64, by way of which all libraries wrap round
+
+
 def cast(array: Any, name: str, stream: Any) -> Any:
-    """The array with elements of another type, as its own library casts them."""
+    """The array with elements of another type, as its own library casts them. Floats that are negative wrap round as
+    unsigned ones, as SciPy's do; on a GPU they would become zero."""
     with _on(array, stream), np.errstate(invalid="ignore"):
+        if name in WRAPPING and "float" in name_of(array.dtype, "output") and _library(array) != "numpy":
+            array = cast(array, "int64", stream)
         if _library(array) == "torch":
             return array.to(getattr(sys.modules["torch"], name))
         return array.astype(factories.numpy_dtype(DType.BFLOAT16) if name == "bfloat16" else name)

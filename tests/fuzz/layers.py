@@ -57,18 +57,19 @@ def _call(choose: Choose, world: World, case: Case, shape: ConvShape, named: str
     bias = bias if Epilogue.BIAS in steps else None
     residual = reference.residual(shape, rng) if Epilogue.RESIDUAL in steps else None
     where = {name: choose(PLACES) for name in ("x", "w", "out")}
-    out, around, before = None, None, None
+    out, around, before, poisoned = None, None, None, reference.poisoned(shape)
+    stays = world.keeps(x, w, residual, poisoned)
     if where["out"] is not None:
-        canvas, before = guarded(reference.poisoned(shape))
-        out, around = world.placed(canvas)
+        canvas, before = guarded(poisoned)
+        out, around = (canvas, before) if stays else world.placed(canvas)
         before = before.copy()
     world.tell(f"{case}, {shape}, algorithm={named!r}, arrays {where}")
-    given_x, given_w = (world.array(placed(array, where[name])) for name, array in (("x", x), ("w", w)))
+    given_x, given_w = (world.array(placed(array, where[name]), stays) for name, array in (("x", x), ("w", w)))
     got = warpconv.conv2d(
-        given_x, given_w, None if bias is None else world.array(bias), **geometry(shape),
+        given_x, given_w, None if bias is None else world.array(bias, stays), **geometry(shape),
         layout=shape.layout.value, epilogue=steps, algorithm=named, accum_dtype=accumulated(case, shape),
-        precision=case.numerics.precision.value, residual=None if residual is None else world.array(residual),
-        device=world.device, separable=True if separable and shape.channels == 1 else None, out=out)
+        precision=case.numerics.precision.value, residual=None if residual is None else world.array(residual, stays),
+        device=world.device, separable=True if separable and shape.channels == 1 and stays else None, out=out)
     if out is not None:
         assert got is out, "out= is not what comes back"
         inside = np.zeros(before.shape, bool)

@@ -29,9 +29,13 @@ class World:
         calls, self.calls = max(1, self.calls), 0
         return calls
 
-    def array(self, host: np.ndarray) -> Any:
+    def keeps(self, *arrays: np.ndarray | None) -> bool:
+        """Whether all of a call's arrays stay in host memory, since CuPy has no such type."""
+        return self._cupy is None or any(a is not None and a.dtype.name == "bfloat16" for a in arrays)
+
+    def array(self, host: np.ndarray, stays: bool = False) -> Any:
         """The array where the device takes it, with its strides."""
-        return self.placed(host)[0]
+        return host if stays else self.placed(host)[0]
 
     def placed(self, host: np.ndarray) -> tuple[Any, Any]:
         """The array on the device, and the larger one whose part it is there too (else itself); bfloat16, which CuPy

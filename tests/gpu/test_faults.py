@@ -122,7 +122,7 @@ def test_what_an_earlier_kernel_of_others_did():
 
 
 def test_a_context_that_somebody_destroyed():
-    """Calls in it end in words; another context goes on."""
+    """Calls in it end in words. (PyCUDA's own stack of contexts is of no more use in that process.)"""
     told = process("""
         import numpy as np, warpconv
         import pycuda.driver as cuda
@@ -140,20 +140,18 @@ def test_a_context_that_somebody_destroyed():
         import ctypes
         from warpconv.runtime.devices.cuda.libcuda import libcuda
         libcuda().cuCtxDestroy_v2(ctypes.c_void_p(first.handle))
-        try:
-            own(gone)
-        except DeviceError as error:
-            print("said:", error)
-        else:
-            raise SystemExit("no error")
-        second = cuda.Device(0).make_context()
-        own(arrays())
-        print("went on")
+        for _ in range(2):
+            try:
+                own(gone)
+            except DeviceError as error:
+                print("said:", error)
+            else:
+                raise SystemExit("no error")
         import os, sys
         sys.stdout.flush()
         os._exit(0)          # PyCUDA would clean up in the context that is gone
     """, usual="")
-    assert "said:" in told and "went on" in told, told
+    assert told.count("said:") == 2, told
 
 
 def test_the_interface_of_the_driver_is_used_without_errors():

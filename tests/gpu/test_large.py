@@ -128,7 +128,7 @@ def test_each_algorithm_past_2_31_elements(torch, algorithm):
     stored, layout, each = shape.layout.stored, shape.layout.value, int(np.prod(shape.input_shape[1:]))
     assert shape.n * each > 2**31
     x = drawn(torch, stored(shape.input_shape), shape.dtype.value, 1)
-    w = drawn(torch, shape.weight_shape, shape.dtype.value, 2)
+    w = drawn(torch, shape.weight_shape, "float32" if shape.dtype.is_integer else shape.dtype.value, 2)
     if shape.dtype.is_integer:
         out = torch.full(stored(shape.output_shape), 255, device="cuda", dtype=torch.uint8)
     else:

@@ -11,6 +11,7 @@ import warpconv
 from tests import settings
 from tests.runtime.ndimage.test_ndimage import ndimage, needs_cpu, needs_scipy
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.runtime.ndimage import converted
 
 CALLS = (("gaussian_filter", {"sigma": 1.1}), ("uniform_filter", {"size": (3, 4)}), ("sobel", {}), ("laplace", {}),
          ("gaussian_laplace", {"sigma": 1.1}), ("correlate", {"weights": [[1, 2, -1], [0, 1, 3]]}),
@@ -105,3 +106,12 @@ def test_tensors_are_converted_by_their_library():
     assert np.array_equal(got.numpy(), warpconv.gaussian_filter(x.numpy(), 1.0, device="cpu", dtype="float32"))
     out = torch.zeros(x.shape, dtype=torch.int32)
     assert warpconv.sobel(x, output=out, device="cpu", dtype=torch.float32) is out and bool(out.any())
+
+
+@pytest.mark.parametrize("name", ["uint8", "uint16", "uint32"])
+def test_negative_floats_wrap_round_as_numpys_do(name):
+    """What SciPy stores of them; a GPU's own cast makes zeros."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    values = np.array([-3.7, 5.2, -838572450.0, 0.0, -1.0], np.float32)
+    expected = np.trunc(values.astype(np.float64)).astype(np.int64) % (1 << 8 * np.dtype(name).itemsize)
+    assert np.array_equal(converted.cast(torch.tensor(values), name, None).numpy().astype(np.int64), expected)
