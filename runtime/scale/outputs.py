@@ -19,7 +19,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from warpconv.codegen.errors import ArgumentError, FileError
-from warpconv.runtime import forks
+from warpconv.runtime import forks, paths
 
 from .packages import package
 from .sources import ZARR_MARKS, About, is_zarr
@@ -71,7 +71,7 @@ class Part:
         text = json.dumps(about, sort_keys=True, indent=1)
         told = self.folder / "about.json"
         with self._typed():
-            if told.is_file() and told.read_text(encoding="utf-8") == text:
+            if paths.is_file(told) and told.read_text(encoding="utf-8") == text:
                 return frozenset(os.listdir(self.folder / "done"))
             shutil.rmtree(self.folder, ignore_errors=True)
             (self.folder / "done").mkdir(parents=True)
@@ -96,7 +96,7 @@ class Part:
         self.close()
         old = self.folder / "old"
         with self._typed():
-            if self.path.is_dir():
+            if paths.is_dir(self.path):
                 os.replace(self.path, old)
             os.replace(self.array_at, self.path)
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -141,16 +141,16 @@ class Part:
 def check_output(path: str | Path, source: str | Path, argument: str = "output") -> None:
     """Raises ArgumentError or FileError, before anything is computed, where an output would destroy something else."""
     path = Path(path)
-    if path.exists() and os.path.samefile(path, source):
+    if paths.exists(path) and os.path.samefile(path, source):
         raise FileError("this file is also an input", argument=argument, value=str(path), hint="name another file")
-    if not path.absolute().parent.is_dir():
+    if not paths.is_dir(path.absolute().parent):
         raise FileError("the folder does not exist", argument=argument, value=str(path), hint="make it first")
     if not is_zarr(path) and path.suffix.lower() not in (".tif", ".tiff"):
         raise ArgumentError("arrays in chunks are written as zarr or TIFF", argument=argument, value=str(path),
                             hint="end it in .zarr or .tif")
-    if path.is_dir() and not (is_zarr(path) and any((path / mark).is_file() for mark in ZARR_MARKS)):
+    if paths.is_dir(path) and not (is_zarr(path) and any(paths.is_file(path / mark) for mark in ZARR_MARKS)):
         raise FileError("this folder is no zarr array", argument=argument, value=str(path), hint="name another")
-    if path.is_file() and is_zarr(path):
+    if paths.is_file(path) and is_zarr(path):
         raise FileError("this is a file", argument=argument, value=str(path), hint="name another")
 
 

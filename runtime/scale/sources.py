@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from warpconv.codegen.errors import ArgumentError, FileError
-from warpconv.runtime import forks
+from warpconv.runtime import forks, paths
 
 from .packages import package
 
@@ -59,9 +59,9 @@ class Source:
 
     def stamp(self) -> list[Any]:
         """What changes when the file is written anew."""
-        marks = [self.path] if os.path.isfile(self.path) else [
-            os.path.join(self.path, name) for name in ZARR_MARKS if os.path.isfile(os.path.join(self.path, name))]
-        return [[os.path.basename(mark), os.stat(mark).st_size, os.stat(mark).st_mtime_ns] for mark in marks]
+        marks = [self.path] if paths.is_file(self.path) else [os.path.join(self.path, name) for name in ZARR_MARKS]
+        found = [(os.path.basename(mark), status) for mark in marks if (status := paths.status(mark)) is not None]
+        return [[name, status.st_size, status.st_mtime_ns] for name, status in found]
 
     def __getitem__(self, region: Any) -> np.ndarray:
         """Elements in memory. Raises FileError, with the region, for what cannot be read."""
@@ -100,7 +100,7 @@ class _Open:
 def is_zarr(path: str | Path) -> bool:
     """Whether this is, or by its name will be, a zarr folder."""
     path = Path(path)
-    return path.suffix.lower() == ".zarr" or any((path / mark).is_file() for mark in ZARR_MARKS)
+    return path.suffix.lower() == ".zarr" or any(paths.is_file(path / mark) for mark in ZARR_MARKS)
 
 
 def is_tiff(path: str | Path) -> bool:
@@ -108,7 +108,7 @@ def is_tiff(path: str | Path) -> bool:
 
 
 def _open(path: str, argument: str) -> _Open:
-    if not os.path.exists(path):
+    if not paths.exists(path):
         raise FileError("there is no such file", argument=argument, value=path)
     try:
         return _zarr(path, argument) if os.path.isdir(path) else _tiff(path, argument)

@@ -65,6 +65,7 @@ def test_a_large_tiff_goes_by_chunks_and_what_needs_all_of_it_is_refused(tmp_pat
 
 
 def test_a_terminal_has_a_bar_and_a_pipe_none(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")         # dumb ones have no bar
     text = io.StringIO()
     monkeypatch.setattr(filter_large, "console", lambda stderr: Console(file=text, force_terminal=True, width=80))
     with filter_large._progress(False) as advance:

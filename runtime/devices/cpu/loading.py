@@ -34,8 +34,9 @@ def load(data: bytes, name: str) -> ctypes.CDLL:
             failures.append(str(error))
         except AttributeError:          # no memfd_create in this Python or system
             continue
-        weakref.finalize(library, _close, library._handle).atexit = False
-        return library
+        else:
+            weakref.finalize(library, _close, library._handle).atexit = False
+            return library
     raise DeviceError(f"the object that was compiled for the CPU device cannot be loaded: {_told(failures, name)}",
                       argument="device", value="cpu", hint=HINT)
 
