@@ -122,7 +122,8 @@ class Full:
 
 def test_a_full_disk_is_told_and_the_same_call_goes_on(tmp_path, monkeypatch):
     x, room = pixels(150, 200), itertools.count()
-    how = FileFilter(input=written(tmp_path / "a.zarr", x), output=written(tmp_path / "b.zarr", x[::-1]), **SMALL)
+    how = FileFilter(input=written(tmp_path / "a.zarr", x), output=written(tmp_path / "b.zarr", x[::-1]),
+                     **{**SMALL, "threads": 1, "memory": 75_000})        # nothing else is under way when it fails
     opened = Part._opened
     with monkeypatch.context() as patch:
         patch.setattr(Part, "_opened", lambda self: (Full(opened(self)[0], room), None))
