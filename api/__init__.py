@@ -25,6 +25,7 @@ _NAMES = {
     "conv2d": "runtime.call.conv", "specialize": "runtime.call.conv",
     **{name: "runtime.call.gradients" for name in ("conv2d_input", "conv2d_weight", "conv2d_bias", "conv_transpose2d")},
     **{name: "runtime.call.line" for name in ("conv1d", "conv1d_input", "conv1d_weight", "conv_transpose1d")},
+    **{name: "runtime.call.volume" for name in ("conv3d", "conv3d_input", "conv3d_weight")},
     "Operation": "codegen.spec",
     "specialize_all": "runtime.call.many",
     "Kernel": "runtime.call.kernel", "Filter": "runtime.call.kernel",

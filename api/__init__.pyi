@@ -31,6 +31,8 @@ from warpconv.runtime.call.line import (
     conv1d as conv1d, conv1d_input as conv1d_input, conv1d_weight as conv1d_weight,
     conv_transpose1d as conv_transpose1d)
 from warpconv.runtime.call.many import specialize_all as specialize_all
+from warpconv.runtime.call.volume import (
+    conv3d as conv3d, conv3d_input as conv3d_input, conv3d_weight as conv3d_weight)
 from warpconv.runtime.devices.cuda.graph import Graph as Graph, graph as graph
 from warpconv.runtime.layers import NamedLayer as NamedLayer, read_layers as read_layers
 from warpconv.runtime.models.model import Model as Model, ModelLayer as ModelLayer

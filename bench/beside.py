@@ -62,6 +62,57 @@ def measure(torch: Any, shape: ConvShape, algorithm: str = "auto", replay_us: fl
             "tflops": 2 * shape.macs / times["ours"] / 1e6}
 
 
+def measure_gradient(torch: Any, shape: ConvShape, operation: str, algorithm: str = "auto",
+                     replay_us: float = 5e3) -> dict[str, Any]:
+    """The same of a data or filter gradient: ours as a call makes it, all its launches counted, beside PyTorch's
+    convolution_backward; and that two calls give the same bits. Raises as measure()."""
+    import warpconv
+    from warpconv.codegen.select import plan_layer
+    dtype, data = getattr(torch, shape.dtype.value), operation == "data_gradient"
+    copies = max(1, min(8, math.ceil(ROTATED_BYTES / shape.bytes_moved)))
+    order = torch.channels_last if shape.layout is Layout.NHWC else torch.contiguous_format
+
+    def drawn(sizes: Any) -> list[Any]:
+        return [torch.randn(sizes, device="cuda", dtype=dtype).to(memory_format=order) for _ in range(copies)]
+
+    inputs, gradients = drawn(shape.input_shape), drawn(shape.output_shape)
+    weight = (torch.randn(shape.weight_shape, device="cuda") / shape.reduction ** 0.5).to(dtype)
+    theirs_weight = weight.to(memory_format=order)
+    calls = max(5, min(50, int(replay_us / (1e6 * (2 * shape.macs / 4e14 + shape.bytes_moved / 3e12) + 5))))
+    padding = (shape.padding[0][0], shape.padding[1][0])
+    geometry = {"stride": shape.stride, "padding": padding, "dilation": shape.dilation, "groups": shape.groups}
+
+    def theirs(i: int) -> Any:
+        found = torch.ops.aten.convolution_backward(
+            gradients[i % copies], inputs[i % copies], theirs_weight, None, list(shape.stride), list(padding),
+            list(shape.dilation), False, [0, 0], shape.groups, [data, not data, False])
+        return found[0 if data else 1]
+
+    expected = theirs(0)
+    made = [torch.empty(shape.input_shape if data else shape.weight_shape, device="cuda", dtype=dtype,
+                        memory_format=order if data else torch.contiguous_format).fill_(float("nan"))
+            for _ in range(copies)]
+
+    def ours(i: int) -> Any:
+        x, dy, out = (arrays[i % copies] for arrays in (inputs, gradients, made))
+        if data:
+            return warpconv.conv2d_input(shape.input_shape, weight, dy, out=out, algorithm=algorithm, **geometry)
+        return warpconv.conv2d_weight(x, shape.weight_shape, dy, out=out, algorithm=algorithm, **geometry)
+
+    first = ours(0).clone()
+    error = float((first.float() - expected.float()).norm() / expected.float().norm())
+    if not error < MOST_ERROR:
+        raise ArithmeticError(f"the results' difference is {error:.1e} of their norm")
+    if not torch.equal(ours(0), first):
+        raise ArithmeticError("two calls differ")
+    plan = plan_layer(shape, operation=operation, algorithm=algorithm,
+                      arch="sm_{}{}".format(*torch.cuda.get_device_capability()))
+    times = {name: _replayed(torch, call, calls) for name, call in (("cudnn", theirs), ("ours", ours))}
+    return {"operation": operation, "algorithm": plan.spec.algorithm, "plan": plan.settings(), **times,
+            "ratio": times["cudnn"] / times["ours"], "error": error, "floor": floor_us(shape),
+            "tflops": 2 * shape.macs / times["ours"] / 1e6}
+
+
 def _replayed(torch: Any, call: Any, calls: int) -> float:
     """Microseconds of a call in a graph of several."""
     side = torch.cuda.Stream()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,15 +37,18 @@ class Study:
     plot: Callable[[Rows, Any], None] | None = None
     needs_gpu: bool = True
     plots: Mapping[str, Callable[[Rows, Any], None]] = field(default_factory=dict)
+    selects: bool = False       # whether its run leaves out the rows that are not asked for
 
 
 class Context:
     """Given to ``Study.run``."""
 
-    def __init__(self, device: Any, report: Report, *, quick: bool = False, progress: Any = None):
+    def __init__(self, device: Any, report: Report, *, quick: bool = False, progress: Any = None,
+                 only: Iterable[str] = ()):
         self.device = device
         self.report = report
         self.quick = quick
+        self.only = tuple(only)
         self._progress = progress
         self._task = progress.add_task("", total=None) if progress is not None else None
 
@@ -67,6 +71,10 @@ class Context:
         if self._progress is not None:
             self._progress.advance(self._task)
         return self.report.rows[key]
+
+    def asked(self, key: str) -> bool:
+        """Whether a row is one of those that are to be measured: all, or those whose keys match."""
+        return not self.only or any(fnmatch.fnmatchcase(key, pattern) for pattern in self.only)
 
     def pending(self, keys: Iterable[str]) -> bool:
         """Whether any of these rows is still to be measured."""

@@ -14,9 +14,10 @@ import functools
 from dataclasses import replace
 
 from .border import Border
-from .dimension import Dimension
+from .descriptors import Descriptor
+from .dimension import Dimension, Length
 from .errors import UnsupportedSpec
-from .layer import Layer
+from .layer import Layer, Sides
 from .plan import (Argument, Blocks, Extent, KernelPlan, Launch, LibraryCall, Preparation, Program, Repeat, Role, Step,
                    Workspace)
 from .shape import ConvShape
@@ -26,17 +27,18 @@ TURNED = "turned"               # the program's name for the turned filter,
 TURN = "turn_filter"            # and the entry that writes it
 TURN_THREADS = 256
 MOST_TURN_BLOCKS = 1024
+ORDER_TILE, ORDER_ROWS = 32, 8  # where it is left as (C, R, S, K/groups): a block's filters, and taps of channels
 
 # what the arrays and sizes of the forward layer are in the layer whose gradient it makes
-NAMES = {"x": "dy", "y": "dx", "w": TURNED, "H": "P", "W": "Q", "P": "H", "Q": "W"}
-_SIZES = {Dimension.H: Dimension.P, Dimension.W: Dimension.Q, Dimension.P: Dimension.H, Dimension.Q: Dimension.W}
+NAMES = {"x": "dy", "y": "dx", "w": TURNED, "D": "Z", "H": "P", "W": "Q", "Z": "D", "P": "H", "Q": "W"}
+_SIZES = {Dimension(one): Dimension(other) for one, other in NAMES.items() if one.isupper()}
 
 
 def refusal(layer: Layer) -> str | None:
     """Why the data gradient of a layer is no forward layer, or None."""
     if not layer.dtype.is_float or layer.out_dtype is not None or layer.separable:
         return "gradients are of layers of one floating-point type with whole filters"
-    if layer.stride != (1, 1):
+    if set(layer.stride) != {1}:
         return "the data gradient of a strided layer is no forward layer"
     if layer.padding_mode not in (Border.ZEROS, Border.CONSTANT):
         return f"the data gradient of a {layer.padding_mode.value} border is no forward layer"
@@ -48,9 +50,9 @@ def refusal(layer: Layer) -> str | None:
 @functools.lru_cache(maxsize=4096)
 def layer_of(shape: ConvShape) -> ConvShape:
     """The forward layer that is the data gradient of ``shape``, of which refusal() says that there is one."""
-    p, q = shape.outputs
-    return replace(shape, c=shape.k, k=shape.c, h=p, w=q, padding=_padding(shape), padding_mode=Border.ZEROS,
-                   padding_value=0.0, x_pitch=None, y_pitch=None)
+    depth = shape.depths[1] if shape.is_volume else None
+    return replace(shape, c=shape.k, k=shape.c, d=depth, h=shape.p, w=shape.q, padding=_padding(shape),
+                   padding_mode=Border.ZEROS, padding_value=0.0, x_pitch=None, y_pitch=None)
 
 
 def forward_of(spec: KernelSpec) -> KernelSpec:
@@ -67,7 +69,7 @@ def plan_of(spec: KernelSpec, forward: KernelPlan) -> KernelPlan:
     if bank or program.library_calls:
         raise UnsupportedSpec(spec, "the turned filter is made on the device by each call, and its plan takes filters "
                               f"from {'constant memory' if bank else 'a library step'}")
-    before, buffers = _first_steps(spec, program.preparation)
+    before, buffers, turning = _first_steps(spec, program.preparation)
     steps = tuple(map(_step, program.steps))
     last = len(before) + len(steps) - 1
     moved = tuple(replace(w, per=tuple(map(_extent, w.per)), first_step=w.first_step + len(before),
@@ -75,29 +77,40 @@ def plan_of(spec: KernelSpec, forward: KernelPlan) -> KernelPlan:
     workspaces = tuple(replace(w, last_step=last) for w in buffers) + moved
     element = spec.w_dtype.c_name
     arguments = (*(_argument(a) for a in program.arguments if a.role is not Role.WEIGHT),
-                 Argument(name="w", role=Role.WEIGHT, c_type=element),
-                 Argument(name=TURNED, role=Role.WORKSPACE, c_type=element))
+                 Argument(name="w", role=Role.WEIGHT, c_type=element))
+    if buffers[0].name == TURNED:
+        arguments += (Argument(name=TURNED, role=Role.WORKSPACE, c_type=element),)
     return KernelPlan(
-        spec=spec, options=forward.options, numbers=forward.numbers, cost=forward.cost, notes=forward.notes,
-        templates=(*forward.templates, "parts/turned.cu.jinja"), forward=forward,
-        program=Program(arguments=arguments, steps=(*before, *steps), workspaces=workspaces),
+        spec=replace(spec, arch=forward.spec.arch), options=forward.options, numbers=forward.numbers,
+        cost=forward.cost, notes=forward.notes,
+        templates=(*forward.templates, turning), forward=forward,
+        program=Program(arguments=arguments, steps=(*before, *steps), workspaces=workspaces,
+                        descriptors=tuple(map(_descriptor, program.descriptors))),
         phrase=f"the filter turned, then a forward layer of the output's gradient: {forward.phrase}")
 
 
-def _padding(layer: Layer) -> tuple[tuple[int, int], tuple[int, int]]:
-    rows, columns = (tuple(extent - 1 - side for side in sides) for extent, sides in zip(layer.extents, layer.padding))
-    return (rows[0], rows[1]), (columns[0], columns[1])
+def _padding(layer: Layer) -> Sides:
+    return tuple((extent - 1 - before, extent - 1 - after)
+                 for extent, (before, after) in zip(layer.extents, layer.padding))
 
 
-def _first_steps(spec: KernelSpec, preparation: Preparation | None) -> tuple[tuple[Step, ...], tuple[Workspace, ...]]:
-    """The filter is turned; then what its forward layer makes of a filter is made of that."""
-    elements = spec.k * spec.channels * spec.r * spec.s
+def _first_steps(spec: KernelSpec, preparation: Preparation | None) -> tuple[tuple[Step, ...], tuple[Workspace, ...],
+                                                                             str]:
+    """The filter is turned; then what its forward layer makes of a filter is made of that, unless that is another order
+    only, in which it is left at once. The template is that of the entry that turns it."""
+    elements = spec.k * spec.reduction
+    if preparation is not None and preparation.buffer is not None and preparation.ordered:
+        tiles = -(-spec.filters // ORDER_TILE) * -(-spec.channels * spec.r * spec.s // ORDER_TILE) * spec.groups
+        turn = Launch(entry=TURN, grid=(Blocks(times=tiles), Blocks(), Blocks()), block=(ORDER_TILE, ORDER_ROWS, 1),
+                      arguments=("w", preparation.buffer.name))
+        return (turn,), (preparation.buffer,), "parts/turned_in_order.cu.jinja"
     blocks = Blocks(times=-(-elements // TURN_THREADS), limit=MOST_TURN_BLOCKS)
     turn = Launch(entry=TURN, grid=(blocks, Blocks(), Blocks()), block=(TURN_THREADS, 1, 1), arguments=("w", TURNED))
     made: tuple[Workspace, ...] = (Workspace(name=TURNED, bytes_each=spec.w_dtype.itemsize * elements),)
     if preparation is None or preparation.buffer is None:
-        return (turn,), made
-    return (turn, *map(_step, preparation.steps)), (*made, replace(preparation.buffer, first_step=1))
+        return (turn,), made, "parts/turned.cu.jinja"
+    steps = (turn, *map(_step, preparation.steps))
+    return steps, (*made, replace(preparation.buffer, first_step=1)), "parts/turned.cu.jinja"
 
 
 def _argument(argument: Argument) -> Argument:
@@ -114,6 +127,15 @@ def _step(step: Step) -> Step:
 
 def _blocks(blocks: Blocks) -> Blocks:
     return replace(blocks, of=None if blocks.of is None else _size(blocks.of), by=tuple(map(_size, blocks.by)))
+
+
+def _descriptor(descriptor: Descriptor) -> Descriptor:
+    return replace(descriptor, of=NAMES.get(descriptor.of, descriptor.of), sizes=tuple(map(_length, descriptor.sizes)),
+                   windows=None if descriptor.windows is None else _length(descriptor.windows))
+
+
+def _length(length: Length) -> Length:
+    return replace(length, by=tuple(map(_size, length.by)))
 
 
 def _extent(extent: Extent) -> Extent:

@@ -19,6 +19,7 @@ from .templates import Overlay
 from .version import VERSION
 
 
+_COUNTS = {2: "two", 4: "four"}
 LONGEST = 117           # characters of a line, without the slashes
 ASSUMED_SIDE = 512      # what the letters H and W stand for on a command line (more where the filter spans more)
 
@@ -44,12 +45,22 @@ def _wrapped(text: str) -> list[str]:
 
 def _sizes(plan: KernelPlan) -> list[str]:
     """The arguments that a kernel has besides arrays."""
-    text = f"       N, H, W (and so P, Q) are arguments{_demands(plan)}; all else is in the text"
-    if not plan.spec.pitched:
-        return _wrapped(text)
-    apart = "rows, planes and images" if plan.spec.layout is Layout.NCHW else "rows and images"
-    text = text.replace("are arguments", f"and how far {apart} lie apart are arguments", 1)
-    return _wrapped(text)
+    border = plan.program.border
+    value = ""
+    if border is not None:
+        elements = f": {_COUNTS[plan.spec.dtype.lanes]} elements" if border.c_type == "unsigned" else ""
+        value = f"{border.name} (what stands outside of the image{elements})"
+    if plan.spec.operation is Operation.RAGGED:
+        also = f"; {value} is an argument" if value else ""
+        return _wrapped(f"       sizes and places of the planes stand in a table{also}; all else is in the text")
+    names = ["N, D, H, W (and so Z, P, Q)" if plan.spec.is_volume else "N, H, W (and so P, Q)"]
+    if plan.spec.pitched:
+        apart = "rows, planes and images" if plan.spec.layout is Layout.NCHW else "rows and images"
+        names.append(f"how far {apart} lie apart")
+    if value:
+        names.append(value)
+    return _wrapped(f"       {', '.join(names[:-1])}{' and ' * (len(names) > 1)}{names[-1]} are arguments"
+                    f"{_demands(plan)}; all else is in the text")
 
 
 def _demands(plan: KernelPlan) -> str:
@@ -82,18 +93,19 @@ def overlay_flags(overlay: Overlay | None) -> str:
 def layer_flags(plan: KernelPlan) -> str:
     """The plan's layer as command-line options."""
     spec = plan.spec
-    sizes = ",".join(map(str, spec.layout.stored(("N", spec.c, _side(plan, "H"), _side(plan, "W")))))
-    flags = [f"--input {sizes} --filter {spec.k},{spec.r},{spec.s}"]
-    if spec.stride != (1, 1):
-        flags.append(f"--stride {spec.stride[0]},{spec.stride[1]}")
-    if spec.padding != ((0, 0), (0, 0)):
+    image = [_side(plan, name) for name in "DHW"[-len(spec.taps):]]
+    sizes = ",".join(map(str, spec.layout.stored(("N", spec.c, *image))))
+    flags = [f"--input {sizes} --filter {','.join(map(str, (spec.k, *spec.taps)))}"]
+    if set(spec.stride) != {1}:
+        flags.append(f"--stride {','.join(map(str, spec.stride))}")
+    if any(map(any, spec.padding)):
         flags.append(f"--padding {padding_text(spec.padding)}")
     if spec.padding_mode is not Border.ZEROS:
         flags.append(f"--padding-mode {spec.padding_mode.value}")
-    if spec.padding_value:
-        flags.append(f"--padding-value {spec.padding_value!r}")
-    if spec.dilation != (1, 1):
-        flags.append(f"--dilation {spec.dilation[0]},{spec.dilation[1]}")
+    if spec.padding_mode is Border.CONSTANT:        # any value of its kind
+        flags.append(f"--padding-value {spec.border_example:.9g}")
+    if set(spec.dilation) != {1}:
+        flags.append(f"--dilation {','.join(map(str, spec.dilation))}")
     if spec.groups != 1:
         flags.append(f"--groups {spec.groups}")
     if spec.dtype is not DType.FLOAT32:
@@ -133,7 +145,9 @@ def setting_flags(plan: KernelPlan) -> str:
 
 def _side(plan: KernelPlan, name: str) -> str | int:
     """H or W for --input: the letter, or a number where the plan asks for another size than a letter stands for."""
-    inputs, outputs = (plan.program.argument(size) for size in (name, {"H": "P", "W": "Q"}[name]))
+    if plan.spec.operation is Operation.RAGGED:     # each plane has its own
+        return name
+    inputs, outputs = (plan.program.argument(size) for size in (name, {"D": "Z", "H": "P", "W": "Q"}[name]))
     if not inputs.demand and not outputs.demand:
         return name
     letter, *others = _sides(plan.spec, name)
@@ -145,7 +159,7 @@ def _side(plan: KernelPlan, name: str) -> str | int:
 
 def _sides(spec: KernelSpec, name: str) -> Iterator[tuple[int, int]]:
     """Sizes of the input and the output along H or W: what the letter stands for, then larger and smaller ones."""
-    axis = "HW".index(name)
+    axis = "DHW"[-len(spec.taps):].index(name)
     usual = [max(ASSUMED_SIDE, extent) for extent in spec.extents]
     for size in itertools.chain(range(usual[axis], usual[axis] + 64), range(usual[axis] - 1, 0, -1)):
         image = [*usual[:axis], size, *usual[axis + 1:]]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from .dtypes import DType, Layout
 from .shape import ConvShape
 
 ASSUMED_IMAGES = 64         # of a layer with channels
+FEW_IMAGES = (1, 4)          # of a depthwise layer: choices besides, up to four times as many
 ASSUMED_PIXELS = 256 * 256  # of single planes together, at least
+UNKNOWN_PIXELS = 32 * 28 * 28   # of a batch with channels whose sizes are not known
 
 
 def assumed_batch(shape: ConvShape) -> int:
@@ -16,14 +20,22 @@ def assumed_batch(shape: ConvShape) -> int:
     that is assumed for others: one image leaves most of a large GPU idle where its tiles are made for 64.
     """
     if shape.c == shape.k == 1:
-        return max(1, ASSUMED_PIXELS // (shape.h * shape.w))
+        return max(1, ASSUMED_PIXELS // (math.prod(shape.image)))
+    if is_lanes_of_channels(shape):
+        return next((n for n in FEW_IMAGES if shape.n < 4 * n), ASSUMED_IMAGES)
     return min(ASSUMED_IMAGES, 1 << shape.n.bit_length() - 1) if batch_matters(shape) else ASSUMED_IMAGES
+
+
+def is_lanes_of_channels(shape: ConvShape) -> bool:
+    """Depthwise, of 16 bits, in NHWC: chosen for one image, for four, or for as many as are assumed of others."""
+    planes = shape.h > 1 < shape.w and shape.d is None          # neither sequences nor volumes
+    return planes and shape.channels == 1 < shape.c and shape.layout is Layout.NHWC and shape.dtype.is_half
 
 
 def batch_matters(shape: ConvShape) -> bool:
     """Whether a layer's choice knows its batch: 16 bits, or float32 in NHWC, with several channels a group, where the
-    reduction is long enough to be split when there are few pixels."""
-    return shape.channels > 1 and (shape.dtype.is_half
+    reduction is long enough to be split when there are few pixels; and depthwise ones of 16 bits in NHWC."""
+    return is_lanes_of_channels(shape) or shape.channels > 1 and (shape.dtype.is_half
                                    or shape.dtype is DType.FLOAT32 and shape.layout is Layout.NHWC)
 
 

@@ -12,6 +12,7 @@ import math
 import struct
 from typing import Any
 
+from .dtypes import DType, Kind
 from .errors import ArgumentError, ArgumentTypeError
 
 
@@ -87,6 +88,65 @@ NAMES: dict[str, dict[str, Border]] = {
     "numpy": {"constant": Border.CONSTANT, "edge": Border.REPLICATE, "reflect": Border.REFLECT,
               "symmetric": Border.SYMMETRIC, "wrap": Border.CIRCULAR},
 }
+
+
+_OF_NO_TYPE = 0.10000000149011612      # 0.1 as float32 has it: no element of 16 bits, no integer
+
+
+class BorderValue(enum.Enum):
+    """What of a border's one value decides a kernel's text; the value itself is an argument of the kernel."""
+
+    ELEMENT = "element"     # the input's type has it exactly
+    INTEGER = "integer"     # of integers: another whole number that an int has
+    NUMBER = "number"       # any other
+
+    @classmethod
+    def of(cls, value: float, dtype: DType) -> BorderValue:
+        """What a value is beside elements of a type."""
+        if element_bits(dtype, value) is not None:
+            return cls.ELEMENT
+        return cls.INTEGER if dtype.is_integer and value == int(value) and abs(value) < 2**31 else cls.NUMBER
+
+    @property
+    def example(self) -> float:
+        """A value that is this beside elements of any type that has such values."""
+        return {BorderValue.ELEMENT: 1.0, BorderValue.INTEGER: 100000.0}.get(self, _OF_NO_TYPE)
+
+    def takes(self, other: BorderValue) -> bool:
+        """Whether a kernel for values of this kind takes those of another kind."""
+        order = tuple(BorderValue)
+        return order.index(other) <= order.index(self)
+
+
+def element_bits(dtype: DType, value: float) -> int | None:
+    """A value as an element of the type has it, None where none is exactly the value."""
+    if dtype.is_integer:
+        least, most = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.kind is Kind.SIGNED else (
+            0, (1 << dtype.bits) - 1)
+        return int(value) % (1 << dtype.bits) if value == int(value) and least <= value <= most else None
+    if dtype is not DType.FLOAT16:
+        bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
+        return bits if dtype is DType.FLOAT32 else bits >> 16 if not bits & 0xffff else None
+    try:
+        packed = struct.pack("<e", value)
+    except OverflowError:
+        return None
+    return struct.unpack("<H", packed)[0] if struct.unpack("<e", packed)[0] == value else None
+
+
+def argument_bits(c_type: str, dtype: DType, value: float) -> int:
+    """A border's value as the 32 bits that a kernel's argument of this C type has, a signed number: a float, an int, or
+    (unsigned) a word of elements of the type, which has the value exactly."""
+    if c_type == "float":
+        word = struct.pack("<f", value)
+    elif c_type == "int":
+        word = struct.pack("<i", int(value))
+    else:
+        bits = element_bits(dtype, value)
+        assert bits is not None and c_type == "unsigned", (c_type, dtype, value)
+        word = struct.pack("<I", sum(bits << dtype.bits * i for i in range(dtype.lanes)))
+    number: int = struct.unpack("<i", word)[0]
+    return number
 
 
 def border_value(value: Any, argument: str = "padding_value") -> float:

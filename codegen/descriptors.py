@@ -29,6 +29,7 @@ CORNERS = range(-128, 128)  # of the im2col walk, of four dimensions
 MOST_OFFSET = 255           # of a tap from the window's first, of four dimensions
 SWIZZLES = (0, 32, 64, 128)
 MOST_COORDINATE = 2**31 - 1
+MOST_WINDOWS = 2**31 - 1024     # that kernels count, and those of a tile behind the last
 
 _PACKED = struct.Struct("<Q4B4B4I3Q4I2i2iI")     # what the CPU device takes in place of a descriptor
 
@@ -92,6 +93,10 @@ class Descriptor:
         Columns and rows by which the walk of windows begins and ends beside the image (im2col).
     strides : pair of int
         Columns and rows from one window to the next (im2col).
+    reach : pair of int
+        Columns and rows from a window's first tap to its last (im2col).
+    windows : Length or None
+        Outputs that the kernel counts by 32-bit numbers, where there may be more.
     swizzle : int
         Bytes of a row of shared memory within which 16-byte cells change places.
     rounded : bool
@@ -109,6 +114,8 @@ class Descriptor:
     strides: tuple[int, int] = (1, 1)
     swizzle: int = 128
     rounded: bool = later(False)
+    reach: tuple[int, int] = later((0, 0))
+    windows: Length | None = later(None)
 
     def __str__(self) -> str:
         sizes = ", ".join(map(str, self.sizes))
@@ -135,6 +142,8 @@ class Descriptor:
         reason = self._box_refusal() or (self._walk_refusal() if self.walk is Walk.IM2COL else None)
         if reason is None and (shape is not None or not any(length.by for length in self.sizes)):
             reason = self._size_refusal(self.at(shape))
+        if reason is None and shape is not None and self.windows and self.windows.count(shape) > MOST_WINDOWS:
+            reason = f"{self.windows.count(shape)} windows (at most 2^31 - 1024)"
         return None if reason is None else f"a descriptor of {self.of} cannot have {reason}"
 
     def _box_refusal(self) -> str | None:
@@ -149,7 +158,7 @@ class Descriptor:
         if not all(1 <= n <= MOST_BOX for n in along):
             return f"boxes of {' x '.join(map(str, along))} elements (1 to {MOST_BOX} along each dimension)"
         each = self.sizes[0].each * self.dtype.itemsize
-        if each % ALIGNMENT:
+        if each % ALIGNMENT and not self.sizes[0].by:
             return f"pixels {each} bytes apart (a multiple of {ALIGNMENT})"
         return None
 
@@ -161,6 +170,8 @@ class Descriptor:
                 return f"a corner of {corner} pixels ({CORNERS[0]} to {CORNERS[-1]}): padding, filter or dilation"
         if not all(1 <= stride <= MOST_STRIDE for stride in self.strides):
             return f"strides of {self.strides[1]} rows and {self.strides[0]} columns (1 to {MOST_STRIDE})"
+        if max(self.reach) > MOST_OFFSET:
+            return f"taps {max(self.reach)} pixels from a window's first (at most {MOST_OFFSET}): filter or dilation"
         return None
 
     def _size_refusal(self, made: TensorMap) -> str | None:

@@ -24,8 +24,12 @@ class Dimension(enum.Enum):
     Y_ROW = "Y_ROW"
     Y_PLANE = "Y_PLANE"
     Y_IMAGE = "Y_IMAGE"
+    D = "D"     # planes of volumes, and those of the output; of images 1
+    Z = "Z"
 
     def of(self, shape: ConvShape) -> int:
+        if self in (Dimension.D, Dimension.Z):
+            return shape.depths[self is Dimension.Z]
         array, _, distance = self.value.lower().rpartition("_")
         size: int = getattr(getattr(shape, f"{array}_distances") if array else shape, distance)
         return size

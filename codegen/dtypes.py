@@ -124,17 +124,19 @@ class Layout(enum.Enum):
             raise ArgumentError("unknown layout", argument=argument, value=value,
                                 hint=f"one of {', '.join(t.value for t in cls)}") from None
 
-    def stored(self, sizes: tuple[T, T, T, T]) -> tuple[T, T, T, T]:
-        """(N, C, H, W) in the order of this layout's axes."""
-        n, c, h, w = sizes
-        return sizes if self is Layout.NCHW else (n, h, w, c)
-
-    def logical(self, sizes: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
-        """The inverse of stored: this layout's axes as (N, C, H, W)."""
+    def stored(self, sizes: tuple[T, ...]) -> tuple[T, ...]:
+        """(N, C, H, W), of volumes (N, C, D, H, W), in the order of this layout's axes."""
         if self is Layout.NCHW:
             return sizes
-        n, h, w, c = sizes
-        return n, c, h, w
+        n, c, *image = sizes
+        return n, *image, c
+
+    def logical(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """The inverse of stored: this layout's axes as (N, C, H, W) or (N, C, D, H, W)."""
+        if self is Layout.NCHW:
+            return sizes
+        n, *image, c = sizes
+        return n, c, *image
 
 
 _ITEMSIZE = {DType.FLOAT32: 4, DType.FLOAT16: 2, DType.BFLOAT16: 2, DType.UINT8: 1, DType.INT8: 1, DType.UINT16: 2,

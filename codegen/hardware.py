@@ -136,6 +136,11 @@ class Hardware:
         """Warps (or blocks) of the whole GPU where a multiprocessor has ``each``."""
         return self.multiprocessors * each
 
+    @property
+    def copied_bytes(self) -> float:
+        """Bytes that a copy reads and writes in a cycle: an H200's, scaled to the multiprocessors."""
+        return H200_COPY / H200_CLOCK * self.multiprocessors / H200.multiprocessors
+
     def issue_slots(self, on_h200: float) -> float:
         """Issue slots that pass on this GPU in the time in which ``on_h200`` pass on an H200, at the same clock."""
         return on_h200 * self.multiprocessors / H200.multiprocessors

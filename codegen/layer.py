@@ -7,6 +7,7 @@ these fields, and ``fields_of`` copies them from the one to the other.
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -25,7 +26,9 @@ PIXELS = (DType.UINT8, DType.INT8, DType.UINT16, DType.INT16)
 INTEGER_WEIGHTS = (DType.INT8, DType.INT16, DType.INT32)
 _WIDER = (DType.FLOAT32, DType.FLOAT16)
 
-Pair = tuple[int, int]      # (vertical, horizontal): one number for each spatial axis, the outermost first
+Pair = tuple[int, int]      # numbers of the two sides of an axis
+Along = tuple[int, ...]     # one number for each spatial axis, the outermost first: (vertical, horizontal)
+Sides = tuple[Pair, ...]    # the same of both sides: ((top, bottom), (left, right))
 
 
 def later(default: Any) -> Any:
@@ -52,15 +55,18 @@ class Layer:
 
     ``separable``: each filter, of one channel, is the product of a column and a row, and the weight is these factors,
     float32 of (K, 1, 1, R + S): R elements of the column, then S of the row.
+
+    ``t``: the planes of a filter w[K, C/groups, T, R, S] over volumes, as torch.nn.functional.conv3d has it; stride,
+    padding and dilation then have a third entry, the depth's, which stands first. None: filters of images.
     """
 
     c: int
     k: int
     r: int
     s: int
-    stride: Pair = (1, 1)
-    padding: tuple[Pair, Pair] = ((0, 0), (0, 0))
-    dilation: Pair = (1, 1)
+    stride: Along = (1, 1)
+    padding: Sides = ((0, 0), (0, 0))
+    dilation: Along = (1, 1)
     groups: int = 1
     dtype: DType = DType.FLOAT32
     layout: Layout = Layout.NCHW
@@ -70,8 +76,19 @@ class Layer:
     out_dtype: DType | None = later(None)
     cast: Cast = later(Cast.NEAREST)
     separable: bool = later(False)
+    t: int | None = later(None)
 
     # ---- derived
+
+    @property
+    def is_volume(self) -> bool:
+        """Whether there is a third spatial axis, depth."""
+        return self.t is not None
+
+    @property
+    def rank(self) -> int:
+        """Axes of input, weight and output: 4, of volumes 5."""
+        return 4 if self.t is None else 5
 
     @property
     def channels(self) -> int:
@@ -85,8 +102,13 @@ class Layer:
 
     @property
     def taps(self) -> tuple[int, ...]:
-        """The filter's sizes along the spatial axes, the outermost first: (R, S)."""
-        return self.r, self.s
+        """The filter's sizes along the spatial axes, the outermost first: (R, S), of volumes (T, R, S)."""
+        return (self.r, self.s) if self.t is None else (self.t, self.r, self.s)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether the window of every output is the pixel at its place."""
+        return max(self.taps) == max(self.stride) == 1 and not any(map(any, self.padding))
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -99,14 +121,15 @@ class Layer:
             image, self.padding, self.extents, self.stride))
 
     @property
-    def weight_shape(self) -> tuple[int, int, int, int]:
-        """(K, C/groups, R, S), or (K, 1, 1, R + S) of a separable layer: the column's elements, then the row's."""
-        return (self.k, 1, 1, self.r + self.s) if self.separable else (self.k, self.channels, self.r, self.s)
+    def weight_shape(self) -> tuple[int, ...]:
+        """(K, C/groups, R, S), or (K, 1, 1, R + S) of a separable layer: the column's elements, then the row's; of
+        volumes (K, C/groups, T, R, S)."""
+        return (self.k, 1, 1, self.r + self.s) if self.separable else (self.k, self.channels, *self.taps)
 
     @property
     def reduction(self) -> int:
         """Products summed into one output: C/groups * R * S; R + S of a separable layer."""
-        return self.r + self.s if self.separable else self.channels * self.r * self.s
+        return self.r + self.s if self.separable else self.channels * math.prod(self.taps)
 
     @property
     def w_dtype(self) -> DType:
@@ -130,10 +153,12 @@ class Layer:
         set_ = object.__setattr__
         for name, meaning in _SIZES.items():
             set_(self, name, integer(getattr(self, name), name, meaning, 1, LARGEST_SIZE))
-        set_(self, "stride", _pair(self.stride, "stride", 1))
-        set_(self, "dilation", _pair(self.dilation, "dilation", 1))
+        if self.t is not None:
+            set_(self, "t", integer(self.t, "t", "filter depth", 1, LARGEST_SIZE))
+        set_(self, "stride", self._along(self._told("stride"), "stride", 1))
+        set_(self, "dilation", self._along(self._told("dilation"), "dilation", 1))
         set_(self, "groups", integer(self.groups, "groups", "number of groups", 1, LARGEST_SIZE))
-        set_(self, "padding", self._padding(self.padding))
+        set_(self, "padding", self._padding(self._told("padding")))
         set_(self, "dtype", DType.parse(self.dtype))
         set_(self, "layout", Layout.parse(self.layout))
         set_(self, "separable", bool(self.separable))
@@ -148,7 +173,7 @@ class Layer:
         if value and self.padding_mode is not Border.CONSTANT:
             raise ArgumentError("a value is for the border 'constant' only", argument="padding_value",
                                 value=self.padding_value, hint="padding_mode='constant', or leave the value out")
-        if self.padding == ((0, 0), (0, 0)) or (self.padding_mode is Border.CONSTANT and not value):
+        if not any(map(any, self.padding)) or (self.padding_mode is Border.CONSTANT and not value):
             set_(self, "padding_mode", Border.ZEROS)        # one kernel for what is the same
             value = 0.0
         set_(self, "padding_value", value)
@@ -172,34 +197,46 @@ class Layer:
         set_(self, "out_dtype", None if out is self.dtype else out)
         set_(self, "cast", Cast.parse(self.cast) if out.is_integer else Cast.NEAREST)
 
-    def _padding(self, value: Any) -> tuple[Pair, Pair]:
+    def _told(self, name: str) -> Any:
+        """A field's value as it was told; 1 (of the padding 0) for a volume that has the default, that of images."""
+        value, default = getattr(self, name), getattr(Layer, name)
+        return int(name != "padding") if self.is_volume and isinstance(value, tuple) and value == default else value
+
+    def _along(self, value: Any, argument: str, least: int, most: int = LARGEST_SIZE) -> Along:
+        axes = ("depth", "vertical", "horizontal") if self.is_volume else ("vertical", "horizontal")
+        if isinstance(value, (tuple, list)):
+            if len(value) != len(axes):
+                example = (1, 2) if len(axes) == 2 else (1, 2, 2)
+                raise ShapeError(f"{argument} must be one number or ({', '.join(axes)})", argument=argument,
+                                 value=value, hint=f"e.g. {argument}=1 or {argument}={example}")
+            return tuple(integer(v, argument, argument, least, most) for v in value)
+        return (integer(value, argument, argument, least, most),) * len(axes)
+
+    def _padding(self, value: Any) -> Sides:
         if isinstance(value, str):
             return self._named_padding(value)
-        if isinstance(value, (tuple, list)) and len(value) == 2 and any(isinstance(v, (tuple, list)) for v in value):
-            sides = tuple(_pair(v, "padding", 0, LARGEST_PADDING) for v in value)
-            return sides[0], sides[1]
-        vertical, horizontal = _pair(value, "padding", 0, LARGEST_PADDING)
-        return (vertical, vertical), (horizontal, horizontal)
+        if isinstance(value, (tuple, list)) and len(value) == len(self.taps) and any(
+                isinstance(v, (tuple, list)) for v in value):
+            return tuple(_pair(v, "padding", 0, LARGEST_PADDING) for v in value)
+        return tuple((side, side) for side in self._along(value, "padding", 0, LARGEST_PADDING))
 
-    def _named_padding(self, value: str) -> tuple[Pair, Pair]:
+    def _named_padding(self, value: str) -> Sides:
         if value == "valid":
-            return (0, 0), (0, 0)
+            return ((0, 0),) * len(self.taps)
         if value != "same":
             raise ShapeError("unknown padding", argument="padding", value=value, hint="a number, 'same' or 'valid'")
-        if self.stride != (1, 1):
+        if set(self.stride) != {1}:
             raise ShapeError("padding 'same' needs stride 1", argument="stride", value=self.stride,
                              hint="give the padding in numbers")
-        totals = [extent - 1 for extent in self.extents]
-        top, left = (t // 2 for t in totals)
-        return (top, totals[0] - top), (left, totals[1] - left)
+        return tuple(((extent - 1) // 2, extent // 2) for extent in self.extents)
 
     def _check_channels(self) -> None:
         for name in ("c", "k"):
             if getattr(self, name) % self.groups:
                 raise ShapeError(f"groups must divide {name.upper()} = {getattr(self, name)}", argument="groups",
                                  value=self.groups, hint=f"a divisor of {getattr(self, name)}")
-        if self.separable and (self.c != self.groups or 1 in (self.r, self.s)):
-            raise ShapeError("a separable filter has one channel, and more than one row and column",
+        if self.separable and (self.c != self.groups or 1 in (self.r, self.s) or self.is_volume):
+            raise ShapeError("a separable filter is of images, and has one channel, more than one row and column",
                              argument="separable", value=(self.c // self.groups, self.r, self.s),
                              hint="leave separable out")
 
@@ -220,9 +257,9 @@ def fields_of(layer: Layer) -> dict[str, Any]:
 
 def describe_geometry(layer: Layer) -> str:
     """Stride, padding, dilation and groups of a shape or spec, the usual ones left out."""
-    parts = [f"stride {_pair_text(layer.stride)}", f"padding {padding_text(layer.padding)}{border_text(layer)}"]
-    if layer.dilation != (1, 1):
-        parts.append(f"dilation {_pair_text(layer.dilation)}")
+    parts = [f"stride {numbers_text(layer.stride)}", f"padding {padding_text(layer.padding)}{border_text(layer)}"]
+    if set(layer.dilation) != {1}:
+        parts.append(f"dilation {numbers_text(layer.dilation)}")
     if layer.groups != 1:
         parts.append(f"groups {layer.groups}")
     if layer.separable:
@@ -234,7 +271,7 @@ def border_text(layer: Layer) -> str:
     """The border behind a padding's numbers; nothing for zeros."""
     if layer.padding_mode is Border.ZEROS:
         return ""
-    value = f" {layer.padding_value:g}" if layer.padding_mode is Border.CONSTANT else ""
+    value = f" {layer.padding_value:g}" if layer.padding_value else ""      # of a kernel it is an argument
     return f" ({layer.padding_mode.value}{value})"
 
 
@@ -254,16 +291,16 @@ def usual_weight(dtype: DType, separable: bool = False) -> DType:
     return dtype if dtype.is_float and not separable else DType.FLOAT32
 
 
-def padding_text(padding: tuple[Pair, Pair]) -> str:
-    """Padding as the command line takes it: one number, vertical and horizontal, or all four sides."""
-    (top, bottom), (left, right) = padding
-    if top == bottom and left == right:
-        return _pair_text((top, left))
-    return f"{top},{bottom},{left},{right}"
+def padding_text(padding: Sides) -> str:
+    """Padding as the command line takes it: one number, one for each axis, or all sides of all axes."""
+    if all(before == after for before, after in padding):
+        return numbers_text(tuple(before for before, _ in padding))
+    return ",".join(str(side) for sides in padding for side in sides)
 
 
-def _pair_text(pair: Pair) -> str:
-    return str(pair[0]) if pair[0] == pair[1] else f"{pair[0]},{pair[1]}"
+def numbers_text(numbers: Along) -> str:
+    """One number for each axis; a single one where they are equal."""
+    return ",".join(map(str, numbers if len(set(numbers)) > 1 else numbers[:1]))
 
 
 def integer(value: Any, argument: str, meaning: str, least: int, most: int) -> int:
@@ -281,11 +318,12 @@ def integer(value: Any, argument: str, meaning: str, least: int, most: int) -> i
     return number
 
 
-def _pair(value: Any, argument: str, least: int, most: int = LARGEST_SIZE) -> Pair:
-    if isinstance(value, (tuple, list)):
-        if len(value) != 2:
-            raise ShapeError(f"{argument} must be one number or (vertical, horizontal)", argument=argument, value=value,
-                             hint=f"e.g. {argument}=1 or {argument}=(1, 2)")
-        return tuple(integer(v, argument, argument, least, most) for v in value)  # type: ignore[return-value]
-    number = integer(value, argument, argument, least, most)
-    return number, number
+def _pair(value: Any, argument: str, least: int, most: int) -> Pair:
+    """The two sides of an axis."""
+    if not isinstance(value, (tuple, list)):
+        value = value, value
+    if len(value) != 2:
+        raise ShapeError(f"{argument} of an axis is one number or (before, after)", argument=argument, value=value,
+                         hint=f"e.g. {argument}=((1, 1), (0, 2))")
+    before, after = (integer(v, argument, argument, least, most) for v in value)
+    return before, after

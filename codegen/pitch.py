@@ -40,14 +40,14 @@ class Pitch:
                                 hint="1, 2, 4, 8 or 16 bytes")
 
     @classmethod
-    def dense(cls, sizes: tuple[int, int, int, int], layout: Layout) -> Pitch:
-        """That of an array without gaps, of these sizes (N, C, H, W) in this layout."""
-        _, c, h, w = sizes
+    def dense(cls, sizes: tuple[int, ...], layout: Layout) -> Pitch:
+        """That of an array without gaps, of these sizes (N, C, H, W) in this layout; of volumes (N, C, D, H, W)."""
+        _, c, *image = sizes
         if layout is Layout.NHWC:
-            return cls(row=w * c, plane=1, image=h * w * c)
-        return cls(row=w, plane=h * w, image=c * h * w)
+            return cls(row=image[-1] * c, plane=1, image=math.prod(image) * c)
+        return cls(row=image[-1], plane=math.prod(image), image=c * math.prod(image))
 
-    def reach(self, sizes: tuple[int, int, int, int], layout: Layout) -> int:
+    def reach(self, sizes: tuple[int, ...], layout: Layout) -> int:
         """Elements from the first to behind the last of an array of these sizes."""
         n, c, h, w = sizes
         across, planes = (w * c, 1) if layout is Layout.NHWC else (w, c)

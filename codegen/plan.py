@@ -12,8 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from .border import Border, argument_bits
 from .descriptors import Descriptor
 from .dimension import Dimension
+from .fill import Fill
 from .hardware import GRID_LIMIT
 from .layer import later
 from .shape import ConvShape
@@ -31,8 +33,10 @@ class Role(enum.Enum):
     GRADIENT = "gradient"       # the output's, beside an input
     WORKSPACE = "workspace"
     SIZE = "size"
+    BORDER = "border"           # the value outside of the image, in 32 bits
     INDEX = "index"     # which round of a Repeat
     DESCRIPTOR = "descriptor"   # of an array, by value
+    TABLE = "table"     # of the planes of a ragged batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +59,7 @@ class Argument:
 
     @property
     def is_pointer(self) -> bool:
-        return self.role not in (Role.SIZE, Role.INDEX, Role.DESCRIPTOR)
+        return self.role not in (Role.SIZE, Role.BORDER, Role.INDEX, Role.DESCRIPTOR)
 
     @property
     def declaration(self) -> str:
@@ -97,25 +101,6 @@ def in_words(arguments: Iterable[Argument]) -> str:
         elif argument.demand:
             demands[argument.demand] = []
     return "; ".join(f"{', '.join(names)} {demand}" if names else demand for demand, names in demands.items())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fill:
-    """How the blocks along one axis adapt to a whole grid that is small: enough, or few enough, for full rounds of
-    the ``blocks`` that a GPU holds at a time, with at least ``least`` units left to each; grids of over ``rounds``
-    rounds are left alone."""
-
-    blocks: int
-    least: int
-    rounds: int = 6
-
-    def count(self, units: int, planned: int, others: int) -> int:
-        """Blocks for ``units``, ``planned`` without this rule, where the other axes have ``others``."""
-        rounds = planned * others / self.blocks
-        if rounds >= self.rounds:
-            return planned
-        most = max(1, units // self.least)
-        return max(1, min(most, int(max(1, round(rounds)) * self.blocks / others)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +207,8 @@ class Extent:
 
 @dataclass(frozen=True, kw_only=True)
 class Workspace:
-    """Memory that steps ``first_step`` to ``last_step`` share: ``bytes_each`` times the product of ``per``.
+    """Memory that steps ``first_step`` to ``last_step`` share: ``bytes_each`` times the product of ``per``, and no more
+    than ``most_bytes``, where the kernels' offsets end.
 
     Steps are counted as the program lists them: a Repeat is one, and the memory stays through all its rounds.
     """
@@ -232,6 +218,7 @@ class Workspace:
     per: tuple[Extent, ...] = ()
     first_step: int = 0
     last_step: int = 0
+    most_bytes: int | None = later(None)
 
     def bytes_of(self, shape: ConvShape) -> int:
         return self.bytes_each * math.prod(extent.count(shape) for extent in self.per)
@@ -242,13 +229,15 @@ class Preparation:
     """What happens to a filter once, before the first call.
 
     ``steps`` turn argument "w" into ``buffer`` (a named workspace that lives as long as the filter and then stands in
-    w's place); ``constant`` names a __constant__ array that receives the filter's ``constant_bytes``.
+    w's place); ``constant`` names a __constant__ array that receives the filter's ``constant_bytes``. ``ordered``: the
+    buffer is the filter as (K, R, S, C/groups), with nothing filled up.
     """
 
     steps: tuple[Step, ...] = ()
     buffer: Workspace | None = None
     constant: str | None = None
     constant_bytes: int = 0
+    ordered: bool = later(False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,6 +258,19 @@ class Program:
         return next(d for d in self.descriptors if d.argument == name)
 
     @property
+    def border(self) -> Argument | None:
+        """The argument that is the value outside of the image, of a program that takes one."""
+        return next((a for a in self.arguments if a.role is Role.BORDER), None)
+
+    def border_bits(self, shape: ConvShape) -> dict[str, int]:
+        """That value of a layer as the argument has it, by its name: 32 bits as a signed number."""
+        argument = self.border
+        if argument is None:
+            return {}
+        assert shape.padding_mode is Border.CONSTANT, shape
+        return {argument.name: argument_bits(argument.c_type, shape.dtype, shape.padding_value)}
+
+    @property
     def demands(self) -> str:
         """What the plan asks of the arguments beyond the spec, in words; empty where nothing."""
         return in_words(self.arguments)
@@ -280,6 +282,10 @@ class Program:
                 value = Dimension(argument.name).of(shape)
                 if not argument.admits(value):
                     return f"this plan needs {argument.demand}, not {value}"
+        for workspace in self.workspaces:
+            if workspace.most_bytes is not None and workspace.bytes_of(shape) > workspace.most_bytes:
+                return (f"{workspace.name} would have {workspace.bytes_of(shape)} bytes, and this plan's offsets reach "
+                        f"{workspace.most_bytes}")
         return next((reason for d in self.descriptors if (reason := d.refusal(shape)) is not None), None)
 
     @property

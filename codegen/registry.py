@@ -12,31 +12,38 @@ from typing import Any
 
 from . import templates as places
 from .algorithm import Algorithm
-from .algorithms import (bias_gradient, channels, direct, filter_gradient, im2col, im2win, implicit_gemm, mma, patch,
-                         phases, pixels, reuse, staged, taps, toeplitz, toeplitz_nhwc, wgmma, wide)
+from .algorithms import (bias_gradient, channels, direct, filter_gradient, filter_gradient_mma, filter_gradient_wgmma,
+                         hankel, im2col, im2win, implicit_gemm, mma, patch, phases, phases_mma, pixels, ragged, reuse,
+                         staged, taps, toeplitz, toeplitz_nhwc, wgmma, wide)
 from .algorithms.course import coarsened, constant, halo_cached, im2win_basic, naive, tiled
+from .algorithms.volume import data_gradient, filter_gradient as volume_filter_gradient, plan as volume
 from .errors import ArgumentError, ArgumentTypeError, FileError
 from .spec import Operation
 
 GROUP = "warpconv.algorithms"       # of entry points; each names an Algorithm
 ALGORITHMS: dict[str, Algorithm] = {}      # of forward layers
 GRADIENTS: dict[str, Algorithm] = {}       # of other operations
+VOLUMES: dict[str, Algorithm] = {}         # of layers of volumes, any operation
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 def algorithm(name: str) -> Algorithm:
     """The registry's row of that name; ArgumentError if there is none."""
-    found = ALGORITHMS.get(name) or GRADIENTS.get(name)
+    found = ALGORITHMS.get(name) or GRADIENTS.get(name) or VOLUMES.get(name)
     if found is None:
         raise ArgumentError("unknown algorithm", argument="algorithm", value=name,
-                            hint=f"one of auto, {', '.join(ALGORITHMS)}; of gradients {', '.join(GRADIENTS)}")
+                            hint=f"one of auto, {', '.join(ALGORITHMS)}; of gradients {', '.join(GRADIENTS)}; "
+                                 f"of volumes {', '.join(VOLUMES)}")
     return found
 
 
-def serving(operation: Operation) -> list[Algorithm]:
+def serving(operation: Operation, volumes: bool = False) -> list[Algorithm]:
     """The algorithms that are asked for an operation; those of forward layers for the data gradient, too."""
     own = [row for row in GRADIENTS.values() if row.operation is operation]
+    if volumes:
+        also = Operation.FORWARD if operation is Operation.DATA_GRADIENT else operation
+        return [row for row in VOLUMES.values() if row.operation in (operation, also)] or own   # which say why not
     return own + list(ALGORITHMS.values()) if operation in (Operation.FORWARD, Operation.DATA_GRADIENT) else own
 
 
@@ -56,7 +63,7 @@ def register(row: Algorithm, templates: PurePath | str | None = None) -> Algorit
                                 hint="warpconv.codegen.algorithm.Algorithm(name=..., ...)")
     if not _NAME.fullmatch(row.name) or row.name == "auto":
         raise ArgumentError("an algorithm's name is of small letters, digits and '_'", argument="name", value=row.name)
-    if row.name in ALGORITHMS or row.name in GRADIENTS:
+    if row.name in ALGORITHMS or row.name in GRADIENTS or row.name in VOLUMES:
         raise ArgumentError("there is an algorithm of this name", argument="name", value=row.name)
     folder = _folder(row, templates)
     found = places.names(folder)
@@ -76,12 +83,12 @@ def unregister(name: str) -> None:
     if places.beside(name) is None:
         raise ArgumentError("this algorithm was not registered from elsewhere", argument="name", value=name)
     places.take_away(name)
-    (ALGORITHMS if name in ALGORITHMS else GRADIENTS).pop(name)
+    next(rows for rows in (ALGORITHMS, GRADIENTS, VOLUMES) if name in rows).pop(name)
     _forget()
 
 
 def _add(row: Algorithm) -> Algorithm:
-    (ALGORITHMS if row.operation is Operation.FORWARD else GRADIENTS)[row.name] = row
+    (VOLUMES if row.volumes else ALGORITHMS if row.operation is Operation.FORWARD else GRADIENTS)[row.name] = row
     _forget()
     return row
 
@@ -132,6 +139,7 @@ def _register_installed() -> None:
 
 for _row in (reuse, wide, patch, pixels, staged, toeplitz, toeplitz_nhwc, channels, taps, wgmma, mma, implicit_gemm,
              im2win, im2col, im2win_basic, direct, naive, constant, tiled, halo_cached, coarsened, phases,
-             filter_gradient, bias_gradient):
+             phases_mma, hankel, filter_gradient, filter_gradient_mma, filter_gradient_wgmma, bias_gradient,
+             ragged, volume, data_gradient, volume_filter_gradient):
     _add(_row.ALGORITHM)
 _register_installed()

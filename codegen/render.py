@@ -165,8 +165,8 @@ def forget_sources() -> None:
 
 def _rooms() -> frozenset[str]:
     """The folders in codegen/algorithms and in templates that belong to algorithms; what is in others, all share."""
-    from .registry import ALGORITHMS, GRADIENTS
-    return frozenset(_room(name) for name in (*ALGORITHMS, *GRADIENTS))
+    from .registry import ALGORITHMS, GRADIENTS, VOLUMES
+    return frozenset(_room(name) for name in (*ALGORITHMS, *GRADIENTS, *VOLUMES))
 
 
 def _room(algorithm: str) -> str:
@@ -179,8 +179,8 @@ def _room(algorithm: str) -> str:
 
 def _sources() -> list[tuple[str, bytes]]:
     """The templates and the generator's code, by path, with what came to the registry from elsewhere."""
-    from .registry import ALGORITHMS, GRADIENTS
-    rows = {**ALGORITHMS, **GRADIENTS}
+    from .registry import ALGORITHMS, GRADIENTS, VOLUMES
+    rows = {**ALGORITHMS, **GRADIENTS, **VOLUMES}
     found = [file for package in sorted(("warpconv.codegen", PACKAGE)) for file in _package_files(package)]
     others = {row.plan.__module__ for row in rows.values() if not row.plan.__module__.startswith(_ALGORITHMS)}
     found += [file for module in sorted(others) for file in _module_files(module)]

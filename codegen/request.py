@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .batch import shared_batch
+from .border import Border, BorderValue
+from .dtypes import Layout
 from .epilogue import Epilogue, parse_epilogue
 from .errors import ArgumentError, ArgumentTypeError
 from .hardware import DEFAULT_ARCH, Arch, Hardware
@@ -51,6 +53,8 @@ class Request:
         if not isinstance(algorithm, str):
             raise ArgumentTypeError("algorithm must be a name", argument="algorithm", value=algorithm,
                                     hint="'auto', 'reuse', ...")
+        if algorithm == "auto" and not settings and Operation.parse(operation) is Operation.FORWARD:
+            layer = of_pixels(layer)
         return cls(layer=layer, algorithm=algorithm, hardware=Hardware.parse(arch),
                    epilogue=parse_epilogue(epilogue, takes_bias=True), settings=settings_of(settings),
                    numerics=Numerics.parse(numerics).with_precision(precision),
@@ -68,6 +72,14 @@ class Request:
         return self if self.layer.n == batch else replace(self, layer=self.layer.with_batch(batch))
 
     @property
+    def for_any_border(self) -> Request:
+        """The same for the value that stands for all of its kind, where the border is one value."""
+        if self.layer.padding_mode is not Border.CONSTANT:
+            return self
+        value = BorderValue.of(self.layer.padding_value, self.layer.dtype).example
+        return replace(self, layer=replace(self.layer, padding_value=value))
+
+    @property
     def by_rule(self) -> bool:
         """Whether neither algorithm nor plan values are named."""
         return self.algorithm == "auto" and not self.settings
@@ -77,6 +89,16 @@ class Request:
         return KernelSpec.of(self.layer, algorithm=algorithm, arch=self.target, epilogue=self.epilogue,
                              numerics=numerics or self.numerics, operation=self.operation,
                              at_hand=self.hardware.at_hand)
+
+
+def of_pixels(layer: ConvShape) -> ConvShape:
+    """The layer, as one in NHWC where its images and outputs are single pixels: their memory is the same in both
+    orders, and dense layers of 16 bits read the channels of a pixel as they lie in that one."""
+    single = layer.h == layer.w == layer.p == layer.q == 1 and layer.d is None
+    dense = layer.dtype.is_half and layer.groups == 1
+    if not (single and dense) or layer.layout is Layout.NHWC or layer.x_pitch is not None or layer.y_pitch is not None:
+        return layer
+    return replace(layer, layout=Layout.NHWC)
 
 
 def settings_of(given: Mapping[str, Any] | None) -> Settings:

@@ -147,7 +147,7 @@ class Resolution:
     def _rows(self) -> list[Algorithm]:
         """The algorithms that know every plan value that was asked for."""
         names = {name for name, _ in self.request.settings}
-        rows = serving(self.request.operation)
+        rows = serving(self.request.operation, self.request.layer.is_volume)
         having = [row for row in rows if names <= set(choices(row.options))] if names else rows
         if not having:
             known = (f"{row.name}: {', '.join(choices(row.options))}" for row in rows)

@@ -4,15 +4,17 @@ Baked in: everything about the filter and the geometry (C, K, R, S, groups, stri
 types, the layout, the epilogue, the algorithm, the GPU architecture and the width of the index arithmetic.
 Arguments of the kernel: N, H and W (and with them P and Q), so one kernel serves every batch and every image size;
 where the spec is ``pitched`` also how far rows, planes and images of x and y lie apart, so that it serves arrays with
-gaps.
+gaps; of a border of one value that value.
 """
 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from .border import Border, BorderValue
 from .dtypes import Layout
 from .epilogue import Epilogue, parse_epilogue
 from .errors import ArgumentError
@@ -26,12 +28,14 @@ __all__ = ["Epilogue", "KernelSpec", "Numerics", "Operation", "index_bits", "par
 
 class Operation(enum.Enum):
     """What is computed of the layer y = x * w: y, or the gradients of x, of w and of a bias from that of y, which have
-    the shapes of what they are gradients of (docs/gradients.md)."""
+    the shapes of what they are gradients of (docs/gradients.md); y of images that have sizes of their own
+    (docs/batches.md)."""
 
     FORWARD = "forward"
     DATA_GRADIENT = "data_gradient"
     FILTER_GRADIENT = "filter_gradient"
     BIAS_GRADIENT = "bias_gradient"
+    RAGGED = "ragged"
 
     @classmethod
     def parse(cls, value: Operation | str) -> Operation:
@@ -50,8 +54,12 @@ class KernelSpec(Layer):
 
     Attributes
     ----------
-    c, k, r, s, stride, padding, dilation, groups, dtype, layout, padding_mode, padding_value
+    c, k, r, s, t, stride, padding, dilation, groups, dtype, layout, padding_mode
         The layer's, as ConvShape has them.
+    border_value : BorderValue
+        What the value of a border 'constant' is beside the input's elements; the value is an argument.
+    padding_value : float
+        0. Kernels that older versions stored have their border's value in the text, and here.
     weight_dtype, out_dtype, cast, separable
         The layer's, too.
     algorithm : str
@@ -79,6 +87,7 @@ class KernelSpec(Layer):
     arch: Arch
     index_bits: int = 32
     pitched: bool = later(False)
+    border_value: BorderValue = later(BorderValue.ELEMENT)
     # the GPU at hand, where one is known: plan values are chosen for it, and it is no part of what is stored
     at_hand: Hardware | None = field(default=None, compare=False, metadata={"stored": False})
 
@@ -93,8 +102,10 @@ class KernelSpec(Layer):
         arithmetic where the filter is of integers."""
         if numerics is Numerics.FLOAT32 and shape.w_dtype.is_integer:
             numerics = Numerics.INT32
+        border_value = BorderValue.of(shape.padding_value, shape.dtype)
         return cls(algorithm=algorithm, arch=arch, numerics=numerics, operation=operation, epilogue=tuple(epilogue),
-                   index_bits=index_bits(shape), pitched=shape.pitched, at_hand=at_hand, **fields_of(shape))
+                   index_bits=index_bits(shape), pitched=shape.pitched, at_hand=at_hand, border_value=border_value,
+                   **{**fields_of(shape), "padding_value": 0.0})
 
     @property
     def hardware(self) -> Hardware:
@@ -104,20 +115,29 @@ class KernelSpec(Layer):
     @property
     def name(self) -> str:
         """A readable C identifier; not unique, the digest is."""
-        return f"{self.algorithm}_{self.r}x{self.s}"
+        return f"{self.algorithm}_{'x'.join(map(str, self.taps))}"
 
-    def example_shape(self, *, n: int = 1, h: int = 512, w: int = 512) -> ConvShape:
-        """A layer that this kernel serves, with the sizes that are its arguments filled in."""
-        shape = ConvShape(n=n, h=h, w=w, **fields_of(self))
+    def example_shape(self, *, n: int = 1, d: int = 64, h: int = 512, w: int = 512,
+                      padding_value: float | None = None) -> ConvShape:
+        """A layer that this kernel serves, with what are its arguments filled in: the sizes, and the value of a border
+        that has one."""
+        layer = fields_of(self)
+        if self.padding_mode is Border.CONSTANT:
+            layer["padding_value"] = self.border_example if padding_value is None else padding_value
+        shape = ConvShape(n=n, d=d if self.is_volume else None, h=h, w=w, **layer)
         return shape.with_distances() if self.pitched else shape
 
     @property
-    def border_literal(self) -> str:
-        """The value outside of the image, as C has it in the kernel's arithmetic."""
-        if self.numerics is Numerics.INT32:
-            return str(int(self.padding_value))
-        digits = f"{self.padding_value:.9g}"
-        return f"{digits}f" if "." in digits or "e" in digits else f"{digits}.0f"
+    def border_example(self) -> float:
+        """A value of a border 'constant' that this kernel takes."""
+        return self.padding_value or self.border_value.example
+
+    def takes_border(self, value: float) -> bool:
+        """Whether this is a kernel for layers whose border has the value: any but 0 of a kind; that one which an older
+        version's kernel has in its text."""
+        if self.padding_mode is not Border.CONSTANT or self.padding_value:
+            return value == self.padding_value
+        return value != 0 and self.border_value.takes(BorderValue.of(value, self.dtype))
 
     def __str__(self) -> str:
         wide = ", 64-bit offsets" if self.index_bits == 64 else ""
@@ -127,8 +147,8 @@ class KernelSpec(Layer):
     def layer(self) -> str:
         """The class of layers in words."""
         x, y = (", ".join(map(str, self.layout.stored(sizes)))
-                for sizes in (("N", self.c, "H", "W"), ("N", self.k, "P", "Q")))
-        text = (f"x[{x}] * w[{self.k}, {self.channels}, {self.r}, {self.s}] -> y[{y}], "
+                for sizes in (("N", self.c, *"DHW"[-len(self.taps):]), ("N", self.k, *"ZPQ"[-len(self.taps):])))
+        text = (f"x[{x}] * w[{', '.join(map(str, (self.k, self.channels, *self.taps)))}] -> y[{y}], "
                 f"{describe_geometry(self)}, {describe_types(self)}")
         if self.layout is not Layout.NCHW:
             text += f" {self.layout.value}"
@@ -139,7 +159,8 @@ class KernelSpec(Layer):
         if self.numerics.precision is not Precision.FLOAT32:
             text += f", {self.numerics.value} products"
         if self.operation is not Operation.FORWARD:
-            text += f"; its {self.operation.value.replace('_', ' ')}"
+            text += ("; of planes of differing sizes" if self.operation is Operation.RAGGED else
+                     f"; its {self.operation.value.replace('_', ' ')}")
         if self.epilogue:
             text += f", then {', '.join(step.value for step in self.epilogue)}"
         return text
@@ -147,12 +168,11 @@ class KernelSpec(Layer):
 
 def index_bits(shape: ConvShape) -> int:
     """32 if every element offset of the layer's tensors, and a loop's step beyond it, fits an int, else 64."""
-    n, c, h, w = shape.input_shape
-    padded = h + sum(shape.padding[0]), w + sum(shape.padding[1])       # which a gradient writes for some borders
-    image = padded if shape.padding_mode.reads_image else (h, w)
-    largest = max(n * c * image[0] * image[1], n * shape.k * shape.p * shape.q, shape.k * shape.reduction)
+    padded = tuple(size + sum(pads) for size, pads in zip(shape.image, shape.padding))
+    image = padded if shape.padding_mode.reads_image else shape.image       # which a gradient writes for some borders
+    largest = max(shape.n * shape.c * math.prod(image), math.prod(shape.output_shape), shape.k * shape.reduction)
     if shape.pitched:       # rows may lie far apart, those of the padding too
-        rows = h + sum(shape.padding[0])
-        largest = max(largest, shape.x_distances.reach((n, c, rows, w), shape.layout),
+        sizes = shape.n, shape.c, padded[0], shape.w
+        largest = max(largest, shape.x_distances.reach(sizes, shape.layout),
                       shape.y_distances.reach(shape.output_shape, shape.layout))
     return 32 if largest <= LARGEST_SIZE else 64

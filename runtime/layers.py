@@ -4,8 +4,8 @@
     stride = 1
 
     [layer.conv1]
-    input = [128, 3, 227, 227]  # N, C, H, W, or in the order of layout
-    filter = [96, 11, 11]       # K, R, S
+    input = [128, 3, 227, 227]  # N, C, H, W, or in the order of layout; of volumes N, C, D, H, W
+    filter = [96, 11, 11]       # K, R, S; of volumes K, T, R, S: stride, padding, dilation then begin with the depth's
     stride = 4                  # or [vertical, horizontal]
     padding = 0                 # or [vertical, horizontal], [top, bottom, left, right], "same", "valid"
     dilation = 1
@@ -51,12 +51,12 @@ from warpconv.codegen.spec import Epilogue, Numerics, Operation, parse_epilogue
 
 from . import env, paths
 
-_AS_THEY_ARE = tuple(name for name in layer_fields() if name not in ("c", "k", "r", "s", "padding", "layout"))
+_AS_THEY_ARE = tuple(name for name in layer_fields() if name not in ("c", "k", "t", "r", "s", "padding", "layout"))
 FIELDS = ("input", "filter", "padding", *_AS_THEY_ARE, "layout", "accumulate", "precision", "epilogue", "algorithm",
           "set")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _LARGEST_FILE = 4 << 20
-_FIELD_OF = {**dict.fromkeys("nchw", "input"), **dict.fromkeys("krs", "filter"), "activation": "epilogue",
+_FIELD_OF = {**dict.fromkeys("ncdhw", "input"), **dict.fromkeys("ktrs", "filter"), "activation": "epilogue",
              "numerics": "accumulate"}
 
 
@@ -114,7 +114,7 @@ def default_name(shape: ConvShape, *, epilogue: tuple[Epilogue, ...] = (), algor
     types = describe_types(shape).replace(" with", "").replace(" filters", "").replace(" to", "_to")
     kind = [] if types == DType.FLOAT32.value else [re.sub(r"[^0-9a-z]+", "_", types).rstrip("_")]
     kind += [] if shape.layout is Layout.NCHW else [shape.layout.value]
-    parts = [f"c{shape.c}_k{shape.k}_{shape.r}x{shape.s}", geometry, *kind,
+    parts = [f"c{shape.c}_k{shape.k}_{'x'.join(map(str, shape.taps))}", geometry, *kind,
              *([] if numerics is Numerics.FLOAT32 else [numerics.precision.value] if numerics.precision
                is not Precision.FLOAT32 else [f"sums_{numerics.value}"]),
              *map(_step_name, epilogue), *([operation.value] if operation is not Operation.FORWARD else []),
@@ -241,10 +241,14 @@ def _layer(name: str, fields: dict[str, Any], label: str) -> NamedLayer:
 
 def _named_layer(name: str, fields: Mapping[str, Any]) -> NamedLayer:
     layout = Layout.parse(fields.get("layout", Layout.NCHW))
-    n, c, h, w = layout.logical(tuple(_sizes(fields["input"], "input", tuple(layout.value))))
-    k, r, s = _sizes(fields["filter"], "filter", ("K", "R", "S"))
-    shape = ConvShape(n=n, c=c, h=h, w=w, k=k, r=r, s=s, padding=_padding(fields.get("padding", 0)),
-                      layout=layout, **{key: fields[key] for key in _AS_THEY_ARE if key in fields})
+    volume = isinstance(fields["filter"], list) and len(fields["filter"]) == 4
+    k, *taps = _sizes(fields["filter"], "filter", tuple("KTRS" if volume else "KRS"))
+    names = layout.stored(tuple("NCDHW" if volume else "NCHW"))
+    n, c, *image = layout.logical(tuple(_sizes(fields["input"], "input", names)))
+    depth = {"d": image[0], "t": taps[0]} if volume else {}
+    shape = ConvShape(n=n, c=c, h=image[-2], w=image[-1], k=k, r=taps[-2], s=taps[-1], **depth,
+                      padding=_padding(fields.get("padding", 0)), layout=layout,
+                      **{key: fields[key] for key in _AS_THEY_ARE if key in fields})
     settings = fields.get("set", {})
     if not isinstance(settings, dict):
         raise ArgumentError("set is a table of plan values", argument="set", value=settings,
@@ -265,9 +269,10 @@ def _sizes(value: Any, argument: str, names: tuple[str, ...]) -> list[Any]:
 
 
 def _padding(value: Any) -> Any:
-    """Four numbers are top, bottom, left, right; all else is as ConvShape takes it."""
-    if isinstance(value, list) and len(value) == 4:
-        return value[:2], value[2:]
+    """Four numbers are top, bottom, left, right, six (of volumes) front and back before them; all else is as ConvShape
+    takes it."""
+    if isinstance(value, list) and len(value) in (4, 6):
+        return tuple(zip(value[::2], value[1::2]))
     return value
 
 

@@ -7,6 +7,8 @@ usual. The axes below are understood for every algorithm, and those that are lef
     filter (R, S) · channels (C, K, groups) · padding · padding_mode · stride · dilation · dtype · weight_dtype ·
     out_dtype · cast · layout · epilogue · numerics · pitch
 
+Of an algorithm of another operation the same, as far as its layers have them; see ``Rows.operation``.
+
 Types and borders are drawn for an algorithm's drawn layers as far as its axes name them.
 """
 
@@ -17,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warpconv.codegen.border import Border
-from warpconv.codegen.spec import Epilogue
+from warpconv.codegen.spec import Epilogue, Operation
 
 from . import pitches
 
@@ -57,7 +59,9 @@ class Rows:
     ``values``: a row's plan values. ``draw``: plan values for a drawn layer (its fields so far, as ConvShape takes
     them); where it gives none, the planner's own. ``draw_layer``: fields over those drawn for every algorithm, which
     see ``drawn.draw_layer``. ``sizes``: images, covered in pairs; of them a kernel runs on those that its plan takes.
-    ``variants``: rows to execute with every access checked.
+    ``variants``: rows to execute with every access checked. ``operation``: what is computed of the layer; ``layer``: a
+    row's layer, where that is not layer_of's; ``usual``: fields of a small layer of 3x3, of which it is asked what
+    types and borders are served.
     """
 
     axes: Mapping[str, tuple]
@@ -66,6 +70,14 @@ class Rows:
     draw_layer: Callable[[Choose], dict[str, Any]] = lambda choose: {}
     sizes: Mapping[str, tuple] = field(default_factory=lambda: SIZES)
     variants: Callable[[], Iterable[Row]] = lambda: ()
+    operation: str = Operation.FORWARD.value
+    layer: Callable[[Row], dict[str, Any]] = lambda row: layer_of(row)
+    usual: Mapping[str, Any] = field(default_factory=lambda: {"c": 8, "k": 8, "groups": 8})
+
+    @property
+    def volumes(self) -> bool:
+        """Whether its layers are of volumes."""
+        return "d" in self.usual
 
 
 OTHER_FIELDS = ("stride", "dilation", "dtype", "layout", "padding_mode", "weight_dtype", "out_dtype", "cast",

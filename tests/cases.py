@@ -17,11 +17,11 @@ from warpconv.codegen.errors import ArgumentError, ShapeError, UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, Numerics
+from warpconv.codegen.spec import Epilogue, Numerics, Operation
 
 from . import cover
-from .algorithms import ROWS
-from .axes import SIZES, layer_of
+from .algorithms import EVERY, ROWS
+from .axes import SIZES
 from .pitches import with_gaps
 
 SIZES_EACH = 3
@@ -40,6 +40,7 @@ class Case:
     epilogue: tuple[Epilogue, ...]
     number: int = 0
     numerics: Numerics = Numerics.FLOAT32
+    operation: Operation = Operation.FORWARD
 
     def shape(self, n: int, h: int, w: int) -> ConvShape:
         """The layer for an image size; ShapeError where the output would be empty."""
@@ -52,7 +53,7 @@ class Case:
         do not go together, or not with this size."""
         if shape is not None:
             return plan_layer(shape, algorithm=self.algorithm, arch=arch, epilogue=self.epilogue,
-                              settings=dict(self.values), numerics=self.numerics)
+                              settings=dict(self.values), numerics=self.numerics, operation=self.operation)
         refusal: Exception | None = None
         for size in USUAL:
             try:
@@ -104,13 +105,14 @@ class Case:
 def serves(plan: KernelPlan, shape: ConvShape) -> bool:
     """Whether a plan that was made for one image of a layer serves another."""
     needed = plan.spec.of(shape, algorithm=plan.spec.algorithm, arch=plan.spec.arch, epilogue=plan.spec.epilogue,
-                          numerics=plan.spec.numerics)
+                          numerics=plan.spec.numerics, operation=plan.spec.operation)
     return plan.spec in (needed, replace(needed, index_bits=64)) and plan.program.refusal(shape) is None
 
 
 @functools.cache
 def table(algorithm: str = "") -> tuple[Case, ...]:
-    """The kernels of an algorithm's covering array, numbered; those of all algorithms, where none is named."""
+    """The kernels of an algorithm's covering array, numbered; those of all that make forward layers, where none is
+    named."""
     if not algorithm:
         return tuple(case for name in ROWS for case in table(name))
     return tuple(replace(_case(algorithm, row), number=i) for i, row in enumerate(cover.rows(algorithm)))
@@ -127,10 +129,10 @@ def every_value(algorithm: str = "") -> tuple[Case, ...]:
 
 @functools.cache
 def variants(algorithm: str = "") -> tuple[Case, ...]:
-    """Every variant of an algorithm (of all) once, as its axes.py lists them."""
+    """Every variant of an algorithm (of all of forward layers) once, as its axes.py lists them."""
     if not algorithm:
         return tuple(case for name in ROWS for case in variants(name))
-    return tuple(replace(_case(algorithm, row), number=i) for i, row in enumerate(ROWS[algorithm].variants()))
+    return tuple(replace(_case(algorithm, row), number=i) for i, row in enumerate(EVERY[algorithm].variants()))
 
 
 @functools.cache
@@ -138,7 +140,7 @@ def every_variants_value(algorithm: str = "") -> tuple[Case, ...]:
     """The variants, greedily few, in which every value occurs that all of them have, of each algorithm by itself."""
     if not algorithm:
         return tuple(case for name in ROWS for case in every_variants_value(name))
-    return tuple(variants(algorithm)[i] for i in _part(list(ROWS[algorithm].variants())))
+    return tuple(variants(algorithm)[i] for i in _part(list(EVERY[algorithm].variants())))
 
 
 def _part(rows: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -156,7 +158,7 @@ def _part(rows: Sequence[Mapping[str, Any]]) -> list[int]:
 @functools.cache
 def size_table(algorithm: str = "") -> tuple[tuple[int, int, int], ...]:
     """(N, H, W): every pair of values, of an algorithm's own sizes where it has some."""
-    made = cover.search(ROWS[algorithm].sizes if algorithm in ROWS else SIZES, lambda row: True, seed=3)
+    made = cover.search(EVERY[algorithm].sizes if algorithm in EVERY else SIZES, lambda row: True, seed=3)
     return tuple((row["n"], row["h"], row["w"]) for row in made)
 
 
@@ -179,5 +181,7 @@ def taken(case: Case) -> bool:
 
 
 def _case(algorithm: str, row: Mapping[str, Any]) -> Case:
-    return Case(algorithm, tuple(layer_of(row).items()), tuple(ROWS[algorithm].values(row).items()),
-                tuple(row["epilogue"]), numerics=Numerics.parse(row.get("numerics", Numerics.FLOAT32)))
+    rows = EVERY[algorithm]
+    return Case(algorithm, tuple(rows.layer(row).items()), tuple(rows.values(row).items()),
+                tuple(row.get("epilogue", ())), numerics=Numerics.parse(row.get("numerics", Numerics.FLOAT32)),
+                operation=Operation(rows.operation))

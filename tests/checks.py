@@ -14,12 +14,14 @@ from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, Numerics
+from warpconv.codegen.spec import Epilogue, Numerics, Operation
+from warpconv.runtime import arrays
+from warpconv.runtime.call.checks import Call
 from warpconv.runtime.call.conv import specialize
 from warpconv.runtime.call.kernel import Kernel
 from warpconv.runtime.devices.cpu import LaunchReport, Mode, backend, find_toolchain
 
-from . import pitches, reference, settings
+from . import gradients, pitches, reference, settings
 from .cases import Case
 
 
@@ -63,7 +65,9 @@ def compile_ahead(load: Callable[[Any], Any], plans: Iterable[Any], workers: int
 def check_kernel(kernel: Kernel, shape: ConvShape, *, seed: int = 0) -> np.ndarray:
     """Call ``kernel`` on random arrays of ``shape``, its type and its layout, with poisoned output memory;
     AssertionError if a value is wrong."""
-    spec = kernel.spec
+    spec, kernel = kernel.spec, kernel.for_border(shape.padding_value)
+    if spec.operation is not Operation.FORWARD:
+        return check_gradient(kernel, shape, seed=seed)
     x, w, bias = reference.operands(shape, settings.generator(seed))
     given = bias if Epilogue.BIAS in spec.epilogue else None
     residual = reference.residual(shape, settings.generator(seed + 1)) if Epilogue.RESIDUAL in spec.epilogue else None
@@ -79,6 +83,28 @@ def check_kernel(kernel: Kernel, shape: ConvShape, *, seed: int = 0) -> np.ndarr
                                 numerics=spec.numerics)
     wanted.check(out, f"{kernel!r}, {shape}, values {kernel.plan.settings() if kernel.plan else 'of a pack'}")
     return out
+
+
+def check_gradient(kernel: Kernel, shape: ConvShape, *, seed: int = 0) -> np.ndarray:
+    """Call the kernel of a gradient, on the CPU device, on random arrays of ``shape`` with poisoned output memory,
+    twice; AssertionError if a value is wrong, or the bits of the second call differ."""
+    spec = kernel.spec
+    made = gradients.make(settings.generator(seed), shape, bias=Epilogue.BIAS in spec.epilogue)
+    name = gradients.OUTPUTS[spec.operation]
+    wanted: reference.Expected = getattr(made, name)
+    given = {"x": made.x, "w": made.w, "dy": made.dy, "bias": made.b}
+    given = {a.name: given[a.name] for a in kernel.program.arguments if given.get(a.name) is not None}
+    before, found = {key: array.tobytes() for key, array in given.items()}, []
+    for _ in range(2):
+        out = np.empty(wanted.output.shape, made.x.dtype)
+        out.view(np.uint8)[...] = 0xff      # NaN of every type
+        operands = {key: arrays.view(array, key) for key, array in {**given, name: out}.items()}
+        kernel.backend.run(Call(shape, operands), None, None)
+        found.append(out)
+    assert before == {key: array.tobytes() for key, array in given.items()}, "the kernel wrote to its input"
+    wanted.check(found[0], f"{kernel!r}, {shape}, values {kernel.plan.settings()}")
+    assert found[0].tobytes() == found[1].tobytes(), "equal inputs give equal bits"
+    return found[0]
 
 
 def check_case(case: Case, shapes: Iterable[ConvShape], kernel_of: Callable[[KernelPlan, ConvShape], Kernel], *,

@@ -3,21 +3,25 @@ pixels and weights that made the output, found by the border's index function.""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 import warpconv
+from tests import volumes
 from tests.reference import ELEMENTS, EPSILON, Expected, half_a_step
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ShapeError
 from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Operation
 
 BORDERS = (Border.ZEROS, Border.ZEROS, Border.CONSTANT, Border.REPLICATE, Border.REFLECT, Border.SYMMETRIC,
            Border.CIRCULAR)
 TYPES = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+OUTPUTS = {Operation.DATA_GRADIENT: "dx", Operation.FILTER_GRADIENT: "dw", Operation.BIAS_GRADIENT: "db"}
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Gradients:
     dx: Expected
     dw: Expected
     db: Expected
+    b: np.ndarray | None = None     # that was added to dx, a value for each of its channels
 
     def call(self, operation: str, **more: Any) -> np.ndarray:
         """A gradient as the public function of it gives it."""
@@ -49,11 +54,11 @@ class Gradients:
 
 
 def draw_shape(rng: np.random.Generator, **fixed: Any) -> ConvShape:
-    """A small layer of any kind, or what is ``fixed`` of it; half are depthwise."""
+    """A small layer of any kind, or what is ``fixed`` of it, or drawn by a function there; half are depthwise."""
     def choose(*values: Any) -> Any:
         return values[int(rng.integers(len(values)))]
 
-    while True:
+    for _ in range(1000):
         groups = int(rng.choice([1, 2, 3, 8, 40]))
         each, filters = (1, 1) if choose(True, False) else (int(rng.integers(1, 4)), int(rng.integers(1, 4)))
         drawn = {"n": int(rng.integers(1, 4)), "c": groups * each, "k": groups * filters, "groups": groups,
@@ -61,7 +66,8 @@ def draw_shape(rng: np.random.Generator, **fixed: Any) -> ConvShape:
                  "r": int(rng.integers(1, 8)), "s": int(rng.integers(1, 8)),
                  "stride": (choose(1, 1, 2, 3), choose(1, 1, 2, 4)), "dilation": (choose(1, 1, 2, 3), choose(1, 1, 2)),
                  "padding": tuple((int(rng.integers(0, 5)), int(rng.integers(0, 5))) for _ in range(2)),
-                 "dtype": choose(*TYPES), "layout": choose(*Layout), "padding_mode": choose(*BORDERS), **fixed}
+                 "dtype": choose(*TYPES), "layout": choose(*Layout), "padding_mode": choose(*BORDERS),
+                 **{name: value() if callable(value) else value for name, value in fixed.items()}}
         if drawn["padding_mode"] is Border.CONSTANT:
             drawn.setdefault("padding_value", 0.5)
         if not any(map(any, drawn["padding"])):
@@ -70,28 +76,37 @@ def draw_shape(rng: np.random.Generator, **fixed: Any) -> ConvShape:
             return ConvShape(**drawn)
         except ShapeError:      # the filter spans more than the padded image
             continue
+    raise AssertionError(f"no layer has {fixed}")
 
 
-def make(rng: np.random.Generator, shape: ConvShape) -> Gradients:
-    """Random arrays for a layer, and its gradients."""
+def make(rng: np.random.Generator, shape: ConvShape, bias: bool = False) -> Gradients:
+    """Random arrays for a layer, and its gradients; with ``bias`` that of x has one, as of a transposed layer."""
     element = ELEMENTS[shape.dtype]
     x, w, dy = (rng.standard_normal(sizes).astype(element)
                 for sizes in (shape.input_shape, shape.weight_shape, shape.output_shape))
-    dx, dw = (scattered(x.astype(np.float64), w.astype(np.float64), dy.astype(np.float64), shape)[i] for i in (0, 1))
-    size_dx, size_dw = scattered(*(np.abs(a.astype(np.float64)) for a in (x, w, dy)), shape)
-    products = shape.k // shape.groups * shape.r * shape.s
-    shown = max(1, _most_shown(shape, 0) * _most_shown(shape, 1))
-    outputs = shape.n * shape.p * shape.q
+    dx, dw = scattered(x.astype(np.float64), w.astype(np.float64), dy.astype(np.float64), shape)
+    size_dx, size_dw = scattered(*(np.abs(a.astype(np.float64)) for a in (x, w, dy)),
+                                 replace(shape, padding_value=abs(shape.padding_value)))
+    b = rng.standard_normal(shape.c).astype(element) if bias else None
+    if b is not None:
+        added = b.astype(np.float64).reshape(-1, *[1] * len(shape.taps))
+        dx, size_dx = dx + added, size_dx + np.abs(added)
+    products = shape.k // shape.groups * math.prod(shape.taps)
+    shown = max(1, math.prod(_most_shown(shape, axis) for axis in range(len(shape.taps))))
+    outputs, all_axes = shape.n * math.prod(shape.outputs), (0, *range(2, dy.ndim))
     wide = dy.astype(np.float64)
     in_order = _in_order(shape.layout)
     return Gradients(shape, in_order(x), w, in_order(dy),
                      _expected(in_order(dx), in_order(size_dx), products * shown, shape.dtype),
                      _expected(dw, size_dw, outputs, shape.dtype),
-                     _expected(wide.sum((0, 2, 3)), np.abs(wide).sum((0, 2, 3)), outputs, shape.dtype))
+                     _expected(wide.sum(all_axes), np.abs(wide).sum(all_axes), outputs, shape.dtype), b)
 
 
 def scattered(x: np.ndarray, w: np.ndarray, dy: np.ndarray, shape: ConvShape) -> tuple[np.ndarray, np.ndarray]:
-    """The gradients of x and w, axes (N, C, H, W) and (K, C/groups, R, S)."""
+    """The gradients of x and w, axes (N, C, H, W) and (K, C/groups, R, S); those of volumes with a depth."""
+    if shape.is_volume:
+        of = volumes.Volume(shape, x, w, np.zeros(shape.k), dy)
+        return of.data_gradient(w, dy), of.filter_gradient(x, dy)
     dx, dw = np.zeros(shape.input_shape), np.zeros(shape.weight_shape)
     by_group = dy.reshape(shape.n, shape.groups, shape.filters, shape.p, shape.q)
     weights = w.reshape(shape.groups, shape.filters, shape.channels, shape.r, shape.s)

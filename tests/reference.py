@@ -73,7 +73,7 @@ def expected(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray
     output = convolve(x, w, shape)
     magnitude = convolve(np.abs(x.astype(np.float64)), np.abs(w.astype(np.float64)),
                          replace(shape, padding_value=abs(shape.padding_value)))
-    column = None if bias is None else bias.astype(np.float64)[None, :, None, None]
+    column = None if bias is None else bias.astype(np.float64).reshape(-1, *[1] * len(shape.taps))
     steps = list(epilogue)
     while steps and steps[0].value in ("bias", "relu"):
         if steps.pop(0).value == "bias":
@@ -189,11 +189,12 @@ def _one_image(image: np.ndarray, w: np.ndarray, shape: ConvShape) -> np.ndarray
     mode = PAD_MODES[shape.padding_mode]
     value = {"constant_values": shape.padding_value} if mode == "constant" else {}
     padded = np.pad(image.astype(np.float64), ((0, 0), *shape.padding), mode, **value)
-    extent = tuple(d * (f - 1) + 1 for d, f in zip(shape.dilation, (shape.r, shape.s)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, extent, axis=(1, 2))
-    windows = windows[:, ::shape.stride[0], ::shape.stride[1], ::shape.dilation[0], ::shape.dilation[1]]
+    extent, rank = tuple(d * (f - 1) + 1 for d, f in zip(shape.dilation, shape.taps)), len(shape.taps)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, extent, axis=tuple(range(1, rank + 1)))
+    windows = windows[(slice(None), *(slice(None, None, step) for step in (*shape.stride, *shape.dilation)))]
     channels, filters = shape.c // shape.groups, shape.k // shape.groups
     parts = [np.tensordot(w[g * filters:(g + 1) * filters].astype(np.float64),
-                          windows[g * channels:(g + 1) * channels], axes=((1, 2, 3), (0, 3, 4)))
+                          windows[g * channels:(g + 1) * channels],
+                          axes=(range(1, rank + 2), (0, *range(rank + 1, 2 * rank + 1))))
              for g in range(shape.groups)]
     return np.concatenate(parts)

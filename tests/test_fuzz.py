@@ -14,6 +14,7 @@ from tests import checks
 from tests.fuzz import __main__ as fuzz
 from tests.fuzz import images, layers
 from tests.fuzz.choices import Choices, smaller
+from tests.runtime import device_object
 from warpconv.cli import cli
 from warpconv.codegen.errors import ArgumentTypeError
 from warpconv.commands.files import InputFileError, read_array
@@ -75,6 +76,7 @@ def test_a_fault_is_seen_and_told(tmp_path, monkeypatch, capsys, change, how):
         y[...] = change(y)
         return y
 
+    device_object.copied(monkeypatch)
     monkeypatch.setattr(layers.warpconv, "conv2d", other)
     monkeypatch.setattr(fuzz, "TRIES", 3)
     record = tmp_path / "record.json"

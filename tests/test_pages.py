@@ -1,5 +1,5 @@
 """What README, CONTRIBUTING and docs show is run as it stands: each Python block alone, in a process and a directory of
-its own; commands and links are checked.
+its own, a page's first at each run and the others in the long one; commands and links are checked.
 
 A comment before a block says what it needs besides warpconv and NumPy: ``<!-- needs: gpu torch -->`` (gpu, torch, jax,
 onnx, dask, ...; compile: a CUDA compiler, pack: the pack that the page builds, mypackage: somebody's package; above:
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import warpconv
 from warpconv.cli import cli
@@ -89,14 +90,26 @@ def test_every_block_has_a_language_and_known_needs():
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
-def test_python(block, tmp_path):
-    tree = ast.parse(block.text)
-    for node in ast.walk(tree):
+def test_names(block):
+    for node in ast.walk(ast.parse(block.text)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "warpconv":
             assert node.attr in ("codegen", "torch") or hasattr(warpconv, node.attr), node.attr
-    if all(map(there, block.needs)):
-        before = [other.text for other in blocks("python") if other.page == block.page and other.line < block.line]
-        run((before[-1] if "above" in block.needs else "") + block.text, tmp_path, block.path)
+
+
+def runnable():
+    """Blocks for which all is there; each page's first is quick."""
+    found, met = [], set()
+    for block in blocks("python"):
+        if all(map(there, block.needs)):
+            found.append(pytest.param(block, id=str(block), marks=pytest.mark.long if block.page in met else ()))
+            met.add(block.page)
+    return found
+
+
+@pytest.mark.parametrize("block", runnable())
+def test_python(block, tmp_path):
+    before = [other.text for other in blocks("python") if other.page == block.page and other.line < block.line]
+    run((before[-1] if "above" in block.needs else "") + block.text, tmp_path, block.path)
 
 
 @pytest.mark.nvcc
@@ -133,16 +146,16 @@ RUN = ("emit", "explain")       # verbs that need nothing of this machine
 
 
 @pytest.mark.parametrize("text", COMMANDS)
-def test_commands(text, tmp_path):
+def test_commands(text, tmp_path, monkeypatch):
     _, verb, *words = shlex.split(text, comments=True)
     if "..." in words:
         words[words.index("..."):words.index("...") + 1] = LAYER.split()
     command = cli.commands[verb]
     command.make_context(verb, list(words), resilient_parsing=False).close()     # all its options are known
     if verb in RUN and "FOLDER" not in words and there_are(words, tmp_path):
-        done = subprocess.run([sys.executable, "-m", "warpconv", verb, *words], capture_output=True, text=True,
-                              cwd=tmp_path)
-        assert done.returncode == 0 or "empty output" in done.stderr, done.stderr
+        monkeypatch.chdir(tmp_path)
+        done = CliRunner().invoke(cli, [verb, *words])
+        assert done.exit_code == 0 or "empty output" in done.stderr, done.output
 
 
 def there_are(words: list[str], folder: Path) -> bool:

@@ -74,12 +74,14 @@ def edited_kernel(request: LayerRequest, device: str, source: str) -> tuple[Kern
         from warpconv.runtime.devices.cpu import backend
         from warpconv.runtime.devices.cpu.report import Mode
         made, _ = backend.load(text, mode=Mode.CHECK)
-        return Kernel(plan.spec, plan.program, made, source=source, plan=plan), made.reports
+        return Kernel(plan.spec, plan.program, made, source=source, plan=plan,
+                      padding_value=request.shape.padding_value), made.reports
     from warpconv.runtime.devices.cuda.backend import CudaBackend
     built = build(text)
     loaded = CudaBackend(plan.program, built.compiled.cubin, int(device.partition(":")[2]))
     loaded.load()
-    return Kernel(plan.spec, plan.program, loaded, source=source, report=built.compiled, plan=plan), None
+    return Kernel(plan.spec, plan.program, loaded, source=source, report=built.compiled, plan=plan,
+                  padding_value=request.shape.padding_value), None
 
 
 def note_device(reason: str | None) -> None:

@@ -96,11 +96,11 @@ def _row(named: Any, request: LayerRequest, algorithm: Any, seconds: Any, measur
 def _kind(shape: Any) -> str:
     """Layers that are made alike: the filter's size and whether it is depthwise."""
     among = "depthwise " if shape.channels == 1 and shape.groups > 1 else "grouped " if shape.groups > 1 else ""
-    return f"{among}{shape.r}x{shape.s}"
+    return f"{among}{'x'.join(map(str, shape.taps))}"
 
 
 def _sizes(shape: Any) -> str:
-    return f"{shape.n},{shape.c},{shape.h},{shape.w} > {shape.k},{shape.p},{shape.q}"
+    return f"{','.join(map(str, shape.input_shape))} > {','.join(map(str, shape.output_shape[1:]))}"
 
 
 def _geometry(request: LayerRequest) -> str:
@@ -112,7 +112,8 @@ def _geometry(request: LayerRequest) -> str:
     steps = "+".join(step.value for step in request.epilogue)
     types = describe_types(shape)
     return " ".join(filter(None, [
-        "transposed" if request.operation is Operation.DATA_GRADIENT else "", f"{shape.r}x{shape.s}", " ".join(parts),
+        "transposed" if request.operation is Operation.DATA_GRADIENT else "", "x".join(map(str, shape.taps)),
+        " ".join(parts),
         "" if types == "float32" else types, f"+{steps}" if steps else ""]))
 
 

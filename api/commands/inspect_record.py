@@ -95,7 +95,7 @@ def unit_rows(unit: Any) -> tuple[Any, ...]:
 def _reduction(plan: KernelPlan, executed: KernelPlan, shape: ConvShape, chosen: ConvShape) -> str | None:
     if executed is plan and chosen == shape:
         return None
-    image = "one image" if (chosen.h, chosen.w) == (shape.h, shape.w) else "an image of a few blocks"
+    image = "one image" if chosen.image == shape.image else "an image of a few blocks"
     if executed is not plan:
         return (f"reduced: the same plan values with C = {executed.spec.c} and K = {executed.spec.k}, and {image}; "
                 "the whole layer would take long")

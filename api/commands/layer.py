@@ -24,7 +24,7 @@ from .complete import complete_algorithm, complete_border, complete_layout, comp
 from .files import InputFileError
 
 # what a letter in --input stands for until real sizes are known
-ASSUMED = {"N": 1, "H": ASSUMED_SIDE, "W": ASSUMED_SIDE}
+ASSUMED = {"N": 1, "D": ASSUMED_SIDE, "H": ASSUMED_SIDE, "W": ASSUMED_SIDE}
 
 OLDEST, NEWEST = 7, 12      # major compute capabilities: the first with the shuffles used, the last that is known
 
@@ -32,13 +32,16 @@ _SHORT = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}     # elemen
 
 _SIZES = (
     click.option("--input", "input_", metavar="N,C,H,W",
-                 help="Sizes of the input, in the order of --layout; N, H and W may be left as letters: any size."),
-    click.option("--filter", "filter_", metavar="K,R,S", help="Number, height and width of the filters."),
+                 help="Sizes of the input, in the order of --layout; N, H and W may be left as letters: any size. Of "
+                      "volumes five, N,C,D,H,W."),
+    click.option("--filter", "filter_", metavar="K,R,S",
+                 help="Number, height and width of the filters; of volumes K,T,R,S, T planes."),
 )
 _GEOMETRY = (
-    click.option("--stride", metavar="A|A,B", default="1", show_default=True, help="Vertical, horizontal."),
+    click.option("--stride", metavar="A|A,B", default="1", show_default=True,
+                 help="Vertical, horizontal; of volumes A or depth, vertical, horizontal, here and below."),
     click.option("--padding", metavar="A|A,B|T,B,L,R|same|valid", default="0", show_default=True,
-                 help="Pixels around."),
+                 help="Pixels around; of volumes also front, back, top, bottom, left, right."),
     click.option("--padding-mode", metavar="MODE", default="zeros", show_default=True, shell_complete=complete_border,
                  help="What they are: zeros, constant, replicate, reflect, symmetric or circular."),
     click.option("--padding-value", metavar="V", default="0", help="The value of --padding-mode constant."),
@@ -83,7 +86,8 @@ _FORM = (
 )
 _TUNING = click.option("--tuning", metavar="FILE", help="Follow the measured choices of a database (warpconv tune).")
 _OPERATION = click.option("--operation", metavar="NAME", default="forward", show_default=True,
-                          help="What is computed of the layer: forward, data_gradient, filter_gradient, bias_gradient.")
+                          help="What is computed of the layer: forward, data_gradient, filter_gradient, bias_gradient, "
+                               "ragged.")
 _ARCH = click.option("--arch", metavar="sm_90", multiple=True,
                      help=f"GPU architecture, or several: sm_80,sm_90 (default: the GPU's, or {DEFAULT_ARCH}).")
 
@@ -172,9 +176,12 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
 
     Raises ArgumentError, ShapeError or ArgumentTypeError for what fits no layer.
     """
-    geometry = {"stride": _pair(options["stride"], "--stride"), "padding": _padding(options["padding"]),
-                "dilation": _pair(options["dilation"], "--dilation"), "groups": _number(options["groups"], "--groups"),
-                "dtype": dtype or read_dtype(options["dtype"]), "layout": Layout.parse(options["layout"].upper()),
+    filters = options["filter_"].count(",") + 1 if shapes is None and options["filter_"] else 3
+    axes = len(shapes[1]) - 2 if shapes is not None else 3 if filters == 4 else 2
+    geometry = {"stride": _along(options["stride"], "--stride", axes), "padding": _padding(options["padding"], axes),
+                "dilation": _along(options["dilation"], "--dilation", axes),
+                "groups": _number(options["groups"], "--groups"),
+                "dtype": dtype or read_dtype(options["dtype"]), "layout": _layout(options["layout"].upper(), axes),
                 "padding_mode": options["padding_mode"], "padding_value": _value(options["padding_value"]),
                 "weight_dtype": weight_dtype or _named(options, "weight_dtype"),
                 "out_dtype": _named(options, "out_dtype"), "cast": options["cast"],
@@ -246,35 +253,45 @@ def _shape(options: dict[str, Any], geometry: dict[str, Any]) -> tuple[ConvShape
     for option, key, form in (("--input", "input_", "1,3,224,224"), ("--filter", "filter_", "64,3,3")):
         if options[key] is None:
             raise ArgumentError(f"{option} is missing", argument=option, hint=f"for instance {option} {form}")
-    k, r, s = _numbers(options["filter_"], "--filter", (3,), "K,R,S, for instance 64,3,3")
+    k, *taps = _numbers(options["filter_"], "--filter", (3, 4), "K,R,S, for instance 64,3,3, or K,T,R,S of volumes")
     words = [word.strip() for word in options["input_"].split(",")]
-    axes = geometry["layout"].value
+    volume = len(taps) == 3
+    axes = "".join(geometry["layout"].stored(tuple("NCDHW" if volume else "NCHW")))
     letters = {place: axis for place, axis in enumerate(axes) if axis != "C"}      # places that may hold a letter
     assumed = tuple(word for place, word in enumerate(words) if letters.get(place) == word)
-    least = {"N": 1, "H": geometry["dilation"][0] * (r - 1) + 1, "W": geometry["dilation"][1] * (s - 1) + 1}
+    least = {"N": 1, **{axis: apart * (span - 1) + 1 for axis, apart, span in zip(
+        "DHW"[-len(taps):], geometry["dilation"], taps)}}
     words = [str(max(ASSUMED[word], least[word])) if letters.get(place) == word else word
              for place, word in enumerate(words)]
-    example, open_ = (",".join(map(str, geometry["layout"].stored(sizes))) for sizes in ((1, 3, 224, 224),
-                                                                                         ("N", 3, "H", "W")))
-    sizes = _numbers(",".join(words), "--input", (4,), f"{','.join(axes)}, for instance {example} or {open_}",
+    example, open_ = (",".join(map(str, geometry["layout"].stored(sizes))) for sizes in (
+        ((1, 1, 64, 128, 128), ("N", 1, "D", "H", "W")) if volume else ((1, 3, 224, 224), ("N", 3, "H", "W"))))
+    sizes = _numbers(",".join(words), "--input", (len(axes),), f"{','.join(axes)}, for instance {example} or {open_}",
                      typed=options["input_"])
-    n, c, h, w = geometry["layout"].logical(sizes)
-    return ConvShape(n=n, c=c, h=h, w=w, k=k, r=r, s=s, **geometry), assumed
+    n, c, *image = geometry["layout"].logical(sizes)
+    depth = {"d": image[0], "t": taps[0]} if volume else {}
+    return ConvShape(n=n, c=c, h=image[-2], w=image[-1], k=k, r=taps[-2], s=taps[-1], **depth, **geometry), assumed
 
 
-def _padding(text: str) -> Any:
+def _layout(text: str, axes: int) -> Layout:
+    """An order of axes; of volumes also by its name with the depth."""
+    return Layout.parse({"NCDHW": "NCHW", "NDHWC": "NHWC"}.get(text, text) if axes == 3 else text)
+
+
+def _padding(text: str, axes: int) -> Any:
     if text in ("same", "valid"):
         return text
-    numbers = _numbers(text, "--padding", (1, 2, 4), "A or A,B (vertical, horizontal) or T,B,L,R or same or valid")
-    if len(numbers) == 4:
-        top, bottom, left, right = numbers
-        return (top, bottom), (left, right)
+    numbers = _numbers(text, "--padding", (1, axes, 2 * axes),
+                       "A or A,B (vertical, horizontal) or T,B,L,R or same or valid" if axes == 2 else
+                       "A or A,B,C (depth, vertical, horizontal) or F,B,T,B,L,R or same or valid")
+    if len(numbers) == 2 * axes:
+        return tuple(zip(numbers[::2], numbers[1::2]))
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-def _pair(text: str, option: str) -> tuple[int, int]:
-    numbers = _numbers(text, option, (1, 2), "A or A,B (vertical, horizontal)")
-    return numbers[0], numbers[-1]
+def _along(text: str, option: str, axes: int) -> tuple[int, ...]:
+    numbers = _numbers(text, option, (1, axes), "A or A,B (vertical, horizontal)" if axes == 2 else
+                       "A or A,B,C (depth, vertical, horizontal)")
+    return numbers if len(numbers) == axes else numbers * axes
 
 
 def _number(text: str, option: str) -> int:

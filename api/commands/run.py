@@ -42,11 +42,12 @@ OUTSIDE = 1     # exit code where --check finds an error beyond its bound
 def run(ctx: click.Context, x: str, w: str, bias: str | None, residual: str | None, output: str,
         source: str | None, device: str, check: bool, as_json: bool, **options: Any) -> None:
     """Convolve the arrays in X (N, C, H, W) and W (K, C/groups, R, S), and BIAS (K), .npy files of one element type
-    (integers in X: W of float32 or an integer type, BIAS of float32).
+    (integers in X: W of float32 or an integer type, BIAS of float32); of volumes X (N, C, D, H, W) and W (K, C/groups,
+    T, R, S).
 
-    With --layout NHWC the axes of X and of the output are N, H, W, C. bfloat16, which .npy files have no name for, is
-    read as its 16 bits (uint16, or the '|V2' that ml_dtypes' arrays are saved as) with --dtype bfloat16, and written
-    as X was.
+    With --layout NHWC the axes of X and of the output are N, H, W, C (of volumes N, D, H, W, C). bfloat16, which .npy
+    files have no name for, is read as its 16 bits (uint16, or the '|V2' that ml_dtypes' arrays are saved as) with
+    --dtype bfloat16, and written as X was.
     """
     from warpconv.runtime.arrays.elements import from_bits
     _check_output(output, (x, w, bias, residual, source))
@@ -155,7 +156,8 @@ def _bound(request: LayerRequest) -> str:
               f" + half a step of {dtype.value}" if dtype.itemsize == 2 else "")
     steps = ", through the epilogue" if any(step not in LINEAR for step in request.epilogue) else ""
     dropped = f" + {request.numerics.dropped:.3g}" if request.numerics.dropped else ""
-    factor = f"((C/groups*R*S + 2) * {eps}{dropped})" if dropped else f"(C/groups*R*S + 2) * {eps}"
+    taps = "C/groups*T*R*S" if request.shape.is_volume else "C/groups*R*S"
+    factor = f"(({taps} + 2) * {eps}{dropped})" if dropped else f"({taps} + 2) * {eps}"
     return f"{factor} * sum |a*b|{steps}{stored}"
 
 

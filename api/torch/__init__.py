@@ -11,9 +11,10 @@ try:
 except ImportError as _error:
     raise ImportError("warpconv.torch needs PyTorch: pip install 'warpconv[torch]'") from _error
 
+from warpconv.runtime.call.volume import conv3d
 from warpconv.runtime.torch import operators as _operators  # noqa: F401 - torch.ops.warpconv
 
 from .convert import Conversion, Row, convert
-from .modules import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
+from .modules import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d
 
-__all__ = ["Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d", "Conversion", "Row", "convert"]
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "Conversion", "Row", "conv3d", "convert"]

@@ -17,9 +17,9 @@ from warpconv.runtime.torch import ahead
 
 from . import estimate, measure, modules, sizes
 
-OURS: dict[type, type] = {torch.nn.Conv1d: modules.Conv1d, torch.nn.Conv2d: modules.Conv2d,
-                          torch.nn.ConvTranspose1d: modules.ConvTranspose1d,
-                          torch.nn.ConvTranspose2d: modules.ConvTranspose2d}
+OURS: dict[type, type] = {
+    torch.nn.Conv1d: modules.Conv1d, torch.nn.Conv2d: modules.Conv2d, torch.nn.Conv3d: modules.Conv3d,
+    torch.nn.ConvTranspose1d: modules.ConvTranspose1d, torch.nn.ConvTranspose2d: modules.ConvTranspose2d}
 Answer = tuple[bool, str, "float | None", "float | None"]     # whether, why, seconds of ours and of PyTorch's
 Rule = Callable[[str, torch.nn.Module, "Tensor | None"], bool]
 
@@ -64,7 +64,7 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     """Compute a model's convolution layers by warpconv where that is quicker.
 
     A layer stays the same object, with its parameters, hooks and name; its class becomes ``warpconv.torch``'s. Layers
-    of other classes than PyTorch's own are left alone, and so are 3D layers.
+    of other classes than PyTorch's own are left alone, and so are transposed layers of volumes.
 
     Parameters
     ----------
@@ -75,8 +75,9 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
         'estimate' and 'measure', and by whoever wants the kernels compiled now, at the same time, and not one by one at
         the first call.
     where : str or callable
-        'estimate': where the planner's estimate is below what PyTorch takes for such a layer on an H200; 'measure':
-        where a layer alone takes less time on the device that it is on, forward and, in training mode, backward;
+        'estimate': where the planner's estimate is below what PyTorch takes for such a layer on an H200, which is
+        not known of volumes; 'measure': where a layer alone takes less time on the device that it is on, forward and,
+        in training mode, backward;
         'all'; or a function of (name, layer, its input or None) that says so.
     workers : int, optional
         Threads that compile; as in specialize_all.

@@ -38,6 +38,8 @@ def seconds(shape: ConvShape, hardware: Hardware, tf32: bool) -> tuple[float, fl
 
 def quicker(shape: ConvShape, hardware: Hardware, tf32: bool) -> tuple[bool, str, float | None, float | None]:
     """Whether warpconv's estimate is the lower one, why in words, and the two in seconds."""
+    if shape.is_volume:
+        return False, "what PyTorch takes for volumes is not known: where='measure'", None, None
     try:
         ours, theirs = seconds(shape, hardware, tf32)
     except WarpconvError as error:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from warpconv.runtime.call.conv import conv2d
 from warpconv.runtime.call.line import conv1d
+from warpconv.runtime.call.volume import conv3d
 from warpconv.runtime.call.way import way_of
 from warpconv.runtime.torch.functional import conv_transpose2d
 from warpconv.runtime.torch.prepared import Prepared
@@ -94,6 +95,16 @@ class Conv1d(_Forward, torch.nn.Conv1d):
         return made.squeeze(0) if alone else made
 
 
+class Conv3d(_Layer, torch.nn.Conv3d):
+    """torch.nn.Conv3d by kernels for volumes, forward and backward; borders are made by the kernel. No kernel of
+    volumes wants a prepared weight."""
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        made: Tensor = conv3d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups,
+                              padding_mode=self.padding_mode)
+        return made
+
+
 class ConvTranspose2d(_Layer, torch.nn.ConvTranspose2d):
     """torch.nn.ConvTranspose2d by the kernels of a layer's data gradient."""
 
@@ -118,5 +129,5 @@ def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, pad
                   precision=precision)
 
 
-for _layer in (Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d):
+for _layer in (Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d):
     _layer.__module__ = "warpconv.torch"        # where pickles look them up

@@ -58,9 +58,9 @@ def shape_of(module: Any, input: Tensor) -> ConvShape:
         size = (size[0], module.out_channels, *(
             (extent - 1) * step - 2 * border + span + extra for extent, step, border, span, extra
             in zip(size[2:], stride, padding, layer.extents, more)))
-    nhwc = memory_format(planar) is torch.channels_last
+    nhwc = memory_format(planar) is not torch.contiguous_format
     if nhwc:
-        size = (size[0], size[2], size[3], size[1])
+        size = (size[0], *size[2:], size[1])
     return ConvShape.of(size, tuple(weight.shape), dtype=str(planar.dtype).removeprefix("torch."), stride=stride,
                         padding=padding, dilation=dilation, groups=module.groups,
                         layout=Layout.NHWC if nhwc else Layout.NCHW, padding_mode=module.padding_mode)

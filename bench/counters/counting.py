@@ -56,7 +56,7 @@ def execute(plan: KernelPlan, shape: ConvShape, x: np.ndarray, w: np.ndarray) ->
     from warpconv.runtime.devices.cpu import backend
     from warpconv.runtime.call.kernel import Kernel
     loaded, source = backend.load(plan, mode=Mode.CHECK)
-    y = Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)(x, w)
+    y = Kernel(plan.spec, plan.program, loaded, source=source, plan=plan, padding_value=shape.padding_value)(x, w)
     with _REFERENCES:           # made once, not by every thread
         exact = _reference(shape)
     exact.check(HostDevice(), _channels_second(y, shape), own=True)
@@ -90,7 +90,8 @@ def count_fmas(plan: KernelPlan, shape: ConvShape) -> int | None:
         loaded, source = backend.load_text(plan.spec, plan.program, _FMA_COUNTER + text, mode=Mode.FAST)
         counter = loaded.compiled.number("wc_fmas")
         counter.value = 0
-        Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)(*data(shape))
+        Kernel(plan.spec, plan.program, loaded, source=source, plan=plan,
+               padding_value=shape.padding_value)(*data(shape))
     return counter.value
 
 

@@ -101,7 +101,7 @@ def _cudnn(device: Any, data: Any, shape: ConvShape) -> Ways:
 
 
 def _cupy(device: Any, data: Any, shape: ConvShape) -> Ways:
-    cupy, ndimage = _cupy_and_ndimage(device)
+    cupy, ndimage = cupy_and_ndimage(device)
     planes = [(cupy.asarray(x)[0, 0], cupy.asarray(y)[0]) for x, y in zip(data.xs, data.ys)]
     weights = cupy.asarray(data.w)[:, 0]
 
@@ -140,7 +140,7 @@ LAYERS: Mapping[str, Callable[..., Ways]] = {"cuDNN": _cudnn, "CuPy": _cupy, "NP
 # ---- Gaussians
 
 def _cupy_gauss(device: Any, xs: Sequence[Any], ys: Sequence[Any], row: Any) -> Ways:
-    cupy, ndimage = _cupy_and_ndimage(device)
+    cupy, ndimage = cupy_and_ndimage(device)
 
     def call(x: Any, y: Any) -> None:
         with cupy_stream(device, cupy):
@@ -189,7 +189,7 @@ def _npp_mask(device: Any, call: Callable[[Any, Any], None], reach: int) -> Any:
 
 # ---- both
 
-def _cupy_and_ndimage(device: Any) -> tuple[Any, Any]:
+def cupy_and_ndimage(device: Any) -> tuple[Any, Any]:
     if device.kind == "host":
         raise NoDevice("no GPU")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +27,10 @@ def flops_inside(shape: ConvShape) -> int:
     """Two for each multiply-add with an input element; where the border is a value, that of padding is none."""
     if shape.padding_mode.reads_image:
         return 2 * shape.macs
-    rows = taps_inside(shape.h, shape.r, shape.p, shape.stride[0], shape.dilation[0], shape.padding[0][0])
-    columns = taps_inside(shape.w, shape.s, shape.q, shape.stride[1], shape.dilation[1], shape.padding[1][0])
-    return 2 * shape.n * shape.k * (shape.c // shape.groups) * rows * columns
+    pairs = [taps_inside(size, taps, outputs, stride, dilation, before)
+             for size, taps, outputs, stride, dilation, (before, _) in zip(
+                 shape.image, shape.taps, shape.outputs, shape.stride, shape.dilation, shape.padding)]
+    return 2 * shape.n * shape.k * shape.channels * math.prod(pairs)
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ def is_quick(row: GradientLayer) -> bool:
 def run(context: Context) -> None:
     trial = context.device.trial
     chosen = [row for row in sorted(layers(), key=is_quick, reverse=True) if is_quick(row) or not context.quick]
+    chosen = [row for row in chosen if context.asked(row.key)]
     if trial:       # the same keys, small arrays
         chosen = chosen[:8]
     context.expect(1 + len(chosen))
@@ -246,4 +247,4 @@ def _rows(chosen: list[dict[str, Any]], title: str) -> Table:
 
 
 STUDY = Study("gradients", "depthwise gradients of data and filter beside a copy of the same bytes and PyTorch", ABOUT,
-              run, tables)
+              run, tables, selects=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bench.beside import REPLAYS, floor_us, measure
+from bench.beside import REPLAYS, measure
 from bench.devices import NoDevice
 from bench.harness import compile_ahead
 from bench.nets import NETS, Layer
@@ -33,20 +33,20 @@ float16 (790 TFLOP/s), whichever takes longer. A ratio above 1 says that ours is
 """
 
 
-def shape_of(layer: Layer, batch: int, layout: str) -> ConvShape:
+def shape_of(layer: Layer, batch: int, layout: str, dtype: str = "float16") -> ConvShape:
     c, h, size, k, stride, padding, groups = layer
     return ConvShape(n=batch, c=c, h=h, w=h, k=k, r=size, s=size, stride=stride, padding=padding, groups=groups,
-                     dtype="float16", layout=layout)
+                     dtype=dtype, layout=layout)
 
 
 def key_of(layer: Layer, batch: int, layout: str) -> str:
     return f"{layout}/{batch}/{'-'.join(map(str, layer))}"
 
 
-def cases(nets: Iterable[str]) -> Iterator[tuple[Layer, int, str]]:
+def cases(nets: Iterable[str], batches: Iterable[int] = BATCHES) -> Iterator[tuple[Layer, int, str]]:
     """Each distinct layer of some networks, NHWC and the larger batch first."""
     layers = dict.fromkeys(layer for net in nets for layer in NETS[net])
-    yield from ((layer, batch, layout) for batch in BATCHES for layout in LAYOUTS for layer in layers)
+    yield from ((layer, batch, layout) for batch in batches for layout in LAYOUTS for layer in layers)
 
 
 def run(context: Context) -> None:
@@ -67,48 +67,53 @@ def run(context: Context) -> None:
 def tables(rows: Rows) -> Iterable[Table]:
     for batch in BATCHES:
         for layout in LAYOUTS:
-            measured = {tuple(row["layer"]): row for row in rows.values()
-                        if (row["batch"], row["layout"]) == (batch, layout) and row["status"] == OK}
-            if measured:
-                yield _sums(batch, layout, measured)
-                yield _slowest(batch, layout, measured)
-    yield from _every(rows)
+            yield from summed(f"{layout}, batch {batch}", _of(rows, batch, layout))
+    for batch in BATCHES:
+        for layout in LAYOUTS:
+            yield from every(f"{layout}, batch {batch}", _of(rows, batch, layout))
 
 
-def _sums(batch: int, layout: str, measured: dict[Any, dict[str, Any]]) -> Table:
+def _of(rows: Rows, batch: int, layout: str) -> list[dict[str, Any]]:
+    return [row for row in rows.values() if (row["batch"], row["layout"]) == (batch, layout) and row["status"] == OK]
+
+
+def summed(title: str, listed: list[dict[str, Any]]) -> Iterator[Table]:
+    """By network, and the slowest layers."""
+    if listed:
+        measured = {tuple(row["layer"]): row for row in listed}
+        yield _sums(title, measured)
+        yield _slowest(title, measured)
+
+
+def every(title: str, listed: list[dict[str, Any]]) -> Iterator[Table]:
+    if listed:
+        yield Table(f"Every layer: {title}", _COLUMNS, tuple(map(_line, listed)))
+
+
+def _sums(title: str, measured: dict[Any, dict[str, Any]]) -> Table:
     """By network; one whose layers were not all measured is left out."""
     whole = {net: layers for net, layers in NETS.items() if all(layer in measured for layer in layers)}
     left = [net for net in NETS if net not in whole]
     found = []
     for net, layers in whole.items():
-        ours, cudnn = (sum(count * measured[layer][side] for layer, count in layers.items())
-                       for side in ("ours", "cudnn"))
-        floor = sum(count * floor_us(shape_of(layer, batch, layout)) for layer, count in layers.items())
+        ours, cudnn, floor = (sum(count * measured[layer][side] for layer, count in layers.items())
+                              for side in ("ours", "cudnn", "floor"))
         least = min(layers, key=lambda layer: measured[layer]["ratio"])
         found.append((net, sum(layers.values()), len(layers), round(ours, 1), round(cudnn, 1), round(floor, 1),
                       round(cudnn / ours, 2), round(measured[least]["ratio"], 2), _named(least)))
     ratios = [row[6] for row in found]
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
-    return Table(f"Networks: {layout}, batch {batch}",
+    return Table(f"Networks: {title}",
                  ("network", "convolutions", "distinct", "ours us", "cuDNN us", "floor us", "cuDNN / ours",
                   "least of a layer", "that layer"), tuple(found),
                  f"Geometric mean over these networks: {mean:.2f}." + (
                      f" Left out, since not all of their layers were measured: {', '.join(left)}." if left else ""))
 
 
-def _slowest(batch: int, layout: str, measured: dict[Any, dict[str, Any]]) -> Table:
+def _slowest(title: str, measured: dict[Any, dict[str, Any]]) -> Table:
     slow = sorted((row for row in measured.values() if row["ratio"] < LEAST_RATIO), key=lambda row: row["ratio"])
-    return Table(f"Layers below {LEAST_RATIO} of cuDNN's speed: {layout}, batch {batch}", _COLUMNS,
+    return Table(f"Layers below {LEAST_RATIO} of cuDNN's speed: {title}", _COLUMNS,
                  tuple(map(_line, slow)), f"{len(slow)} of {len(measured)}.")
-
-
-def _every(rows: Rows) -> Iterator[Table]:
-    for batch in BATCHES:
-        for layout in LAYOUTS:
-            listed = [row for row in rows.values()
-                      if (row["batch"], row["layout"]) == (batch, layout) and row["status"] == OK]
-            if listed:
-                yield Table(f"Every layer: {layout}, batch {batch}", _COLUMNS, tuple(map(_line, listed)))
 
 
 _COLUMNS = ("layer", "algorithm", "splits", "ours us", "cuDNN us", "floor us", "cuDNN / ours")

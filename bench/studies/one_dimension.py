@@ -132,12 +132,13 @@ def plans() -> Iterator[PlanRow]:
             layer, wide = LineLayer("forward", taps, dtype, "NCL"), _LANES[dtype]
             vectors = {**_WIDE, "vector": wide, "store_vector": wide}
             yield PlanRow("rule", layer, "auto", {})
-            yield PlanRow("8 rows ahead", layer, "wide", {"sub_block_rows": 16, "rows_ahead": 8, "turn_steps": 2})
+            yield PlanRow("8 rows ahead", layer, "wide", {**vectors, "columns": wide, "sub_block_rows": 16,
+                                                          "rows_ahead": 8, "turn_steps": 2, "loads": "cached"})
             yield PlanRow("shared weights", layer, "wide", {"weights": "shared"})
-            yield PlanRow("in registers", layer, "wide", {**vectors, "columns": wide, "loads": "registers",
-                                                          "pipeline": "copied"})
-            yield PlanRow("twice the columns", layer, "wide", {**vectors, "columns": 2 * wide, "loads": "registers",
-                                                               "pipeline": "copied"})
+            yield PlanRow("cached", layer, "wide", {**vectors, "columns": wide, "loads": "cached"})
+            for many in (1, 2, 4):
+                yield PlanRow(f"{many} loads a lane", layer, "wide", {
+                    **vectors, "columns": many * wide, "loads": "registers", "pipeline": "copied"})
             yield PlanRow("8 warps a block", layer, "wide", {"warp_columns": 8})
             layer = replace(layer, layout="NLC")
             yield PlanRow("rule, column", layer, "auto", {}, column=True)
@@ -154,7 +155,7 @@ def plans() -> Iterator[PlanRow]:
 def run(context: Context) -> None:
     trial = context.device.trial
     chosen = [row for row in sorted(layers(), key=is_quick, reverse=True) if is_quick(row) or not context.quick]
-    others = [row for row in plans() if row.layer.taps == 4 or not context.quick]
+    others = [row for row in plans() if row.layer.taps in (4, 31) or not context.quick]
     if trial:       # the same keys, small arrays
         chosen, others = [replace(row, **TRIAL) for row in chosen[:6]], []
     context.expect(1 + len(chosen) + len(others))

@@ -49,8 +49,9 @@ On the CPU device the study is small, to try it out: its times mean nothing, its
 
 "zarr to zarr": an image of drawn bytes in chunks as the table has them, on a local disk, packed as zarr does by itself,
 is read, filtered and written by `warpconv filter`'s own function with threads. "no filter" copies the same chunks by
-the same tasks; its time over a filter's is the share. Runs take turns; medians of {RUNS}. The first read finds the file
-in the system's cache, as it was just written.
+the same tasks; its time over a filter's is the share. Runs take turns; medians of {RUNS} after one that makes kernels
+and locks pages (once in a process, a second at most). The first read finds
+the file in the system's cache, as it was just written.
 
 "host to host": a float32 array in host memory through `warpconv.dask.gaussian_filter` (sigma {SIGMA:g}) into another
 one, chunks as the table has them. Its peer is as many bytes copied to the GPU and back in page-locked memory, by pieces
@@ -58,8 +59,9 @@ of 256 MB: both directions at once, and one after the other.
 
 "two GPUs": the same work on one GPU and on both, by threads of one process.
 
-"overhead": chunks of NumPy through the same function, one by one in a loop (pinned copies, kernel, pinned copies back),
-and by Dask with one thread, along an axis that chunks have whole: what Dask adds to a chunk, without overlaps.
+"overhead": chunks of an array through the same function, one by one in a loop (pinned copies, kernel, pinned copies
+back), and by Dask with one thread, stored to nothing, along an axis that chunks have whole: what Dask adds to a chunk,
+without overlaps. `python -m bench.scale_stages` has each stage of a chunk by itself.
 
 "agreement": drawn calls (functions, modes, one mode for each axis, types, chunkings, axes, origins) against the call on
 the whole array, bit for bit where the algorithm is named or results are whole numbers, and against scipy.ndimage: the
@@ -90,6 +92,11 @@ def run(context: Context) -> None:
                     kind="agreement")
 
 
+def _threads() -> int:
+    from warpconv.runtime.scale.files import MOST_THREADS
+    return min(os.cpu_count() or 1, MOST_THREADS)
+
+
 # ---- files
 
 def _files(context: Context, size: Size, runs: int, folder: Path, device: str, key: str) -> None:
@@ -98,7 +105,7 @@ def _files(context: Context, size: Size, runs: int, folder: Path, device: str, k
 
 def _shares(size: Size, times: Mapping[str, float], trial: bool) -> dict[str, Any]:
     nothing = times["nothing"]
-    return {"side": size.file, "chunk": size.file_chunk, "trial": trial, "threads": min(os.cpu_count() or 1, 16),
+    return {"side": size.file, "chunk": size.file_chunk, "trial": trial, "threads": _threads(),
             "seconds": nothing, "gbs": 2 * size.file**2 / nothing / 1e9,
             **{f"{name} seconds": seconds for name, seconds in times.items() if name != "nothing"},
             **{f"{name} share": nothing / seconds for name, seconds in times.items() if name != "nothing"}}
@@ -114,23 +121,11 @@ def _file_times(size: Size, runs: int, folder: Path, device: str, only: str | No
     ways = {name: taps for name, taps in ways.items() if only in (None, name)}
     found: dict[str, list[float]] = {name: [] for name in ways}
     how = FileFilter(input=str(source), output=str(folder / "out.zarr"), taps=None, device=device, memory="8G")
-    for taps in ways.values():              # kernels are made before
-        _warm(replace(how, taps=taps), folder)
-    for _ in range(runs):
+    for _ in range(runs + 1):               # the first makes kernels, and locks pages, on each GPU
         for name, taps in ways.items():
             shutil.rmtree(how.output, ignore_errors=True)
             found[name].append(filter_file(replace(how, taps=taps)).seconds)
-    return {name: statistics.median(each) for name, each in found.items()}
-
-
-def _warm(how: Any, folder: Path) -> None:
-    import zarr
-
-    from warpconv.runtime.scale.files import filter_file
-    small = folder / "small.zarr"
-    if not small.exists():
-        zarr.create_array(str(small), shape=(600, 700), chunks=(256, 256), dtype="uint8")[:] = 1
-    filter_file(replace(how, input=str(small), output=str(folder / "small_out.zarr")))
+    return {name: statistics.median(each[1:]) for name, each in found.items()}
 
 
 def _source(size: Size, folder: Path) -> Path:
@@ -151,7 +146,7 @@ def _source(size: Size, folder: Path) -> Path:
 def _host_to_host(size: Size, runs: int, device: str) -> dict[str, Any]:
     seconds = _filtered(size, runs, device)
     nbytes = 4 * size.memory**2
-    row: dict[str, Any] = {"side": size.memory, "chunk": size.chunk, "threads": min(os.cpu_count() or 1, 16),
+    row: dict[str, Any] = {"side": size.memory, "chunk": size.chunk, "threads": _threads(),
                            "seconds": seconds, "gbs": 2 * nbytes / seconds / 1e9}
     if device != "cpu":
         both, apart = _pinned_copies(nbytes)
@@ -166,20 +161,25 @@ def _filtered(size: Size, runs: int, device: str) -> float:
     import dask.array as da
 
     import warpconv.dask as chunked
-    x = np.empty((size.memory,) * 2, np.float32)
-    band = np.random.default_rng(4).random((1024, size.memory), np.float32)
-    for row in range(0, size.memory, 1024):
-        x[row:row + 1024] = np.roll(band, row // 3, axis=1)[:size.memory - row]
+    x = _image(size.memory, size.memory)
     y = np.full_like(x, np.nan)
     d = da.from_array(x, chunks=size.chunk, name=False)
     found = []
-    with dask.config.set(scheduler="threads", num_workers=min(os.cpu_count() or 1, 16)):
+    with dask.config.set(scheduler="threads", num_workers=_threads()):
         for _ in range(runs + 1):           # the first makes kernels, and touches the memory
             start = time.perf_counter()
             da.store(chunked.gaussian_filter(d, SIGMA, device=device), y, lock=False)
             found.append(time.perf_counter() - start)
     _check(x, y, size)
     return statistics.median(found[1:])
+
+
+def _image(columns: int, rows: int) -> np.ndarray:
+    x = np.empty((rows, columns), np.float32)
+    band = np.random.default_rng(4).random((1024, columns), np.float32)
+    for row in range(0, rows, 1024):
+        x[row:row + 1024] = np.roll(band, row // 3, axis=1)[:rows - row]
+    return x
 
 
 def _check(x: np.ndarray, y: np.ndarray, size: Size) -> None:
@@ -231,17 +231,15 @@ def _cupy() -> Any:
 
 def _overhead(size: Size, device: str) -> dict[str, Any]:
     """Seconds of a chunk by a loop, and by Dask with one thread."""
-    import dask
     import dask.array as da
 
     import warpconv
     import warpconv.dask as chunked
     from warpconv.runtime.scale import places
-    rng = np.random.default_rng(3)
-    blocks = [rng.random((size.chunk,) * 2, np.float32) for _ in range(size.chunks)]
-    d = da.concatenate([da.from_array(block, chunks=-1, name=False) for block in blocks], axis=0)
+    x = _image(size.chunk, size.chunk * size.chunks)
+    blocks = np.split(x, size.chunks)
     # filtered along the rows alone: chunks have whole ones, so neither way has overlaps to make
-    lazy = chunked.gaussian_filter1d(d, SIGMA, axis=1, device=device)
+    lazy = chunked.gaussian_filter1d(da.from_array(x, chunks=size.chunk, name=False), SIGMA, axis=1, device=device)
 
     def once(block: Any, place: str, stream: Any) -> Any:
         return warpconv.gaussian_filter1d(block, SIGMA, axis=1, device=place, stream=stream)
@@ -251,8 +249,7 @@ def _overhead(size: Size, device: str) -> dict[str, Any]:
             places.run(once, block, device, ())
 
     def by_dask() -> None:
-        with dask.config.set(scheduler="threads", num_workers=1):
-            dask.compute(*[block.shape for block in lazy.to_delayed().ravel()])     # dropped, as in the loop
+        da.store(lazy, _Nothing(), lock=False, scheduler="threads", num_workers=1)     # dropped, as in the loop
 
     times = {"loop": [], "dask": []}
     for _ in range(6):
@@ -263,6 +260,13 @@ def _overhead(size: Size, device: str) -> dict[str, Any]:
     by_loop, through = (statistics.median(times[name][1:]) for name in ("loop", "dask"))
     return {"chunk": size.chunk, "trial": device == "cpu", "loop": by_loop, "dask": through,
             "overhead": through / by_loop - 1}
+
+
+class _Nothing:
+    """An array that keeps nothing."""
+
+    def __setitem__(self, at: Any, block: Any) -> None:
+        pass
 
 
 def _two(seconds: Callable[[str], float]) -> dict[str, Any]:

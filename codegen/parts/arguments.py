@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..border import Border
 from ..dtypes import Layout
 from ..plan import Argument, Role
-from ..spec import Epilogue, KernelSpec, Operation
+from ..spec import Epilogue, KernelSpec, Numerics, Operation
 
 
 SIZES = ("N", "H", "W", "P", "Q")
+VOLUME_SIZES = ("N", "D", "H", "W", "Z", "P", "Q")
+BORDER = "BORDER"       # the argument that is the value outside of the image
+
+
+def sizes_of(spec: KernelSpec) -> tuple[str, ...]:
+    """The names of the sizes that are not baked in."""
+    return VOLUME_SIZES if spec.is_volume else SIZES
+
+
+def border_arguments(spec: KernelSpec, *, as_elements: bool = False) -> tuple[Argument, ...]:
+    """The value outside of the image where the border has one: a number as the arithmetic has it or, ``as_elements``,
+    as the input has it, elements of less than 32 bits side by side in a word."""
+    if spec.padding_mode is not Border.CONSTANT:
+        return ()
+    number = "int" if spec.numerics is Numerics.INT32 else "float"
+    return (Argument(name=BORDER, role=Role.BORDER,
+                     c_type="unsigned" if as_elements and spec.dtype.bits < 32 else number),)
 
 
 def gradient_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
@@ -24,12 +42,14 @@ def gradient_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
                                   array("dx", Role.OUTPUT)),
         Operation.FILTER_GRADIENT: (array("x", Role.INPUT), array("dy", Role.GRADIENT), array("dw", Role.OUTPUT)),
         Operation.BIAS_GRADIENT: (array("dy", Role.INPUT), array("db", Role.OUTPUT))}[spec.operation]
-    return (*arrays, *(Argument(name=name, role=Role.SIZE, c_type="int") for name in SIZES))
+    border = border_arguments(spec) if spec.operation is Operation.FILTER_GRADIENT else ()
+    return (*arrays, *(Argument(name=name, role=Role.SIZE, c_type="int") for name in sizes_of(spec)), *border)
 
 
-def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
+def layer_arguments(spec: KernelSpec, *, as_elements: bool = False) -> tuple[Argument, ...]:
     """x, w, the bias and the residual if the epilogue adds them, y, and the sizes that are not baked in, of arrays with
-    gaps their distances too. A residual may be y itself, and lies in memory as y does."""
+    gaps their distances too, and a border's value (``as_elements``: as the input has it). A residual may be y itself,
+    and lies in memory as y does."""
     arguments = [Argument(name="x", role=Role.INPUT, c_type=spec.dtype.c_name),
                  Argument(name="w", role=Role.WEIGHT, c_type=spec.w_dtype.c_name)]
     if Epilogue.BIAS in spec.epilogue:
@@ -38,10 +58,10 @@ def layer_arguments(spec: KernelSpec) -> tuple[Argument, ...]:
     if residual:
         arguments.append(Argument(name="residual", role=Role.RESIDUAL, c_type=spec.y_dtype.c_name, alone=False))
     arguments.append(Argument(name="y", role=Role.OUTPUT, c_type=spec.y_dtype.c_name, alone=not residual))
-    sizes = [Argument(name=name, role=Role.SIZE, c_type="int") for name in SIZES]
+    sizes = [Argument(name=name, role=Role.SIZE, c_type="int") for name in sizes_of(spec)]
     if spec.pitched:        # 0 where there is nothing further
         sizes += [Argument(name=name, role=Role.SIZE, c_type="int", at_least=0) for name in distances(spec)]
-    return (*arguments, *sizes)
+    return (*arguments, *sizes, *border_arguments(spec, as_elements=as_elements))
 
 
 def distances(spec: KernelSpec) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """x from NCHW to NHWC by a launch of its own, for kernels that read the channels of a pixel side by side.
 
 A tile of pixels x channels goes through a block's shared memory. Where a layer is one group, its channels are filled up
-with zeros to 16 bytes, so that copies of that width and descriptors take it. The templates are in
-parts/nhwc_pass.cuh.jinja.
+with zeros to 16 bytes, so that copies of that width and descriptors take it. Where a 1x1 filter strides, the pass may
+leave the pixels alone that no output reads (``sampled``). The templates are in parts/nhwc_pass.cuh.jinja.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warpconv.codegen.dimension import Dimension
-from warpconv.codegen.hardware import GRID_LIMIT, H200, H200_CLOCK, H200_COPY
+from warpconv.codegen.hardware import GRID_LIMIT
+from warpconv.codegen.layer import LARGEST_SIZE
 from warpconv.codegen.plan import Argument, Blocks, Extent, Launch, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 PIXELS = "x_nhwc"               # the program's name for what the pass leaves
 CELL_BYTES = 16
+SECTOR_BYTES = 32               # that memory gives at once
 TILE = 4096                     # elements of a block of the pass,
 CHANNELS = (8, 16, 32, 64)      # and channels of it
 THREADS = 256
@@ -35,6 +37,7 @@ class NhwcPass:
     stored: int         # channels of a pixel of x_nhwc
     padded: bool        # more than x has
     whole_cells: bool   # 16 bytes of x_nhwc are of one pixel
+    sampled: bool       # x_nhwc has a pixel for each output
 
 
 def stored_channels(spec: KernelSpec) -> int:
@@ -43,34 +46,45 @@ def stored_channels(spec: KernelSpec) -> int:
     return -(-spec.c // cell) * cell if spec.groups == 1 else spec.c
 
 
-def make_pass(spec: KernelSpec, arguments: tuple[Argument, ...], *, wide: bool) -> NhwcPass:
+def make_pass(spec: KernelSpec, arguments: tuple[Argument, ...], *, wide: bool, sampled: bool = False) -> NhwcPass:
     channels, stored = _channels(spec), stored_channels(spec)
     return NhwcPass(arguments=arguments, wide=wide, channels=channels, pixels=TILE // channels, stored=stored,
-                    padded=stored != spec.c, whole_cells=stored * spec.dtype.itemsize % CELL_BYTES == 0)
+                    padded=stored != spec.c, whole_cells=stored * spec.dtype.itemsize % CELL_BYTES == 0,
+                    sampled=sampled)
 
 
 def argument(spec: KernelSpec) -> Argument:
     return Argument(name=PIXELS, role=Role.WORKSPACE, c_type=spec.dtype.c_name)
 
 
-def launch(spec: KernelSpec, arguments: tuple[Argument, ...]) -> Launch:
+def pixels_of(sampled: bool) -> tuple[Dimension, ...]:
+    """Whose product the pixels of x_nhwc are."""
+    return (Dimension.N, Dimension.P, Dimension.Q) if sampled else (Dimension.N, Dimension.H, Dimension.W)
+
+
+def launch(spec: KernelSpec, arguments: tuple[Argument, ...], sampled: bool = False) -> Launch:
     channels = _channels(spec)
     each = TILE // channels
-    pixels = Blocks(of=Dimension.N, by=(Dimension.H, Dimension.W), add=each - 1, per=each)
+    pixels = Blocks(of=Dimension.N, by=pixels_of(sampled)[1:], add=each - 1, per=each)
     grid = (pixels, Blocks(times=-(-stored_channels(spec) // channels), limit=GRID_LIMIT[1]), Blocks())
     return Launch(entry="to_nhwc", grid=grid, block=(THREADS, 1, 1), arguments=tuple(a.name for a in arguments))
 
 
-def workspace(spec: KernelSpec, last_step: int) -> Workspace:
-    """x_nhwc, from the first step to the one that reads it."""
-    return Workspace(name=PIXELS, bytes_each=spec.dtype.itemsize * stored_channels(spec), first_step=0,
-                     last_step=last_step, per=(Extent(of=Dimension.N), Extent(of=Dimension.H), Extent(of=Dimension.W)))
+def workspace(spec: KernelSpec, last_step: int, sampled: bool = False) -> Workspace:
+    """x_nhwc, from the first step to the one that reads it. Offsets are as wide as x needs them, which has fewer
+    channels where they are filled up."""
+    stored, element = stored_channels(spec), spec.dtype.itemsize
+    return Workspace(name=PIXELS, bytes_each=element * stored, first_step=0, last_step=last_step,
+                     per=tuple(Extent(of=size) for size in pixels_of(sampled)),
+                     most_bytes=element * LARGEST_SIZE if stored > spec.c and spec.index_bits == 32 else None)
 
 
-def cycles(spec: KernelSpec, shape: ConvShape) -> float:
-    """Cycles of the pass over a layer's input."""
-    cycle_bytes = H200_COPY / H200_CLOCK * spec.hardware.multiprocessors / H200.multiprocessors
-    return LAUNCH_CYCLES + COPY_SHARE * 2 * spec.dtype.itemsize * shape.n * shape.c * shape.h * shape.w / cycle_bytes
+def cycles(spec: KernelSpec, shape: ConvShape, sampled: bool = False) -> float:
+    """Cycles of the pass over a layer's input; sampled, over whole rows of those that are read."""
+    read = shape.p * min(shape.w, shape.q * SECTOR_BYTES // spec.dtype.itemsize) if sampled else shape.h * shape.w
+    written = shape.p * shape.q if sampled else shape.h * shape.w
+    moved = spec.dtype.itemsize * shape.n * shape.c * (read + written)
+    return LAUNCH_CYCLES + COPY_SHARE * moved / spec.hardware.copied_bytes
 
 
 def _channels(spec: KernelSpec) -> int:

@@ -3,13 +3,24 @@ a fixed order, so that equal inputs give equal bits."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from warpconv.codegen.batch import UNKNOWN_PIXELS, assumed_batch
 from warpconv.codegen.hardware import GRID_LIMIT
 from warpconv.codegen.plan import Argument, Blocks, Launch, Role, Workspace
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
 
 PARTS = "parts"             # the program's name for the rows of partial sums
 ENTRY = "sum_parts"
-SUM_COLUMNS, SUM_ROWS = 32, 16      # threads of a block of the second step: elements, and shares of an element's rows
+THREADS = 512               # of a block of the second step:
+SUM_ROWS = 16               # those that share the rows of an element, beside each other for several elements
 MOST_CHUNKS = 1024
+# Products of matrices whose plan value ``splits`` is the number of shares
+ROUNDS = (0.5, 1.0, 2.0)    # of all blocks that the chip holds at a time, which are tried
+LEAST_STEPS = 4             # tiles of pixels that are left to each share
 
 
 def argument() -> Argument:
@@ -21,14 +32,47 @@ def workspace(elements: int, chunks: int) -> Workspace:
     return Workspace(name=PARTS, bytes_each=4 * elements * chunks, last_step=1)
 
 
-def launch(elements: int, target: str) -> Launch:
-    """The second step: the rows' sums as elements of ``target``."""
-    blocks = Blocks(times=-(-elements // SUM_COLUMNS), limit=GRID_LIMIT[0])
-    return Launch(entry=ENTRY, grid=(blocks, Blocks(), Blocks()), block=(SUM_COLUMNS, SUM_ROWS, 1),
+def launch(elements: int, target: str, rows: int = SUM_ROWS) -> Launch:
+    """The second step: the rows' sums as elements of ``target``, each by ``rows`` threads."""
+    columns = THREADS // rows
+    blocks = Blocks(times=-(-elements // columns), limit=GRID_LIMIT[0])
+    return Launch(entry=ENTRY, grid=(blocks, Blocks(), Blocks()), block=(columns, rows, 1),
                   arguments=(PARTS, target))
+
+
+def sum_rows(chunks: int) -> int:
+    """Threads that share so many rows of an element."""
+    return next(rows for rows in (1, 2, 4, 8, SUM_ROWS) if rows == SUM_ROWS or chunks <= 4 * rows)
 
 
 def chunks_for(wanted: int, beside: int, work: int) -> int:
     """Shares of the batch: so many that ``wanted`` blocks are under way where there are ``beside`` blocks for each
     share, and no more than there is ``work`` for."""
     return max(1, min(MOST_CHUNKS, -(-wanted // max(1, beside)), work))
+
+
+def splits_for(held: int, tiles: int, steps: int) -> list[int]:
+    """The numbers of shares that are tried where the chip holds so many blocks at a time, a share has ``tiles`` of
+    them, and the batch ``steps`` tiles of pixels."""
+    most = max(1, min(MOST_CHUNKS, steps // LEAST_STEPS))
+    return sorted({min(most, max(1, int(rounds * held / tiles))) for rounds in ROUNDS} | {1})
+
+
+def work_of(shape: ConvShape | None) -> tuple[int, int]:
+    """Output pixels of a layer, for the batch that kernels are shared by, and bytes of its arrays; without sizes the
+    pixels of a middling one alone."""
+    if shape is None:
+        return UNKNOWN_PIXELS, 0
+    shape = shape.with_batch(assumed_batch(shape))
+    return shape.n * shape.p * shape.q, shape.bytes_moved
+
+
+def space(spec: KernelSpec, candidates: Callable[[KernelSpec, int], Iterable[Any]]) -> list[Any]:
+    """The candidates for the pixels of a middling layer, and of smaller and larger ones."""
+    batches = (UNKNOWN_PIXELS // 16, UNKNOWN_PIXELS, UNKNOWN_PIXELS * 16)
+    return sorted({options for pixels in batches for options in candidates(spec, pixels)}, key=repr)
+
+
+def lighter(spec: KernelSpec, options: Any) -> Any | None:
+    """The same of fewer shares, whose sums take less workspace, or None where there is one."""
+    return replace(options, splits=options.splits // 2) if options.splits > 1 else None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ..border import Border
+from ..border import Border, BorderValue
 from ..dtypes import DType, Layout
 from ..spec import Epilogue, KernelSpec, Numerics, Operation
-from .vectors import element_bits
 
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
@@ -17,10 +16,14 @@ def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT
                    layouts: tuple[Layout, ...] = (Layout.NCHW,),
                    numerics: tuple[Numerics, ...] = (Numerics.FLOAT32,), borders: tuple[Border, ...] = ZEROS,
                    mixed: bool = False, residual: bool = False, separable: bool = False,
-                   pitched: bool = False, operation: Operation = Operation.FORWARD) -> str | None:
+                   pitched: bool = False, operation: Operation = Operation.FORWARD,
+                   volumes: bool = False) -> str | None:
     """The reason why an algorithm that serves these types, layouts, arithmetic and borders cannot serve the spec, or
     None. ``mixed``: outputs of another type than the inputs are served; ``residual``: its stores read one;
-    ``separable``: filters given as factors; ``pitched``: arrays with gaps; ``operation``: what is computed."""
+    ``separable``: filters given as factors; ``pitched``: arrays with gaps; ``operation``: what is computed;
+    ``volumes``: layers of three spatial axes are served, and no others."""
+    if spec.is_volume is not volumes:
+        return "images are not served, only volumes" if volumes else "volumes are not served, only images"
     for what, value, served in (("element type", spec.dtype, dtypes), ("layout", spec.layout, layouts),
                                 ("arithmetic", spec.numerics, numerics), ("border", spec.padding_mode, borders)):
         if value not in served:
@@ -43,13 +46,13 @@ def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT
 
 def integer_border(spec: KernelSpec) -> str | None:
     """The reason why integer arithmetic cannot have a border's value, or None."""
-    if spec.numerics is Numerics.INT32 and spec.padding_value != int(spec.padding_value):
-        return f"a border of {spec.padding_value:g} is no integer, as the arithmetic of {spec.w_dtype.value} filters is"
+    if spec.numerics is Numerics.INT32 and spec.border_value is BorderValue.NUMBER:
+        return f"the border's value is no int, as the arithmetic of {spec.w_dtype.value} filters is"
     return None
 
 
 def border_refusal(spec: KernelSpec) -> str | None:
     """The reason why a border's value has no place beside the elements, or None."""
-    if spec.dtype is DType.FLOAT32 or element_bits(spec.dtype, spec.padding_value) is not None:
+    if spec.border_value is BorderValue.ELEMENT:
         return None
-    return f"a border of {spec.padding_value:.9g} is no {spec.dtype.value}, and rows are kept in the input's type"
+    return f"the border's value is no {spec.dtype.value}, and rows are kept in the input's type"

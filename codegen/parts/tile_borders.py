@@ -8,7 +8,6 @@ from warpconv.codegen.border import Border
 from warpconv.codegen.spec import KernelSpec
 
 from .occupancy import largest_divisor
-from .vectors import element_bits
 
 MOST_HELD = 8        # elements outside of a band's rows that a thread loads together
 MOST_KEPT = 2        # up to so many their places stay in registers
@@ -21,7 +20,6 @@ class ToeplitzBorder:
     """What stands outside, as the templates write it; columns are those beside the image that windows reach."""
 
     kind: str                    # of the fragments: zeros, pixels of the image, or one value
-    word: str                    # two elements of the value
     left: int
     right: int
     top: int                     # rows above and below the image
@@ -58,11 +56,6 @@ class ToeplitzBorder:
 
 
 def make_border(spec: KernelSpec) -> ToeplitzBorder:
-    if spec.padding_mode is Border.ZEROS:
-        kind, bits = "zeros", 0
-    elif spec.padding_mode.reads_image:
-        kind, bits = "pixels", 0
-    else:
-        kind, bits = "value", element_bits(spec.dtype, spec.padding_value) or 0
-    return ToeplitzBorder(kind=kind, word=f"0x{bits * 0x10001:08x}u", left=spec.padding[1][0],
-                          right=spec.padding[1][1], top=spec.padding[0][0], bottom=spec.padding[0][1])
+    kind = "pixels" if spec.padding_mode.reads_image else "zeros" if spec.padding_mode is Border.ZEROS else "value"
+    return ToeplitzBorder(kind=kind, left=spec.padding[1][0], right=spec.padding[1][1], top=spec.padding[0][0],
+                          bottom=spec.padding[0][1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 
 from ..dtypes import Cast, DType
@@ -44,22 +43,3 @@ def vector_of(dtype: DType, elements: int, outside: str = "") -> Vector:
     name = "unsigned" if cells == 1 else f"uint{cells}"
     zero = outside if cells == 1 else f"make_{name}({', '.join([outside] * cells)})"
     return Vector(name, name, zero, cells, 2)
-
-
-def element_bits(dtype: DType, value: float) -> int | None:
-    """A value as a 16-bit element has it, None where none is exactly the value."""
-    if dtype is DType.BFLOAT16:
-        bits = struct.unpack("<I", struct.pack("<f", value))[0]
-        return bits >> 16 if not bits & 0xffff else None
-    try:
-        packed = struct.pack("<e", value)
-    except OverflowError:
-        return None
-    return struct.unpack("<H", packed)[0] if struct.unpack("<e", packed)[0] == value else None
-
-
-def border_element(spec: KernelSpec) -> str:
-    """The value outside of the image as the input's elements have it in C."""
-    if spec.dtype is DType.FLOAT32:
-        return spec.border_literal
-    return f"0x{element_bits(spec.dtype, spec.padding_value) or 0:04x}"

@@ -1,15 +1,41 @@
-"""The operands of wgmma as inline PTX numbers them."""
+"""wgmma: its operands as inline PTX numbers them, the blocks of its kernels, and their cycles.
+
+Of a block two groups of warps multiply what a third one copies. The cycles were fitted to plans of the forward layers
+(``wgmma``'s choice.py says which); filter gradients, whose plans were not measured yet, are estimated with them, too.
+"""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
 
+from warpconv.codegen.hardware import Arch
+
+TARGET = Arch(9, 0, "a")        # the one architecture that has it
 WARP_GROUP = 128                # threads that multiply together
 ROWS = 64                       # of the first factor
 DEPTH = 16                      # products of an output, of 16-bit elements
 MOST_COLUMNS = 256              # of the second factor
 COLUMN_UNIT = 8
+CELL_BYTES = 16                 # of shared memory, in which the places of factors are counted
+ROW_BYTES = 128                 # of a row of a factor there: the widest swizzle
+BARRIER_BYTES = 8
+GROUPS = 2                      # of warps that multiply; a third one copies
+THREADS = WARP_GROUP * (GROUPS + 1)
+FEWER_REGISTERS, MORE_REGISTERS = 40, 232       # of a thread that copies, that multiplies: 64,512 of a block
+MOST_SUMS = 192                 # of a thread
+LEAST_STAGES, MOST_STAGES = 2, 8
+CLOCK = 1.755e9                 # cycles a second that are modelled: with the tensor cores at work
+# Cycles of a multiprocessor
+COLUMN_CYCLES = 0.5             # of an instruction, a column
+FULL_RATE = 0.93                # of the tensor cores that is reached at best
+COPIED_BYTES = 60.0             # that come from the second-level cache in a cycle, all multiprocessors copying
+STEP_CYCLES = 25.0              # of a stage besides: barriers
+SUM_CYCLES = 11.3               # of a thread's sum on its way to memory
+START_CYCLES = 3350.0           # of a block: descriptors, the first copies
+LATENCY_CYCLES = 1670.0         # from a stage's copies to its products
+OVERLAPPED = 0.95               # of the lesser of memory and arithmetic
+MEMORY_SHARE = 0.89             # of the bytes, at the speed of a copy: some stay in the cache
 
 
 @dataclass(frozen=True)

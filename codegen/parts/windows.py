@@ -25,8 +25,7 @@ from warpconv.codegen.plan import Argument, Blocks, Extent, Launch, Preparation,
 from warpconv.codegen.shape import ConvShape, LARGEST_SIZE
 from warpconv.codegen.spec import KernelSpec
 
-from .arguments import layer_arguments
-from .vectors import border_element
+from .arguments import border_arguments, layer_arguments
 
 ENTRY, FILTER_ENTRY = "im2win_transform", "im2win_filter"
 TENSOR, FILTER = "windows", "filter"      # the program's names for T and for F'
@@ -45,8 +44,7 @@ class Im2winNumbers:
     window_step: int
     tap_step: int
     window: int             # from the first to the last tap of a window, both included
-    guarded: bool           # whether any element of T is padding of one value,
-    outside: str            # this one
+    guarded: bool           # whether any element of T is padding of one value
     threads_x: int = THREADS_X
     threads_y: int = THREADS_Y
     planes: int = PLANES
@@ -71,8 +69,7 @@ def numbers(spec: KernelSpec) -> Im2winNumbers:
     step, columns = spec.stride[1], (spec.s - 1) * spec.dilation[1] + 1     # from window to window; that a window spans
     return Im2winNumbers(row_each=step * spec.r, row_add=(columns - step) * spec.r, window_step=step * spec.r,
                          tap_step=spec.dilation[1] * spec.r, window=columns * spec.r,
-                         guarded=any(map(any, spec.padding)) and not spec.padding_mode.reads_image,
-                        outside=border_element(spec))
+                         guarded=any(map(any, spec.padding)) and not spec.padding_mode.reads_image)
 
 
 def arguments(spec: KernelSpec) -> tuple[Argument, ...]:
@@ -80,7 +77,8 @@ def arguments(spec: KernelSpec) -> tuple[Argument, ...]:
     the plan asks for as many columns at most."""
     tensor = numbers(spec)
     widest = (LARGEST_SIZE - max(0, tensor.row_add)) // tensor.row_each
-    layer = (replace(a, at_most=widest) if a.name == "Q" and tensor.row_each > 1 else a for a in layer_arguments(spec))
+    layer = (replace(a, at_most=widest) if a.name == "Q" and tensor.row_each > 1 else a
+             for a in layer_arguments(spec, as_elements=True))
     return (*layer, Argument(name=TENSOR, role=Role.WORKSPACE, c_type=spec.dtype.c_name),
             Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.dtype.c_name))
 
@@ -101,7 +99,7 @@ def launch(spec: KernelSpec) -> Launch:
         Blocks(of=Dimension.Q, each=tensor.row_each, add=tensor.row_add + tensor.threads_x - 1, per=tensor.threads_x),
         Blocks(of=Dimension.P, add=tensor.threads_y - 1, per=tensor.threads_y, limit=GRID_LIMIT[1]),
         Blocks(of=Dimension.N, each=spec.c, add=tensor.planes - 1, per=tensor.planes, limit=GRID_LIMIT[2])),
-        arguments=("x", TENSOR, "N", "H", "W", "P", "Q"))
+        arguments=("x", TENSOR, "N", "H", "W", "P", "Q", *(a.name for a in border_arguments(spec))))
 
 
 def preparation(spec: KernelSpec) -> Preparation:

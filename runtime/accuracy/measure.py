@@ -66,7 +66,7 @@ def measure(plan: KernelPlan, shape: ConvShape, *, seed: int = 0, source: str | 
     from warpconv.runtime.call.kernel import Kernel
     given = plan if source is None else Text.given(plan.spec, plan.program, source)
     loaded, text = backend.load(given, mode=Mode.CHECK)
-    kernel = Kernel(plan.spec, plan.program, loaded, source=text, plan=plan)
+    kernel = Kernel(plan.spec, plan.program, loaded, source=text, plan=plan, padding_value=shape.padding_value)
     x, w, bias, residual = operands(plan, shape, seed)
     output = kernel(x, w, bias, residual=residual)
     accuracy = compare(output, x, w, shape, bias=bias, residual=residual, epilogue=plan.spec.epilogue,
@@ -101,8 +101,7 @@ def seconds(plan: KernelPlan, shape: ConvShape) -> float:
     """About how long the CPU device takes to execute ``shape`` in CHECK mode. A planner's estimate does not tell it for
     small images: that is of a GPU, most of which they leave idle."""
     if _tiles_the_output(plan):
-        products = shape.n * shape.k * shape.p * shape.q * (shape.c // shape.groups) * shape.r * shape.s
-        return SECONDS_A_PRODUCT * products
+        return SECONDS_A_PRODUCT * shape.macs
     return SECONDS_AN_INSTRUCTION * algorithm(plan.spec.algorithm).estimate(plan, shape)
 
 
@@ -121,13 +120,14 @@ def measurable(plan: KernelPlan, shape: ConvShape, *, as_it_is: bool = False) ->
 
 
 def measure_unit(plan: KernelPlan, *, seed: int = 0, source: str | None = None) -> UnitMeasurement | None:
-    """Count what one warp does for a unit of the plan's cost; None where the program is not one launch over P and Q,
-    asks for other sizes than those of whole blocks, or would take long.
+    """Count what one warp does for a unit of the plan's cost; None where the program is not one launch over P and Q
+    (over volumes, where a block's first and last planes cost otherwise), asks for other sizes than those of whole
+    blocks, or would take long.
 
     Four images are executed, one or two blocks wide and one or two high. In f(2, 2) - f(2, 1) - f(1, 2) + f(1, 1) all
     that happens along edges and corners cancels, and one block's interior is left. Raises as measure().
     """
-    if not _tiles_the_output(plan):
+    if not _tiles_the_output(plan) or plan.spec.is_volume:
         return None
     plan = _as_in_a_large_layer(plan)
     plan = reduced(plan) if source is None else plan
@@ -185,11 +185,11 @@ def blocks_shape(plan: KernelPlan, tall: int, wide: int) -> ConvShape:
     spec, launch = plan.spec, plan.program.steps[0]
     sizes = [(count * blocks.per - 1) * stride + (taps - 1) * dilation + 1
              for count, blocks, stride, taps, dilation in zip((tall, wide), (launch.grid[1], launch.grid[0]),
-                                                              spec.stride, (spec.r, spec.s), spec.dilation)]
+                                                              spec.stride[-2:], (spec.r, spec.s), spec.dilation[-2:])]
     shape = spec.example_shape(n=1, h=sizes[0], w=sizes[1])
     if plan.program.refusal(shape) is None:
         return shape
-    h, w = (max(1, size - sum(sides)) for size, sides in zip(sizes, spec.padding))
+    h, w = (max(1, size - sum(sides)) for size, sides in zip(sizes, spec.padding[-2:]))
     return spec.example_shape(n=1, h=h, w=w)
 
 

@@ -90,8 +90,9 @@ def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarra
               residual: np.ndarray | None = None, epilogue: Iterable[Epilogue] = (),
               numerics: Numerics = Numerics.FLOAT32) -> Reference:
     """Output and bound of the layer for an input whose axes are in ``shape.layout``'s order and a weight (K, C/groups,
-    R, S), both of ``shape.dtype`` (bfloat16 also as its bits); the output's axes are in the layout's order, too, and so
-    are those of ``residual``, which is of the output's type. The weight of a separable layer is its factors."""
+    R, S), of volumes (K, C/groups, T, R, S), both of ``shape.dtype`` (bfloat16 also as its bits); the output's axes are
+    in the layout's order, too, and so are those of ``residual``, which is of the output's type. The weight of a
+    separable layer is its factors."""
     x, w = _logical(values(x, shape.dtype), shape.layout), values(w, shape.w_dtype)
     if shape.separable:
         w = whole(w, shape.r)
@@ -101,11 +102,14 @@ def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarra
         for group in range(shape.groups):
             source = x[image, group * channels:(group + 1) * channels]
             made = slice(group * filters, (group + 1) * filters)
-            for rows in _bands(shape, channels):
-                _add_taps(output[image, made, rows], magnitude[image, made, rows], source, w[made], shape, rows.start)
+            for at, plane, weight in _planes(source, w[made], shape):
+                for rows in _bands(shape, channels):
+                    place = (image, made, *at, rows)
+                    _add_taps(output[place], magnitude[place], plane, weight, shape, rows.start)
     column = None
     if bias is not None:
-        column = values(np.asarray(bias), shape.bias_dtype).astype(np.float64)[None, :, None, None]
+        column = values(np.asarray(bias), shape.bias_dtype).astype(np.float64).reshape(
+            -1, *[1] * len(shape.outputs))
     steps = tuple(epilogue)
     linear = next((i for i, step in enumerate(steps) if step not in LINEAR), len(steps))
     for step in steps[:linear]:
@@ -196,17 +200,32 @@ def _overflowed(got: np.ndarray, expected: Reference, numerics: Numerics) -> np.
 
 
 def _logical(array: np.ndarray, layout: Layout) -> np.ndarray:
-    """An array in the layout's order of axes seen as (N, C, H, W)."""
-    return array if layout is Layout.NCHW else array.transpose(0, 3, 1, 2)
+    """An array in the layout's order of axes seen as (N, C, H, W) or (N, C, D, H, W)."""
+    return array if layout is Layout.NCHW else np.moveaxis(array, -1, 1)
 
 
 def _stored(array: np.ndarray, layout: Layout) -> np.ndarray:
     """The inverse of _logical."""
-    return array if layout is Layout.NCHW else array.transpose(0, 2, 3, 1)
+    return array if layout is Layout.NCHW else np.moveaxis(array, 1, -1)
 
 
 def _largest(values: np.ndarray) -> float:
     return float(np.max(np.nan_to_num(values, nan=np.inf, posinf=np.inf)))
+
+
+def _planes(source: np.ndarray, weight: np.ndarray, shape: ConvShape
+            ) -> Iterator[tuple[tuple[int, ...], np.ndarray, np.ndarray]]:
+    """What is added to which outputs: the output plane's index, which images have none of, an input plane (C/groups, H,
+    W), and the filters' plane that meets it."""
+    if not shape.is_volume:
+        yield (), source, weight
+        return
+    outside = np.full((source.shape[0], shape.h, shape.w), shape.padding_value)
+    for z in range(shape.outputs[0]):
+        for t in range(shape.taps[0]):
+            found = shape.padding_mode.index(
+                z * shape.stride[0] - shape.padding[0][0] + t * shape.dilation[0], shape.image[0])
+            yield (z,), outside if found is None else source[:, found], weight[:, :, t]
 
 
 def _bands(shape: ConvShape, channels: int) -> Iterator[slice]:
@@ -220,7 +239,7 @@ def _add_taps(output: np.ndarray, magnitude: np.ndarray, source: np.ndarray, wei
     """Add to some output rows, from ``first``, one tap after the other: the filters times the shifted input."""
     padded = _padded_rows(source, shape, first, output.shape[1])
     sizes, absolute = np.abs(padded), np.abs(weight.astype(np.float64))
-    (down, right), (step, stride) = shape.dilation, shape.stride
+    (down, right), (step, stride) = shape.dilation[-2:], shape.stride[-2:]
     bottom, end = (output.shape[1] - 1) * step + 1, (shape.q - 1) * stride + 1
     for r in range(shape.r):
         for s in range(shape.s):
@@ -231,9 +250,9 @@ def _add_taps(output: np.ndarray, magnitude: np.ndarray, source: np.ndarray, wei
 
 def _padded_rows(source: np.ndarray, shape: ConvShape, first: int, count: int) -> np.ndarray:
     """The input rows, in float64 and with their padding, that ``count`` output rows from ``first`` read."""
-    (top, _), (left, right) = shape.padding
-    start = first * shape.stride[0] - top
-    rows = (count - 1) * shape.stride[0] + (shape.r - 1) * shape.dilation[0] + 1
+    (top, _), (left, right) = shape.padding[-2:]
+    start = first * shape.stride[-2] - top
+    rows = (count - 1) * shape.stride[-2] + (shape.r - 1) * shape.dilation[-2] + 1
     down, inside = _border_indices(shape, start, rows, shape.h)
     across, within = _border_indices(shape, -left, shape.w + left + right, shape.w)
     padded = source[:, down][:, :, across].astype(np.float64)

@@ -11,22 +11,22 @@ from warpconv.codegen.dtypes import Layout
 
 from .view import ArrayView
 
-Order = tuple[int, int, int, int]
+Order = tuple[int, ...]
 
-_TO_NHWC: Order = (0, 2, 3, 1)
-_TO_NCHW: Order = (0, 3, 1, 2)
+_TO_NHWC: dict[int, Order] = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
+_TO_NCHW: dict[int, Order] = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 
 
-def order(given: Layout, wanted: Layout) -> Order | None:
-    """How to transpose axes in the order ``given`` to the order ``wanted``; None where they are the same."""
+def order(given: Layout, wanted: Layout, rank: int = 4) -> Order | None:
+    """How to transpose ``rank`` axes in the order ``given`` to the order ``wanted``; None where they are the same."""
     if given is wanted:
         return None
-    return _TO_NHWC if wanted is Layout.NHWC else _TO_NCHW
+    return (_TO_NHWC if wanted is Layout.NHWC else _TO_NCHW)[rank]
 
 
 def stored(view: ArrayView, axes: Layout, memory: Layout) -> ArrayView:
-    """A view of four axes in the order ``axes``, turned to the order ``memory``."""
-    turned = order(axes, memory)
+    """A view of four axes (of volumes five) in the order ``axes``, turned to the order ``memory``."""
+    turned = order(axes, memory, len(view.shape))
     return view if turned is None else view.transposed(turned)
 
 
@@ -38,7 +38,7 @@ def memory_order(axes: Layout, *views: ArrayView | None) -> Layout:
     """
     other = Layout.NCHW if axes is Layout.NHWC else Layout.NHWC
     for view in views:
-        if view is not None and len(view.shape) == 4:
+        if view is not None and len(view.shape) in _TO_NHWC:
             plain, turned = view.contiguous, stored(view, axes, other).contiguous
             if plain != turned:
                 return axes if plain else other

@@ -10,6 +10,10 @@ from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 
 from .view import ArrayKind, ArrayView
 
+MOST_NAMED = 2          # handles up to it are names: the legacy default stream, and that of each thread
+MOST_SEEN = 256
+_seen: set[int] = set()         # handles that were looked at
+
 
 def current_stream(view: ArrayView) -> int | None:
     """Handle of the stream on which the array's library would use it now; None where there is no such thing.
@@ -30,7 +34,7 @@ def stream_handle(stream: Any, argument: str = "stream") -> int:
     """A stream of any library as its raw handle; 0 is the legacy default stream.
 
     Accepts an int, ``__cuda_stream__``, and the streams of PyTorch, CuPy and PyCUDA; ArgumentTypeError for anything
-    else, ArgumentError for a negative number.
+    else, ArgumentError for a number that is no stream of this process: a driver that is given one reads memory there.
     """
     handle = _raw_handle(stream)
     if handle is None:
@@ -39,7 +43,27 @@ def stream_handle(stream: Any, argument: str = "stream") -> int:
                                      "or the handle as an int")
     if handle < 0:
         raise ArgumentError("a stream's handle is not negative", argument=argument, value=handle)
+    if handle > MOST_NAMED and handle not in _seen:
+        if not _is_memory(handle):
+            raise ArgumentError("no stream of this process has such a handle", argument=argument, value=handle,
+                                hint="give the stream itself, or the handle as its library has it")
+        if len(_seen) >= MOST_SEEN:
+            _seen.clear()
+        _seen.add(handle)
     return 0 if handle == 1 else handle     # CU_STREAM_LEGACY: the default stream by its other name
+
+
+def _is_memory(address: int) -> bool:
+    """Whether there is memory of this process, as where the driver keeps a stream. True where nothing can say so: of
+    another system than Linux, or one that does not let a process read its own."""
+    try:
+        with open("/proc/self/mem", "rb", buffering=0) as memory:
+            memory.seek(address)
+            return len(memory.read(1)) == 1
+    except (FileNotFoundError, PermissionError):
+        return True
+    except (OSError, OverflowError, ValueError):
+        return False
 
 
 def torch_stream(ordinal: int) -> int:

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from warpconv.runtime.env import Settings
 
@@ -20,11 +20,16 @@ class Watch:
     def __init__(self, limit: float | None):
         self.limit = limit
         self._start = time.monotonic()
+        self._interrupted = False
+
+    def interrupt(self) -> None:
+        """Whoever waits for it waits no longer."""
+        self._interrupted = True
 
     @property
     def over(self) -> bool:
-        """Whether it has taken its time."""
-        return self.limit is not None and time.monotonic() - self._start > self.limit
+        """Whether it is to end: it has taken its time, or nobody waits for it."""
+        return self._interrupted or (self.limit is not None and time.monotonic() - self._start > self.limit)
 
     @property
     def stopped(self) -> str:
@@ -50,3 +55,32 @@ def watched(what: str, settings: Settings) -> Iterator[Watch]:
         yield watch
     finally:
         told.cancel()
+
+
+def interruptible(call: Callable[[], int], watch: Watch) -> int:
+    """What a library's ``call`` gives, which asks ``watch`` now and then. Signals find the main thread outside the
+    library: in a function that a library calls, what their handlers raise would be lost, Ctrl-C among it."""
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    found: list[int] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            found.append(call())
+        finally:
+            ended.set()
+
+    worker = threading.Thread(target=run, name="warpconv-compile", daemon=True)
+    worker.start()
+    raised: BaseException | None = None
+    while not ended.is_set():       # what the library works on must outlive its call
+        try:
+            ended.wait()
+        except BaseException as error:
+            watch.interrupt()
+            raised = error
+    worker.join()
+    if raised is not None:
+        raise raised
+    return found[0]

@@ -39,17 +39,18 @@ def contiguous(value: Any, view: ArrayView, argument: str, order: Order | None =
 
 
 def layer_of(spec: KernelSpec, x: tuple[int, ...], program: Program | None = None,
-             pitches: tuple[Pitch | None, Pitch | None] = (None, None)) -> ConvShape:
+             pitches: tuple[Pitch | None, Pitch | None] = (None, None),
+             padding_value: float | None = None) -> ConvShape:
     """The layer of a kernel for an input of shape ``x``, axes in memory order; ``pitches`` are those of input and
-    output where the kernel takes arrays with gaps.
+    output where the kernel takes arrays with gaps, ``padding_value`` that of a border of one value.
 
     Raises ShapeError where the kernel cannot serve it, or the program asks for other sizes.
     """
-    n, c, h, w = spec.layout.logical(x)
+    n, c, *image = spec.layout.logical(x)
     if c != spec.c:
         raise ShapeError(f"this kernel was made for {spec.c} input channels, input has {c}", argument="input", value=x,
                          hint="specialize() another kernel, or call conv2d()")
-    shape = spec.example_shape(n=n, h=h, w=w)
+    shape = spec.example_shape(n=n, d=image[0], h=image[-2], w=image[-1], padding_value=padding_value)
     if spec.pitched:
         shape = replace(shape, x_pitch=pitches[0], y_pitch=pitches[1])
     if spec.index_bits == 32 and index_bits(shape) != 32:
@@ -120,7 +121,7 @@ def check_residual(spec: KernelSpec, residual: Any, shape: ConvShape, order: Lay
 def residual_of(residual: Any, shape: ConvShape, order: Layout, x: ArrayView, stream: int | None = None) -> ArrayView:
     """A residual with axes in ``order`` as memory in the layer's layout; one with gaps is copied later. Raises
     ShapeError or ArgumentTypeError."""
-    view = arrays.view(residual, "residual", dtypes=(shape.y_dtype,), ndim=4, stream=stream)
+    view = arrays.view(residual, "residual", dtypes=(shape.y_dtype,), ndim=shape.rank, stream=stream)
     expected = order.stored(shape.output_shape)
     if view.shape != expected:
         raise ShapeError("residual does not have the output's shape", argument="residual", value=view.shape,
@@ -136,7 +137,7 @@ def check_out(out: Any, shape: ConvShape, order: Layout, inputs: dict[str, Array
     ArgumentTypeError, or ArgumentError if its elements share memory, it overlaps an input, or its library cannot copy
     into it; it may be the residual itself.
     """
-    view = arrays.view(out, "out", dtypes=(shape.y_dtype,), ndim=4, writable=True)
+    view = arrays.view(out, "out", dtypes=(shape.y_dtype,), ndim=shape.rank, writable=True)
     expected = order.stored(shape.output_shape)
     if view.shape != expected:
         raise ShapeError("out does not have the output's shape", argument="out", value=view.shape,

@@ -281,7 +281,8 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
         Plan values over what the planner would take.
     layout : str or Layout, optional
         The order of the arrays' axes, the shape's if None; in memory they have NHWC order if either of the two is NHWC
-        ('NCHW' over an NHWC shape is for channels_last tensors).
+        ('NCHW' over an NHWC shape is for channels_last tensors), or if the layer is dense, of 16 bits and of single
+        pixels, whose memory is the same in both.
     accum_dtype : str, optional
         As in conv2d.
     precision : str
@@ -313,7 +314,7 @@ def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str 
     if plan is not None:
         check_plan(plan, shape, algorithm, settings, epilogue, bias, activation, accum_dtype, workspace_limit,
                    precision != "float32")
-        return kernels.make(plan, target).for_axes(order)
+        return kernels.make(plan, target).for_border(shape.padding_value).for_axes(order)
     steps = parse_epilogue(epilogue, bias=bias, activation=activation, takes_bias=True)
     ask = kernels.asked(shape, target, arch=arch, algorithm=algorithm, epilogue=steps, settings=settings,
                         numerics=kernels.numerics_of(accum_dtype, precision),

@@ -9,6 +9,7 @@ from typing import Any
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.request import of_pixels
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 from warpconv.runtime.arrays.view import ArrayView
@@ -23,8 +24,12 @@ def check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more
     if algorithm != "auto" or settings or any(more):
         raise ArgumentError("a plan has its algorithm, settings, epilogue and arithmetic already", argument="plan",
                             value=plan.spec.name, hint="give the plan alone, or no plan")
+    if plan.spec.layout is not shape.layout:
+        shape = of_pixels(shape)
     needed = KernelSpec.of(shape, algorithm=plan.spec.algorithm, arch=plan.spec.arch, epilogue=plan.spec.epilogue,
                            numerics=plan.spec.numerics)
+    if plan.spec.takes_border(shape.padding_value):
+        needed = replace(needed, border_value=plan.spec.border_value)
     if plan.spec.operation is not Operation.FORWARD:
         raise ArgumentError("a Kernel is of a forward layer", argument="plan", value=str(plan.spec),
                             hint="conv2d_input, conv2d_weight and conv2d_bias compute gradients")

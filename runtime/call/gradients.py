@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.errors import ArgumentError, ShapeError
 from warpconv.codegen.layer import integer
 from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.shape import ConvShape
@@ -16,24 +15,14 @@ from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayView, axes
 
 from . import kernels
-from .checks import Call, Misaligned, check_address, contiguous, same_memory
+from .checks import same_memory
 from .given import layer_of_sizes
 from .kernel import Kernel
+from .operands import Operand, check_sizes, launch, run, seen, sizes_of, target_of, turned, weight_of
 from .place import resolve_device
-from .recording import recording
 from .watched import watched
 
 _AXES = "(N, C, H, W), or (N, H, W, C) for layout 'NHWC'"
-
-
-@dataclass(frozen=True)
-class _Operand:
-    """An array of the caller, and what it is in memory order."""
-
-    argument: str
-    value: Any
-    view: ArrayView
-    order: tuple[int, int, int, int] | None = None      # how its axes are turned to memory order
 
 
 @watched
@@ -77,13 +66,13 @@ def conv2d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
     """
     order = Layout.parse(layout)
     dy = arrays.view(grad_output, "grad_output", dtypes=FLOATS, ndim=4)
-    w = _weight(weight, dy)
-    memory = axes.memory_order(order, dy, _seen(out, dy.dtype))
+    w = weight_of(weight, dy)
+    memory = axes.memory_order(order, dy, seen(out, dy.dtype))
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode}
-    shape = layer_of_sizes(_turned(_sizes(input_size, "input_size", _AXES), order, memory), w.shape, dy.dtype, w.dtype,
+    shape = layer_of_sizes(turned(sizes_of(input_size, "input_size", _AXES), order, memory), w.shape, dy.dtype, w.dtype,
                            memory, geometry)
-    _check_sizes(dy, "grad_output", order.stored(shape.output_shape), "this layer's output has")
+    check_sizes(dy, "grad_output", order.stored(shape.output_shape), "this layer's output has")
     return _data_gradient(shape, order, dy, grad_output, w, weight, None, algorithm, device, out, stream,
                           workspace_limit, "grad_output")
 
@@ -127,8 +116,8 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
     """
     order = Layout.parse(layout)
     x = arrays.view(input, "input", dtypes=FLOATS, ndim=4)
-    w = _weight(weight, x)
-    memory = axes.memory_order(order, x, _seen(out, x.dtype))
+    w = weight_of(weight, x)
+    memory = axes.memory_order(order, x, seen(out, x.dtype))
     n, c, h, w_in = order.logical(x.shape)
     if w.shape[0] != c:
         raise ShapeError(f"weight has {w.shape[0]} channels and input has {c}", argument="weight", value=w.shape,
@@ -158,9 +147,9 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
     b = None
     if bias is not None:
         b = arrays.view(bias, "bias", dtypes=(x.dtype,), ndim=1)
-        _check_sizes(b, "bias", (shape.c,), "this layer has filters")
+        check_sizes(b, "bias", (shape.c,), "this layer has filters")
         same_memory(b, x, "bias")
-    added = None if b is None else _Operand("bias", bias, b)
+    added = None if b is None else Operand("bias", bias, b)
     return _data_gradient(shape, order, x, input, w, weight, added, algorithm, device, out, stream, workspace_limit,
                           "input")
 
@@ -204,14 +193,14 @@ def conv2d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stri
     memory = axes.memory_order(order, x, dy)
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value}
-    shape = layer_of_sizes(_turned(x.shape, order, memory), _sizes(weight_size, "weight_size", "(K, C/groups, R, S)"),
+    shape = layer_of_sizes(turned(x.shape, order, memory), sizes_of(weight_size, "weight_size", "(K, C/groups, R, S)"),
                            x.dtype, x.dtype, memory, geometry)
-    _check_sizes(dy, "grad_output", order.stored(shape.output_shape), "this layer's output has")
+    check_sizes(dy, "grad_output", order.stored(shape.output_shape), "this layer's output has")
     ask = kernels.asked(shape, resolve_device(device, x, shape), algorithm=algorithm,
                         workspace_limit=kernels.call_limit(workspace_limit), operation=Operation.FILTER_GRADIENT)
     turn = axes.order(order, memory)
-    return _run(ask, {"x": _Operand("input", input, axes.stored(x, order, memory), turn),
-                      "dy": _Operand("grad_output", grad_output, axes.stored(dy, order, memory), turn)},
+    return run(ask, {"x": Operand("input", input, axes.stored(x, order, memory), turn),
+                      "dy": Operand("grad_output", grad_output, axes.stored(dy, order, memory), turn)},
                 "dw", shape.weight_shape, None, out, stream)
 
 
@@ -242,146 +231,48 @@ def conv2d_bias(grad_output: Any, *, layout: Layout | str = "NCHW", device: str 
     dy = arrays.view(grad_output, "grad_output", dtypes=FLOATS, ndim=4)
     memory = axes.memory_order(order, dy)
     k = order.logical(dy.shape)[1]
-    shape = layer_of_sizes(_turned(dy.shape, order, memory), (k, 1, 1, 1), dy.dtype, dy.dtype, memory, {"groups": k})
+    shape = layer_of_sizes(turned(dy.shape, order, memory), (k, 1, 1, 1), dy.dtype, dy.dtype, memory, {"groups": k})
     ask = kernels.asked(shape, resolve_device(device, dy, shape), workspace_limit=kernels.call_limit(None),
                         operation=Operation.BIAS_GRADIENT)
-    operand = _Operand("grad_output", grad_output, axes.stored(dy, order, memory), axes.order(order, memory))
-    return _run(ask, {"dy": operand}, "db", (k,), None, out, stream)
+    operand = Operand("grad_output", grad_output, axes.stored(dy, order, memory), axes.order(order, memory))
+    return run(ask, {"dy": operand}, "db", (k,), None, out, stream)
 
 
 def run_transposed(kernel: Kernel, shape: ConvShape, order: Layout, input: Any, weight: Any, bias: Any, out: Any,
                    stream: Any) -> Any:
     """A transposed layer by a kernel that is there already: ``shape`` is the layer whose data gradient it computes,
     with the sizes of this call; arrays have their axes in ``order``. Raises as conv_transpose2d."""
-    memory = shape.layout
-    dy = arrays.view(input, "input", dtypes=(shape.dtype,), ndim=4)
-    _check_sizes(dy, "input", order.stored(shape.output_shape), "this layer's input has")
-    w = _weight(weight, dy)
-    _check_sizes(w, "weight", shape.weight_shape, "this layer's filter has")
-    operands = {"dy": _Operand("input", input, axes.stored(dy, order, memory), axes.order(order, memory)),
-                "w": _Operand("weight", weight, w)}
+    memory, rank = shape.layout, shape.rank
+    dy = arrays.view(input, "input", dtypes=(shape.dtype,), ndim=rank)
+    check_sizes(dy, "input", order.stored(shape.output_shape), "this layer's input has")
+    w = weight_of(weight, dy, rank)
+    check_sizes(w, "weight", shape.weight_shape, "this layer's filter has")
+    turns = axes.order(order, memory, rank), axes.order(memory, order, rank)
+    operands = {"dy": Operand("input", input, axes.stored(dy, order, memory), turns[0]),
+                "w": Operand("weight", weight, w)}
     if bias is not None:
         b = arrays.view(bias, "bias", dtypes=(shape.dtype,), ndim=1)
-        _check_sizes(b, "bias", (shape.c,), "this layer has filters")
+        check_sizes(b, "bias", (shape.c,), "this layer has filters")
         same_memory(b, dy, "bias")
-        operands["bias"] = _Operand("bias", bias, b)
-    sizes, turns = memory.stored(shape.input_shape), (axes.order(order, memory), axes.order(memory, order))
-    y = None if out is None else _target(out, sizes, shape.dtype, turns[0], operands)
-    return _launch(kernel, shape, operands, operands["dy"], "dx", sizes, turns, y, out, stream)
+        operands["bias"] = Operand("bias", bias, b)
+    sizes = memory.stored(shape.input_shape)
+    y = None if out is None else target_of(out, sizes, shape.dtype, turns[0], operands)
+    return launch(kernel, shape, operands, operands["dy"], "dx", sizes, turns, y, out, stream)
 
 
 def _data_gradient(shape: ConvShape, order: Layout, dy: ArrayView, grad_output: Any, w: ArrayView, weight: Any,
-                   bias: _Operand | None, algorithm: Any, device: Any, out: Any, stream: Any, workspace_limit: Any,
+                   bias: Operand | None, algorithm: Any, device: Any, out: Any, stream: Any, workspace_limit: Any,
                    argument: str) -> Any:
     """The data gradient of a layer whose arrays are checked."""
     memory = shape.layout
     ask = kernels.asked(shape, resolve_device(device, dy, shape), algorithm=algorithm,
                         epilogue=() if bias is None else ("bias",), operation=Operation.DATA_GRADIENT,
                         workspace_limit=kernels.call_limit(workspace_limit))
-    operands = {"dy": _Operand(argument, grad_output, axes.stored(dy, order, memory), axes.order(order, memory)),
-                "w": _Operand("weight", weight, w)}
+    operands = {"dy": Operand(argument, grad_output, axes.stored(dy, order, memory), axes.order(order, memory)),
+                "w": Operand("weight", weight, w)}
     if bias is not None:
         operands["bias"] = bias
-    return _run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream)
-
-
-def _run(ask: kernels.Ask, operands: dict[str, _Operand], target: str, sizes: tuple[int, ...], order: Layout | None,
-         out: Any, stream: Any) -> Any:
-    """One call; ``sizes`` are the result's in memory, ``order`` that of its axes for the caller, None where that is the
-    same."""
-    shape = ask.request.layer
-    turns = (None, None) if order is None else (axes.order(order, shape.layout), axes.order(shape.layout, order))
-    first = next(iter(operands.values()))
-    y = None if out is None else _target(out, sizes, shape.dtype, turns[0], operands)
-    kernel = kernels.kernel_of(ask)
-    try:
-        return _launch(kernel, shape, operands, first, target, sizes, turns, y, out, stream)
-    except Misaligned:
-        return _launch(kernels.anywhere(kernel, ask), shape, operands, first, target, sizes, turns, y, out, stream)
-
-
-def _launch(kernel: Kernel, shape: ConvShape, operands: dict[str, _Operand], first: _Operand, target: str,
-            sizes: tuple[int, ...], turns: Any, y: ArrayView | None, out: Any, stream: Any) -> Any:
-    handle, (turn, back) = kernel.handle_of(stream), turns
-    kernel.check_place(first.view, first.argument)
-    if recording.graph is not None:
-        recording.graph.check(stream, {**{o.argument: o.view for o in operands.values()}, "out": y})
-    queue = kernel.queue_of(stream, handle, first.view)
-    on = 0 if queue is None else queue.handle
-    # all is checked but addresses: from here on memory is taken, then work queued
-    given = {name: contiguous(o.value, o.view, o.argument, o.order) for name, o in operands.items()}
-    copied = y is not None and not y.contiguous
-    result, written = out, y
-    if y is None or copied:
-        result = arrays.empty(first.view if y is None else y, sizes, shape.dtype, order=back, stream=on)
-        written = arrays.view(result, "out")
-        written = written if turn is None else written.transposed(turn)
-    assert written is not None
-    given[target] = written
-    if first.view.is_device:
-        for argument in kernel.aligned:
-            if argument.name in given:
-                check_address(argument, given[argument.name].pointer)
-    kernel.backend.run(Call(shape, given), None, queue)
-    if copied:
-        arrays.copy_into(y, result, on)
-        return out
-    if recording.graph is not None:
-        recording.graph.add(given.values(), None)
-    return result
-
-
-def _target(out: Any, sizes: tuple[int, ...], dtype: DType, turn: Any, operands: dict[str, _Operand]) -> ArrayView:
-    """A given output in memory order. Raises ShapeError, ArgumentTypeError, or ArgumentError where it shares memory
-    with what is read or cannot be copied into."""
-    view = arrays.view(out, "out", dtypes=(dtype,), ndim=len(sizes), writable=True)
-    view = view if turn is None else view.transposed(turn)
-    if view.shape != sizes:
-        raise ShapeError("out does not have the gradient's sizes", argument="out", value=tuple(out.shape),
-                         hint=f"{sizes} in memory order is needed")
-    if not view.contiguous and not arrays.can_copy_into(view):
-        raise ArgumentError("out has gaps, and its library has no copy into them", argument="out", value=view.strides,
-                            hint="give an array without gaps, or none and copy the result")
-    for operand in operands.values():
-        same_memory(view, operand.view, "out", operand.argument)
-        if arrays.overlaps(view, operand.view):
-            raise ArgumentError(f"out shares memory with {operand.argument}", argument="out", value=view.shape,
-                                hint="give memory of its own")
-    return view
-
-
-def _weight(weight: Any, beside: ArrayView) -> ArrayView:
-    view = arrays.view(weight, "weight", dtypes=(beside.dtype,), ndim=4)
-    same_memory(view, beside, "weight")
-    return view
-
-
-def _seen(out: Any, dtype: DType) -> ArrayView | None:
-    return None if out is None else arrays.view(out, "out", dtypes=(dtype,), ndim=4, writable=True)
-
-
-def _sizes(given: Any, argument: str, meaning: str) -> tuple[int, int, int, int]:
-    """Four whole numbers. Raises ShapeError, ArgumentTypeError."""
-    try:
-        sizes = tuple(given)
-    except TypeError:
-        raise ArgumentTypeError(f"{argument} is four sizes", argument=argument, value=given, hint=meaning) from None
-    if len(sizes) != 4:
-        raise ShapeError(f"{argument} is four sizes, not {len(sizes)}", argument=argument, value=sizes, hint=meaning)
-    n, c, h, w = (integer(size, argument, "size", 1, 2**31) for size in sizes)
-    return n, c, h, w
-
-
-def _turned(sizes: tuple[int, ...], order: Layout, memory: Layout) -> tuple[int, ...]:
-    """Sizes of axes in ``order`` as they are in memory."""
-    first, second, third, fourth = sizes
-    return memory.stored(order.logical((first, second, third, fourth)))
-
-
-def _check_sizes(view: ArrayView, argument: str, expected: tuple[int, ...], what: str) -> None:
-    if view.shape != expected:
-        raise ShapeError(f"{argument} does not fit: {what} {expected}", argument=argument, value=view.shape,
-                         hint=f"{expected}")
+    return run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream)
 
 
 def _numbers_only(value: Any, argument: str = "padding") -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
+from warpconv.codegen.border import border_value
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.pitch import Pitch
@@ -79,20 +80,24 @@ class Kernel:
     """
 
     def __init__(self, spec: KernelSpec, program: Program, backend: Backend, *, source: str, report: Any = None,
-                 plan: Any = None, axes: Layout | None = None, factored: Callable[[], Kernel | None] | None = None):
+                 plan: Any = None, axes: Layout | None = None, factored: Callable[[], Kernel | None] | None = None,
+                 padding_value: float | None = None):
         self.spec = spec
         self.program = program
         self.source = source
         self.report = report      # compilers.Compiled on a GPU: registers, spills, shared memory, log
         self.plan = plan          # None for a kernel served from a pack
         self.axes = axes or spec.layout
+        # of a border 'constant'; None where nobody has said it yet, and the kernel cannot be called before
+        self.padding_value = padding_value if program.border is not None else spec.padding_value
         self._backend = backend
         self._factored = factored # makes the kernel of this layer's separable filters; None where none is wanted
-        self._to_memory, self._to_caller = _orders(self.axes, spec.layout)
+        self._to_memory, self._to_caller = _orders(self.axes, spec.layout, spec.rank)
         self.aligned = tuple(a for a in program.arguments if a.is_pointer and a.demand)
         self._quick = QuickCalls(backend, program)
         self._entries = self._quick.entries
         self._siblings: dict[str, Kernel] = {}
+        self._bordered: dict[float, Kernel] = {}
         self._shapes: dict[tuple, ConvShape] = {}
         self._x, self._w, self._bias, self._residual, self._y = (name_of(program, role) for role in (
             Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT))
@@ -121,8 +126,10 @@ class Kernel:
             return self._call(input, weight, bias, residual, out, stream)       # which refuses it
         if weight.factored is not None:
             try:
-                return weight.factored.kernel.for_axes(self.axes)(input, weight.factored, bias, residual=residual,
-                                                                  out=out, stream=stream)
+                factored = weight.factored.kernel.for_axes(self.axes)
+                if factored.padding_value != self.padding_value:
+                    factored = factored.for_border(self.padding_value)
+                return factored(input, weight.factored, bias, residual=residual, out=out, stream=stream)
             except (Misaligned, ShapeError):    # sizes or addresses that its plan does not take: the whole filter
                 pass
         entry = self._entries.get(signatures.sign_call(input, None, bias, residual, out))
@@ -142,7 +149,7 @@ class Kernel:
         if spec.operation is not Operation.FORWARD:
             raise ArgumentError("this kernel computes a gradient", argument="input", value=spec.operation.value,
                                 hint="conv2d_input, conv2d_weight and conv2d_bias take its arrays")
-        x = arrays.view(input, "input", dtypes=(spec.dtype,), ndim=4, stream=handle)
+        x = arrays.view(input, "input", dtypes=(spec.dtype,), ndim=spec.rank, stream=handle)
         self.check_place(x, "input")
         x = self._stored(x)
         pitches = self._pitches(x, out, residual) if spec.pitched else (None, None)
@@ -196,6 +203,27 @@ class Kernel:
             found = self._siblings.setdefault(order.value, made)
         return found
 
+    def for_border(self, padding_value: float) -> Kernel:
+        """The same kernel for layers with another value of the border 'constant', which is an argument of its launches:
+        nothing is planned or compiled, and filters that one of them prepared serve all.
+
+        Raises ArgumentError where the value is of another kind than the kernel's: 0, or one that its arithmetic or, if
+        it keeps rows in the input's type, this type does not have.
+        """
+        value = border_value(padding_value)
+        if not self.spec.takes_border(value):
+            raise ArgumentError("this kernel was made for other borders", argument="padding_value", value=padding_value,
+                                hint=f"specialize() a kernel for it; this one is {self.spec}")
+        if value == self.padding_value or self.program.border is None:
+            return self
+        found = self._bordered.get(value)
+        if found is None:
+            if len(self._bordered) > MOST_LAYERS:
+                self._bordered.clear()
+            made = self._sibling(axes=self.axes, factored=self._factored, padding_value=value)
+            found = self._bordered.setdefault(value, made)
+        return found
+
     def recognising(self, factored: Callable[[], Kernel | None]) -> Kernel:
         """The same kernel, whose prepare() sees whether a filter is separable; ``factored`` makes the kernel for those,
         or gives None where that does not pay."""
@@ -203,7 +231,7 @@ class Kernel:
 
     def _sibling(self, **changes: Any) -> Kernel:
         return Kernel(self.spec, self.program, self._backend, source=self.source, report=self.report, plan=self.plan,
-                      **changes)
+                      **{"padding_value": self.padding_value, **changes})
 
     def prepare(self, weight: Any, *, stream: Any = None, separable: bool | None = None) -> Filter:
         """Copy, reorder or move ``weight`` once; the Filter is accepted in its place by this kernel.
@@ -217,7 +245,7 @@ class Kernel:
         what is not.
         """
         handle = self.handle_of(stream)
-        view = arrays.view(weight, "weight", dtypes=self._weight_types, ndim=4, stream=handle)
+        view = arrays.view(weight, "weight", dtypes=self._weight_types, ndim=self.spec.rank, stream=handle)
         factors = factors_of.as_factors(self.spec, weight, view)
         if factors is not None:
             made = self.prepare(factors.weight, stream=stream)
@@ -277,14 +305,17 @@ class Kernel:
             raise ArgumentError("the program has no such step", argument="step", value=step,
                                 hint=f"0 to {len(program.steps) - 1}")
         return Kernel(self.spec, part, self._backend.for_program(part), source=self.source, report=self.report,
-                      axes=self.axes)
+                      axes=self.axes, padding_value=self.padding_value)
 
     def __repr__(self) -> str:
         return f"<warpconv.Kernel {self.spec.name} on {self.device}: {self.spec}>"
 
     def _layer(self, x: tuple[int, ...], *pitches: Pitch | None) -> ConvShape:
         """The layer for an input of shape ``x`` (in memory order) and the gaps of input and output, remembered."""
-        shape = layer_of(self.spec, x, self.program, pitches)
+        if self.padding_value is None:
+            raise ArgumentError("the value of this kernel's border is not known", argument="padding_value",
+                                hint="kernel.for_border(value)")
+        shape = layer_of(self.spec, x, self.program, pitches, self.padding_value)
         if len(self._shapes) > MOST_LAYERS:
             self._shapes.clear()
         self._shapes[(x, *pitches)] = shape
@@ -303,7 +334,7 @@ class Kernel:
                 raise ArgumentError("this Filter was prepared by another kernel", argument="weight",
                                     hint="kernel.prepare(weight) of the kernel that is called")
             return weight._prepared, None
-        view = arrays.view(weight, "weight", dtypes=(self.spec.w_dtype,), ndim=4, stream=handle)
+        view = arrays.view(weight, "weight", dtypes=(self.spec.w_dtype,), ndim=self.spec.rank, stream=handle)
         check_weight(self.spec, view)
         same_memory(view, x, "weight")
         return None, view
@@ -338,6 +369,6 @@ class Kernel:
                                     argument=argument, hint=f"specialize(..., device='cuda:{view.device}')")
 
 
-def _orders(given: Layout, memory: Layout) -> tuple[Any, Any]:
+def _orders(given: Layout, memory: Layout, rank: int) -> tuple[Any, Any]:
     """How an array's axes are turned to memory order, and back."""
-    return axes.order(given, memory), axes.order(memory, given)
+    return axes.order(given, memory, rank), axes.order(memory, given, rank)

@@ -8,6 +8,7 @@ import functools
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from warpconv.codegen import adjoint
 from warpconv.codegen.errors import ArgumentError, DeviceError, UnsupportedSpec
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
 from warpconv.codegen.numerics import Accumulator, Numerics, Precision
@@ -15,7 +16,7 @@ from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.request import Request, check_limit
 from warpconv.codegen.resolution import resolve
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import index_bits
+from warpconv.codegen.spec import Operation, index_bits
 from warpconv.codegen.templates import Overlay
 from warpconv.runtime import env
 from warpconv.runtime.build.templates import laid_over
@@ -59,13 +60,13 @@ def numerics_of(accum_dtype: Any, precision: Any = Precision.FLOAT32) -> Numeric
 
 
 def key_of(ask: Ask) -> tuple:
-    """The key of the memory cache."""
-    return _any_batch(ask.request), index_bits(ask.request.layer), ask.device, ask.exact, ask.templates
+    """The key of the memory cache: layers that differ in the batch or the value of their border share a kernel."""
+    return _any_call(ask.request), index_bits(ask.request.layer), ask.device, ask.exact, ask.templates
 
 
 @functools.lru_cache(maxsize=4096)
-def _any_batch(request: Request) -> Request:
-    return request.for_any_batch
+def _any_call(request: Request) -> Request:
+    return request.for_any_batch.for_any_border
 
 
 def known(ask: Ask) -> Kernel | None:
@@ -75,13 +76,15 @@ def known(ask: Ask) -> Kernel | None:
     or takes too much workspace for it, the layer with its batch has a kernel of its own.
     """
     kernel = by_request.find(key := key_of(ask))
-    return kernel if kernel is None or _suits(kernel, ask) else by_request.find((ask.request.layer, *key))
+    if kernel is not None and not _suits(kernel, ask):
+        kernel = by_request.find((ask.request.layer, *key))
+    return None if kernel is None else _bordered(kernel, ask)
 
 
 def _suits(kernel: Kernel, ask: Ask) -> bool:
-    """Whether a kernel made for one batch of a layer is one for this batch, too."""
+    """Whether a kernel made for one batch of a layer, and one value of its border, is one for these, too."""
     layer = ask.request.layer
-    return (kernel.program.refusal(layer) is None
+    return (kernel.program.refusal(layer) is None and kernel.spec.takes_border(layer.padding_value)
             and kernel.program.over_limit(layer, ask.request.workspace_limit) is None)
 
 
@@ -91,7 +94,15 @@ def made(ask: Ask) -> Kernel:
         return _from_packs(ask) or make(plan_of(ask), ask.device)
 
     kernel = by_request.get(key := key_of(ask), new)
-    return kernel if _suits(kernel, ask) else by_request.get((ask.request.layer, *key), new)
+    if not _suits(kernel, ask):
+        kernel = by_request.get((ask.request.layer, *key), new)
+    return _bordered(kernel, ask)
+
+
+def _bordered(kernel: Kernel, ask: Ask) -> Kernel:
+    """The kernel with the value of the layer's border, where it has one."""
+    value = ask.request.layer.padding_value
+    return kernel.for_border(value) if value else kernel
 
 
 def kernel_of(ask: Ask) -> Kernel:
@@ -109,7 +120,8 @@ def plan_of(ask: Ask) -> KernelPlan:
 
 
 def anywhere(kernel: Kernel, ask: Ask) -> Kernel:
-    """A kernel for the same layer that takes arrays at any address: the same algorithm without vectors, or direct."""
+    """A kernel for the same layer that takes arrays at any address: the same algorithm without vectors, or the one that
+    serves all layers of its operation."""
     def other(algorithm: str, **settings: Any) -> Kernel:
         values = tuple(settings.items())
         return kernel_of(ask._replace(request=replace(ask.request, algorithm=algorithm, settings=values)))
@@ -121,11 +133,15 @@ def anywhere(kernel: Kernel, ask: Ask) -> Kernel:
                 return found
         except (UnsupportedSpec, ArgumentError):
             pass
-    return other("direct")
+    operation, layer = ask.request.operation, ask.request.layer
+    if operation is Operation.DATA_GRADIENT and adjoint.refusal(layer) is not None:
+        return other("phases")
+    return other("filter_gradient", vector=1) if operation is Operation.FILTER_GRADIENT else other("direct")
 
 
 def make(plan: KernelPlan, device: int | None) -> Kernel:
-    """One Kernel per plan and device: layers that differ in N, H and W alone share it."""
+    """One Kernel per plan and device: layers that differ in N, H and W alone share it, and its siblings those that
+    differ in their border's value."""
     from warpconv.codegen.serialise import plan_digest
     return by_plan.get((plan_digest(plan, laid_over()), device),
                         lambda: _load_cpu(plan) if device is None else _load_cuda(plan, device))

@@ -52,7 +52,7 @@ def moved(shape: ConvShape, epilogue: tuple[Epilogue, ...] = ()) -> int:
 
 def outputs(shape: ConvShape) -> int:
     """Bytes of the output."""
-    return shape.y_dtype.itemsize * shape.n * shape.k * shape.p * shape.q
+    return shape.y_dtype.itemsize * math.prod(shape.output_shape)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,5 +1,5 @@
-"""A node's attributes and its arrays' sizes as a ConvShape: pads, auto_pad, groups, dilations, one spatial axis or two,
-transposed layers as the layer whose data gradient they are."""
+"""A node's attributes and its arrays' sizes as a ConvShape: pads, auto_pad, groups, dilations, one to three spatial
+axes, transposed layers as the layer whose data gradient they are."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from warpconv.codegen.shape import ConvShape
 
 from .graph import Graph, LeftOutError, Node
 
-_MOST_AXES = 2
+_WORDS = {2: "one and two", 3: "one, two and three"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
     """A layer's sizes before its types: those of the input, of the filter (as the layer's w[K, C/groups, R, S]), one
-    number for each of two spatial axes. ``axes``: how many the model's arrays have."""
+    number for each of two spatial axes, of volumes of three. ``axes``: how many the model's arrays have."""
 
     n: int
     c: int
-    image: tuple[int, int]
+    image: tuple[int, ...]
     k: int
-    taps: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[tuple[int, int], tuple[int, int]]
-    dilation: tuple[int, int]
+    taps: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
     groups: int
     axes: int
 
     def shape(self, **types: Any) -> ConvShape:
         """The layer with element types and border. Raises LeftOutError where it can be none."""
         try:
-            return ConvShape(n=self.n, c=self.c, h=self.image[0], w=self.image[1], k=self.k, r=self.taps[0],
-                             s=self.taps[1], stride=self.stride, padding=self.padding, dilation=self.dilation,
-                             groups=self.groups, **types)
+            depth = {"d": self.image[0], "t": self.taps[0]} if len(self.image) == 3 else {}
+            return ConvShape(n=self.n, c=self.c, h=self.image[-2], w=self.image[-1], k=self.k, r=self.taps[-2],
+                             s=self.taps[-1], stride=self.stride, padding=self.padding, dilation=self.dilation,
+                             groups=self.groups, **depth, **types)
         except WarpconvError as error:
             raise LeftOutError(str(error)) from None
 
 
-def forward_geometry(graph: Graph, node: Node, x: str, w: str) -> Geometry:
-    """Of a Conv and its kin, by the names of input and filter. Raises LeftOutError."""
-    sizes, filters, axes = _sizes(graph, node, x, w)
+def forward_geometry(graph: Graph, node: Node, x: str, w: str, most: int = 2) -> Geometry:
+    """Of a Conv and its kin of up to ``most`` spatial axes, by the names of input and filter. Raises LeftOutError."""
+    sizes, filters, axes = _sizes(graph, node, x, w, most)
     stride, dilation, groups = _steps(node, axes)
     if filters[1] * groups != sizes[1]:
         raise LeftOutError(f"its filter has {filters[1]} channels in {groups} groups, and its input {sizes[1]}")
@@ -57,7 +58,7 @@ def forward_geometry(graph: Graph, node: Node, x: str, w: str) -> Geometry:
 
 def transposed_geometry(graph: Graph, node: Node, x: str, w: str) -> Geometry:
     """Of a ConvTranspose: the layer whose output has its input's sizes. Raises LeftOutError."""
-    sizes, filters, axes = _sizes(graph, node, x, w)
+    sizes, filters, axes = _sizes(graph, node, x, w, 2)
     stride, dilation, groups = _steps(node, axes)
     if filters[0] != sizes[1]:
         raise LeftOutError(f"its filter is for {filters[0]} channels, and its input has {sizes[1]}")
@@ -100,7 +101,7 @@ def check_sizes(graph: Graph, name: str, what: str, *allowed: tuple[int, ...]) -
 def _planar(n: int, c: int, image: Sequence[int], k: int, taps: Sequence[int], stride: Sequence[int],
             pads: Sequence[tuple[int, int]], dilation: Sequence[int], groups: int, axes: int) -> Geometry:
     """With a first axis of one row where there is only one."""
-    more = _MOST_AXES - axes
+    more = max(0, 2 - axes)
 
     def pair(values: Sequence[Any], filled: Any) -> Any:
         return (filled,) * more + tuple(values)
@@ -109,14 +110,14 @@ def _planar(n: int, c: int, image: Sequence[int], k: int, taps: Sequence[int], s
                     padding=pair(pads, (0, 0)), dilation=pair(dilation, 1), groups=groups, axes=axes)
 
 
-def _sizes(graph: Graph, node: Node, x: str, w: str) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+def _sizes(graph: Graph, node: Node, x: str, w: str, most: int) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Sizes of input and filter, and the number of spatial axes. Raises LeftOutError."""
     filters = graph.constants.shape(w) or graph.value(w).sizes
     if filters is None:
         raise LeftOutError(f"the sizes of its filter {w!r} are not known", open_sizes=True)
     axes = len(filters) - 2
-    if not 1 <= axes <= _MOST_AXES:
-        raise LeftOutError(f"it has {axes} spatial axes; there are kernels for one and two")
+    if not 1 <= axes <= most:
+        raise LeftOutError(f"it has {axes} spatial axes; there are kernels of a {node.op} for {_WORDS[most]}")
     given = node.attributes.get("kernel_shape")
     if given is not None and tuple(given) != filters[2:]:
         raise LeftOutError(f"its kernel_shape {list(given)} is not that of its filter, {list(filters[2:])}")

@@ -20,7 +20,7 @@ class Arrays:
     """What a layer's kernel is called with beside its input, after folding: NumPy arrays in the types that the kernel
     takes; None for a bias that there is none of."""
 
-    weight: Any         # (K, C/groups, R, S)
+    weight: Any         # (K, C/groups, R, S), of volumes (K, C/groups, T, R, S)
     bias: Any = None    # (K,); of a transposed layer (C,)
 
 
@@ -35,7 +35,7 @@ class ModelLayer(NamedLayer):
     op : str
         The operation, by ONNX's name: Conv, ConvTranspose, ConvInteger or QLinearConv.
     axes : int
-        Spatial axes of the model's arrays, 1 or 2; a layer of one is planned as a plane of one row.
+        Spatial axes of the model's arrays, 1 to 3; a layer of one is planned as a plane of one row.
     input, residual, output : str
         The model's names of the arrays that the kernel reads and writes; ``residual`` is empty where nothing is added.
     folded : tuple of str
@@ -67,7 +67,8 @@ class ModelLayer(NamedLayer):
         Returns
         -------
         Arrays
-            ``weight`` (K, C/groups, R, S) and ``bias`` (K,) or None, NumPy arrays of the layer's types.
+            ``weight`` (K, C/groups, R, S), of volumes (K, C/groups, T, R, S), and ``bias`` (K,) or None, NumPy arrays
+            of the layer's types.
 
         Raises
         ------

@@ -78,7 +78,7 @@ def _found(graph: Graph, number: int, node: Node, form: Form) -> Found:
 def _float(graph: Graph, number: int, node: Node, form: Form) -> Found:
     x, w, b = node.input(0), node.input(1), node.input(2)
     transposed = node.op == "ConvTranspose"
-    geometry = (transposed_geometry if transposed else forward_geometry)(graph, node, x, w)
+    geometry = transposed_geometry(graph, node, x, w) if transposed else forward_geometry(graph, node, x, w, most=3)
     known = graph.value(x)
     if known.dtype not in FLOATS:
         raise LeftOutError(f"its elements are {known.type_name}; there are kernels for float32, float16 and bfloat16")

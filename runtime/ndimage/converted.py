@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,6 +66,24 @@ def call(once: Callable[[Any, Any, bool], Any], input: Any, output: Any, dtype: 
     with _on(output, stream):
         output[...] = made
     return output
+
+
+def of_list(job: Any, images: Sequence[Any], output: Any, dtype: Any, stream: Any) -> list[Any]:
+    """The same of a list of images: converted one by one, filtered together. Raises as ``call`` does."""
+    wanted = served(dtype)
+    given = [type_of(image, "input") for image in images]
+    own = output is None or is_dtype(output)
+    names = given if output is None else [name_of(output, "output")] if own else [type_of(o, "output") for o in output]
+    if recording.graph is not None or len(set(names)) != 1 or names[0] not in TYPES:
+        return list(job.one_by_one(images, output))     # which says what is wrong
+    if names[0] not in {each.value for each in output_types(wanted)}:
+        kept = kept_as(names[0], wanted)
+        if kept.whole or not own:
+            return list(job.one_by_one(images, output))
+        made = job([cast(image, wanted.value, stream) for image in images], kept.dtype.value)
+        return [cast(each, names[0], stream) for each in made]
+    x = [image if name == wanted.value else cast(image, wanted.value, stream) for image, name in zip(images, given)]
+    return list(job(x, names[0] if own else output))
 
 
 def kept_as(name: str, wanted: DType) -> Kept:

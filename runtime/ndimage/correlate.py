@@ -3,7 +3,9 @@
 Signatures and results are scipy.ndimage's; docs/ndimage.md has the differences. In all of them
 
 - ``input`` is a NumPy, CuPy or PyCUDA array, a PyTorch tensor, or anything with DLPack or
-  ``__cuda_array_interface__``, of uint8, int8, uint16, int16, float32, float16 or bfloat16, contiguous or not;
+  ``__cuda_array_interface__``, of uint8, int8, uint16, int16, float32, float16 or bfloat16, contiguous or not; or a
+  list of such images of differing sizes, all of one type in one place (docs/batches.md): then ``output`` is None, a
+  type or a list of arrays, and the result a list;
 - ``output`` is an array of input's shape in the same memory (it may be the input), an element type, or None, which is
   input's type: uint8, int8, uint16, int16, float32 or float16, int32 too where integers are filtered at once. Values
   become integers as in SciPy: rounded to zero, then modulo 2^bits;
@@ -37,7 +39,7 @@ from warpconv.codegen.shape import INTEGER_WEIGHTS
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayKind
 
-from . import planes, recipes
+from . import batches, planes, recipes
 from .arguments import axes_of, axis_of, plain, sequence
 from .lines import EXACT_IN_FLOAT32, MOST_CHANNELS, Pass, border_of, check_origin, exact, line_of, moved
 from .planes import Image
@@ -56,13 +58,16 @@ def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect
     input : array
         The image, of any number of axes: a NumPy, CuPy or PyCUDA array, a PyTorch tensor, or anything with DLPack or
         ``__cuda_array_interface__``, of uint8, int8, uint16, int16, float32, float16 or bfloat16, contiguous or not.
+        Or a list of images of differing sizes, alike in all else: one launch for all (docs/batches.md).
     weights : array of real numbers
         An axis for each of ``axes``, in the input's order, or for each of the input's. One that is longer than 1 along
-        more than two axes is done plane by plane.
+        more than three axes, or three with others between, is done plane by plane.
         In host memory (lists too), or an array on input's GPU, which is not read before the kernel reads it and so must
-        be of input's type (of float32, int8, int16 or int32 for integers).
+        be of input's type (of float32, int8, int16 or int32 for integers). For a list of images also a list of NumPy
+        arrays, one for each.
     output : array or element type, optional
         Where the result goes, of input's shape in the same memory (it may be the input), or its type; else a new one.
+        For a list of images a list of arrays, or a type.
     mode : str
         What stands outside of the image: 'reflect', 'constant', 'nearest', 'mirror', 'wrap', or SciPy's 'grid-' names.
     cval : float
@@ -86,8 +91,9 @@ def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect
     Returns
     -------
     array
-        ``output``, or a new array of input's shape and library. Values become integers as in SciPy: rounded to
-        zero, then modulo 2^bits. Integers and weights that are whole numbers are computed exactly.
+        ``output``, or a new array of input's shape and library; of a list of images a list of these. Values become
+        integers as in SciPy: rounded to zero, then modulo 2^bits. Integers and weights that are whole numbers are
+        computed exactly.
 
     Raises
     ------
@@ -100,9 +106,8 @@ def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect
     DeviceError
         The device cannot be used. All of these come before anything is written.
     """
-    given = weights if planes.on_gpu(weights) else taps_of(weights)
-    return recipes.call(_correlation, input, output, (given, mode, cval, origin, axes, layout, False),
-                        Extras(device, stream, algorithm), dtype)
+    return _correlated(input, weights, output, (mode, cval, origin, axes, layout, False),
+                       Extras(device, stream, algorithm), dtype)
 
 
 def convolve(input: Any, weights: Any, output: Any = None, mode: str = "reflect", cval: float = 0.0, origin: Any = 0,
@@ -131,9 +136,8 @@ def convolve(input: Any, weights: Any, output: Any = None, mode: str = "reflect"
     ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
         As correlate does.
     """
-    given = weights if planes.on_gpu(weights) else taps_of(weights)
-    return recipes.call(_correlation, input, output, (given, mode, cval, origin, axes, layout, True),
-                        Extras(device, stream, algorithm), dtype)
+    return _correlated(input, weights, output, (mode, cval, origin, axes, layout, True),
+                       Extras(device, stream, algorithm), dtype)
 
 
 def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: float = 0.0,
@@ -200,6 +204,19 @@ def convolve1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mod
     return recipes.call(_along_one, input, output, arguments, Extras(device, stream, algorithm), dtype)
 
 
+def _correlated(input: Any, weights: Any, output: Any, arguments: tuple[Any, ...], extras: Extras, dtype: Any) -> Any:
+    def call(image: Any, given: Any, written: Any) -> Any:
+        return recipes.call(_correlation, image, written, (given, *arguments), extras, dtype)
+
+    if isinstance(input, (list, tuple)):
+        if batches.for_each(input, weights, arguments[3]):
+            return batches.by_size(call, input, weights, output, taps_of)
+        if planes.on_gpu(weights) or any(map(planes.on_gpu, weights if isinstance(weights, (list, tuple)) else ())):
+            raise ArgumentTypeError("the filters of a list of images are in host memory", argument="weights",
+                                    value=type(weights).__name__, hint="give lists or NumPy arrays")
+    return call(input, weights if planes.on_gpu(weights) else taps_of(weights), output)
+
+
 def taps_of(weights: Any, rank: int | None = None) -> np.ndarray:
     """Weights in host memory as float64, of their own memory. Raises ArgumentTypeError or ShapeError."""
     try:
@@ -236,7 +253,7 @@ def _correlation(image: Image, dtype: DType, weights: Any, mode: Any, cval: Any,
     origins = [check_origin(_turned(o, size) if flip else o, size) for o, size in zip(given, sizes)]
     along = tuple(axis for axis, size in enumerate(sizes) if size > 1) or (image.rank - 1,)
     border = border_of(mode, cval)
-    if len(along) > 2:
+    if len(along) > 3 or len(along) == 3 and not planes.adjacent(image.shape, along):
         return _of_planes(image, dtype, weights, along, sizes, origins, border)
     taps = weights.reshape(tuple(sizes[axis] for axis in along))
     return Passes.chain([Pass(taps, along, tuple(origins[axis] for axis in along), *border)])

@@ -49,7 +49,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Pass:
-    """One filter over the image: ``taps`` (n,) along one of its axes or (R, S) along two, the first before the second;
+    """One filter over the image: ``taps`` (n,) along one of its axes, (R, S) along two, (T, R, S) along three in order;
     float64 on the host, or an array of the input's library on its GPU. ``lines``: 1D filters whose product it is, in
     the order in which they are done; ``kernel``: one that takes them as factors; ``steps``: of the epilogue."""
 
@@ -75,19 +75,23 @@ class Pass:
         return cls(np.outer(rows.taps, columns.taps), (rows.axis, columns.axis), (rows.origin, columns.origin),
                    first.border, first.cval, lines=(first, second))
 
-    def size(self, how: Seen) -> tuple[int, int]:
-        """Rows and columns of the filter as the layer has it."""
+    @property
+    def is_volume(self) -> bool:
+        """Whether its layer is one of volumes."""
+        return len(self.axes) == 3
+
+    def size(self, how: Seen) -> tuple[int, ...]:
+        """(Planes,) rows and columns of the filter as the layer has it."""
         sizes = tuple(self.taps.shape)
-        if len(sizes) == 2:
-            return sizes[0], sizes[1]
+        if len(sizes) > 1:
+            return sizes
         return (sizes[0], 1) if how.upright else (1, sizes[0])
 
-    def padding(self, how: Seen) -> tuple[tuple[int, int], tuple[int, int]]:
-        origins = self.origins if len(self.origins) == 2 else (self.origins[0], 0) if how.upright else (
+    def padding(self, how: Seen) -> tuple[tuple[int, int], ...]:
+        origins = self.origins if len(self.origins) > 1 else (self.origins[0], 0) if how.upright else (
             0, self.origins[0])
-        rows, columns = ((size // 2 + origin, size - size // 2 - 1 - origin)
-                         for size, origin in zip(self.size(how), origins))
-        return rows, columns
+        return tuple((size // 2 + origin, size - size // 2 - 1 - origin)
+                     for size, origin in zip(self.size(how), origins))
 
     def then(self, *steps: str) -> Pass:
         """The same with further steps behind its sums."""

@@ -1,4 +1,5 @@
-"""Arrays of any library and rank, seen as a layer's input whose rows and columns are the axes of a filter."""
+"""Arrays of any library and rank, seen as a layer's input whose rows and columns (of three: planes, rows and columns)
+are the axes of a filter."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ class Image:
 
 class Seen(NamedTuple):
     """How an array is seen as a layer's input: reshaped to ``split``, its axes then turned by ``turned``, which gives
-    four axes in the order of ``layout``. A 1D filter runs along the rows' axis if ``upright``, else along a row."""
+    four axes (five for a filter of three) in the order of ``layout``. A 1D filter runs along the rows' axis if
+    ``upright``, else along a row."""
 
     split: tuple[int, ...]
     layout: Layout
@@ -66,14 +68,14 @@ class Seen(NamedTuple):
     upright: bool = False
 
     @property
-    def shape(self) -> tuple[int, int, int, int]:
-        n, *rest = self.split if self.turned is None else (self.split[axis] for axis in self.turned)
-        return n, rest[0], rest[1], rest[2]
+    def shape(self) -> tuple[int, ...]:
+        return self.split if self.turned is None else tuple(self.split[axis] for axis in self.turned)
 
 
 @functools.lru_cache(maxsize=4096)
 def seen(shape: tuple[int, ...], axes: tuple[int, ...]) -> Seen:
-    """How a filter along one axis, or along two (the first before the second), sees an array of this shape.
+    """How a filter along one axis, along two (the first before the second), or along three with nothing between, sees
+    an array of this shape.
 
     Two axes with one element behind them are rows and columns of planes; what lies behind are channels that come last,
     what lies between is passed over by its distance in memory. Raises ShapeError where that takes five axes.
@@ -88,6 +90,10 @@ def seen(shape: tuple[int, ...], axes: tuple[int, ...]) -> Seen:
         if behind <= FEW_CHANNELS:
             return Seen((stack, rows, *extents, behind), Layout.NHWC, behind)
         return Seen((before, 1, *extents, behind), Layout.NCHW, 1, upright=True)
+    if len(axes) == 3:
+        if behind == 1:
+            return Seen((before, 1, *extents), Layout.NCHW, 1)
+        return Seen((before, *extents, behind), Layout.NHWC, behind)
     between = math.prod(shape[axes[0] + 1:axes[1]])
     if between == 1:
         if behind == 1:
@@ -102,9 +108,9 @@ def seen(shape: tuple[int, ...], axes: tuple[int, ...]) -> Seen:
     return Seen((extents[0], between, extents[1], behind), Layout.NHWC, behind, turned=(1, 0, 2, 3))
 
 
-def adjacent(shape: tuple[int, ...], axes: tuple[int, int]) -> bool:
-    """Whether nothing lies between two axes, the first before the second."""
-    return math.prod(shape[axes[0] + 1:axes[1]]) == 1
+def adjacent(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Whether nothing lies between axes, which are in order."""
+    return math.prod(shape[axis] for axis in range(axes[0], axes[-1]) if axis not in axes) == 1
 
 
 def channels_last(image: Image, axes: tuple[int, ...]) -> Seen | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import atexit
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,12 +51,27 @@ class Deferred:
 def call(plan: Callable[..., Passes], input: Any, output: Any, arguments: tuple[Any, ...], extras: Extras,
          dtype: Any = None) -> Any:
     """The result of ``plan(image, dtype, *arguments)``'s passes over ``input``, in ``output`` as SciPy takes it; with
-    ``dtype`` over the input as that type; what a Deferred makes of them for such an input."""
+    ``dtype`` over the input as that type; what a Deferred makes of them for such an input; of a list of images the list
+    of their results."""
     if isinstance(input, Deferred):
         return input.deferred(plan, output, arguments, extras, dtype)
+    if isinstance(input, (list, tuple)):
+        return _of_list(plan, input, output, arguments, extras, dtype)
     if dtype is None:
         return _once(plan, arguments, extras, input, output)
     return converted.call(functools.partial(_once, plan, arguments, extras), input, output, dtype, extras.stream)
+
+
+def _of_list(plan: Callable[..., Passes], images: Sequence[Any], output: Any, arguments: tuple[Any, ...],
+             extras: Extras, dtype: Any) -> list[Any]:
+    """The results of a call on images of differing sizes."""
+    from .batches import Job
+
+    def one(image: Any, written: Any, told: tuple[Any, ...]) -> Any:
+        return call(plan, image, written, told, extras, dtype)
+
+    job = Job(plan, arguments, extras, one)
+    return job(images, output) if dtype is None else converted.of_list(job, images, output, dtype, extras.stream)
 
 
 def _once(plan: Callable[..., Passes], arguments: tuple[Any, ...], extras: Extras, input: Any, output: Any,

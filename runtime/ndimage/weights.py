@@ -36,14 +36,14 @@ atexit.register(clear)      # GPU memory goes before the libraries that own it
 
 
 def of_channels(each: Pass, how: Seen, view: ArrayView) -> Any:
-    """The filter of each channel, (C, 1, R, S), where the input is."""
+    """The filter of each channel, (C, 1, R, S) or (C, 1, T, R, S), where the input is."""
     size, channels = each.size(how), how.channels
     if not isinstance(each.taps, np.ndarray):
         taps = each.taps.reshape(1, 1, *size)
         if channels == 1:
             return taps
-        return taps.repeat(channels, 1, 1, 1) if hasattr(taps, "is_cuda") else taps.repeat(channels, 0)
-    made = _elements(each, view.dtype).reshape(size)
+        return taps.repeat(channels, *[1] * (len(size) + 1)) if hasattr(taps, "is_cuda") else taps.repeat(channels, 0)
+    made = elements_of(each, view.dtype).reshape(size)
     made = np.ascontiguousarray(np.broadcast_to(made, (channels, 1, *size)))
     return made if view.device is None else _uploaded(made, view)
 
@@ -68,16 +68,18 @@ def prepared(kernel: Kernel, weight: Any, stream: Any) -> Filter:
     return found[0]
 
 
-def _elements(each: Pass, dtype: DType) -> np.ndarray:
-    """A host filter as elements: the smallest integers that hold it where sums are exact, else floats."""
+def elements_of(each: Pass, dtype: DType, own: np.ndarray | None = None) -> np.ndarray:
+    """A host filter as elements: the smallest integers that hold it where sums are exact, else floats. ``own``: those
+    of several filters, of which the pass's has the largest sums."""
+    taps = each.taps if own is None else own
     if exact(each, dtype):
-        least, most = int(each.taps.min()), int(each.taps.max())
+        least, most = int(taps.min()), int(taps.max())
         fits = next(t for t in INTEGER_WEIGHTS if t.limits[0] <= least and most <= t.limits[1])
-        return each.taps.astype(fits.value)
-    made = elements.stored(each.taps, dtype if dtype.is_float else DType.FLOAT32)
-    if not np.array_equal(np.isfinite(made.astype(np.float32)), np.isfinite(each.taps)):
+        return taps.astype(fits.value)
+    made = elements.stored(taps, dtype if dtype.is_float else DType.FLOAT32)
+    if not np.array_equal(np.isfinite(made.astype(np.float32)), np.isfinite(taps)):
         raise ArgumentError(f"weights are too large for {made.dtype.name}", argument="weights",
-                            value=float(np.abs(each.taps).max()), hint="scale them down")
+                            value=float(np.abs(taps).max()), hint="scale them down")
     return made
 
 

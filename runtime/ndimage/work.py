@@ -19,6 +19,7 @@ from warpconv.runtime.arrays import ArrayView
 from warpconv.runtime.call.checks import Misaligned
 from warpconv.runtime.call.conv import conv2d_and_kernel, factored
 from warpconv.runtime.call.kernel import Kernel
+from warpconv.runtime.call.volume import conv3d_and_kernel
 
 from . import planes, weights
 from .lines import EXACT_IN_FLOAT32, TO_ZERO, Pass, between, check_between, divided, exact, has_value, identity
@@ -240,9 +241,10 @@ class Work:
             if how.turned is not None:
                 target = self.room(dtype)
         weight = weights.of_channels(each, how, image.view)
-        kernel, made = conv2d_and_kernel(
+        conv = conv3d_and_kernel if each.is_volume else conv2d_and_kernel
+        kernel, made = conv(
             planes.shown(image.array, image.view, how), weight, groups=how.channels, padding=each.padding(how),
-            padding_mode=each.border.value, padding_value=each.cval, layout=how.layout.value,
+            padding_mode=each.border.value, padding_value=each.cval, layout=how.layout,
             epilogue=(*epilogue, *each.steps), residual=self._shown(adds, how), out=self._shown(target, how),
             out_dtype=dtype.value, cast=self.cast, **self.extras._asdict())
         return self._taken(Step(kernel, weight, source, how, target, how, adds, isinstance(each.taps, np.ndarray)),
@@ -284,7 +286,7 @@ class Work:
 
 
 @functools.lru_cache(maxsize=1024)
-def _layer(how: Seen, dtype: DType, stored: DType, taps: tuple[int, int], padding: Any, border: Border,
+def _layer(how: Seen, dtype: DType, stored: DType, taps: tuple[int, ...], padding: Any, border: Border,
            cval: float, cast: str) -> ConvShape:
     return ConvShape.of(how.shape, (how.channels, 1, *taps), groups=how.channels, dtype=dtype, layout=how.layout,
                         padding=padding, padding_mode=border, padding_value=cval, out_dtype=stored, cast=cast)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from warpconv.codegen.border import Border
 from warpconv.codegen.descriptors import SWIZZLES, Walk
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.plan import (GRID_LIMIT, Argument, Blocks, Extent, Launch, LibraryCall, Program, Repeat, Role,
@@ -27,8 +28,10 @@ _C_TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_ ]{0,63}")
 _ONCE = {Operation.FORWARD: (Role.INPUT, Role.WEIGHT, Role.OUTPUT),
          Operation.DATA_GRADIENT: (Role.INPUT, Role.WEIGHT, Role.OUTPUT),
          Operation.FILTER_GRADIENT: (Role.INPUT, Role.GRADIENT, Role.OUTPUT),
-         Operation.BIAS_GRADIENT: (Role.INPUT, Role.OUTPUT)}
-_NO_ARRAYS = (Role.WORKSPACE, Role.SIZE, Role.INDEX, Role.DESCRIPTOR)
+         Operation.BIAS_GRADIENT: (Role.INPUT, Role.OUTPUT),
+         Operation.RAGGED: (Role.INPUT, Role.WEIGHT, Role.TABLE, Role.OUTPUT)}
+_READ_BORDERS = (Operation.FORWARD, Operation.FILTER_GRADIENT, Operation.RAGGED)
+_NO_ARRAYS = (Role.WORKSPACE, Role.SIZE, Role.BORDER, Role.INDEX, Role.DESCRIPTOR)
 
 
 def check_kernel(kernel: Any) -> None:
@@ -82,6 +85,10 @@ def _arguments(arguments: Sequence[Argument], spec: KernelSpec) -> dict[str, Arg
         _number(argument.at_least, f"at_least of {name}", -LARGEST)
         for value in (argument.at_most, argument.exactly):
             _number(0 if value is None else value, f"a bound of {name}", -LARGEST)
+    borders = [argument.c_type for argument in arguments if argument.role is Role.BORDER]
+    taken = spec.padding_mode is Border.CONSTANT and not spec.padding_value and spec.operation in _READ_BORDERS
+    _require(len(borders) == taken and all(c_type in ("float", "int", "unsigned") for c_type in borders),
+             "its border's value is no such argument")
     wanted = [*_ONCE[spec.operation], *([Role.BIAS] if Epilogue.BIAS in spec.epilogue else []),
               *([Role.RESIDUAL] if Epilogue.RESIDUAL in spec.epilogue else [])]
     found = [a.role for a in arguments if a.role not in _NO_ARRAYS]

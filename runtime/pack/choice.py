@@ -34,7 +34,10 @@ def serves(spec: KernelSpec, shape: ConvShape, epilogue: Sequence[Epilogue],
     summed = layer_of(shape) if operation is Operation.DATA_GRADIENT and refusal(shape) is None else shape
     wanted = (KernelSpec.of(shape, algorithm=spec.algorithm, arch=spec.arch, epilogue=epilogue, numerics=answer,
                             operation=operation) for answer in numerics.answers(shape.dtype, summed.reduction))
-    return any(replace(w, index_bits=spec.index_bits) == spec for w in wanted) and spec.index_bits >= index_bits(shape)
+    same = {"index_bits": spec.index_bits}
+    if spec.takes_border(shape.padding_value):      # a value of the kernel's kind, or that in an older one's text
+        same |= {"border_value": spec.border_value, "padding_value": spec.padding_value}
+    return any(replace(w, **same) == spec for w in wanted) and spec.index_bits >= index_bits(shape)
 
 
 def near_misses(records: Iterable[Record], shape: ConvShape, epilogue: Sequence[Epilogue]) -> list[str]:

@@ -13,6 +13,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Operation
 from warpconv.runtime import arrays, forks
 from warpconv.runtime.call.kernel import Filter, Kernel
+from warpconv.runtime.call.volume import LAYOUTS
 
 from .format import Tree
 from .nodes import NodeRecord, read_array
@@ -90,7 +91,7 @@ class PackConv:
 
         Parameters
         ----------
-        weight : array, (K, C/groups, R, S)
+        weight : array, (K, C/groups, R, S), of volumes (K, C/groups, T, R, S)
             With what the layer folds already in it (``record.folded``); one axis less for a layer of one.
         device : str, optional
             As in Pack.conv; that one if None.
@@ -103,7 +104,7 @@ class PackConv:
             To be given as ``weight``; of a transposed layer the array itself, whose kernels take it as it is.
         """
         from warpconv.runtime.call.place import resolve_device
-        planar = _planar(weight)
+        planar = self._planar(weight)
         if self.transposed:
             return planar
         ordinal = resolve_device(device or self._device, arrays.view(planar, "weight"), self.shape)
@@ -115,10 +116,10 @@ class PackConv:
 
         Parameters
         ----------
-        x : array, (N, C, H, W)
+        x : array, (N, C, H, W), of volumes (N, C, D, H, W)
             Of the layer's element type, of any library that conv2d takes; (N, C, W) for a layer of one spatial axis.
         weight : array or Filter, optional
-            In the pack's place: (K, C/groups, R, S), with what the layer folds already in it.
+            In the pack's place: as ``prepare`` takes it, with what the layer folds already in it.
         bias : array, (K,), optional
             In the pack's place.
         residual : array like the output, optional
@@ -126,7 +127,7 @@ class PackConv:
         out : array, optional
             Where the result goes.
         layout : Layout or str
-            The order of the axes of x, residual and out.
+            The order of the axes of x, residual and out; of volumes 'NCDHW' (or 'NCHW') or 'NDHWC' ('NHWC').
         stream : optional
             As in Kernel.__call__.
 
@@ -143,16 +144,18 @@ class PackConv:
             The pack has no kernel of this layer for x's device.
         """
         from warpconv.runtime.call.place import resolve_device
-        order, line = Layout.parse(layout), getattr(x, "ndim", 4) == 3
+        volume = self.shape.is_volume
+        order = Layout.parse(LAYOUTS.get(layout, layout) if volume and isinstance(layout, str) else layout)
+        line = not volume and getattr(x, "ndim", 4) == 3
         if line and order is not Layout.NCHW:
             raise ArgumentError("arrays of one spatial axis have channels second", argument="layout", value=order.value,
                                 hint="leave it out")
-        x, residual, out = (None if array is None else _planar(array) for array in (x, residual, out))
+        x, residual, out = (None if array is None else self._planar(array) for array in (x, residual, out))
         view = arrays.view(x, "x")
         ordinal = resolve_device(self._device, view, self.shape)
         kernel = self._kernel(ordinal)
         given = self._weight(ordinal, view, stream) if weight is None else (
-            weight if isinstance(weight, Filter) else _planar(weight))
+            weight if isinstance(weight, Filter) else self._planar(weight))
         added = bias if bias is not None or Epilogue.BIAS not in self.epilogue else self._bias(view, stream)
         if self.transposed:
             if residual is not None:
@@ -161,6 +164,10 @@ class PackConv:
         else:
             made = kernel.for_axes(order)(x, given, added, residual=residual, out=out, stream=stream)
         return made[:, :, 0] if line else made
+
+    def _planar(self, array: Any) -> Any:
+        """An array of one spatial axis as one of a row."""
+        return array[:, :, None] if not self.shape.is_volume and getattr(array, "ndim", None) == 3 else array
 
     def _kernel(self, ordinal: int | None) -> Kernel:
         with self._lock:
@@ -201,19 +208,14 @@ class PackConv:
         if channels != built.k:
             raise ShapeError(f"this layer has {built.k} input channels, x has {channels}", argument="x", value=x.shape,
                              hint=f"an input like {built.output_shape}")
-        h, w = (whole + (size - was) * step for whole, size, was, step in zip(
-            built.image, image, built.outputs, built.stride))
-        return replace(built, n=n, h=h, w=w)
+        sizes = dict(zip("dhw"[-len(built.image):], (whole + (size - was) * step for whole, size, was, step in zip(
+            built.image, image, built.outputs, built.stride))))
+        return replace(built, n=n, **sizes)
 
 
 def _transposed(kernel: Kernel, *call: Any) -> Any:
     from warpconv.runtime.call.gradients import run_transposed
     return run_transposed(kernel, *call)
-
-
-def _planar(array: Any) -> Any:
-    """An array of one spatial axis as one of a row."""
-    return array[:, :, None] if getattr(array, "ndim", None) == 3 else array
 
 
 def _beside(host: Any, dtype: DType, like: arrays.ArrayView, stream: Any) -> Any:

@@ -98,8 +98,8 @@ def decoded(meta: Any) -> NodeRecord:
         raise ValueError("what is folded into it, or its arrays, are no lists")
     if not all(isinstance(text, str) and len(text) <= _LONGEST for text in (*texts.values(), *folded)):
         raise ValueError("a name is no text, or too long")
-    if meta["axes"] not in (1, 2) or isinstance(meta["axes"], bool):
-        raise ValueError("it has neither one spatial axis nor two")
+    if meta["axes"] not in (1, 2, 3) or isinstance(meta["axes"], bool):
+        raise ValueError("it has not one spatial axis, two or three")
     if not set(meta["arrays"]) <= {"weight", "bias"}:
         raise ValueError("it has other arrays than weight and bias")
     return NodeRecord(**texts, axes=meta["axes"], folded=tuple(folded),
@@ -108,7 +108,7 @@ def decoded(meta: Any) -> NodeRecord:
 
 def _array_record(meta: Any) -> ArrayRecord:
     shape, size, digest = meta["shape"], meta["size"], meta["sha256"]
-    if not (isinstance(digest, str) and _DIGEST.fullmatch(digest) and isinstance(shape, list) and 1 <= len(shape) <= 4):
+    if not (isinstance(digest, str) and _DIGEST.fullmatch(digest) and isinstance(shape, list) and 1 <= len(shape) <= 5):
         raise ValueError("an array has no digest or no sizes")
     if any(isinstance(n, bool) or not isinstance(n, int) or not 1 <= n < 2**31 for n in shape):
         raise ValueError("an array has sizes that cannot be")

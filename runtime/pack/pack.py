@@ -156,7 +156,7 @@ class Pack:
         too_new = None
         for record, by_ptx in ranked(fitting, shape, near):
             try:
-                return self._kernel(record, by_ptx, device)
+                return self._kernel(record, by_ptx, device).for_border(shape.padding_value)
             except PtxTooNew as error:
                 too_new = too_new or error
         if too_new is not None:

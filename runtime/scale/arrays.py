@@ -14,17 +14,20 @@ from warpconv.runtime.ndimage import planes, recipes
 from warpconv.runtime.ndimage.target import is_dtype, name_of
 from warpconv.runtime.ndimage.work import Extras, Passes
 
+from . import windows
 from .chunk import ChunkFilter, Whole
 from .packages import package
 from .reach import overlaps
 
 
 class Chunked(recipes.Deferred):
-    """A Dask array as the input of a call, which becomes ``map_overlap`` over its chunks. ``name``: of the tasks."""
+    """A Dask array as the input of a call, which becomes tasks over its chunks, of this name; ``threads``: those of one
+    process will do them."""
 
-    def __init__(self, array: Any, name: str):
+    def __init__(self, array: Any, name: str, threads: bool = False):
         self.array = checked(array)
         self.name = name
+        self.threads = threads
 
     def deferred(self, plan: Callable[..., Passes], output: Any, arguments: tuple[Any, ...], extras: Extras,
                  dtype: Any) -> Any:
@@ -50,10 +53,8 @@ class Chunked(recipes.Deferred):
         if 0 in array.shape:
             return array.map_blocks(task, dtype=meta.dtype, meta=meta, token=f"warpconv-{self.name}")
         task = replace(task, overlaps=tuple(found), blocks=tuple(map(len, chunks)))
-        return package("dask.array").map_overlap(
-            task, array.rechunk(chunks), depth={axis: _depth(each) for axis, each in enumerate(found)},
-            boundary={axis: "periodic" if each.round else "none" for axis, each in enumerate(found)}, trim=False,
-            chunks=chunks, dtype=meta.dtype, meta=meta, token=f"warpconv-{self.name}")
+        told = package("dask.base").tokenize(task, array.name, chunks)
+        return windows.filtered(array, f"warpconv-{self.name}-{told}", chunks, found, task, meta, self.threads)
 
 
 def checked(array: Any) -> Any:
@@ -74,7 +75,3 @@ def check_device(device: Any) -> None:
     kind, _, number = str(device).partition(":")
     if kind not in ("auto", "cpu", "cuda") or (number and (kind != "cuda" or not number.isdecimal())):
         raise ArgumentError("unknown device", argument="device", value=device, hint="auto, cpu, cuda or cuda:1")
-
-
-def _depth(overlap: Any) -> Any:
-    return overlap.before if overlap.before == overlap.after else (overlap.before, overlap.after)

@@ -44,10 +44,10 @@ class ChunkFilter:
     overlaps: tuple[Overlap, ...] = ()
     blocks: tuple[int, ...] = ()        # chunks along each axis
 
-    def __call__(self, block: Any, block_id: tuple[int, ...] | None = None) -> Any:
-        """The chunk's own pixels, filtered. Raises what the call on an array raises."""
-        kept = tuple(_kept(*each) for each in zip(self.overlaps, block_id or (), self.blocks, block.shape))
-        return places.run(self._made, block, self.device, kept)
+    def __call__(self, window: Any, at: tuple[int, ...] = ()) -> Any:
+        """The own pixels of the chunk with this index, filtered. Raises what the call on an array raises."""
+        kept = tuple(_kept(*each) for each in zip(self.overlaps, at, self.blocks, window.shape))
+        return places.run(self._made, window, self.device, kept)
 
     def _made(self, block: Any, device: str, stream: Any) -> Any:
         return recipes.call(self.whole, block, self.output, self.arguments, Extras(device, stream, self.algorithm),

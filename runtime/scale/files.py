@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import itertools
 import math
@@ -23,15 +24,18 @@ from warpconv.runtime.ndimage.lines import Line, Pass
 from warpconv.runtime.ndimage.planes import Image
 from warpconv.runtime.ndimage.work import MOST_AT_ONCE, Extras, Passes
 
-from . import sizes
+from . import places, sizes
 from .arrays import Chunked
 from .outputs import Part, check_output, stored_sizes
 from .packages import package
 from .sources import Source
 
+SMALLEST_CHUNK = 4 * 2**20  # bytes: a smaller one is filtered and stored in less time than Dask takes for it
+CHUNKS_A_THREAD = 4         # at least: some are read while others are filtered and stored, and none waits for the last
 LARGEST_UNIT = 4096         # rows or columns that input and output may ask for together
 STORE = "warpconv-store-"
-GPU_THREADS = 4             # of a worker with a GPU: lanes, and one that reads and writes
+MOST_THREADS = 32           # zarr decodes and encodes with as many
+GPU_THREADS = 2 * places.LANES     # of a worker with a GPU: as many read and store as are on it
 Advance = Callable[[int, int], None]        # how many chunks are done, of how many
 
 
@@ -149,8 +153,9 @@ def _filtered(how: FileFilter, source: Source, chunks: tuple[tuple[int, ...], ..
     taps = np.asarray(how.taps, np.float64)
     arguments = (taps if rows < columns else taps.T, tuple(sorted((rows, columns))), how.border, how.border_value,
                  how.steps)
-    return Chunked(x, "filter").deferred(plan, how.dtype or source.dtype.name, arguments,
-                                         Extras(how.device, None, how.algorithm), None)
+    chunked = Chunked(x, "filter", threads=not (how.workers or how.scheduler))
+    return chunked.deferred(plan, how.dtype or source.dtype.name, arguments, Extras(how.device, None, how.algorithm),
+                            None)
 
 
 def _chunks(how: FileFilter, source: Source) -> tuple[tuple[int, ...], ...]:
@@ -168,7 +173,24 @@ def _chunks(how: FileFilter, source: Source) -> tuple[tuple[int, ...], ...]:
             raise
         raise ArgumentError("so little memory does not hold the chunks at work", argument="memory", value=how.memory,
                             hint=f"{2 * _at_once(how)} of them, each {error.hint}") from error
+    found = _smaller(source, found, unit, depth, CHUNKS_A_THREAD * _at_once(how))
     return tuple(_cut(n, size, least) for n, size, least in zip(source.shape, found, depth))
+
+
+def _smaller(source: Source, sizes: Sequence[int], unit: Sequence[int], least: Sequence[int],
+             count: int) -> Sequence[int]:
+    """Chunks of these sizes or smaller ones, as many as ``count`` where they can be."""
+    while math.prod(-(-n // size) for n, size in zip(source.shape, sizes)) < count:
+        halves = {axis: half for axis, size in enumerate(sizes)
+                  if least[axis] <= (half := -(-size // (2 * unit[axis])) * unit[axis]) < size}
+        axis = max(halves, key=lambda axis: sizes[axis], default=None)
+        if axis is None:
+            break
+        made = [halves[axis] if at == axis else size for at, size in enumerate(sizes)]
+        if math.prod(made) * source.dtype.itemsize < SMALLEST_CHUNK:
+            break
+        sizes = made
+    return sizes
 
 
 def _cut(extent: int, size: int, least: int) -> tuple[int, ...]:
@@ -182,7 +204,7 @@ def _at_once(how: FileFilter) -> int:
     """Chunks at work at a time."""
     if how.workers:
         return how.workers * (GPU_THREADS if how.device == "cuda" else 1)
-    return how.threads or min(os.cpu_count() or 1, 16)
+    return how.threads or min(os.cpu_count() or 1, MOST_THREADS)
 
 
 def _visible() -> list[str]:
@@ -203,20 +225,17 @@ def _about(how: FileFilter, source: Source, chunks: Sequence[Sequence[int]], sto
 
 
 def _tasks(made: Any, part: Part, done: frozenset[str]) -> list[Any]:
-    """For each chunk that is not there a task that stores it."""
-    delayed = package("dask").delayed
-    blocks = made.to_delayed()
+    """For each chunk that is not there a task that stores it, all of one graph: one for each takes 3 ms a chunk."""
     ends = [list(itertools.pairwise((0, *itertools.accumulate(each)))) for each in made.chunks]
     run = uuid.uuid4().hex[:12]         # on a scheduler of many users, a key is one task
-    where = delayed(part, name=f"warpconv-output-{run}", traverse=False)
-    tasks = []
-    for index in np.ndindex(*blocks.shape):
-        name = "-".join(map(str, index))
-        if name not in done and all(low < high for low, high in (ends[axis][at] for axis, at in enumerate(index))):
-            region = [ends[axis][at] for axis, at in enumerate(index)]
-            tasks.append(delayed(_store)(blocks[index], where, region, name,
-                                         dask_key_name=f"{STORE}{run}-{name}"))
-    return tasks
+    where, layer = f"warpconv-output-{run}", f"{STORE}{run}"
+    graph: dict[Any, Any] = {where: part}
+    for index in np.ndindex(*made.numblocks):
+        name, region = "-".join(map(str, index)), [ends[axis][at] for axis, at in enumerate(index)]
+        if name not in done and all(low < high for low, high in region):
+            graph[f"{layer}-{name}"] = (functools.partial(_store, region=region, name=name), (made.name, *index), where)
+    whole = package("dask.highlevelgraph").HighLevelGraph.from_collections(layer, graph, dependencies=[made])
+    return [package("dask.delayed").Delayed(key, whole, layer=layer) for key in graph if key != where]
 
 
 def _store(block: Any, part: Part, region: Sequence[tuple[int, int]], name: str) -> None:

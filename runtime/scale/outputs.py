@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
+import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -24,6 +26,7 @@ from warpconv.runtime import forks, paths
 from .packages import package
 from .sources import ZARR_MARKS, About, is_zarr
 
+Region = Sequence[tuple[int, int]]      # for each axis the first element and the end
 TILE = 256          # rows and columns of a TIFF's tiles, and of a zarr's chunks where the input has none to follow
 
 
@@ -82,11 +85,12 @@ class Part:
             told.write_text(text, encoding="utf-8")
         return frozenset()
 
-    def write(self, block: np.ndarray, region: Sequence[tuple[int, int]], name: str) -> None:
+    def write(self, block: np.ndarray, region: Region, name: str) -> None:
         """A chunk, then its mark. Raises FileError."""
         with self._typed():
             array, file = self._opened()
-            array[tuple(slice(*ends) for ends in region)] = block
+            for part, of in _stored(block, region, array) if file is None else [(region, block)]:
+                array[tuple(slice(*ends) for ends in part)] = of
             if file is not None:
                 file.filehandle.flush()
             (self.folder / "done" / name).touch()
@@ -104,7 +108,7 @@ class Part:
     def discard(self) -> None:
         """Take a part that has nothing away."""
         self.close()
-        if not os.path.isdir(self.folder / "done") or not os.listdir(self.folder / "done"):
+        if not paths.is_dir(self.folder / "done") or not os.listdir(self.folder / "done"):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def close(self) -> None:
@@ -117,7 +121,9 @@ class Part:
         with self._lock:
             if self._open is None:
                 if self.array_at.suffix == ".zarr":
-                    self._open = package("zarr").open_array(str(self.array_at), mode="r+"), None
+                    # blank ones are left out here (_stored)
+                    with package("zarr").config.set({"array.write_empty_chunks": True}):
+                        self._open = package("zarr").open_array(str(self.array_at), mode="r+"), None
                 else:
                     file = package("tifffile").TiffFile(self.array_at, mode="r+")
                     self._open = package("zarr").open_array(file.series[0].aszarr(), mode="r+"), file
@@ -136,6 +142,19 @@ class Part:
                             argument=self.argument, value=str(self.path),
                             hint=("free some room and give the same command again: " if full else "")
                             + f"what is done is kept in {self.folder.name}") from error
+
+
+def _stored(block: np.ndarray, region: Region, array: Any) -> list[tuple[Region, np.ndarray]]:
+    """What of a block is to be stored: all at once, or, of one with blank chunks, those that are not. (zarr looks for
+    them itself, but in the only thread by which it moves data, and as long as a chunk takes to be packed.)"""
+    sizes = getattr(array, "shards", None) or array.chunks
+    cuts = [[low, *range((low // size + 1) * size, high, size), high] for (low, high), size in zip(region, sizes)]
+    parts = []
+    for part in itertools.product(*map(itertools.pairwise, cuts)):
+        of = block[tuple(slice(low - start, high - start) for (low, high), (start, _) in zip(part, region))]
+        if any(np.ascontiguousarray(row).view(np.uint8).any() for row in (of if of.ndim > 1 else of[None])):
+            parts.append((part, of))
+    return [(region, block)] if len(parts) == math.prod(len(each) - 1 for each in cuts) else parts
 
 
 def check_output(path: str | Path, source: str | Path, argument: str = "output") -> None:

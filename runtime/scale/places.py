@@ -1,9 +1,10 @@
 """Where a worker filters a chunk: on the chunk's own GPU, on one that has a lane free, or on the CPU device.
 
 A GPU has a few lanes, each a stream that one thread at a time works on: the copies of one lane's chunk run beside the
-kernels of another's, while further threads read, store and bring pixels to page-locked memory, which the copies need to
-run beside anything. With CuPy (whose pools hold that memory and the GPU's) a chunk goes there once, whatever number of
-kernels its filter is; without CuPy the kernels' own copies are used, one chunk at a time.
+kernels of another's, while further threads read and store. With CuPy (whose pools hold page-locked memory and the
+GPU's) a chunk's pixels are copied once, from where they lie to page-locked blocks (staging.py), and its result once,
+from page-locked memory to where it is stored; it goes to the GPU once, whatever number of kernels its filter is.
+Without CuPy the kernels' own copies are used, one chunk at a time.
 """
 
 from __future__ import annotations
@@ -13,37 +14,38 @@ import functools
 import importlib.util
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from warpconv.runtime import forks
 
-LANES = 3                   # to a GPU: one copies in, one computes, one copies out
-MOST_PINNED = 8 * 2**30     # bytes of results in page-locked memory; further ones are copied to other memory
+from . import staging
+from .windows import Window
+
+LANES = 4                   # to a GPU: two whose windows come in, one that computes, one whose result goes out
 
 Call = Callable[[Any, str, Any], Any]       # of a chunk, a device and a stream
 
 
 def run(call: Call, block: Any, device: str, kept: tuple[slice, ...]) -> Any:
-    """The part ``kept`` of what ``call`` makes of a chunk. Raises as the call, DeviceError without the GPU named."""
-    if not isinstance(block, np.ndarray):       # on a GPU already
-        with lanes.one([block.device.id]):
-            return call(block, device, None)[kept]
-    if not block.flags.aligned:                 # as a chunk may be that came from another worker
-        block = block.copy()
+    """The part ``kept`` of what ``call`` makes of a chunk: an array, or a Window. Raises as the call, DeviceError
+    without the GPU named."""
+    window = block if isinstance(block, Window) else Window([block], (1,) * block.ndim)
+    if not isinstance(window.first, np.ndarray):        # on a GPU already
+        with lanes.one([window.first.device.id]):
+            with window.first.device:
+                whole = window.whole()
+            return call(whole, device, None)[kept]
     ordinals = _gpus(device)
     if not ordinals:
-        return call(block, device, None)[kept]
+        return call(window.whole(), device, None)[kept]
     if cupy() is None:
         with lanes.alone(ordinals) as ordinal:
-            return call(block, f"cuda:{ordinal}", None)[kept]
-    staged = _pinned(block.shape, block.dtype)
-    np.copyto(staged, block)
-    with lanes.one(ordinals) as (ordinal, stream):
-        return _through(call, staged, ordinal, stream, kept)
+            return call(window.whole(), f"cuda:{ordinal}", None)[kept]
+    with lanes.one(ordinals) as (ordinal, lane):
+        return _through(call, window, ordinal, lane, kept)
 
 
 def _gpus(device: str) -> Sequence[int]:
@@ -80,53 +82,40 @@ def cupy() -> Any:
     return module
 
 
-def _through(call: Call, staged: np.ndarray, ordinal: int, stream: Any, kept: tuple[slice, ...]) -> np.ndarray:
-    """A chunk in page-locked memory to the GPU, filtered, and its own pixels back."""
-    module = cupy()
+def _through(call: Call, window: Window, ordinal: int, lane: Lane, kept: tuple[slice, ...]) -> np.ndarray:
+    """A chunk in host memory to the GPU, filtered, and its own pixels back."""
+    module, stream = cupy(), lane.stream
     with module.cuda.Device(ordinal), stream:
-        there = module.empty(staged.shape, staged.dtype)
-        there.set(staged, stream=stream)
+        there = _room(window)
+        staging.feed(window, there, lane.blocks, stream, _helpers)
         made = module.ascontiguousarray(call(there, f"cuda:{ordinal}", None)[kept])
-        back = _pinned(made.shape, made.dtype)
-        made.get(stream=stream, out=back)
-        stream.synchronize()
+        back = _pins.array(module, made.shape, made.dtype)
+        if back is None:
+            back = np.empty(made.shape, made.dtype)
+            if back.nbytes:
+                staging.drain(made, back, lane.blocks, stream, _helpers)
+            return back
+        made.data.copy_to_host_async(back.ctypes.data, back.nbytes, stream)
+        lane.event.record(stream)
+        lane.event.synchronize()
     return back
 
 
-def _pinned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array in page-locked memory of CuPy's pool, where it returns with the array's last view; in other memory
-    beyond MOST_PINNED."""
-    count = int(np.prod(shape, dtype=np.int64))
-    nbytes = count * dtype.itemsize
-    if not nbytes or not _pins.take(nbytes):
-        return np.empty(shape, dtype)
-    try:
-        holder = cupy().cuda.alloc_pinned_memory(nbytes)
-    except BaseException:
-        _pins.give(nbytes)
-        raise
-    flat = np.frombuffer(holder, dtype, count)      # every view keeps it, and it the memory
-    weakref.finalize(flat, _pins.give, nbytes).atexit = False
-    return flat.reshape(shape)
+def _room(window: Window) -> Any:
+    """An array of the GPU for a window. Windows of nearly one size share memory: a lane's is then made once."""
+    module = cupy()
+    if not window.nbytes:
+        return module.empty(window.shape, window.dtype)
+    flat = module.empty(staging.rounded(window.nbytes), np.uint8)
+    return flat[:window.nbytes].view(window.dtype).reshape(window.shape)
 
 
-class _Pins:
-    """How many bytes of page-locked memory are in use."""
+class Lane(NamedTuple):
+    """A stream, its GPU's page-locked blocks, and an event of its own."""
 
-    def __init__(self) -> None:
-        self._lock = forks.rlock()      # given back by the garbage collector, at any time
-        self._used = 0
-
-    def take(self, nbytes: int) -> bool:
-        with self._lock:
-            if self._used + nbytes > MOST_PINNED:
-                return False
-            self._used += nbytes
-            return True
-
-    def give(self, nbytes: int) -> None:
-        with self._lock:
-            self._used -= nbytes
+    stream: Any
+    blocks: staging.Blocks
+    event: Any
 
 
 class Lanes:
@@ -136,10 +125,11 @@ class Lanes:
         self._make = make
         self._changed = threading.Condition(forks.lock())
         self._free: dict[int, list[Any]] = {}
+        self._waiting: list[tuple[tuple[int, ...], int]] = []
 
     @contextlib.contextmanager
     def one(self, ordinals: Sequence[int]) -> Iterator[tuple[int, Any]]:
-        """A lane (the GPU's ordinal, a stream) of the GPU that has most of them free; waits for one."""
+        """A lane (with the GPU's ordinal) of the GPU that has most of them free; waits for one."""
         taken = self._take(ordinals, 1)
         try:
             yield taken[0], taken[1][0]
@@ -164,7 +154,7 @@ class Lanes:
                 if len(self._free[best]) >= count:
                     taken = [self._free[best].pop() for _ in range(count)]
                     break
-                self._changed.wait()
+                self._wait(ordinals, count)
         if count == 1 and taken[0] is None:
             try:
                 taken[0] = self._make(best)
@@ -176,16 +166,39 @@ class Lanes:
     def _give(self, ordinal: int, taken: list[Any]) -> None:
         with self._changed:
             self._free[ordinal] += taken
+            self._tell(len(taken))
+
+    def _wait(self, ordinals: Sequence[int], count: int) -> None:
+        self._waiting.append((tuple(ordinals), count))
+        try:
+            self._changed.wait()
+        except BaseException:
+            self._tell(count)       # another, if this thread was the one that was told
+            raise
+        finally:
+            self._waiting.remove((tuple(ordinals), count))
+
+    def _tell(self, count: int) -> None:
+        """Threads that wait that there are ``count`` more lanes: no more of them than lanes, as a dozen that wake for
+        nothing hold up those that copy; all, where they wait for different things."""
+        if len(set(self._waiting)) == 1:
+            self._changed.notify(count)
+        else:
             self._changed.notify_all()
 
 
-def _stream(ordinal: int) -> Any:
+def _lane(ordinal: int) -> Any:
     module = cupy()
     if module is None:
         return None
-    with module.cuda.Device(ordinal):
-        return module.cuda.Stream(non_blocking=True)
+    device = functools.partial(module.cuda.Device, ordinal)
+    blocks = _blocks.setdefault(ordinal, staging.Blocks(functools.partial(staging.Block, module), device))
+    with device():
+        return Lane(module.cuda.Stream(non_blocking=True), blocks,
+                    module.cuda.Event(block=True, disable_timing=True))
 
 
-lanes = Lanes(_stream)
-_pins = _Pins()
+lanes = Lanes(_lane)
+_blocks: dict[int, staging.Blocks] = {}     # of each GPU
+_helpers = staging.Helpers(staging.HELPERS)
+_pins = staging.Pins()

@@ -111,7 +111,7 @@ def _open(path: str, argument: str) -> _Open:
     if not paths.exists(path):
         raise FileError("there is no such file", argument=argument, value=path)
     try:
-        return _zarr(path, argument) if os.path.isdir(path) else _tiff(path, argument)
+        return _zarr(path, argument) if paths.is_dir(path) else _tiff(path, argument)
     except (MemoryError, ArgumentError, FileError, ImportError):
         raise
     except Exception as error:      # what is raised over a broken file is of many types

@@ -1,9 +1,9 @@
 """The gradients of torch.ops.warpconv, each made of the others, so that they can be differentiated as often as one
-likes: with y = conv2d(x, w), the gradients of x and w are linear in both of what they are made from."""
+likes: with y = conv(x, w), the gradients of x and w are linear in both of what they are made from."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,16 +15,48 @@ from warpconv.runtime.call.watched import is_transforming
 from . import operators as ops, steps as epilogues
 from .steps import parsed
 
-GEOMETRY = 7            # arguments of it, the same for all three
+GEOMETRY = 7            # arguments of it, the same for all operators; an epilogue follows in the forward ones
 _PLAIN = (Tensor, torch.nn.Parameter, type(None))
 _below = torch._C._AutoDispatchBelowAutograd
+
+
+class Operators(NamedTuple):
+    """A layer's operators, what runs below them, and what a plain call has behind its epilogue."""
+
+    forward: Any
+    data: Any
+    filter: Any
+    run_forward: Any
+    run_data: Any
+    run_filter: Any
+    out_dtype: int          # where the output's type stands behind the tensors
+    plain: tuple[Any, ...]
+
+
+# by the number of spatial axes
+_OPERATORS = {2: Operators(ops.conv2d, ops.conv2d_input, ops.conv2d_weight, ops.run_conv2d, ops.run_conv2d_input,
+                           ops.run_conv2d_weight, 10, ("", "auto", None, None, "nearest", None, None)),
+              3: Operators(ops.conv3d, ops.conv3d_input, ops.conv3d_weight, ops.run_conv3d, ops.run_conv3d_input,
+                           ops.run_conv3d_weight, 9, ("", "auto", None, "nearest"))}
+
+
+def _operators(geometry: tuple[Any, ...]) -> Operators:
+    """Those of a layer, which its stride tells."""
+    return _OPERATORS[len(geometry[0])]
 
 
 def conv2d(*args: Any) -> Tensor:
     """The operator, without the dispatcher where nothing of it is wanted but the gradient."""
     if _is_plain(args) and not is_transforming(torch):
-        return Conv2d.apply(*args[:4], args[4:])
+        return Conv.apply(*args[:4], args[4:])
     return ops.conv2d(*args)
+
+
+def conv3d(*args: Any) -> Tensor:
+    """As conv2d."""
+    if _is_plain(args) and not is_transforming(torch):
+        return Conv.apply(*args[:4], args[4:])
+    return ops.conv3d(*args)
 
 
 def _kernel(op: Any, run: Any, *args: Any) -> Tensor:
@@ -45,13 +77,14 @@ def _is_plain(args: tuple[Any, ...]) -> bool:
     return True
 
 
-class Conv2d(torch.autograd.Function):
-    """conv2d with its epilogue. Values before an activation are not kept but computed again."""
+class Conv(torch.autograd.Function):
+    """conv2d or conv3d with its epilogue. Values before an activation are not kept but computed again."""
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
                 rest: tuple[Any, ...]) -> Tensor:
-        output = _kernel(ops.conv2d, ops.run_conv2d, input, weight, bias, residual, *rest)
+        of = _operators(rest)
+        output = _kernel(of.forward, of.run_forward, input, weight, bias, residual, *rest)
         ctx.rest, ctx.order = rest, ops.memory_format(input)
         needs_x, needs_w, needs_bias, needs_residual = ctx.needs_input_grad[:4]
         steps = ctx.steps = parsed(rest[GEOMETRY])
@@ -67,30 +100,31 @@ class Conv2d(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         input, weight, bias, residual, output = ctx.saved_tensors
-        geometry, rest = ctx.rest[:GEOMETRY], ctx.rest
+        geometry, rest, of = ctx.rest[:GEOMETRY], list(ctx.rest), _operators(ctx.rest)
         dtype, bias_dtype, residual_dtype = ctx.dtypes
         of_bias = of_residual = grad
         if ctx.steps:
             before = None
             if epilogues.by_values(ctx.steps):      # in float32, as the kernel has them where it applies the steps
-                before = ops.conv2d(input, weight, None, None, *geometry, "", *rest[8:10],
-                                    None if dtype is torch.float32 else "float32", *rest[11:])
+                rest[GEOMETRY], rest[of.out_dtype] = "", None if dtype is torch.float32 else "float32"
+                before = of.forward(input, weight, None, None, *rest)
             grad, of_bias, of_residual = epilogues.backwards(ctx.steps, grad, before, bias, residual, output)
         grad = grad.to(dtype).contiguous(memory_format=ctx.order)     # what both gradients then are made from
         needs_x, needs_w, needs_bias, needs_residual = ctx.needs_input_grad[:4]
         size, weight_size = ctx.sizes
-        return (ops.conv2d_input(size, weight, grad, *geometry) if needs_x else None,
-                ops.conv2d_weight(input, weight_size, grad, *geometry) if needs_w else None,
-                of_bias.sum((0, 2, 3), dtype=torch.float32).to(bias_dtype) if needs_bias else None,
+        return (of.data(size, weight, grad, *geometry) if needs_x else None,
+                of.filter(input, weight_size, grad, *geometry) if needs_w else None,
+                of_bias.sum((0, *range(2, grad.dim())), dtype=torch.float32).to(bias_dtype) if needs_bias else None,
                 of_residual.to(residual_dtype) if needs_residual else None, None)
 
 
-class Conv2dInput(torch.autograd.Function):
-    """conv2d_input, linear in weight and grad_output."""
+class ConvInput(torch.autograd.Function):
+    """conv2d_input or conv3d_input, linear in weight and grad_output."""
 
     @staticmethod
     def forward(ctx: Any, input_size: Any, weight: Tensor, grad_output: Tensor, geometry: tuple[Any, ...]) -> Tensor:
-        output = _kernel(ops.conv2d_input, ops.run_conv2d_input, input_size, weight, grad_output, *geometry)
+        of = _operators(geometry)
+        output = _kernel(of.data, of.run_data, input_size, weight, grad_output, *geometry)
         ctx.geometry = geometry
         _, needs_weight, needs_grad, *_ = ctx.needs_input_grad
         ctx.save_for_backward(weight if needs_grad else None, grad_output if needs_weight else None)
@@ -102,16 +136,18 @@ class Conv2dInput(torch.autograd.Function):
         weight, grad_output = ctx.saved_tensors
         _, needs_weight, needs_grad, *_ = ctx.needs_input_grad
         geometry = _zeros(ctx.geometry)
-        return (None, ops.conv2d_weight(grad, ctx.weight_size, grad_output, *geometry) if needs_weight else None,
+        back = _operators(geometry).filter
+        return (None, back(grad, ctx.weight_size, grad_output, *geometry) if needs_weight else None,
                 _plain(grad, weight, geometry) if needs_grad else None, None)
 
 
-class Conv2dWeight(torch.autograd.Function):
-    """conv2d_weight, linear in input and grad_output."""
+class ConvWeight(torch.autograd.Function):
+    """conv2d_weight or conv3d_weight, linear in input and grad_output."""
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, weight_size: Any, grad_output: Tensor, geometry: tuple[Any, ...]) -> Tensor:
-        output = _kernel(ops.conv2d_weight, ops.run_conv2d_weight, input, weight_size, grad_output, *geometry)
+        of = _operators(geometry)
+        output = _kernel(of.filter, of.run_filter, input, weight_size, grad_output, *geometry)
         ctx.geometry = geometry
         needs_input, _, needs_grad, *_ = ctx.needs_input_grad
         ctx.save_for_backward(input if needs_grad else None, grad_output if needs_input else None)
@@ -122,12 +158,14 @@ class Conv2dWeight(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         input, grad_output = ctx.saved_tensors
         needs_input, _, needs_grad, *_ = ctx.needs_input_grad
-        return (ops.conv2d_input(ctx.size, grad, grad_output, *ctx.geometry) if needs_input else None, None,
+        back = _operators(ctx.geometry).data
+        return (back(ctx.size, grad, grad_output, *ctx.geometry) if needs_input else None, None,
                 _plain(input, grad, ctx.geometry) if needs_grad else None, None)
 
 
 def _plain(input: Tensor, weight: Tensor, geometry: Any) -> Tensor:
-    return ops.conv2d(input, weight, None, None, *geometry, "", "auto", None, None, "nearest", None, None)
+    of = _operators(geometry)
+    return of.forward(input, weight, None, None, *geometry, *of.plain)
 
 
 def _zeros(geometry: Any) -> Any:
@@ -160,6 +198,6 @@ def _refuse_tangents(args: tuple[Any, ...]) -> None:
                                 hint="torch.autograd.grad, or torch.autograd.functional.jvp, which needs none")
 
 
-for _op, _function, _first in ((ops.conv2d, Conv2d, 4), (ops.conv2d_input, Conv2dInput, 3),
-                               (ops.conv2d_weight, Conv2dWeight, 3)):
-    ops.LIBRARY.impl(_op.name().removeprefix("warpconv::"), _recorded(_op, _function, _first), "Autograd")
+for _of in _OPERATORS.values():
+    for _op, _function, _first in ((_of.forward, Conv, 4), (_of.data, ConvInput, 3), (_of.filter, ConvWeight, 3)):
+        ops.LIBRARY.impl(_op.name().removeprefix("warpconv::"), _recorded(_op, _function, _first), "Autograd")

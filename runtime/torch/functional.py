@@ -16,6 +16,7 @@ from torch import Tensor
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.epilogue import parse_epilogue
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.runtime.call.volume import order_of
 from warpconv.runtime.call.watched import wants_grad
 
 from . import autograd, operators as ops, steps as epilogues
@@ -40,7 +41,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
         _check_recorded(steps, out, input, _text(out_dtype))
     alone, last = input.dim() == 3, _is_last(layout)
     x, added = (None if t is None else _first(t, alone, last) for t in (input, residual))
-    _check_axes(input=x, weight=weight)
+    _check_axes(4, input=x, weight=weight)
     stride, padding, dilation = _geometry(stride, padding, dilation, weight)
     call = autograd.conv2d if recorded else ops.conv2d
     made = call(x, weight, bias, added, stride, padding, dilation, groups, _text(padding_mode), _number(padding_value),
@@ -57,7 +58,7 @@ def conv2d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
     _check_tensors(weight=weight, grad_output=grad_output)
     _by_rule(stream, algorithm, workspace_limit)
     last = _is_last(layout)
-    _check_axes(weight=weight, grad_output=grad_output)
+    _check_axes(4, weight=weight, grad_output=grad_output)
     n, c, h, w = (input_size[axis] for axis in ((0, 3, 1, 2) if last else (0, 1, 2, 3)))
     stride, padding, dilation = _geometry(stride, padding, dilation, weight)
     made = ops.conv2d_input([n, c, h, w], weight, _first(grad_output, False, last), stride, padding, dilation, groups,
@@ -73,7 +74,7 @@ def conv2d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
     _check_tensors(input=input, grad_output=grad_output)
     _by_rule(stream, algorithm, workspace_limit)
     last = _is_last(layout)
-    _check_axes(input=input, grad_output=grad_output)
+    _check_axes(4, input=input, grad_output=grad_output)
     x, grad = (_first(tensor, False, last) for tensor in (input, grad_output))
     stride, padding, dilation = _geometry(stride, padding, dilation, None, weight_size)
     made = ops.conv2d_weight(x, list(weight_size), grad, stride, padding, dilation, groups, _text(padding_mode),
@@ -93,13 +94,13 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
         input, weight, bias = ops.cast_tensors(input.device.type, input, weight, bias)
     alone, last = input.dim() == 3, _is_last(layout)
     x = _first(input, alone, last)
-    _check_axes(input=x, weight=weight)
+    _check_axes(4, input=x, weight=weight)
     if isinstance(padding, str):
         raise ArgumentError("padding of a transposed layer is in numbers", argument="padding", value=padding,
                             hint="an int or (vertical, horizontal)")
     stride, sides, dilation = _geometry(stride, padding, dilation, weight)
     size = []
-    for axis, extra in enumerate(_pair(output_padding, "output_padding")):
+    for axis, extra in enumerate(_along(output_padding, "output_padding", 2)):
         size.append((x.shape[2 + axis] - 1) * stride[axis] - sides[2 * axis] - sides[2 * axis + 1]
                     + dilation[axis] * (weight.shape[2 + axis] - 1) + extra + 1)
         if extra >= stride[axis]:       # as many rows are left out of the layer's border, or it would make one more
@@ -115,6 +116,59 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
     return _given(_back(made, alone, last), out, input, weight, bias)
 
 
+def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int = 1, *, padding_mode: Any = "zeros", padding_value: float = 0.0, activation: Any = None,
+           epilogue: Iterable[Any] = (), algorithm: str = "auto", layout: Any = "NCDHW", out_dtype: Any = None,
+           cast: Any = "nearest", device: str = "auto", residual: Any = None, out: Any = None,
+           stream: Any = None) -> Tensor:
+    """``warpconv.conv3d`` by torch.ops.warpconv.conv3d. Raises as it does, and as ``conv2d``."""
+    _check_tensors(input=input, weight=weight, bias=bias, residual=residual)
+    _no_stream(stream)
+    steps = _steps(tuple(epilogue) if isinstance(epilogue, list) else epilogue, bias is not None, _text(activation),
+                   residual is not None)
+    recorded = wants_grad(torch, input, weight, bias, residual)
+    if recorded:
+        _check_recorded(steps, out, input, _text(out_dtype))
+    alone, last = input.dim() == 4, _is_last_volume(layout)
+    x, added = (None if t is None else _first(t, alone, last, 5) for t in (input, residual))
+    _check_axes(5, input=x, weight=weight)
+    stride, padding, dilation = _geometry(stride, padding, dilation, weight, axes=3)
+    call = autograd.conv3d if recorded else ops.conv3d
+    made = call(x, weight, bias, added, stride, padding, dilation, groups, _text(padding_mode), _number(padding_value),
+                device, steps, algorithm, _text(out_dtype), _text(cast))
+    return _given(_back(made, alone, last), out)
+
+
+def conv3d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+                 groups: int = 1, *, padding_mode: Any = "zeros", layout: Any = "NCDHW", algorithm: str = "auto",
+                 device: str = "auto", out: Any = None, stream: Any = None) -> Tensor:
+    """``warpconv.conv3d_input`` by its operator. Raises as it does, and as ``conv2d``."""
+    _check_tensors(weight=weight, grad_output=grad_output)
+    _by_rule(stream, algorithm, None)
+    last = _is_last_volume(layout)
+    _check_axes(5, weight=weight, grad_output=grad_output)
+    size = [input_size[axis] for axis in ((0, 4, 1, 2, 3) if last else range(5))]
+    stride, padding, dilation = _geometry(stride, padding, dilation, weight, axes=3)
+    made = ops.conv3d_input(size, weight, _first(grad_output, False, last, 5), stride, padding, dilation, groups,
+                            _text(padding_mode), 0.0, device)
+    return _given(_back(made, False, last), out, weight, grad_output)
+
+
+def conv3d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+                  groups: int = 1, *, padding_mode: Any = "zeros", padding_value: float = 0.0, layout: Any = "NCDHW",
+                  algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None) -> Tensor:
+    """``warpconv.conv3d_weight`` by its operator. Raises as it does, and as ``conv2d``."""
+    _check_tensors(input=input, grad_output=grad_output)
+    _by_rule(stream, algorithm, None)
+    last = _is_last_volume(layout)
+    _check_axes(5, input=input, grad_output=grad_output)
+    x, grad = (_first(tensor, False, last, 5) for tensor in (input, grad_output))
+    stride, padding, dilation = _geometry(stride, padding, dilation, None, weight_size, axes=3)
+    made = ops.conv3d_weight(x, list(weight_size), grad, stride, padding, dilation, groups, _text(padding_mode),
+                             _number(padding_value), device)
+    return _given(made, out, input, grad_output)
+
+
 # ---- what cannot be recorded
 
 def _check_tensors(**named: Any) -> None:
@@ -124,11 +178,11 @@ def _check_tensors(**named: Any) -> None:
                                     value=type(value).__name__, hint="give a torch.Tensor")
 
 
-def _check_axes(**named: Tensor) -> None:
+def _check_axes(rank: int, **named: Tensor) -> None:
     for name, tensor in named.items():
-        if tensor.dim() != 4:
-            raise ShapeError(f"{name} has {tensor.dim()} axes, 4 are needed", argument=name, value=tuple(tensor.shape),
-                             hint="add axes of length 1, or reshape")
+        if tensor.dim() != rank:
+            raise ShapeError(f"{name} has {tensor.dim()} axes, {rank} are needed", argument=name,
+                             value=tuple(tensor.shape), hint="add axes of length 1, or reshape")
 
 
 def _check_recorded(steps: str, out: Any, input: Tensor, out_dtype: Any) -> None:
@@ -172,49 +226,50 @@ def _given(made: Tensor, out: Any, *read: Tensor | None) -> Tensor:
 
 # ---- axes
 
-def _first(tensor: Tensor, alone: bool, last: bool) -> Tensor:
+def _first(tensor: Tensor, alone: bool, last: bool, rank: int = 4) -> Tensor:
     """A tensor as the operators take it, with an axis of images and channels before rows."""
     if alone:
         tensor = tensor.unsqueeze(0)
-    return tensor.permute(0, 3, 1, 2) if last and tensor.dim() == 4 else tensor
+    return tensor.movedim(-1, 1) if last and tensor.dim() == rank else tensor
 
 
 def _back(tensor: Tensor, alone: bool, last: bool) -> Tensor:
     if last:
-        tensor = tensor.permute(0, 2, 3, 1)
+        tensor = tensor.movedim(1, -1)
     return tensor.squeeze(0) if alone else tensor
 
 
 # ---- arguments: by arithmetic that torch.compile follows, with numbers that it may not know; or by functions that are
 # marked, whose results it takes as they are
 
-def _geometry(stride: Any, padding: Any, dilation: Any, weight: Any, size: Any = None) -> tuple[list[int], ...]:
+def _geometry(stride: Any, padding: Any, dilation: Any, weight: Any, size: Any = None,
+              axes: int = 2) -> tuple[list[int], ...]:
     """(stride, padding, dilation) as the operators take them; only 'same' needs a filter's size. What the numbers may
     be is looked at by the kernel's own call."""
-    down, across = _pair(stride, "stride")
-    row_step, column_step = _pair(dilation, "dilation")
+    steps, apart = _along(stride, "stride", axes), _along(dilation, "dilation", axes)
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
             raise ShapeError("unknown padding", argument="padding", value=padding, hint="a number, 'same' or 'valid'")
-        if padding == "same" and (down, across) != (1, 1):
+        if padding == "same" and any(step != 1 for step in steps):
             raise ShapeError("padding 'same' needs stride 1", argument="stride", value=stride,
                              hint="give the padding in numbers")
-        rows, columns = weight.shape[2:] if size is None else size[2:]
-        totals = (row_step * (rows - 1), column_step * (columns - 1)) if padding == "same" else (0, 0)
+        taps = weight.shape[2:] if size is None else size[2:]
+        totals = [step * (span - 1) if padding == "same" else 0 for step, span in zip(apart, taps)]
         sides = [side for total in totals for side in (total // 2, total - total // 2)]
     else:
-        vertical, horizontal = _pair(padding, "padding")
-        sides = [*_pair(vertical, "padding"), *_pair(horizontal, "padding")]
-    return [down, across], sides, [row_step, column_step]
+        sides = [side for pads in _along(padding, "padding", axes) for side in _along(pads, "padding", 2)]
+    return steps, sides, apart
 
 
-def _pair(value: Any, argument: str) -> Any:
+def _along(value: Any, argument: str, axes: int) -> list[Any]:
+    """A number for each axis."""
     if not isinstance(value, (tuple, list)):
-        return value, value
-    if len(value) != 2:
-        raise ShapeError(f"{argument} must be one number or (vertical, horizontal)", argument=argument, value=value,
-                         hint=f"e.g. {argument}=1 or {argument}=(1, 2)")
-    return value
+        return [value] * axes
+    if len(value) != axes:
+        names, example = ("vertical, horizontal", (1, 2)) if axes == 2 else ("depth, vertical, horizontal", (1, 2, 2))
+        raise ShapeError(f"{argument} must be one number or ({names})", argument=argument, value=value,
+                         hint=f"e.g. {argument}=1 or {argument}={example}")
+    return list(value)
 
 
 def _number(value: Any) -> Any:
@@ -243,6 +298,11 @@ def _check_steps(steps: str) -> None:
 @torch.compiler.assume_constant_result
 def _is_last(layout: Any) -> bool:
     return layout != "NCHW" and Layout.parse(layout) is Layout.NHWC
+
+
+@torch.compiler.assume_constant_result
+def _is_last_volume(layout: Any) -> bool:
+    return order_of(layout) is Layout.NHWC
 
 
 def _text(value: Any) -> Any:

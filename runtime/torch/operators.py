@@ -1,11 +1,11 @@
-"""torch.ops.warpconv: conv2d and its two gradients as PyTorch's dispatcher knows operators.
+"""torch.ops.warpconv: conv2d, conv3d and the two gradients of each as PyTorch's dispatcher knows operators.
 
 Each has a kernel for tensors of a GPU and of the host (``_run``), one for tensors without memory (``_shape``, for
 torch.compile and torch.export), one for autocast, and one that records gradients (``autograd``). They are set with
 Library.impl: torch.library's own wrappers around a gradient take twice the time of a launch.
 
-All tensors have four axes in the order (N, C, H, W); ``functional`` brings others there. padding is (top, bottom, left,
-right).
+All tensors have four axes in the order (N, C, H, W), of volumes five, (N, C, D, H, W); ``functional`` brings others
+there. padding is (top, bottom, left, right), of volumes (front, back) first.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.epilogue import split_steps
 from warpconv.runtime import env
-from warpconv.runtime.call import conv, gradients, signatures
+from warpconv.runtime.call import conv, gradients, signatures, volume
 from warpconv.runtime.call.checks import MOST_LAYERS
+from warpconv.runtime.call.kernel import Kernel
 from warpconv.runtime.call.quick import Entry
 from warpconv.runtime.call.recording import recording
 
 # what the public functions do where PyTorch does not watch
 _data_gradient, _filter_gradient = gradients.conv2d_input.__wrapped__, gradients.conv2d_weight.__wrapped__
-_entries: dict[tuple[Any, ...], Entry] = {}     # of conv2d, by its arguments and the signatures of its tensors
+_volume_gradient, _volume_filter_gradient = volume.conv3d_input.__wrapped__, volume.conv3d_weight.__wrapped__
+_entries: dict[tuple[Any, ...], Entry] = {}     # of forward layers, by the arguments and the signatures of its tensors
 conv.on_clear.append(_entries.clear)
 GEOMETRY = ("int[] stride, int[] padding, int[] dilation, int groups, str padding_mode, float padding_value, "
             "str device")
@@ -34,27 +37,39 @@ LIBRARY = torch.library.Library("warpconv", "DEF")
 LIBRARY.define(f"conv2d(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, {GEOMETRY}, "
                "str epilogue, str algorithm, str? accum_dtype, str? out_dtype, str cast, bool? separable, "
                "int? workspace_limit, str precision=\"float32\") -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
-LIBRARY.define(f"conv2d_input(SymInt[] input_size, Tensor weight, Tensor grad_output, {GEOMETRY}) -> Tensor",
-               tags=(torch.Tag.pt2_compliant_tag,))
-LIBRARY.define(f"conv2d_weight(Tensor input, SymInt[] weight_size, Tensor grad_output, {GEOMETRY}) -> Tensor",
-               tags=(torch.Tag.pt2_compliant_tag,))
+LIBRARY.define(f"conv3d(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, {GEOMETRY}, "
+               "str epilogue, str algorithm, str? out_dtype, str cast) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+for _name in ("conv2d", "conv3d"):
+    LIBRARY.define(f"{_name}_input(SymInt[] input_size, Tensor weight, Tensor grad_output, {GEOMETRY}) -> Tensor",
+                   tags=(torch.Tag.pt2_compliant_tag,))
+    LIBRARY.define(f"{_name}_weight(Tensor input, SymInt[] weight_size, Tensor grad_output, {GEOMETRY}) -> Tensor",
+                   tags=(torch.Tag.pt2_compliant_tag,))
 
 conv2d = torch.ops.warpconv.conv2d.default
 conv2d_input = torch.ops.warpconv.conv2d_input.default
 conv2d_weight = torch.ops.warpconv.conv2d_weight.default
+conv3d = torch.ops.warpconv.conv3d.default
+conv3d_input = torch.ops.warpconv.conv3d_input.default
+conv3d_weight = torch.ops.warpconv.conv3d_weight.default
 
 
 def memory_format(tensor: Tensor) -> torch.memory_format:
     """The order in memory that a tensor's convolution has: its own, where it has gaps that of its channels."""
     if tensor.is_contiguous():
         return torch.contiguous_format
-    if tensor.is_contiguous(memory_format=torch.channels_last):
-        return torch.channels_last
-    return torch.channels_last if tensor.shape[1] > 1 and tensor.stride(1) == 1 else torch.contiguous_format
+    last = channels_last(tensor)
+    if tensor.is_contiguous(memory_format=last):
+        return last
+    return last if tensor.shape[1] > 1 and tensor.stride(1) == 1 else torch.contiguous_format
+
+
+def channels_last(tensor: Tensor) -> torch.memory_format:
+    """The order of a tensor's axes with the channels last."""
+    return torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d
 
 
 def _dense(tensor: Tensor) -> bool:
-    return tensor.is_contiguous() or tensor.is_contiguous(memory_format=torch.channels_last)
+    return tensor.is_contiguous() or tensor.is_contiguous(memory_format=channels_last(tensor))
 
 
 @functools.cache
@@ -63,9 +78,9 @@ def _listed(epilogue: str) -> tuple[str, ...]:
     return tuple(split_steps(epilogue))
 
 
-def _sides(padding: list[int]) -> tuple[tuple[int, int], tuple[int, int]]:
-    top, bottom, left, right = padding
-    return (top, bottom), (left, right)
+def _sides(padding: list[int]) -> tuple[tuple[int, int], ...]:
+    """The two sides of each axis."""
+    return tuple((padding[at], padding[at + 1]) for at in range(0, len(padding), 2))
 
 
 # ---- memory
@@ -82,21 +97,24 @@ def run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
         return made
     dense = _dense(input)
     # a tensor with gaps may come back in either order, by what is quicker: the compilers were told which
-    out = None if dense else _shape_conv2d(input, weight, bias, residual, stride, padding, dilation, groups,
-                                           padding_mode, padding_value, device, epilogue, algorithm, accum_dtype,
-                                           out_dtype)
+    out = None if dense else _output(input, weight, stride, padding, dilation, out_dtype)
     kernel, made = conv.conv2d_and_kernel(
         input, weight, bias=bias, stride=tuple(stride), padding=_sides(padding), dilation=tuple(dilation),
         groups=groups, padding_mode=padding_mode, padding_value=padding_value, epilogue=_listed(epilogue),
         algorithm=algorithm, layout="NCHW", accum_dtype=accum_dtype, out_dtype=out_dtype, cast=cast, device=device,
         separable=separable, residual=residual, out=out, stream=None, workspace_limit=workspace_limit,
         precision=precision)
-    if dense and signed is not None and env.settings().templates is None and (
-            entry := kernel.remembered(signed)) is not None:
+    if dense:
+        _remember(key, kernel)
+    return made
+
+
+def _remember(key: tuple[Any, ...], kernel: Kernel) -> None:
+    """A call for its next time, by the signatures of its tensors, which stand first in the key."""
+    if key[0] is not None and env.settings().templates is None and (entry := kernel.remembered(key[0])) is not None:
         if len(_entries) >= MOST_LAYERS:
             _entries.clear()
         _entries[key] = entry
-    return made
 
 
 def run_conv2d_input(input_size: list[int], weight: Tensor, grad_output: Tensor, stride: list[int], padding: list[int],
@@ -113,6 +131,41 @@ def run_conv2d_weight(input: Tensor, weight_size: list[int], grad_output: Tensor
                             device=device)
 
 
+def run_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, stride: list[int],
+               padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
+               device: str, epilogue: str, algorithm: str, out_dtype: str | None, cast: str) -> Tensor:
+    signed = None if recording.graph is not None else signatures.sign_call(input, weight, bias, residual, None)
+    key = (signed, tuple(stride), tuple(padding), tuple(dilation), groups, padding_mode, padding_value, device,
+           epilogue, algorithm, out_dtype, cast)
+    entry = None if signed is None else _entries.get(key)
+    if entry is not None and (made := entry.repeat(input, weight, bias, residual, None, None)) is not None:
+        return made
+    dense = _dense(input)
+    out = None if dense else _output(input, weight, stride, padding, dilation, out_dtype)
+    kernel, made = volume.conv3d_and_kernel(
+        input, weight, bias=bias, stride=tuple(stride), padding=_sides(padding), dilation=tuple(dilation),
+        groups=groups, padding_mode=padding_mode, padding_value=padding_value, epilogue=_listed(epilogue),
+        algorithm=algorithm, layout=Layout.NCHW, out_dtype=out_dtype, cast=cast, device=device, residual=residual,
+        out=out, stream=None)
+    if dense:
+        _remember(key, kernel)
+    return made
+
+
+def run_conv3d_input(input_size: list[int], weight: Tensor, grad_output: Tensor, stride: list[int], padding: list[int],
+                     dilation: list[int], groups: int, padding_mode: str, padding_value: float, device: str) -> Tensor:
+    return _volume_gradient(tuple(input_size), weight, _settled(grad_output), tuple(stride), _sides(padding),
+                            tuple(dilation), groups, padding_mode=padding_mode, device=device)
+
+
+def run_conv3d_weight(input: Tensor, weight_size: list[int], grad_output: Tensor, stride: list[int],
+                      padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
+                      device: str) -> Tensor:
+    return _volume_filter_gradient(_settled(input), tuple(weight_size), grad_output, tuple(stride), _sides(padding),
+                                   tuple(dilation), groups, padding_mode=padding_mode, padding_value=padding_value,
+                                   device=device)
+
+
 def _settled(tensor: Tensor) -> Tensor:
     """The tensor without gaps, in the order that ``memory_format`` tells."""
     return tensor if _dense(tensor) else tensor.contiguous(memory_format=memory_format(tensor))
@@ -120,39 +173,50 @@ def _settled(tensor: Tensor) -> Tensor:
 
 # ---- shapes
 
-def _shape_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, stride: list[int],
-                  padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
-                  device: str, epilogue: str, algorithm: str, accum_dtype: str | None,
-                  out_dtype: str | None, *_: Any) -> Tensor:
-    sides = _sides(padding)
-    rows, columns = (
-        (input.shape[2 + axis] + sum(sides[axis]) - dilation[axis] * (weight.shape[2 + axis] - 1) - 1) // stride[axis]
-        + 1 for axis in range(2))
-    return torch.empty((input.shape[0], weight.shape[0], rows, columns),
+def _output(input: Tensor, weight: Tensor, stride: list[int], padding: list[int], dilation: list[int],
+            out_dtype: str | None) -> Tensor:
+    """An empty output of a layer of any number of axes."""
+    sizes = [(size + sum(sides) - apart * (taps - 1) - 1) // step + 1 for size, taps, step, sides, apart in zip(
+        input.shape[2:], weight.shape[2:], stride, _sides(padding), dilation)]
+    return torch.empty((input.shape[0], weight.shape[0], *sizes),
                        dtype=input.dtype if out_dtype is None else getattr(torch, out_dtype), device=input.device,
                        memory_format=memory_format(input))
 
 
-def _shape_conv2d_input(input_size: list[Any], weight: Tensor, grad_output: Tensor, *_: Any) -> Tensor:
+def _shape_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, stride: list[int],
+                  padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
+                  device: str, epilogue: str, algorithm: str, accum_dtype: str | None,
+                  out_dtype: str | None, *_: Any) -> Tensor:
+    return _output(input, weight, stride, padding, dilation, out_dtype)
+
+
+def _shape_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, stride: list[int],
+                  padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
+                  device: str, epilogue: str, algorithm: str, out_dtype: str | None, *_: Any) -> Tensor:
+    return _output(input, weight, stride, padding, dilation, out_dtype)
+
+
+def _shape_input(input_size: list[Any], weight: Tensor, grad_output: Tensor, *_: Any) -> Tensor:
     return torch.empty(input_size, dtype=grad_output.dtype, device=grad_output.device,
                        memory_format=memory_format(grad_output))
 
 
-def _shape_conv2d_weight(input: Tensor, weight_size: list[Any], grad_output: Tensor, *_: Any) -> Tensor:
+def _shape_weight(input: Tensor, weight_size: list[Any], grad_output: Tensor, *_: Any) -> Tensor:
     return torch.empty(weight_size, dtype=input.dtype, device=input.device)
 
 
 # ---- casts
 
-def _cast_conv2d(kind: str) -> Callable[..., Tensor]:
-    """conv2d for tensors of a device type while autocast is on: floating-point tensors in its type, as torch's own."""
+def _cast(op: Any, kind: str) -> Callable[..., Tensor]:
+    """A forward layer for tensors of a device type while autocast is on: floating-point tensors in its type, as torch's
+    own."""
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU if kind == "cpu"
                                    else torch._C.DispatchKey.AutocastCUDA)
 
     def run(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, *rest: Any) -> Tensor:
         tensors = cast_tensors(kind, input, weight, bias, residual)
         with torch._C._ExcludeDispatchKeyGuard(keys):
-            return conv2d(*tensors, *rest)
+            return op(*tensors, *rest)
 
     return run
 
@@ -167,13 +231,17 @@ def cast_tensors(kind: str, input: Tensor, *more: Tensor | None) -> tuple[Tensor
                  else tensor.to(dtype) for tensor in (input, *more))
 
 
-for _device in ("CPU", "CUDA"):
-    LIBRARY.impl("conv2d", run_conv2d, _device)
-    LIBRARY.impl("conv2d_input", run_conv2d_input, _device)
-    LIBRARY.impl("conv2d_weight", run_conv2d_weight, _device)
-    LIBRARY.impl("conv2d", _cast_conv2d(_device.lower()), f"Autocast{_device}")
-torch.library.register_fake("warpconv::conv2d", _shape_conv2d, lib=LIBRARY)
-torch.library.register_fake("warpconv::conv2d_input", _shape_conv2d_input, lib=LIBRARY)
-torch.library.register_fake("warpconv::conv2d_weight", _shape_conv2d_weight, lib=LIBRARY)
+for _op, _run, _run_input, _run_weight, _shape in (
+        (conv2d, run_conv2d, run_conv2d_input, run_conv2d_weight, _shape_conv2d),
+        (conv3d, run_conv3d, run_conv3d_input, run_conv3d_weight, _shape_conv3d)):
+    _name = _op.name().removeprefix("warpconv::")
+    for _device in ("CPU", "CUDA"):
+        LIBRARY.impl(_name, _run, _device)
+        LIBRARY.impl(f"{_name}_input", _run_input, _device)
+        LIBRARY.impl(f"{_name}_weight", _run_weight, _device)
+        LIBRARY.impl(_name, _cast(_op, _device.lower()), f"Autocast{_device}")
+    torch.library.register_fake(f"warpconv::{_name}", _shape, lib=LIBRARY)
+    torch.library.register_fake(f"warpconv::{_name}_input", _shape_input, lib=LIBRARY)
+    torch.library.register_fake(f"warpconv::{_name}_weight", _shape_weight, lib=LIBRARY)
 
 from . import autograd  # noqa: E402,F401 - it adds the gradients of the operators that stand here

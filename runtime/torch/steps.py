@@ -65,7 +65,7 @@ def backwards(steps: Sequence[Epilogue], grad: Tensor, before: Tensor | None, bi
 
 def _apply(step: Epilogue, value: Tensor, bias: Tensor | None, residual: Tensor | None) -> Tensor:
     if step.name == "bias":
-        return value + bias[:, None, None]
+        return value + bias.reshape(-1, *[1] * (value.dim() - 2))
     if step.name == "residual":
         return value + residual
     if step.name == "quantize":

@@ -124,6 +124,9 @@ def tune(shape: ConvShape, *, device: str = "auto", epilogue: Iterable[Any] = ()
     if shape.dtype.is_integer or shape.out_dtype is not None:
         raise UnsupportedSpec(None, f"{describe_types(shape)}: layers of one floating-point type are tuned",
                               hint="select() plans the others by rule")
+    if shape.is_volume:
+        raise UnsupportedSpec(None, "layers of images are tuned, not of volumes",
+                              hint="specialize(shape, settings=...) takes plan values")
     if shape.separable:
         raise UnsupportedSpec(None, "layers of whole filters are tuned, not separable ones",
                               hint="specialize(shape, settings=...) takes plan values")

@@ -12,13 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.axes import Rows
+from warpconv.codegen.spec import Operation
 
 HERE = Path(__file__).parent
 ROOMS = tuple(sorted(path.parent.name for path in HERE.glob("*/axes.py")))
 _ROWS: Mapping[str, Mapping[str, Rows]] = {
     room: importlib.import_module(f"{__name__}.{room}.axes").ROWS for room in ROOMS}
-ROWS: Mapping[str, Rows] = {name: rows for own in _ROWS.values() for name, rows in own.items()}
-AXES = {name: rows.axes for name, rows in ROWS.items()}
+EVERY: Mapping[str, Rows] = {name: rows for own in _ROWS.values() for name, rows in own.items()}
+ROWS: Mapping[str, Rows] = {name: rows for name, rows in EVERY.items()
+                            if rows.operation == Operation.FORWARD.value and not rows.volumes}  # of forward layers
+AXES = {name: rows.axes for name, rows in EVERY.items()}
 
 
 def algorithms_of(room: str) -> tuple[str, ...]:

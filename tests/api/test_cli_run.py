@@ -11,6 +11,7 @@ import pytest
 
 from tests import reference
 from tests.api.test_cli import LAYER, good, run
+from tests.runtime import device_object
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 
@@ -127,6 +128,7 @@ def test_build_one_layer_and_build_it_again(tmp_path):
 
 def test_cache_lists_verifies_and_clears(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPCONV_CACHE_DIR", str(tmp_path / "cache"))
+    device_object.copied(monkeypatch)
     files = arrays(tmp_path, x=(1, 1, 9, 9), w=(1, 1, 3, 3))
     good("run", *files, "-o", tmp_path / "y.npy", "--device", "cpu", "--algorithm", "direct", "--set", "block_size_y=7")
     entries = json.loads(good("cache", "list", "--json"))["entries"]

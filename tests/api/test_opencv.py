@@ -120,17 +120,29 @@ def test_numbers_are_opencvs():
 
 # ---- without OpenCV
 
-@needs_cpu
-@pytest.mark.parametrize("border", PAD)
-def test_correlations_are_rounded_once(border):
+def correlated(border):
     x, kernel = drawn(82, "uint8", (9, 12, 3)), np.array([[0.25, -1, 2, 0.5], [1, 0.75, -0.5, 3]])
     padded = np.pad(x.astype(np.float64), ((1, 0), (3, 0), (0, 0)), PAD[border])
-    exact = sum(kernel[i, j] * padded[i:i + 9, j:j + 12] for i in range(2) for j in range(4)) + 10
-    for depth, dtype in ((-1, np.uint8), ("int16", np.int16), ("CV_32F", np.float32), (ours.CV_64F, np.float64)):
-        made = ours.filter2D(x, depth, kernel, anchor=(3, 1), delta=10, borderType=border, device="cpu")
-        ends = np.iinfo(dtype) if np.dtype(dtype).kind in "iu" else None
-        wanted = exact if ends is None else np.rint(exact).clip(ends.min, ends.max)
-        assert made.dtype == dtype and np.array_equal(made, wanted)     # quarters: float32 has each sum exactly
+    return x, kernel, sum(kernel[i, j] * padded[i:i + 9, j:j + 12] for i in range(2) for j in range(4)) + 10
+
+
+@pytest.mark.thin(3)     # of 20, with every border and every depth
+@needs_cpu
+@pytest.mark.parametrize("depth, dtype", [(-1, np.uint8), ("int16", np.int16), ("CV_32F", np.float32),
+                                          (ours.CV_64F, np.float64)])
+@pytest.mark.parametrize("border", PAD)
+def test_correlations_are_rounded_once(border, depth, dtype):
+    x, kernel, exact = correlated(border)
+    made = ours.filter2D(x, depth, kernel, anchor=(3, 1), delta=10, borderType=border, device="cpu")
+    ends = np.iinfo(dtype) if np.dtype(dtype).kind in "iu" else None
+    wanted = exact if ends is None else np.rint(exact).clip(ends.min, ends.max)
+    assert made.dtype == dtype and np.array_equal(made, wanted)     # quarters: float32 has each sum exactly
+
+
+@needs_cpu
+@pytest.mark.parametrize("border", PAD)
+def test_borders_have_names(border):
+    x, kernel, exact = correlated(border)
     again = np.zeros((9, 12, 3), np.int16)
     names = ("BORDER_CONSTANT", "replicate", "REFLECT", "BORDER_WRAP", "reflect")
     assert ours.filter2D(x, -1 if border else "int16", kernel, again, (3, 1), 10, names[border], device="cpu") is again

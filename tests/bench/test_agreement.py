@@ -33,7 +33,7 @@ def test_filters_have_names_of_their_own():
     assert len(FILTERS) == len(agreement.FILTERS) and set(agreement.QUICK) <= set(FILTERS)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @needs_cpu
 @pytest.mark.parametrize("key, dtype", [("correlate/2x4, fractional", "int16"), ("correlate1d/129, whole", "uint8"),
                                         ("sobel/3x3", "float32"), ("gaussian_filter/sigma 0.7", "uint8"),

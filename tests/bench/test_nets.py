@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.nets import NETS
-from bench.studies import networks
+from bench.studies import networks, networks_float32
 
 # Multiply-adds of the convolutions of one image, in millions: torchvision's tables (GFLOPS of the weights' pages), less
 # the fully connected layers (resnet50, resnext50: 2.0; vgg16: 123.6; mobilenet_v2: 1.3; googlenet: 1.0)
@@ -42,3 +42,21 @@ def test_a_network_that_is_not_whole_has_no_sum():
     rows.pop(next(iter(rows)))
     tables = list(networks.tables(rows))
     assert not tables[0].rows and len(tables[1].rows) == 22 and "22 of 22" in tables[1].text
+
+
+def test_the_study_of_float32_has_each_precision_beside_cudnn():
+    found = {}
+    for precision, ratio in (("float32", 2.0), ("tf32", 1.5)):
+        for layer, batch, layout in networks.cases(["resnet50"], networks_float32.BATCHES):
+            key = networks_float32.key_of(precision, layer, batch, layout)
+            found[key] = {"key": key, "status": "ok", "layer": list(layer), "batch": batch, "layout": layout,
+                          "precision": precision, "algorithm": "wgmma", "plan": None, "ours": 4.0,
+                          "cudnn": 4.0 * ratio, "ratio": ratio, "floor": 1.0}
+    made = {table.title: table for table in networks_float32.tables(found)}
+    for precision, ratio in (("float32", 2.0), ("tf32", 1.5)):
+        for layout in networks.LAYOUTS:
+            sums = made[f"Networks: {precision}, {layout}, batch 32"]
+            assert [line[0] for line in sums.rows] == ["resnet50"]
+            assert sums.rows[0][3:7] == (212.0, 212 * ratio, 53.0, ratio)
+            assert len(made[f"Every layer: {precision}, {layout}, batch 32"].rows) == len(NETS["resnet50"])
+    assert all(networks_float32.shape_of(*case).dtype.value == "float32" for case in networks.cases(["resnet50"]))

@@ -41,3 +41,27 @@ def test_what_is_asked_is_told():
     assert scale._met(0.81, 0.8, 0.95) == ("yes", "no")
     assert scale._met(None, 0.8, 0.95) == (None, None)
     assert scale._met(-0.2, -0.15, -0.05) == ("no", "no")
+
+
+def test_the_stages_that_need_no_gpu(monkeypatch, capsys, tmp_path):
+    from bench import scale_stages
+    monkeypatch.setenv("SCALE_DIR", str(tmp_path))
+    monkeypatch.setattr(scale_stages.places, "cupy", lambda: None)
+    scale_stages.Stages(512, 128, [1, 2], "").all()
+    lines = capsys.readouterr().out.splitlines()
+    told = {line[:44].rstrip(): line[44:].split() for line in lines}
+    assert all(len(told[f"window to a block of {size} MB"]) == 2 for size in (1, 4, 8, 32))
+    assert "result to the output" in told and any("no GPU, or no CuPy" in line for line in lines)
+    assert sum("ms a chunk" in line for line in lines) == 2 and sum("zarr to zarr" in line for line in lines) == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_stage_that_fails_is_told():
+    from bench import scale_stages
+
+    def fails(item):
+        if item == 3:
+            raise MemoryError("no more")
+
+    with pytest.raises(MemoryError, match="no more"):
+        scale_stages._seconds(fails, 8, 2)

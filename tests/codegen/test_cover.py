@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests import algorithms, cover
-from warpconv.codegen.registry import ALGORITHMS
+from warpconv.codegen.registry import ALGORITHMS, GRADIENTS, VOLUMES
 
 AXES = {"a": (1, 2, 3), "b": ("x", "y"), "c": (None, 2.5)}
 
@@ -85,5 +85,6 @@ def test_new_values_and_new_axes_are_added(kept):
 
 def test_every_algorithm_has_a_room_and_a_kept_array():
     assert set(algorithms.ROWS) == set(ALGORITHMS)
-    for name in algorithms.ROWS:
+    assert set(algorithms.EVERY) == {*ALGORITHMS, *GRADIENTS, *VOLUMES}
+    for name in algorithms.EVERY:
         assert name in json.loads((algorithms.folder_of(name) / "covering.json").read_text(encoding="utf-8"))

@@ -82,7 +82,7 @@ def test_a_selection_is_planned_as_its_layer():
 
 def test_who_is_asked():
     assert {row.name for row in serving(Operation.FORWARD)} == set(ALGORITHMS)
-    assert {row.name for row in serving(Operation.DATA_GRADIENT)} == {*ALGORITHMS, "phases"}
+    assert {row.name for row in serving(Operation.DATA_GRADIENT)} == {*ALGORITHMS, "phases", "phases_mma"}
     assert not set(ALGORITHMS) & set(GRADIENTS)
     answers = {found.algorithm: found for found in explain(SAME, operation="data_gradient")}
     assert answers["wide"].supported and answers["phases"].supported
@@ -106,6 +106,17 @@ def test_a_data_gradients_layer():
     first, last = made.program.steps
     assert first.entry == adjoint.TURN and last.arguments[:3] == ("dy", "turned", "dx")
     assert last.grid_of(layer) == plan_layer(forward, algorithm="direct").program.steps[0].grid_of(forward)
+
+
+def test_a_data_gradient_by_descriptors():
+    """What the forward layer's kernel asks of the target, and descriptors of the arrays by their names in the layer."""
+    layer = ConvShape(n=2, c=64, h=14, w=15, k=128, r=3, s=3, padding=1, dtype="float16", layout="NHWC")
+    made = plan_layer(layer, operation="data_gradient")
+    assert (made.spec.algorithm, str(made.spec.arch)) == ("wgmma", "sm_90a")
+    described = {d.argument: d for d in made.program.descriptors}
+    assert described["x_map"].of == "dy" and described["x_map"].at(layer).sizes[:3] == (128, 15, 14)
+    check_program(made.program, made.spec)
+    assert plan_layer(layer, operation="data_gradient", arch="sm_80").spec.algorithm == "mma"
 
 
 def test_a_workspace_over_the_limit_is_refused():

@@ -41,6 +41,31 @@ def test_offsets_take_64_bits_in_time():
     assert index_bits(ConvShape(c=1, h=LARGEST_SIZE // 2 + 1, w=2, k=1, r=1, s=1)) == 64
 
 
+@pytest.mark.parametrize("algorithm", ["mma", "wgmma"])
+def test_channels_that_are_filled_up_stay_within_the_offsets(algorithm):
+    """3 channels, 8 of them before the product: x has fewer than 2^31 elements, x_nhwc more."""
+    sizes = dict(c=3, h=1024, w=1024, r=3, s=3, stride=4, padding=1, dtype="float16", layout="NCHW")
+    made = plan_layer(ConvShape(n=255, k=32, **sizes), algorithm=algorithm, arch="sm_90")
+    assert made.spec.index_bits == 32 and made.program.workspace_bytes(ConvShape(n=255, k=32, **sizes)) < 2**32
+    with pytest.raises(UnsupportedSpec, match=r"x_nhwc would have 4328521728 bytes, .* offsets reach 4286578688"):
+        plan_layer(ConvShape(n=258, k=32, **sizes), algorithm=algorithm, arch="sm_90")
+    assert made.program.refusal(ConvShape(n=258, k=32, **sizes)) is not None
+    wide = plan_layer(ConvShape(n=258, k=128, **sizes), algorithm=algorithm, arch="sm_90")
+    assert wide.spec.index_bits == 64
+
+
+@pytest.mark.parametrize("dtype, layout, operation", [("float16", "NCHW", "forward"), ("float32", "NHWC", "forward"),
+                                                      ("float16", "NCHW", "data_gradient")])
+def test_wgmma_counts_outputs_by_32_bits(dtype, layout, operation):
+    """Of 1024 x 1024 outputs an image: 2047 images are fewer than 2^31 pixels, 2048 are as many."""
+    def planned(n):
+        shape = ConvShape(n=n, c=12, h=1024, w=1024, k=12, r=3, s=3, padding=1, dtype=dtype, layout=layout)
+        return plan_layer(shape, algorithm="wgmma", arch="sm_90", operation=operation)
+    assert planned(2047).spec.index_bits == 64
+    with pytest.raises(UnsupportedSpec, match="2147483648 windows"):
+        planned(2048)
+
+
 @pytest.mark.parametrize("algorithm, settings", [("direct", {"k_tile": 4}),
                                                  ("reuse", {"weights": "cached", "k_tile": 4}),
                                                  ("reuse", {"weights": "cached", "edges": "direct"})])

@@ -9,11 +9,12 @@ import pytest
 
 from tests import drawn, settings
 from warpconv.codegen import registry
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
 from warpconv.codegen.numerics import Accumulator, Numerics, Precision
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
-from warpconv.codegen.request import Request
+from warpconv.codegen.request import Request, of_pixels
 from warpconv.codegen.resolution import Resolution, plan, resolve
 from warpconv.codegen.select import explain, plan_layer, select
 from warpconv.codegen.shape import ConvShape
@@ -155,3 +156,10 @@ def test_numerics_are_pairs():
     assert Numerics.of(Accumulator.FLOAT16) is Numerics.FLOAT16 is Numerics("float16")
     with pytest.raises(ArgumentError):
         Numerics.of(Accumulator.FLOAT16, "tf32")
+
+
+def test_a_volume_is_no_image_of_a_single_pixel():
+    """Its planes lie between the channels, whose order is another one then."""
+    pixel = ConvShape(n=2, c=16, h=1, w=1, k=16, r=1, s=1, dtype="float16")
+    volume = dataclasses.replace(pixel, d=3, t=1, stride=1, dilation=1, padding=0)
+    assert of_pixels(pixel).layout is Layout.NHWC and of_pixels(volume) is volume

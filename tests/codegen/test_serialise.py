@@ -61,7 +61,7 @@ def _set(data, value, *path):
     lambda d: _without(d, "steps"), lambda d: _without(d, "arguments", 0, "role"), lambda d: _set(d, 5, "steps"),
     lambda d: _set(d, "launcher", "steps", 0, "kind"), lambda d: _set(d, "elsewhere", "arguments", 0, "role"),
     lambda d: _set(d, "many", "workspaces", 0, "bytes_each"), lambda d: _set(d, [1, 2], "steps", 0, "block"),
-    lambda d: _set(d, None, "steps", 0, "entry"), lambda d: _set(d, "Z", "steps", 0, "grid", 0, "of"),
+    lambda d: _set(d, None, "steps", 0, "entry"), lambda d: _set(d, "B", "steps", 0, "grid", 0, "of"),
     lambda d: _set(d, "text", "steps", 0), lambda d: _set(d, [], "preparation"), lambda d: _set(d, None, "steps", 1)])
 def test_malformed_data_is_a_typed_error(damage):
     data = through_json(PROGRAM)

@@ -30,6 +30,14 @@ def test_same_puts_the_odd_row_and_column_last_as_torch_does(taps, pads):
     assert layer(r=taps, s=taps, padding="same").padding == (pads, pads)
 
 
+@pytest.mark.parametrize("changes, pointwise", [
+    ({}, True), ({"dilation": 2}, True), ({"r": 3}, False), ({"s": 3}, False), ({"stride": (1, 2)}, False),
+    ({"padding": ((0, 0), (0, 1))}, False), ({"d": 7, "t": 1}, True), ({"d": 7, "t": 3}, False),
+    ({"d": 7, "t": 1, "stride": (2, 1, 1)}, False), ({"d": 7, "t": 1, "padding": (1, 0, 0)}, False)])
+def test_a_pointwise_layer_has_a_pixel_for_each_output(changes, pointwise):
+    assert layer(**{"r": 1, "s": 1, **changes}).is_pointwise is pointwise
+
+
 def test_same_counts_the_dilated_extent():
     assert layer(r=2, s=4, padding="same", dilation=(3, 1)).padding == ((1, 2), (1, 2))
 
@@ -64,7 +72,7 @@ def test_typed_errors_carry_argument_value_and_the_way_out(changes, error, argum
 
 
 @pytest.mark.parametrize("input, weight, options, argument", [
-    ((20, 30), (1, 1, 3, 3), {}, "input"), ((1, 1, 1, 20, 30), (1, 1, 3, 3), {}, "input"),
+    ((20, 30), (1, 1, 3, 3), {}, "input"), ((1, 1, 1, 20, 30), (1, 1, 3, 3), {}, "weight"),
     ((1, 1, 20, 30), (3, 3), {}, "weight"), ((1, 2, 20, 30), (1, 1, 3, 3), {}, "weight"),
     ((1, 4, 20, 30), (6, 4, 3, 3), {"groups": 2}, "weight"), ((1, 0, 20, 30), (1, 0, 3, 3), {}, "c"),
     ((0, 1, 20, 30), (1, 1, 3, 3), {}, "n"), ((1, 1, 20, 30), (1, 1, 0, 3), {}, "r")])

@@ -11,6 +11,8 @@ from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
 from warpconv.codegen.select import explain, plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Operation
 from warpconv.runtime import arrays, env
 from warpconv.runtime.call import kernels
 from warpconv.runtime.call.checks import Call
@@ -20,22 +22,46 @@ pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(c
 
 OPERATIONS = ("dx", "dw", "db")
 NAMES = {"dx": "data_gradient", "dw": "filter_gradient", "db": "bias_gradient"}
-# a layer for each form of the texts: what is fixed of a drawn one
+# a layer for each form of the texts: what is fixed of a drawn one. Of 16 bits in NHWC, eights of channels go to the
+# tensor cores, others to lanes that have pairs.
 DEPTHWISE = {"c": 40, "k": 40, "groups": 40, "stride": (1, 1), "dilation": (1, 1), "padding_mode": Border.ZEROS}
+PAIRS = {**DEPTHWISE, "c": 42, "k": 42, "groups": 42, "layout": Layout.NHWC}
+EIGHTS = {**DEPTHWISE, "layout": Layout.NHWC, "dtype": DType.FLOAT16}
+DENSE = {"c": 40, "k": 72, "groups": 1, "r": 3, "s": 2, "h": 11, "w": 13, "padding": ((1, 0), (1, 1)),
+         "dilation": (1, 1), "padding_mode": Border.ZEROS, "dtype": DType.FLOAT16, "layout": Layout.NHWC}
 FORMS = {
     "vectors of four": {**DEPTHWISE, "w": 16, "s": 5, "padding": ((1, 1), (2, 2)), "layout": Layout.NCHW},
     "vectors of two": {**DEPTHWISE, "w": 14, "s": 3, "padding": ((1, 1), (1, 1)), "layout": Layout.NCHW},
-    "strips of pairs": {**DEPTHWISE, "layout": Layout.NHWC, "dtype": DType.BFLOAT16, "r": 7, "s": 7},
+    "strips of pairs": {**PAIRS, "dtype": DType.BFLOAT16, "r": 7, "s": 7},
     "strips": {**DEPTHWISE, "layout": Layout.NHWC, "dtype": DType.FLOAT32, "r": 6, "s": 6},
     "strips of a border": {**DEPTHWISE, "layout": Layout.NHWC, "padding_mode": Border.REFLECT, "r": 6, "s": 7},
     "tiles of a border": {**DEPTHWISE, "layout": Layout.NHWC, "padding_mode": Border.CIRCULAR, "r": 3, "s": 3},
-    "tiles of few sums": {**DEPTHWISE, "layout": Layout.NHWC, "dtype": DType.FLOAT16, "r": 3, "s": 3},
-    "tiles of pairs": {**DEPTHWISE, "layout": Layout.NHWC, "dtype": DType.FLOAT16, "stride": (2, 2)},
+    "tiles of few sums": {**PAIRS, "dtype": DType.FLOAT16, "r": 3, "s": 3},
+    "tiles of pairs": {**PAIRS, "dtype": DType.FLOAT16, "stride": (2, 2)},
     "tiles of a value": {**DEPTHWISE, "layout": Layout.NHWC, "padding_mode": Border.CONSTANT},
+    "matrices of a 7x7 filter": {**EIGHTS, "r": 7, "s": 7, "h": 19, "w": 18},
+    "matrices of two stretches": {**EIGHTS, "r": 3, "s": 3, "h": 14, "w": 40, "dtype": DType.BFLOAT16},
+    "matrices of a stride": {**EIGHTS, "r": 5, "s": 7, "h": 19, "w": 19, "stride": (2, 2), "dilation": (1, 2)},
+    "matrices of a large stride": {**EIGHTS, "r": 3, "s": 2, "h": 17, "stride": (3, 4), "dilation": (2, 1)},
+    "matrices of a border": {**EIGHTS, "r": 5, "s": 4, "h": 11, "padding_mode": Border.REFLECT},
+    "matrices of several blocks of taps": {**EIGHTS, "r": 13, "s": 11, "h": 15, "w": 16, "padding": ((6, 6), (5, 5))},
+    "matrices of strips": {**EIGHTS, "c": 8, "k": 8, "groups": 8, "r": 2, "s": 5, "h": 6, "w": 300},
+    "matrices of a line": {**EIGHTS, "c": 16, "k": 16, "groups": 16, "r": 1, "s": 4, "h": 1, "w": 150,
+                           "padding": ((0, 0), (3, 0))},
+    "a ring of pairs": {**PAIRS, "dtype": DType.BFLOAT16, "r": 7, "s": 7, "h": 45, "w": 21, "stride": (2, 2)},
+    "a ring, four columns stored": {**DEPTHWISE, "layout": Layout.NCHW, "dtype": DType.FLOAT16, "r": 5, "s": 7, "h": 37,
+                                    "w": 20, "stride": (2, 2)},
+    "a ring, two columns stored": {**DEPTHWISE, "layout": Layout.NCHW, "dtype": DType.FLOAT32, "r": 3, "s": 3, "h": 20,
+                                   "w": 14, "stride": (3, 2)},
+    "a ring of a border": {**DEPTHWISE, "layout": Layout.NHWC, "dtype": DType.FLOAT16, "r": 4, "s": 5, "h": 19,
+                           "stride": (2, 3), "padding_mode": Border.REFLECT},
+    "a ring of several channels": {"c": 12, "k": 6, "groups": 6, "r": 3, "s": 3, "h": 30, "stride": (2, 2)},
     "several blocks of taps": {**DEPTHWISE, "r": 13, "s": 11, "h": 15, "w": 16, "padding": ((6, 6), (5, 5))},
     "more padding than filter": {**DEPTHWISE, "r": 2, "s": 2, "padding": ((4, 1), (3, 4))},
     "a product of matrices": {"c": 12, "k": 80, "groups": 1, "r": 3, "s": 3},
     "groups of several": {"c": 12, "k": 6, "groups": 3},
+    "described arrays": {**DENSE, "stride": (1, 1)},
+    "described arrays in NCHW": {**DENSE, "stride": (1, 1), "layout": Layout.NCHW},
     "a large stride": {"stride": (9, 9), "r": 2, "s": 2},
     "a large filter": {"stride": (2, 2), "r": 21, "s": 21, "h": 12, "w": 12, "padding": ((10, 10), (10, 10))},
 }
@@ -56,13 +82,13 @@ def test_drawn_layers(seed):
 
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("operation", ["dx", "dw"])
+@pytest.mark.parametrize("operation", ["dx", pytest.param("dw", marks=pytest.mark.long)])
 def test_every_form(form, operation):
     drawn(7, **FORMS[form]).check(operation, device="cpu")
 
 
-@pytest.mark.parametrize("form", [*list(FORMS)[:3], *(pytest.param(name, marks=pytest.mark.long)
-                                                      for name in list(FORMS)[3:])])
+@pytest.mark.long
+@pytest.mark.parametrize("form", FORMS)
 def test_every_access_is_checked(form):
     made = drawn(11, **FORMS[form])
     shape = made.shape
@@ -120,6 +146,51 @@ def test_an_algorithm_by_name():
         made.check("dx", device="cpu", algorithm=algorithm)
     with pytest.raises(UnsupportedSpec, match="filter_gradient is not served"):
         made.call("dw", device="cpu", algorithm="phases")
+
+
+@pytest.mark.parametrize("algorithm, groups, channels, filters, layout", [
+    ("wgmma", 1, 40, 72, Layout.NHWC), ("wgmma", 1, 16, 24, Layout.NCHW), ("mma", 1, 128, 64, Layout.NHWC),
+    ("mma", 2, 64, 32, Layout.NHWC), ("mma", 1, 64, 128, Layout.NCHW)])
+def test_a_filter_is_left_in_the_order_in_which_it_is_read(algorithm, groups, channels, filters, layout):
+    """Where that is (C, R, S, K/groups): nothing is made of the turned filter by a launch of its own."""
+    made = drawn(9, **{**DENSE, "c": channels * groups, "k": filters * groups, "groups": groups, "stride": (1, 1),
+                       "layout": layout})
+    values = {"tile_m": 64, "tile_n": 32, "tile_k": 32, "warps_m": 2, "warps_n": 2, "stages": 3, "splits": 1}
+    values = values if algorithm == "mma" else {}
+    plan = plan_layer(made.shape, operation="data_gradient", algorithm=algorithm, settings=values)
+    assert plan.program.entries[0] == "turn_filter" and "prepare_filter" not in plan.program.entries
+    check_data_gradient(made, plan)
+
+
+@pytest.mark.parametrize("filters", (64, 20))
+def test_planes_take_the_turned_filter_as_it_is(filters):
+    """Of 64 channels, which are whole 16 bytes; 20 are filled up by a launch."""
+    made = drawn(9, **{**DENSE, "c": 72, "k": filters, "r": 1, "s": 1, "h": 8, "w": 8, "padding": ((0, 0), (0, 0)),
+                       "stride": (1, 1), "layout": Layout.NCHW})
+    values = {"form": "planes", "filters": 64, "pixels": 64, "stages": 2, "splits": 1}
+    plan = plan_layer(made.shape, operation="data_gradient", algorithm="wgmma", settings=values)
+    assert ("prepare_filter" in plan.program.entries) == (filters == 20)
+    check_data_gradient(made, plan)
+
+
+def check_data_gradient(made, plan) -> None:
+    loaded, _ = backend.load(plan, mode=Mode.CHECK)
+    dx = np.full_like(made.x, np.nan)
+    given = {"w": made.w, "dy": made.dy, "dx": dx}
+    loaded.run(Call(made.shape, {name: arrays.view(array, name) for name, array in given.items()}), None, None)
+    made.dx.check(dx, str(made.shape))
+
+
+@pytest.mark.parametrize("operation, stride, taken, otherwise", [
+    ("data_gradient", 1, "wgmma", "direct"), ("data_gradient", 2, "phases_mma", "phases"),
+    ("filter_gradient", 1, "filter_gradient_", "filter_gradient")])
+def test_arrays_at_any_address(operation, stride, taken, otherwise):
+    layer = ConvShape(n=8, c=64, h=28, w=28, k=64, r=3, s=3, padding=1, stride=stride, dtype="float16", layout="NHWC")
+    ask = kernels.asked(layer, None, operation=Operation(operation))
+    kernel = kernels.kernel_of(ask)
+    assert kernel.spec.algorithm.startswith(taken) and kernel.aligned
+    found = kernels.anywhere(kernel, ask)
+    assert found.spec.algorithm == otherwise and all(a.admits(2) for a in found.program.arguments if a.is_pointer)
 
 
 def test_orders_of_axes_and_given_outputs():

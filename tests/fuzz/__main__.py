@@ -9,6 +9,7 @@ on where the last one ended. Exit status 1 if anything failed.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import hashlib
 import json
 import os
@@ -142,4 +143,5 @@ def keep(path: Path, record: dict, index: int, counts: Counter, known: set[str])
 
 
 if __name__ == "__main__":
+    faulthandler.enable()       # a process that crashes says where
     sys.exit(main())

@@ -18,7 +18,7 @@ zarr = pytest.importorskip("zarr", reason="zarr is not installed (it is in the e
 
 import warpconv.dask as chunked                                         # noqa: E402 - behind the skips
 from warpconv.filters import weights                                    # noqa: E402
-from warpconv.runtime.scale import places                               # noqa: E402
+from warpconv.runtime.scale import places, staging                       # noqa: E402
 from warpconv.runtime.scale.files import FileFilter, filter_file        # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -64,13 +64,32 @@ def test_several_kernels_stay_on_the_gpu(name):
 def test_page_locked_memory_comes_back():
     if places.cupy() is None:
         pytest.skip("CuPy, whose page-locked memory is used, is not installed")
-    before = places._pins._used
+    before = places._pins.used
     made = chunked.sobel(da.from_array(image(800, 800), chunks=200), device="cuda").compute()
     assert made.shape == (800, 800)
     del made
     import gc
     gc.collect()
-    assert places._pins._used == before
+    assert places._pins.used == before
+
+
+@pytest.mark.parametrize("most", [2**33, 0])
+def test_windows_in_many_parts_through_few_blocks(most, monkeypatch):
+    """Windows of 200 parts each through two blocks of a GPU, with helpers; results in page-locked or other memory."""
+    if places.cupy() is None:
+        pytest.skip("CuPy, whose page-locked memory is used, is not installed")
+    monkeypatch.setattr(staging, "BLOCK", 8192)
+    monkeypatch.setattr(staging, "BLOCKS", 2)
+    monkeypatch.setattr(staging, "MOST_PINNED", most)
+    monkeypatch.setattr(places, "lanes", places.Lanes(places._lane))
+    monkeypatch.setattr(places, "_blocks", {})
+    monkeypatch.setattr(places, "_helpers", staging.Helpers(3))
+    x = image(1200, 1300)
+    options = {"mode": "wrap", "algorithm": "direct", "device": "cuda"}
+    whole = warpconv.correlate(x, TAPS, **options)
+    for d in (da.from_array(x, chunks=600), da.from_array(x, chunks=330) + 0):      # views in memory, results of tasks
+        made = chunked.correlate(d, TAPS, **options).compute(scheduler="threads", num_workers=8)
+        same(made, whole, True)
 
 
 def test_cupy_chunks_stay_where_they_are():

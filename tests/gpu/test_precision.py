@@ -22,6 +22,11 @@ pytestmark = pytest.mark.gpu
 FORMS = {"windows": dict(form="im2col", filters=64, pixels=64, stages=2, splits=1),
          "parts": dict(form="im2col", filters=64, pixels=64, stages=3, splits=3),
          "box": dict(form="halo", filters=64, pixels=64, rows=7, columns=7, boxes=2, stages=2)}
+# Of NCHW, as it lies: rows are whole 16 bytes
+TURNED = {"planes": dict(form="halo", order="planes", filters=64, pixels=96, rows=7, columns=8, boxes=2, stages=2,
+                         ring=2),
+          "one row": dict(form="halo", order="planes", filters=64, pixels=64, rows=1, columns=64, boxes=2, stages=2,
+                          ring=3)}
 # (C, H = W, filter, K, stride, padding), n = 16: with the planner's own tiles
 LARGE = ((64, 56, 3, 64, 1, 1), (128, 28, 3, 128, 1, 1), (256, 14, 3, 256, 1, 1), (512, 7, 3, 512, 1, 1),
          (100, 57, 3, 72, 2, 1), (256, 28, 1, 512, 1, 0), (64, 112, 3, 128, 1, 1))
@@ -58,17 +63,35 @@ def test_split_factors_are_no_less_exact_than_float32_units(name, form, kind):
     assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst
 
 
+@pytest.mark.parametrize("kind", precision.KINDS)
+@pytest.mark.parametrize("name, form", [("96", "one row"), ("576", "planes"), ("2304", "planes")])
+def test_pixels_that_are_turned_are_no_less_exact(name, form, kind):
+    """Beside the image is a column of zeros."""
+    shape, (x, w) = precision.shape_of(name), precision.drawn(name, kind)
+    beside = np.pad(x, ((0, 0), (0, 0), (0, 0), (0, 1)))
+    layer = ConvShape.of(beside.shape, w.shape, padding=shape.padding)
+    ours = precision.errors_of(kernel(layer, "fp16x3", TURNED[form])(beside, w)[..., :shape.q], x, w, shape)
+    theirs = precision.errors_of(precision.computed("ieee", x, w, shape, "cuda"), x, w, shape)
+    if kind in NOT_KEPT:
+        assert ours.worst <= (-(-shape.c // 32) * shape.r * shape.s + 24) * 2**-24
+        return
+    margin = 1.25 if kind in MADE_ANEW else 1.0
+    assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("way", ["fp16x3", "tf32"])
 @pytest.mark.parametrize("sizes", LARGE)
-def test_large_layers(sizes, way):
+def test_large_layers(sizes, way, layout):
     """Beside float32 units on the same GPU, and the same bits in each of many calls."""
     c, h, size, k, stride, padding = sizes
     rng = np.random.default_rng(c + h)
-    x, w = rng.standard_normal((16, h, h, c)).astype("f4"), rng.standard_normal((k, c, size, size)).astype("f4")
+    sides = (h, h, c) if layout == "NHWC" else (c, h, h)
+    x, w = rng.standard_normal((16, *sides)).astype("f4"), rng.standard_normal((k, c, size, size)).astype("f4")
     x[3] *= np.float32(2.0**-40)        # boxes of images of different size
-    shape = ConvShape.of(x.shape, w.shape, layout="NHWC", stride=stride, padding=padding)
+    shape = ConvShape.of(x.shape, w.shape, layout=layout, stride=stride, padding=padding)
     ours = kernel(shape, way)
-    layer = dict(layout="NHWC", stride=stride, padding=padding, device="cuda", precision="ieee")
+    layer = dict(layout=layout, stride=stride, padding=padding, device="cuda", precision="ieee")
     y = ours(x, w)
     magnitude = warpconv.conv2d(np.abs(x), np.abs(w), **layer)
     share = (shape.reduction + 2) * 2.0**-23 + Numerics(way).dropped

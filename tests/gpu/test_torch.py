@@ -90,6 +90,32 @@ def test_nothing_waits():
     torch.cuda.synchronize()
 
 
+@pytest.mark.parametrize("last", [False, True], ids=["NCDHW", "channels_last_3d"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("groups, stride", [(8, 1), (8, 2), (1, 1)])
+def test_volumes(dtype, last, groups, stride):
+    """Output and gradients, of the call that is checked and of the next, which is not; and compiled."""
+    x, w, b = (torch.randn(shape, device="cuda") for shape in ((2, 8, 9, 20, 36), (8, 8 // groups, 3, 3, 3), (8,)))
+    if last:
+        x = x.contiguous(memory_format=torch.channels_last_3d)
+    tensors = [t.to(dtype).requires_grad_() for t in (x, w / (27 * 8 / groups) ** 0.5, b)]
+    wide = [t.detach().double().requires_grad_() for t in tensors]
+    wanted = F.silu(F.conv3d(*wide, stride=stride, padding=1, groups=groups))
+    grad = torch.randn_like(wanted)
+
+    def step(x, w, b):
+        return warpconv.conv3d(x, w, b, stride=stride, padding=1, groups=groups, activation="silu")
+
+    torch._dynamo.reset()       # its limit of compilations is for all cases together
+    for call in (step, step, torch.compile(step, fullgraph=True, backend="aot_eager")):
+        made = call(*tensors)
+        got = torch.autograd.grad(made, tensors, grad.to(dtype))
+        close(made, wanted)
+        for mine, other in zip(got, torch.autograd.grad(wanted, wide, grad.to(dtype).double(), retain_graph=True)):
+            close(mine, other)
+        assert got[0].stride() == x.stride()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 @pytest.mark.parametrize("groups", [32, 1])
 def test_a_training_step_as_a_cuda_graph(dtype, groups):

@@ -11,6 +11,7 @@ import pytest
 
 import warpconv
 from tests import checks
+from tests.runtime import device_object
 from warpconv.runtime import env
 from warpconv.runtime.build import cache
 from warpconv.runtime.call import conv, place
@@ -50,7 +51,8 @@ def test_no_gpu(call):
 
 
 @pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
-def test_a_cache_that_cannot_be_used(tmp_path):
+def test_a_cache_that_cannot_be_used(tmp_path, monkeypatch):
+    device_object.copied(monkeypatch)
     conv.clear()
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)

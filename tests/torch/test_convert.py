@@ -97,6 +97,35 @@ def test_a_rule_of_ones_own(model, x):
     assert layers.convert(Model(), where=lambda name, layer, input: input is None and name == "stem").rows[0].converted
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_volumes_are_converted_where_all_are(training, monkeypatch):
+    model = torch.nn.Sequential(torch.nn.Conv3d(2, 4, 3, padding=1), torch.nn.Conv3d(4, 4, (3, 1, 3), groups=4))
+    model.train(training)
+    x = torch.randn(2, 2, 5, 6, 7).contiguous(memory_format=torch.channels_last_3d)
+    wanted = copy.deepcopy(model).double()(x.double()).detach()
+    done = layers.convert(model, x, where="all")
+    assert {type(layer) for layer in model} == {layers.Conv3d} and "Conv3d 4->4, 3x1x3, depthwise" in str(done)
+    planned, real = [], kernels.plan_of
+    monkeypatch.setattr(kernels, "plan_of", lambda ask: planned.append(ask) or real(ask))
+    made = model(x.requires_grad_(training))
+    if training:
+        made.square().sum().backward()
+    assert planned == []
+    close(made.detach(), wanted, 2.0)
+    done.undo()
+    assert {type(layer) for layer in model} == {torch.nn.Conv3d}
+
+
+def test_volumes_are_left_alone_by_estimate_and_measured():
+    model, x = torch.nn.Sequential(torch.nn.Conv3d(1, 1, 3)).eval(), torch.randn(1, 1, 4, 5, 6)
+    shape = layers.sizes.shape_of(model[0], x)
+    assert shape.input_shape == x.shape and shape.outputs == (2, 3, 4)
+    assert estimate.quicker(shape, Hardware.of("sm_90"), tf32=True) == (
+        False, "what PyTorch takes for volumes is not known: where='measure'", None, None)
+    (row,) = layers.convert(model, x, where="measure").rows
+    assert row.converted == (row.ours < estimate.MARGIN * row.theirs) and "measured" in row.why
+
+
 def test_measured(model, x):
     done = layers.convert(model.eval(), x, where="measure")
     for row in done.rows:

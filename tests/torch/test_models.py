@@ -65,8 +65,9 @@ def test_layers_are_called_as_their_modules():
     found = warpconv.layers_of(net, torch.randn(2, 3, 12, 13))
     assert net.training and net.norm.training               # as it was
     names = [layer.node for layer in found]
-    assert names[:3] == ["a", "a:2", "b"] and names[-2:] == ["up", "line"] and len(names) == 6
-    assert [(one.node, "3 spatial axes" in one.reason) for one in found.left_out] == [("solid", True)]
+    assert names[:3] == ["a", "a:2", "b"] and names[-2:] == ["up", "line"] and len(names) == 7
+    assert found.left_out == () and found["solid"].axes == 3
+    assert found["solid"].shape.taps == (3, 3, 3) and found["solid"].arrays().weight.shape == (1, 1, 3, 3, 3)
     # the second call's kernel adds the first one's result: activation first, then the residual
     assert [steps(found[name]) for name in ("a", "a:2", "b", "up", "line")] == [
         "bias,relu6", "hardswish,residual", "bias,expr(where(v < 0.0, 0.25 * v, v))", "bias", "bias,clamp(-0.5,1.0)"]

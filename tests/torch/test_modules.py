@@ -26,6 +26,10 @@ CASES = {
     "ConvTranspose2d": [((4, 6, 3), {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2}),
                         ((3, 2, (2, 3)), {"dilation": (1, 2), "bias": False})],
     "ConvTranspose1d": [((4, 4, 4), {"stride": 2, "groups": 4})],
+    "Conv3d": [((4, 6, 3), {"padding": 1, "groups": 2}), ((3, 3, (2, 5, 3)), {"padding": "same", "groups": 3}),
+               ((2, 3, 3), {"stride": (2, 1, 2), "padding": (0, 2, 1), "dilation": (2, 1, 1), "bias": False}),
+               ((2, 2, 3), {"padding": (1, 2, 1), "padding_mode": "circular"}),
+               ((3, 3, 3), {"padding": 1, "padding_mode": "reflect", "groups": 3})],
 }
 ALL = [pytest.param(name, args, options, id=f"{name}-{number}") for name, cases in CASES.items()
        for number, (args, options) in enumerate(cases)]
@@ -36,8 +40,8 @@ def pair(name, args, options, dtype=None):
     ours = getattr(layers, name)(*args, **options, dtype=dtype)
     theirs = getattr(torch.nn, name)(*args, **options).double()
     theirs.load_state_dict(ours.state_dict())
-    size = (2, args[0], 9, 12) if name.endswith("2d") else (2, args[0], 17)
-    return ours, theirs, torch.randn(size, dtype=dtype)
+    sizes = {"1d": (17,), "2d": (9, 12), "3d": (6, 7, 9)}[name[-2:]]
+    return ours, theirs, torch.randn((2, args[0], *sizes), dtype=dtype)
 
 
 @pytest.mark.parametrize("name, args, options", ALL)
@@ -70,7 +74,7 @@ def test_a_layer_is_compiled(name, args, options):
     close(compiled(x).detach(), theirs(x.double()).detach())
 
 
-@pytest.mark.parametrize("name, args, options", [ALL[0].values, ALL[6].values, ALL[9].values])
+@pytest.mark.parametrize("name, args, options", [ALL[0].values, ALL[6].values, ALL[9].values, ALL[12].values])
 def test_copies_and_pickles(name, args, options):
     ours, _, x = pair(name, args, options)
     ours.eval()

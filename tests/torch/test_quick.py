@@ -9,7 +9,7 @@ import torch
 
 import warpconv
 import warpconv.torch as layers
-from warpconv.runtime.call import conv, signatures
+from warpconv.runtime.call import conv, signatures, volume
 from warpconv.runtime.torch import operators as ops
 
 from .layers import close, theirs
@@ -61,6 +61,33 @@ def test_tensors_with_gaps_are_checked_each_time(checked):
         x = torch.randn(2, 4, 12, 12)[:, :, 1:10, 2:10]
         close(warpconv.conv2d(x, w, groups=4).detach(), theirs(x.double(), w.double(), None, groups=4).detach())
     assert len(checked) == 2 and not ops._entries
+
+
+def test_a_recorded_call_of_volumes_is_checked_once(checked, monkeypatch):
+    calls, real = [], volume.conv3d_and_kernel
+    monkeypatch.setattr(volume, "conv3d_and_kernel", lambda *args, **named: calls.append(1) or real(*args, **named))
+    w, b = torch.randn(4, 1, 3, 2, 3, requires_grad=True), torch.randn(4, requires_grad=True)
+    for order in (torch.contiguous_format, torch.channels_last_3d):
+        for _ in range(3):
+            x = torch.randn(2, 4, 5, 6, 7).contiguous(memory_format=order)
+            made = warpconv.conv3d(x, w, b, padding=1, groups=4)
+            wanted = torch.nn.functional.conv3d(x.double(), w.double(), b.double(), padding=1, groups=4)
+            close(made.detach(), wanted.detach())
+            assert made.requires_grad and made.is_contiguous(memory_format=order)
+    assert len(calls) == 2 and len(ops._entries) == 2
+    for _ in range(2):
+        x = torch.randn(2, 4, 5, 8, 8)[..., 1:7]
+        close(warpconv.conv3d(x, w, groups=4).detach(),
+              torch.nn.functional.conv3d(x.double(), w.double(), groups=4).detach())
+    assert len(calls) == 4 and len(ops._entries) == 2
+    for _ in range(2):
+        for value in (0.5, -1.25):
+            x = torch.randn(2, 4, 5, 6, 7)
+            wanted = torch.nn.functional.conv3d(
+                torch.nn.functional.pad(x.double(), [1] * 6, value=value), w.double(), groups=4)
+            close(warpconv.conv3d(x, w, padding=1, groups=4, padding_mode="constant", padding_value=value).detach(),
+                  wanted.detach(), 2.0)
+    assert len(calls) == 6 and len(ops._entries) == 4
 
 
 @pytest.mark.parametrize("kind", ["Conv1d", "Conv2d"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.parts.vectors import element_bits
 from warpconv.codegen.spec import KernelSpec
 
 
@@ -15,7 +14,6 @@ class ChannelsBorder:
 
     reads: bool          # the image's pixels, else one value
     type: str            # C type of BORDER, that value: a float, or a word of two elements
-    value: str
     piece_type: str      # C type of what one copy to shared memory brings
     piece: str           # so much of the value
 
@@ -23,13 +21,11 @@ class ChannelsBorder:
 def border_of(spec: KernelSpec, copy_bytes: int) -> ChannelsBorder:
     """``copy_bytes``: of a copy to shared memory, 4 or more."""
     single = spec.dtype is DType.FLOAT32
-    bits = 0 if single else element_bits(spec.dtype, spec.padding_value) or 0
     words = copy_bytes // 4
     base = "float" if single else "unsigned" if words <= 1 else "uint"
     piece_type = base if words <= 1 else f"{base}{words}"
     return ChannelsBorder(reads=spec.padding_mode.reads_image, type="float" if single else "unsigned",
-                          value=spec.border_literal if single else f"0x{bits * 0x10001:08x}u", piece_type=piece_type,
-                          piece=made_of("BORDER", piece_type, words))
+                          piece_type=piece_type, piece=made_of("BORDER", piece_type, words))
 
 
 def made_of(value: str, word_type: str, parts: int) -> str:

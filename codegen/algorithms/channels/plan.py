@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.batch import FEW_IMAGES, assumed_batch, is_lanes_of_channels
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
@@ -25,6 +26,7 @@ from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Pr
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
+from . import few
 from .lines import line_candidates, lines_defaults, lines_options_refusal, lines_refusal, resident_lines
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
 
@@ -82,6 +84,10 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ChannelsOption
     """The plan values with the fewest modelled instructions an output, more counted where few warps stay resident or
     the layer has too few threads to fill a large GPU; the ring while its weights fit in registers, else tiles."""
     p, q = (shape.p, shape.q) if shape is not None else (USUAL_ROW, USUAL_ROW)
+    if shape is not None and is_lanes_of_channels(shape) and (images := assumed_batch(shape)) in FEW_IMAGES:
+        found = few.choice(spec, p, q, images)
+        if found is not None:
+            return found
     return (lines_defaults(spec, p, q, shape is not None) if lines_refusal(spec) is None else None) or _chosen(
         spec, p, q, shape is not None)
 
@@ -217,7 +223,7 @@ def plan(spec: KernelSpec, options: ChannelsOptions) -> KernelPlan:
         blocks = (resident_lines(spec, min(255, registers), numbers.threads) if options.body is Body.LINES else
                   resident_blocks(spec.hardware, min(255, registers + REGISTER_MARGIN), -(-numbers.threads // 32) * 32))
         options = replace(options, min_blocks=blocks)
-    arguments = tuple(_aligned(a, spec, options, numbers) for a in layer_arguments(spec))
+    arguments = tuple(_aligned(a, spec, options, numbers) for a in layer_arguments(spec, as_elements=True))
     launch = Launch(entry=spec.name, grid=_grid(options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))
     return KernelPlan(

@@ -15,11 +15,12 @@ from typing import Any
 from warpconv.codegen.border import Border
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
+from warpconv.codegen.fill import Fill
 from warpconv.codegen.hardware import BLOCK_THREADS, CONSTANT_BYTES, GRID_LIMIT, LANES, PORTABLE_BLOCKS
 from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
-from warpconv.codegen.plan import Blocks, Cost, Fill, KernelPlan, Launch, Preparation, Program
+from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Preparation, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 

@@ -16,9 +16,9 @@ from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import GRID_LIMIT
+from warpconv.codegen.hardware import GRID_LIMIT, H200_CLOCK, H200_LATENCY, QUARTERS
 from warpconv.codegen.parts import partial_sums
-from warpconv.codegen.parts.arguments import gradient_arguments
+from warpconv.codegen.parts.arguments import border_arguments, gradient_arguments
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
@@ -178,7 +178,8 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
     grid = (Blocks(times=options.chunks), Blocks(times=beside, limit=GRID_LIMIT[1]),
             Blocks(times=behind, limit=GRID_LIMIT[2]))
     launch = Launch(entry=spec.name, grid=grid, block=block,
-                    arguments=("x", "dy", partial_sums.PARTS, "N", "H", "W", "P", "Q"))
+                    arguments=("x", "dy", partial_sums.PARTS, "N", "H", "W", "P", "Q",
+                               *(a.name for a in border_arguments(spec))))
     program = Program(arguments=(*_demanding(spec, options), partial_sums.argument()),
                       steps=(launch, partial_sums.launch(elements, "dw")),
                       workspaces=(partial_sums.workspace(elements, options.chunks),))
@@ -254,13 +255,17 @@ def space(spec: KernelSpec) -> Iterable[FilterGradientOptions]:
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """Warp instructions: loads with their guards and an FMA for each product; the sums of the blocks at the end."""
+    """Warp instructions: loads with their guards and an FMA for each product; of form tiles at least those that
+    could be issued while blocks wait for the loads of one step after the other."""
     spec = plan.spec
     options: FilterGradientOptions = plan.options
     made: FilterGradientNumbers = plan.numbers
     if options.form is Form.TILES:
         tiles = made.filter_tiles * made.column_tiles * spec.groups
-        return tiles * shape.n * shape.p * shape.q / TILE_PIXELS * 8 * (16 * TILE_PIXELS * 1.6 + 120)
+        steps, chip = -(-shape.n * shape.p * shape.q // TILE_PIXELS), spec.hardware.multiprocessors
+        rounds = -(-tiles * options.chunks // (BLOCKS_TILES * chip))
+        waiting = rounds * -(-steps // options.chunks) * H200_LATENCY * H200_CLOCK
+        return max(tiles * steps * 8 * (16 * TILE_PIXELS * 1.6 + 120), waiting * QUARTERS * chip)
     per = plan.cost.fma + 3 * plan.cost.warp_loads + 30
     tiles = shape.n * -(-shape.p // options.rows) * -(-shape.q // options.columns)
     taps = made.tap_tiles[0] * made.tap_tiles[1]

@@ -20,7 +20,7 @@ from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch, GRID_LIMIT, H200, H200_CLOCK, H200_COPY, QUARTERS
-from warpconv.codegen.parts.arguments import layer_arguments, named
+from warpconv.codegen.parts.arguments import BORDER, layer_arguments, named
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.plan import (Argument, Blocks, Cost, Extent, KernelPlan, Launch, LibraryCall, Program, Repeat,
@@ -118,7 +118,7 @@ def plan(spec: KernelSpec, options: Im2colOptions) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     lowered, whole = not is_matrix(spec), options.batch is Batch.WHOLE
     arguments = _arguments(spec, lowered, whole)
-    lower = named(arguments, "x", COLUMNS, "N" if whole else IMAGE, "H", "W", "P", "Q")
+    lower = named(arguments, "x", COLUMNS, "N" if whole else IMAGE, "H", "W", "P", "Q", BORDER)
     numbers = Im2colNumbers(
         threads=THREADS, channels_each=max(1, min(spec.c, TAPS_EACH // (spec.r * spec.s))),
         tap_columns=tuple(tuple(range(s, min(s + TAPS_EACH, spec.s))) for s in range(0, spec.s, TAPS_EACH)),

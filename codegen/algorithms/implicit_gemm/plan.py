@@ -18,7 +18,7 @@ from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.options import DERIVED, only
-from warpconv.codegen.parts.arguments import layer_arguments, named
+from warpconv.codegen.parts.arguments import BORDER, layer_arguments, named
 from warpconv.codegen.parts.gemm import choice as gemm_choice, program as gemm_program, tiles as gemm_tiles
 from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
@@ -133,7 +133,7 @@ def _tiled(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
     arguments += gemm_program.arguments(gemm)
     split = gemm.splits > 1
     stored = (SUMS,) if split else ("bias", "residual", "y")
-    product = named(arguments, "x", FILTER, *stored, "N", "H", "W", "P", "Q")
+    product = named(arguments, "x", FILTER, *stored, "N", "H", "W", "P", "Q", BORDER)
     steps: tuple[Step, ...] = (gemm_program.multiply(spec, resolved, gemm, product),)
     if split:
         steps += (gemm_program.add_sums(spec, gemm, arguments),)

@@ -1,8 +1,9 @@
 """Which tiles a layer gets, and what a plan is estimated to cost.
 
-The constants were fitted to 3,700 plans of 37 layers (ResNet-50's at batch 32 and 1, first layers, grouped ones, odd
-channels), then again to the plans next to the choice of 15 layers of five networks at batch 32 and 1, all timed on an
-H200 on 2026-11-22: of these the plan that is chosen takes 1.01 times as long as the quickest in the mean, 1.11 at most.
+The constants, here and in parts/mma.py, were fitted to 3,700 plans of 37 layers (ResNet-50's at batch 32 and 1, first
+layers, grouped ones, odd channels), then again to the plans next to the choice of 15 layers of five networks at batch
+32 and 1, all timed on an H200 on 2026-11-22: of these the plan that is chosen takes 1.01 times as long as the quickest
+in the mean, 1.11 at most.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from dataclasses import replace
 
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, LANES, PORTABLE_SHARED
-from warpconv.codegen.parts import nhwc_pass
+from warpconv.codegen.hardware import LANES, PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
+from warpconv.codegen.parts import nchw_stores, nhwc_pass
+from warpconv.codegen.parts.mma import (BLOCK_SLOTS, COPY_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS, MATRIX_SLOTS, MMA_SLOTS,
+                                        STEP_SLOTS, STORE_SLOTS, block_cycles, factor_registers, layer_cycles)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .numbers import (MATRIX_COLUMNS, MATRIX_ROWS, MOST_REGISTERS, cell_of, channel_vector, is_passed,
-                      matrix_depth, planned_registers, reads_planes, resident_of, resolved, stored_channels)
+from .numbers import (cell_of, channel_vector, is_passed, matrix_depth, planned_registers, reads_planes, resident_of,
+                      resolved, stored_channels)
 from .options import MmaOptions
 
 # (tile_m, tile_n, warps_m, warps_n)
@@ -28,22 +31,14 @@ TILES = ((128, 128, 2, 2), (128, 128, 2, 4), (128, 256, 2, 4), (256, 128, 4, 2),
          (32, 128, 1, 4), (16, 64, 1, 4), (16, 128, 1, 4), (32, 64, 1, 4))
 DEPTHS = ((8, 3), (8, 2), (4, 4), (4, 3), (4, 5))      # cells of a tile's rows, stages
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+GROUPS_TILES = (2, 4, 8, 16)    # groups of a block, where a tile has all filters of one
 LEAST_STEPS = 2             # tiles of the reduction that are left to each part of a sum
-QUARTERS = 4                # of a multiprocessor, each with its own issue slots
-# Issue slots of a quarter's warp
-MMA_SLOTS = 8.2             # of m16n8k16, which the tensor cores of a quarter take that long for
-MATRIX_SLOTS = 6.0          # of an ldmatrix of four
-COPY_SLOTS = 5.4            # of a copy of pixels: where it lies, whether it lies in the image, the copy
+# Issue slots of a quarter's warp besides those of parts/mma.py
 NARROW = {16: 1.0, 8: 2.0, 4: 3.0, 2: 6.0}      # times as many of a copy of fewer bytes
 FILTER_SLOTS = 4.1          # of a copy of filters
-STEP_SLOTS = 66.0           # of a tile of the reduction besides: the barrier, the tap
-BLOCK_SLOTS = 1000.0        # of a warp besides: where its pixels lie, the first tiles' way
-STORE_SLOTS = 9.2           # of a matrix's sums: the epilogue, the stores
-LONE_WARP = 2.8             # times as long as its slots a warp takes that has a quarter to itself
+LEAST_GROUP = 8             # channels of a group that has company in a block: `taps` is measured to be quicker below
+GROUP_SLOTS = 100.0         # of a further group of a block besides (assumed)
 LAUNCH_CYCLES = 3900.0      # of the second launch of split tiles
-MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy: some stay in the cache
-SHARED_BYTES = 33.0         # that come to a multiprocessor in a cycle from the second-level cache: 8.6 TB/s in all
-OVERLAPPED = 0.85           # of the others beside the longest of memory, these bytes and arithmetic
 # TF32. An instruction takes what the table of hardware says; beside it, of tf32x3:
 MATRIX_PRODUCTS = 16 * 8 * 8    # of m16n8k8
 SPLIT_SLOTS = 4.0           # of a word of a matrix: rounded, subtracted, scaled; what feeds the tensor cores
@@ -63,6 +58,9 @@ def candidates(spec: KernelSpec) -> Iterator[MmaOptions]:
             if shared_bytes(spec, options) > PORTABLE_SHARED or not _copies_fit(spec, options):
                 continue
             steps = reduction_steps(spec, options)
+            yield from (replace(options, groups_tile=n) for n in GROUPS_TILES if spec.layout is Layout.NHWC
+                        and spec.dtype.is_half and tile_n >= spec.filters and spec.groups % n == 0
+                        and spec.channels >= LEAST_GROUP)
             yield from (replace(options, splits=n) for n in SPLITS
                         if (n > 1 and steps // n >= LEAST_STEPS) or (n == 1 and _stores_fit(spec, options)))
 
@@ -90,7 +88,7 @@ def _copies_fit(spec: KernelSpec, options: MmaOptions) -> bool:
     if reads_planes(spec) and (threads % columns or rows % (threads // columns)):
         return False
     return (options.tile_m * options.tile_k // vector % threads == 0
-            and planned_registers(spec, replace(options, vector=vector)) <= MOST_REGISTERS)
+            and planned_registers(spec, replace(options, vector=vector)) <= THREAD_REGISTERS)
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> MmaOptions:
@@ -108,22 +106,18 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     warps = options.warps_m * options.warps_n
     pixels = shape.n * shape.p * shape.q
     blocks = -(-pixels // options.tile_m) * -(-spec.filters // options.tile_n) * spec.groups * options.splits
+    blocks //= options.groups_tile
     shared = shared_bytes(spec, options) + spec.hardware.shared_reserved
     resident = max(1, min(resident_of(spec, options), spec.hardware.shared_multiprocessor // shared,
                           spec.hardware.resident_blocks))
-    warp, chip = _warp_slots(spec, options), spec.hardware.multiprocessors
-    rounds, rest = divmod(blocks, resident * chip)
-    arithmetic = sum(times * max(held * warps / QUARTERS * warp, LONE_WARP * warp)
-                     for times, held in ((rounds, resident), (1, -(-rest // chip))) if held)
-    cycle_bytes = H200_COPY / H200_CLOCK * chip / H200.multiprocessors
+    arithmetic = block_cycles(spec.hardware, blocks, resident, warps, _warp_slots(spec, options))
     if options.splits > 1:
-        arithmetic += LAUNCH_CYCLES + 8 * pixels * spec.k * options.splits / cycle_bytes
-    memory = MEMORY_SHARE * shape.bytes_moved / cycle_bytes
+        arithmetic += LAUNCH_CYCLES + 8 * pixels * spec.k * options.splits / spec.hardware.copied_bytes
     passing = nhwc_pass.cycles(spec, shape) if is_passed(spec) else 0.0
-    tiles = blocks * reduction_steps(spec, options) / options.splits
-    copied = spec.dtype.itemsize * tiles * (options.tile_m + options.tile_n) * options.tile_k / (SHARED_BYTES * chip)
-    longest = max(arithmetic, copied, memory)
-    return passing + longest + (1 - OVERLAPPED) * (arithmetic + copied + memory - longest)
+    tiles = blocks * options.groups_tile * reduction_steps(spec, options) / options.splits
+    copied = spec.dtype.itemsize * tiles * (options.tile_m + options.tile_n) * options.tile_k
+    stores = nchw_stores.cycles(spec, shape) if spec.layout is Layout.NCHW and options.splits == 1 else 0.0
+    return layer_cycles(spec.hardware, arithmetic, copied, shape.bytes_moved, passing + stores)
 
 
 def _warp_slots(spec: KernelSpec, options: MmaOptions) -> float:
@@ -135,10 +129,11 @@ def _warp_slots(spec: KernelSpec, options: MmaOptions) -> float:
     copies = (options.tile_m * options.tile_k / options.vector / threads
               * NARROW[options.vector * spec.dtype.itemsize])
     filters = options.tile_n * options.tile_k / cell_of(spec) / threads
-    words = warp_m // MATRIX_ROWS * 4 + warp_n // MATRIX_COLUMNS * 2
+    words = factor_registers(warp_m, warp_n)
     step = (options.tile_k // matrix_depth(spec) * (_product_slots(spec, matrices, words) + loads * MATRIX_SLOTS)
             + copies * COPY_SLOTS + filters * FILTER_SLOTS + STEP_SLOTS)
-    return BLOCK_SLOTS + reduction_steps(spec, options) / options.splits * step + matrices * STORE_SLOTS
+    each = reduction_steps(spec, options) / options.splits * step + matrices * STORE_SLOTS
+    return BLOCK_SLOTS + options.groups_tile * each + (options.groups_tile - 1) * GROUP_SLOTS
 
 
 def _product_slots(spec: KernelSpec, matrices: int, words: int) -> float:

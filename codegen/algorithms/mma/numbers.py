@@ -9,25 +9,25 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import nhwc_pass
+from warpconv.codegen.parts.arguments import BORDER
+from warpconv.codegen.parts.mma import CELL_BYTES, MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, factor_registers
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
 from warpconv.codegen.parts.occupancy import blocks_by_quarters, resident_blocks
-from warpconv.codegen.parts.vectors import border_element
+from warpconv.codegen.parts.vectors import Vector, vector_of
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
 from .options import MmaOptions
 
-CELL_BYTES = 16                 # a row of the instruction's matrices
-MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_CELLS = 16, 8, 2        # mma.m16n8k16 (TF32: k8): pixels, filters, products
-VECTORS = (8, 4, 2, 1)          # channels of a copy, of 16 bytes at most
+MATRIX_CELLS = 2                # of 16 bytes, along an instruction's products: m16n8k16 (TF32: k8)
 STORED_TOGETHER = 8             # 16-bit outputs that a lane stores after an exchange
 SIDE_THREADS = 256              # of the entries beside the product
 REGISTERS_BESIDE = 32           # of a thread besides sums, factors and windows: addresses, the loop
 REGISTERS_SINGLE = 24           # and where channels are copied two bytes at a time: what is on its way
+SUMS_PLANES = 8                 # and where planes of 16 bits are read one for so many sums, as ptxas shows
 REGISTERS_SPLIT = 24            # and where factors are split: a row's parts, sums of single instructions,
 REGISTERS_ROUNDED = 8           # and where they are rounded to TF32
 REGISTERS_EIGHT = 19            # and what ptxas has under way beside eight matrices
-MOST_REGISTERS = 255
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,15 @@ class MmaNumbers:
     guard_chunks: bool          # whether the last tile has fewer
     k_steps: int                # tiles of the reduction
     n_tiles: int                # tiles of a group's filters
+    group_tiles: int            # tiles of groups
+    all_steps: int              # tiles of the reduction that a block multiplies
     guard_filters: bool
     stage: int                  # elements of a stage
     shared_bytes: int
     guard_taps: bool            # whether a tap may lie in the padding: zero, or
     one_value: bool             # the border's value
     find_taps: bool             # whether a tap in the padding is a pixel of the image
-    border: str                 # a cell of that value
+    outside: Vector             # a copy of the border's value
     registers: int
     side_threads: int = SIDE_THREADS
 
@@ -107,8 +109,7 @@ def matrix_depth(spec: KernelSpec) -> int:
 def reads_planes(spec: KernelSpec) -> bool:
     """Whether pixels come straight from x in NCHW: every pixel is one output's window. Transposing loads of matrices
     are of 16-bit elements."""
-    one = spec.r == spec.s == 1 and spec.stride == (1, 1) and not any(map(any, spec.padding))
-    return one and spec.layout is Layout.NCHW and spec.dtype is not DType.FLOAT32
+    return spec.is_pointwise and spec.layout is Layout.NCHW and spec.dtype is not DType.FLOAT32
 
 
 def is_passed(spec: KernelSpec) -> bool:
@@ -163,7 +164,7 @@ def planned_registers(spec: KernelSpec, options: MmaOptions) -> int:
     """Of a thread: sums, one step's factors, the windows that it copies from."""
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     sums = warp_m * warp_n // LANES
-    factors = warp_m // MATRIX_ROWS * 4 + warp_n // MATRIX_COLUMNS * 2
+    factors = factor_registers(warp_m, warp_n)
     if spec.numerics is Numerics.TF32:
         factors += REGISTERS_ROUNDED
     elif spec.numerics is Numerics.TF32X3:        # both parts of every column, those of one row at a time
@@ -171,8 +172,9 @@ def planned_registers(spec: KernelSpec, options: MmaOptions) -> int:
         factors = 4 * columns + REGISTERS_SPLIT + rows * columns // 8 * REGISTERS_EIGHT
     threads = LANES * options.warps_m * options.warps_n
     windows = 2 if reads_planes(spec) else options.tile_m * options.tile_k // max(1, options.vector) // threads
-    by_load = options.vector * spec.dtype.itemsize == 2
-    return sums + factors + 3 * windows + REGISTERS_BESIDE + (REGISTERS_SINGLE if by_load else 0)
+    beside = REGISTERS_BESIDE + (REGISTERS_SINGLE if options.vector * spec.dtype.itemsize == 2 else 0)
+    beside += sums // SUMS_PLANES if reads_planes(spec) and spec.dtype.is_half else 0
+    return sums + factors + 3 * windows + beside
 
 
 def matrices(spec: KernelSpec, options: MmaOptions) -> tuple[int, int]:
@@ -220,8 +222,8 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
         filter_copies=-(-filter_cells // threads), all_copy_filters=filter_cells % threads == 0,
         tap_chunks=channels // options.vector, chunks=products // options.vector,
         guard_chunks=products % options.tile_k != 0, k_steps=k_steps, n_tiles=-(-spec.filters // options.tile_n),
+        group_tiles=spec.groups // options.groups_tile, all_steps=options.groups_tile * k_steps,
         guard_filters=spec.filters % options.tile_n != 0, stage=stage,
         shared_bytes=itemsize * options.stages * stage, guard_taps=padded and not reads,
-        one_value=one_value, find_taps=padded and reads,
-        border=", ".join([border_element(spec)] * cell) if one_value else "",
+        one_value=one_value, find_taps=padded and reads, outside=vector_of(spec.dtype, options.vector, BORDER),
         registers=planned_registers(spec, options))

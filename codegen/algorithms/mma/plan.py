@@ -24,27 +24,25 @@ from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, THREAD_REGISTERS
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
-from warpconv.codegen.parts import nhwc_pass
-from warpconv.codegen.parts.arguments import layer_arguments, named
+from warpconv.codegen.parts import nhwc_pass, split_sums
+from warpconv.codegen.parts.arguments import BORDER, layer_arguments, named
+from warpconv.codegen.parts.mma import CELL_BYTES, MATRIX_COLUMNS, MATRIX_ROWS, MOST_STAGES, ROW_CELLS
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
-from warpconv.codegen.plan import (Argument, Blocks, Cost, Extent, KernelPlan, Launch, Preparation, Program, Role,
+from warpconv.codegen.plan import (Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role,
                                    Workspace)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice, instructions, reduction_steps, shared_bytes
-from .numbers import (CELL_BYTES, MATRIX_COLUMNS, MATRIX_ROWS, MOST_REGISTERS, SIDE_THREADS, MmaNumbers, cell_of,
-                      is_passed, make_numbers, matrix_depth, planned_registers, reads_planes, resolved, store_widths,
-                      stored_channels)
+from .numbers import (SIDE_THREADS, MmaNumbers, cell_of, is_passed, make_numbers, matrix_depth, planned_registers,
+                      reads_planes, resolved, store_widths, stored_channels)
 from .options import MmaOptions
 
-FILTER, SUMS = "filter", "partial_sums"     # the program's names for the prepared filter, the sums of split tiles
+FILTER = "filter"               # the program's name for the prepared filter
 MOST_FILTER_BLOCKS = 1024
 LEAST_CHANNELS = 4              # of a group, where there are several: below, a tile is mostly filling
-MOST_STAGES = 8
-ROW_CELLS = (4, 8)              # of 16 bytes: whole rows of banks
 SPLIT = (Numerics.TF32X3, Numerics.TF32)        # arithmetic of float32 elements
 
 
@@ -75,8 +73,8 @@ def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
     split, passed = options.splits > 1, is_passed(spec)
     arguments = _arguments(spec, options)
     taken = named(arguments, nhwc_pass.PIXELS if passed else "x", FILTER,
-                  *((SUMS,) if split else ("bias", "residual", "y")), "N", "H", "W", "P", "Q")
-    adding = named(arguments, SUMS, "bias", "residual", "y", "N", "P", "Q")
+                  *((split_sums.SUMS,) if split else ("bias", "residual", "y")), "N", "H", "W", "P", "Q", BORDER)
+    adding = named(arguments, split_sums.SUMS, "bias", "residual", "y", "N", "P", "Q")
     passing = named(arguments, "x", nhwc_pass.PIXELS, "N", "H", "W")
     numbers = make_numbers(spec, options, taken, adding,
                            nhwc_pass.make_pass(spec, passing, wide=options.vector > 1) if passed else None)
@@ -84,8 +82,8 @@ def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
     product = len(steps) - 1
     workspaces = [nhwc_pass.workspace(spec, product)] if passed else []
     if split:
-        steps.append(_addition(spec, adding))
-        workspaces.append(_sums(spec, options, product))
+        steps.append(split_sums.launch(spec, adding))
+        workspaces.append(split_sums.workspace(spec, options.splits, product))
     program = Program(arguments=arguments, steps=tuple(steps), preparation=_preparation(spec, options, numbers),
                       workspaces=tuple(workspaces))
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("mma/kernel.cu.jinja",), program=program,
@@ -117,8 +115,8 @@ def _tile_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
         return f"tile_k = {k} ({depths[0]} or {depths[1]}: whole rows of banks)"
     if not 2 <= options.stages <= MOST_STAGES:
         return f"stages = {options.stages} (2 to {MOST_STAGES})"
-    if (registers := planned_registers(spec, options)) > MOST_REGISTERS:
-        return f"about {registers} registers a thread (at most {MOST_REGISTERS}): smaller tiles"
+    if (registers := planned_registers(spec, options)) > THREAD_REGISTERS:
+        return f"about {registers} registers a thread (at most {THREAD_REGISTERS}): smaller tiles"
     return None
 
 
@@ -133,6 +131,11 @@ def _layer_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
         return (f"store_vector = {options.store_vector} (one of {', '.join(map(str, widths))} for {spec.layout.value}, "
                 f"{spec.filters} filters a group, tile_n = {options.tile_n}, warps_n = {options.warps_n}, splits = "
                 f"{options.splits})")
+    several = options.groups_tile > 1
+    if several and (spec.layout is not Layout.NHWC or spec.dtype is DType.FLOAT32 or options.splits > 1
+                    or spec.filters > options.tile_n or spec.groups % options.groups_tile):
+        return (f"groups_tile = {options.groups_tile} of {spec.groups} groups of {spec.filters} filters (of 16 bits in "
+                "NHWC, whole sums, one tile of filters a group; it divides the groups)")
     steps = reduction_steps(spec, options)
     if not 1 <= options.splits <= steps:
         return f"splits = {options.splits} of {steps} tiles of the reduction (at most one each)"
@@ -151,34 +154,21 @@ def _arguments(spec: KernelSpec, options: MmaOptions) -> tuple[Argument, ...]:
     aligned = {"x": spec.dtype.itemsize * options.vector, "y": store, "residual": store}
     if spec.layout is Layout.NCHW:
         aligned = {"x": CELL_BYTES if options.vector > 1 else 1, "y": store}
-    arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in layer_arguments(spec))
+    arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in layer_arguments(spec, as_elements=True))
     arguments += (Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
     if is_passed(spec):
         arguments += (nhwc_pass.argument(spec),)
     if options.splits > 1:
-        arguments += (Argument(name=SUMS, role=Role.WORKSPACE, c_type="float"),)
+        arguments += (split_sums.argument(),)
     return arguments
 
 
 def _product(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Launch:
     """Blocks of one tile of pixels stand side by side, so that they find its pixels in the cache."""
     pixels = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=options.tile_m - 1, per=options.tile_m,
-                    times=numbers.n_tiles * spec.groups * options.splits)
+                    times=numbers.n_tiles * numbers.group_tiles * options.splits)
     return Launch(entry=spec.name, grid=(pixels, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
                   arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
-
-
-def _addition(spec: KernelSpec, taken: tuple[Argument, ...]) -> Launch:
-    """The second launch of split tiles: the parts of every sum to its output."""
-    outputs = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=spec.k, add=SIDE_THREADS - 1, per=SIDE_THREADS)
-    return Launch(entry="add_partial_sums", grid=(outputs, Blocks(), Blocks()), block=(SIDE_THREADS, 1, 1),
-                  arguments=tuple(a.name for a in taken))
-
-
-def _sums(spec: KernelSpec, options: MmaOptions, product: int) -> Workspace:
-    return Workspace(name=SUMS, bytes_each=4 * spec.k * options.splits, first_step=product,
-                     last_step=product + 1,
-                     per=(Extent(of=Dimension.N), Extent(of=Dimension.P), Extent(of=Dimension.Q)))
 
 
 def _preparation(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Preparation:
@@ -186,7 +176,8 @@ def _preparation(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> 
     elements = spec.groups * numbers.n_tiles * options.tile_n * numbers.k_steps * options.tile_k
     grid = (Blocks(times=-(-elements // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
     launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
-    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=spec.dtype.itemsize * elements))
+    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=spec.dtype.itemsize * elements),
+                       ordered=spec.dtype.is_half and elements == spec.k * spec.reduction and not numbers.padded)
 
 
 def _cost(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Cost:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType, Kind, Layout
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
@@ -143,7 +144,6 @@ class PixelsNumbers:
     sums_fragment: str
     pack: str                # how values become a word: a macro of pixels_store
     to_word: str             # the function that does it
-    border_pixel: int        # what stands outside of the image, as a pixel's bits
     offset: str              # what a pixel as a float has been raised by
     sign_bits: str           # of all pixels of a word; empty where they have none
     threads: int
@@ -187,7 +187,6 @@ def make_numbers(spec: KernelSpec, options: PixelsOptions) -> PixelsNumbers:
         stores=_stores(spec, options),
         sums_fragment=f"{options.sums.value}.cuh.jinja", pack=_pack(spec),
         to_word=f"wc_to_{spec.y_dtype.value}s" if _pack(spec) == "limited" else "to_word",
-        border_pixel=int(spec.padding_value) % (1 << bits),
         offset=f"{float(2**23 + (1 << bits - 1 if signed else 0))}f",
         sign_bits=f"0x{0x80808080 if spec.dtype.lanes == 4 else 0x80008000:08x}u" if signed else "",
         threads=LANES * warps, block_rows=classes * options.sub_block_rows * options.warp_rows)
@@ -231,8 +230,7 @@ def row_words(spec: KernelSpec, columns: int) -> int:
 def _loads(spec: KernelSpec, words: list[int], vector: int, chunk: int) -> tuple[WordLoad, ...]:
     """Aligned vectors of at most ``vector`` words that hold the needed ones: the narrowest of each place."""
     per_word, found = spec.dtype.lanes, []
-    pixel = int(spec.padding_value) % (1 << spec.dtype.bits)
-    border = f"0x{sum(pixel << spec.dtype.bits * i for i in range(per_word)):08x}u" if pixel else "0u"
+    border = "lane.BORDER" if spec.padding_mode is Border.CONSTANT else "0u"
     for place in sorted({word // vector for word in words}):
         inside = [word - place * vector for word in words if word // vector == place]
         first, width = 0, vector

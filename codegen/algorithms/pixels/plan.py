@@ -15,16 +15,17 @@ from warpconv.codegen.algorithm import BANK_COPY, Algorithm
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.fill import Fill
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, THREAD_REGISTERS
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
-from warpconv.codegen.parts.refusals import BORDERS, common_refusal, integer_border
+from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal, integer_border
 from warpconv.codegen.parts.rows import stride_refusal, vertical
 from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.parts.weights import BankWeights
 from warpconv.codegen.pitch import together
-from warpconv.codegen.plan import Argument, Blocks, Cost, Fill, KernelPlan, Launch, Preparation, Program
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
@@ -57,10 +58,7 @@ def supports(spec: KernelSpec) -> str | None:
     refusal = common_refusal(spec, dtypes=PIXELS, borders=BORDERS, numerics=(Numerics.FLOAT32, Numerics.INT32),
                              layouts=(Layout.NCHW, Layout.NHWC), mixed=True,
                              pitched=True) or integer_border(spec) or stride_refusal(spec)
-    least, most = spec.dtype.limits if spec.dtype.is_integer else (0, 0)
-    value = spec.padding_value
-    if refusal is None and not (value == int(value) and least <= value <= most):
-        refusal = f"a border of {value:g} is no {spec.dtype.value}"
+    refusal = refusal or border_refusal(spec)
     if refusal is None and spec.channels > 1:
         refusal = f"{spec.channels} channels a group (only planes and depthwise layers)"
     if refusal is None and spec.r > TALLEST_FILTER:
@@ -268,7 +266,7 @@ def _arguments(spec: KernelSpec, options: PixelsOptions) -> tuple[Argument, ...]
         "x": {"multiple_of": options.vector * spec.dtype.itemsize if options.vector > 1 else 1},
         "y": {"multiple_of": options.store_vector * spec.y_dtype.itemsize if options.store_vector > 1 else 1},
         **distance_demands(spec, options.vector, options.store_vector)}
-    return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
+    return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec, as_elements=True))
 
 
 def _grid(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> tuple[Blocks, Blocks, Blocks]:

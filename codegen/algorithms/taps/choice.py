@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, QUARTERS
+from warpconv.codegen.hardware import QUARTERS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -77,7 +77,7 @@ def cycles(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> float:
     busy = min(resident(spec, options), -(-tiles // chip))
     tile = _tile_cycles(spec, options) * max(1.0, FULL_WARPS / (busy * options.warps))
     work = -(-tiles // (busy * chip)) * max(busy * tile, TILE_CYCLES + tile) + START_CYCLES
-    return work + MEMORY_SHARE * shape.bytes_moved / (H200_COPY / H200_CLOCK * chip / H200.multiprocessors)
+    return work + MEMORY_SHARE * shape.bytes_moved / spec.hardware.copied_bytes
 
 
 def _tile_cycles(spec: KernelSpec, options: TapsOptions) -> float:

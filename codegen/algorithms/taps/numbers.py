@@ -9,7 +9,6 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, PORTABLE_SHARED
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.occupancy import blocks_by_quarters, step_registers
-from warpconv.codegen.parts.vectors import border_element
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -51,7 +50,6 @@ class TapsNumbers:
     shared_bytes: int
     unrolled: bool              # whether the fours of taps are written one after the other
     find_pixels: bool           # whether what stands in the padding is a pixel of the image,
-    border: str                 # or the bits of a channel there
     registers: int
     batch: int = BATCH
     side_threads: int = SIDE_THREADS
@@ -150,5 +148,4 @@ def make_numbers(spec: KernelSpec, options: TapsOptions, arguments: tuple[Argume
         plane=plane_of(spec, options), cells=options.groups_tile * halo_rows * halo_columns,
         group_filters=chunks * blocks_of(options) * LANES, shared_bytes=shared_bytes(spec, options),
         unrolled=chunks * rows * columns <= 256, find_pixels=padded and spec.padding_mode.reads_image,
-        border=border_element(spec) if padded and spec.padding_mode is Border.CONSTANT else "0",
         registers=planned_registers(spec, options))

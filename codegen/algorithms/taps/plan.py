@@ -15,11 +15,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.border import Border
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED
-from warpconv.codegen.parts.arguments import layer_arguments, named
+from warpconv.codegen.parts.arguments import BORDER, layer_arguments, named
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
@@ -60,7 +61,7 @@ def plan(spec: KernelSpec, options: TapsOptions) -> KernelPlan:
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     arguments = _arguments(spec, options)
-    taken = named(arguments, "x", FILTER, "bias", "residual", "y", "N", "H", "W", "P", "Q")
+    taken = named(arguments, "x", FILTER, "bias", "residual", "y", "N", "H", "W", "P", "Q", BORDER)
     numbers = make_numbers(spec, options, taken)
     program = Program(arguments=arguments, steps=(_launch(spec, options, numbers),),
                       preparation=_preparation(spec, options, numbers))
@@ -87,7 +88,7 @@ def _tile_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
 
 def _layer_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
     """What the layer and the chip make of the tile."""
-    whole = spec.layout is Layout.NHWC and spec.channels == SLOTS and not spec.padding_value
+    whole = spec.layout is Layout.NHWC and spec.channels == SLOTS and spec.padding_mode is not Border.CONSTANT
     if options.vector != 1 and not (whole and options.vector == SLOTS):
         return f"vector = {options.vector} (1, or {SLOTS} for as many channels a group in NHWC)"
     if options.store_vector not in STORES or spec.layout is Layout.NHWC and spec.filters % options.store_vector:
@@ -107,7 +108,7 @@ def _arguments(spec: KernelSpec, options: TapsOptions) -> tuple[Argument, ...]:
     asked = {"x": 2 * options.vector, "y": 2 * options.store_vector}
     if spec.layout is Layout.NCHW:              # every row of y then begins where a store may
         asked["Q"] = options.store_vector
-    arguments = tuple(replace(a, multiple_of=asked.get(a.name, 1)) for a in layer_arguments(spec))
+    arguments = tuple(replace(a, multiple_of=asked.get(a.name, 1)) for a in layer_arguments(spec, as_elements=True))
     return (*arguments, Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name))
 
 

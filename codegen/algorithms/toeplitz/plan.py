@@ -224,7 +224,7 @@ def _arguments(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumb
         "H": {"at_most": options.height if planes else None},
         "Q": {"multiple_of": numbers.cell}, "P": {"multiple_of": options.store_vector // numbers.cell},
         "x": {"multiple_of": 2 * options.vector}, "y": {"multiple_of": 2 * options.store_vector}}
-    return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
+    return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec, as_elements=True))
 
 
 def _grid(spec: KernelSpec, options: ToeplitzOptions, numbers: ToeplitzNumbers) -> tuple[Blocks, Blocks, Blocks]:

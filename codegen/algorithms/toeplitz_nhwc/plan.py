@@ -176,7 +176,7 @@ def _arguments(spec: KernelSpec, options: ToeplitzNhwcOptions) -> tuple[Argument
     demands: dict[str, dict[str, Any]] = {
         "x": {"multiple_of": 16}, "y": {"multiple_of": 16},
         "Q": {"at_most": options.columns if options.across > 1 else None}}
-    return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
+    return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec, as_elements=True))
 
 
 def _grid(options: ToeplitzNhwcOptions, numbers: ToeplitzNhwcNumbers) -> tuple[Blocks, Blocks, Blocks]:

@@ -1,4 +1,4 @@
-"""NHWC, 16 bits, dense layers: a product of matrices by Hopper's warp groups (wgmma), copied by descriptors (TMA)."""
+"""Dense layers: a product of matrices by Hopper's warp groups (wgmma), copied by descriptors (TMA)."""
 
 from .plan import ALGORITHM
 

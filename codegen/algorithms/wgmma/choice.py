@@ -16,75 +16,91 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from warpconv.codegen.batch import assumed_batch
+from warpconv.codegen.descriptors import MOST_BOX
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, QUARTERS
-from warpconv.codegen.parts import nhwc_pass
-from warpconv.codegen.parts.wgmma import MOST_COLUMNS, ROWS
+from warpconv.codegen.hardware import H200_CLOCK, LANES, QUARTERS
+from warpconv.codegen.parts import nchw_stores, nhwc_pass
+from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CLOCK, COLUMN_CYCLES, COPIED_BYTES, FULL_RATE, GROUPS,
+                                          LATENCY_CYCLES, LEAST_STAGES, MEMORY_SHARE, MOST_COLUMNS, MOST_STAGES,
+                                          MOST_SUMS, OVERLAPPED, ROW_BYTES, ROWS, START_CYCLES, STEP_CYCLES, SUM_CYCLES)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (BARRIER_BYTES, GROUPS, ROW_BYTES, WgmmaNumbers, column_unit, group_columns, is_staged,
-                      make_numbers, slice_of, stored_channels)
-from .options import Form, WgmmaOptions
+from .numbers import (ROW_UNIT, WgmmaNumbers, aligned, box_of, column_unit, group_columns, has_images, images_refusal,
+                      is_flat, is_one_tap, is_passed, is_sampled, is_staged, make_numbers, plane_columns, slice_of,
+                      stored_channels, tile_pixels)
+from .options import Form, Order, WgmmaOptions
 from .split import MOST_SPLIT_SUMS, SPLITTERS, SplitNumbers, is_split, make_split_numbers
 
 FILTERS = (64, 128, 256)
-MOST_SUMS = 192                 # of a thread
 LEAST_COLUMNS = 16              # of an instruction that is tried, and from one to the next
-LEAST_STAGES, MOST_STAGES = 2, 8
 BARRIERS_BYTES = 2 * BARRIER_BYTES      # of a stage
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 LEAST_STEPS = 4                 # of the reduction that are left to each part of a sum
+PLANE_UNIT = 8                  # pixels of 16 bits in 16 bytes: what images in NCHW are a multiple of to be read there
 LEAST_HALO_WIDTH = 14           # of the outputs, from which on a box for all taps is tried
 MOST_ACROSS = 4                 # boxes across an image
-CLOCK = 1.755e9                 # cycles a second that are modelled: with the tensor cores at work
-# Cycles of a multiprocessor
-COLUMN_CYCLES = 0.5             # of an instruction, a column
+# Cycles of a multiprocessor besides those of parts/wgmma.py
 SHARED_BYTES = 128.0            # that it reads of shared memory in a cycle
 INSTRUCTION_BYTES = 32          # of a row of a factor, an instruction
-FULL_RATE = 0.93                # of the tensor cores that is reached at best
-COPIED_BYTES = 60.0             # that come from the second-level cache in a cycle, all multiprocessors copying
-STEP_CYCLES = 25.0              # of a step besides: barriers
 TILE_CYCLES = 59.0              # of a tile besides: the last step's end, the first sums' way to memory
-SUM_CYCLES = 11.3               # of a thread's sum on its way to memory
-START_CYCLES = 3350.0           # of a block: descriptors, the first copies
 LAUNCH_CYCLES = 2160.0          # of the second launch of split tiles
-LATENCY_CYCLES = 1670.0         # from a stage's copies to its products
-OVERLAPPED = 0.95               # of the lesser of memory and arithmetic
-MEMORY_SHARE = 0.89             # of the bytes, at the speed of a copy: some stay in the cache
 # Layers of less than a slice of channels, or than the least tile of filters (MobileNet-V2's at 56^2 and 112^2), took
 # 1.3 to 2.3 times what the rest of the model says (docs/results/tensor_cores): zeros are copied, pixels stored in
 # pieces.
 THIN = 1.65
+BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
 # float32 in two parts of float16
 SPLIT_PRODUCTS = 3              # of four
 SPLIT_RATE = 0.74               # of the tensor cores that is reached at best: sums are added to others beside
-SPLIT_CYCLES = 280.0            # of a warp for four pixels of a box: looked at, scaled, written
+SPLIT_CYCLES = 800.0            # of a warp for 32 pixels of a box, by its instructions: looked at, scaled, written
 # times the rest of a step's model that 20 layers took (1.0 to 1.35, 1.27 to 1.6; an H200, 2026-11-22)
 SPLIT_STEP = {Form.HALO: 1.2, Form.IM2COL: 1.4}
 SPLIT_PASSES = 4                # over the bytes of a box in shared memory: copied, read twice, written
 SPLIT_SUM_CYCLES = 16.0         # of a thread's sum on its way to memory, from registers
 LEAST_SPLIT_WIDTH = 7           # of the outputs: a box for all taps is split once
 SPLIT_BOXES = (2, 3)            # of the ring, where a box serves all taps
+RINGS = (2, 4)                 # of the ring of boxes as NCHW has them
+MOST_RING = 8
 
 
 def candidates(spec: KernelSpec, shape: ConvShape | None = None) -> Iterator[WgmmaOptions]:
     """Every tile that fits, with as many stages as fit; with sizes also boxes for all taps, and split sums."""
+    yield from _tiles(spec, shape, WgmmaOptions())
+    if planes_refusal(spec) is None and (shape is None or shape.h * shape.w % PLANE_UNIT == 0):
+        yield from _tiles(spec, shape, WgmmaOptions(form=Form.PLANES))
+    if images_refusal(spec) is None and (shape is None or shape.p * shape.q % PLANE_UNIT):
+        yield from _tiles(spec, shape, WgmmaOptions(form=Form.IMAGES))
+    if shape is not None:
+        yield from _boxes(spec, shape)
+        yield from _turned_boxes(spec, shape)
+
+
+def _tiles(spec: KernelSpec, shape: ConvShape | None, form: WgmmaOptions) -> Iterator[WgmmaOptions]:
     for filters in FILTERS:
         if filters > 64 and filters >= 2 * spec.k:
             continue
         unit = max(LEAST_COLUMNS, column_unit(spec, WgmmaOptions()))
         for columns in range(unit, most_columns(spec, filters) + 1, unit):
-            tile = WgmmaOptions(filters=filters, pixels=columns * (GROUPS if filters < GROUPS * ROWS else 1))
+            tile = replace(form, filters=filters, pixels=columns * (GROUPS if filters < GROUPS * ROWS else 1))
+            if form.form is Form.IMAGES and shape is not None and not has_images(tile, shape.p * shape.q):
+                continue
             found = with_stages(spec, tile)
             if found is not None:
                 yield found
+            if form.form is Form.IMAGES:
+                continue
             split = with_stages(spec, replace(tile, splits=2))
             if split is not None and (shape is None or _few_tiles(spec, tile, shape)):
                 steps = -(-stored_channels(spec) // slice_of(spec)) * spec.r * spec.s
                 yield from (replace(split, splits=n) for n in SPLITS if n > 1 and steps // n >= LEAST_STEPS)
-    if shape is not None:
-        yield from _boxes(spec, shape)
+
+
+def planes_refusal(spec: KernelSpec) -> str | None:
+    """Why the pixels of a channel cannot be a product's columns where they lie, in words, or None."""
+    if spec.layout is not Layout.NCHW or not spec.dtype.is_half or not is_one_tap(spec) or spec.stride != (1, 1):
+        return "planes are for 1x1 layers of 16 bits in NCHW, of stride 1 and without padding"
+    return None
 
 
 def most_columns(spec: KernelSpec, filters: int) -> int:
@@ -96,17 +112,54 @@ def most_columns(spec: KernelSpec, filters: int) -> int:
 
 def _few_tiles(spec: KernelSpec, tile: WgmmaOptions, shape: ConvShape) -> bool:
     """Whether whole sums would leave most of the chip idle in some wave."""
-    tiles = -(-shape.n * shape.p * shape.q // tile.pixels) * -(-spec.k // tile.filters)
+    tiles = _places(tile, shape) * -(-spec.k // tile.filters)
     return tiles < spec.hardware.multiprocessors
+
+
+def _turned_boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
+    """Tiles of boxes that are read as NCHW has them, where rows of x (of 1x1 filters images) are whole 16 bytes."""
+    made = WgmmaOptions(form=Form.HALO, order=Order.PLANES)
+    flat = is_flat(spec, made)
+    if halo_refusal(spec, True) is not None or (shape.h * shape.w if flat else shape.w) % ROW_UNIT:
+        return
+    for filters in FILTERS:
+        parts = GROUPS if filters < GROUPS * ROWS else 1
+        unit, most = 8 * parts, min(MOST_BOX, most_columns(spec, filters) * parts)
+        if filters > 64 and filters >= 2 * spec.k:
+            continue
+        if flat:
+            tiles = [replace(made, filters=filters, pixels=pixels, columns=pixels)
+                     for pixels in range(LEAST_COLUMNS * parts, most + 1, unit)]
+        else:
+            across = sorted({aligned(columns, ROW_UNIT) for columns in _box_outputs(spec, shape)})
+            tiles = [replace(made, filters=filters, rows=rows, columns=columns)
+                     for columns in across for rows in range(1, min(shape.p, 16) + 1)]
+        for tile in tiles:
+            rows, columns = box_of(spec, tile)
+            pixels = aligned((tile.rows - 1) * columns + tile.columns, unit)
+            if max(rows, plane_columns(spec, tile)) > MOST_BOX or not 64 <= pixels <= most:
+                continue
+            for ring in RINGS:
+                found = with_stages(spec, replace(tile, pixels=pixels, ring=ring))
+                if found is not None:
+                    yield found
+
+
+def _box_outputs(spec: KernelSpec, shape: ConvShape) -> list[int]:
+    """Output columns of a box: equal shares of a row, as few as a box is wide enough for, or some more."""
+    widest = MOST_BOX - (spec.s - 1)
+    if widest < 1:
+        return []
+    fewest = -(-shape.q // widest)
+    return [-(-shape.q // across) for across in range(fewest, fewest + MOST_ACROSS)]
 
 
 def _boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
     """Tiles of whole boxes, for layers whose taps lie side by side."""
     if halo_refusal(spec) is not None or shape.q < (LEAST_SPLIT_WIDTH if is_split(spec) else LEAST_HALO_WIDTH):
         return
-    for across in range(1, MOST_ACROSS + 1):
-        columns = -(-shape.q // across)
-        for rows in range(1, min(shape.p, 16) + 1):
+    for columns in _box_outputs(spec, shape):
+        for rows in range(1, min(shape.p, 16, MOST_BOX - (spec.r - 1)) + 1):
             needed = rows * (columns + spec.s - 1) - (spec.s - 1)
             for filters in FILTERS:
                 parts = GROUPS if filters < GROUPS * ROWS else 1
@@ -122,14 +175,18 @@ def _boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
                         yield found
 
 
-def halo_refusal(spec: KernelSpec) -> str | None:
-    """Why one box cannot serve all taps, in words, or None."""
+def halo_refusal(spec: KernelSpec, turned: bool = False) -> str | None:
+    """Why one box cannot serve all taps, in words, or None; ``turned``: read as NCHW has it."""
+    if turned and not (is_split(spec) and spec.layout is Layout.NCHW):
+        return "boxes of planes are for NCHW in fp16x3"
     if spec.stride != (1, 1) or spec.dilation != (1, 1):
         return "one box for all taps is for stride 1 and dilation 1"
+    if spec.r * spec.s == 1 and turned:
+        return "boxes of planes are for 1x1 filters without padding" if any(map(any, spec.padding)) else None
     if spec.r * spec.s == 1:
         return "one box for all taps is for more than one tap"
-    if spec.layout is not Layout.NHWC:
-        return "one box for all taps is for NHWC"
+    if spec.layout is not Layout.NHWC and spec.dtype.is_half:
+        return "one box for all taps is for NHWC in 16 bits"
     if spec.dtype.is_half and not is_staged(spec, WgmmaOptions()):
         return "one box for all taps is for a multiple of 8 filters"
     return None
@@ -165,11 +222,18 @@ def choice_for_batch(spec: KernelSpec, shape: ConvShape) -> WgmmaOptions:
 
 def tiles_of(options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers, shape: ConvShape) -> int:
     """Tiles of a layer, each part of a split one for itself."""
+    return _places(options, shape, numbers.flat) * numbers.filter_tiles * options.splits
+
+
+def _places(options: WgmmaOptions, shape: ConvShape, flat: bool = False) -> int:
+    """Tiles of a layer's pixels; ``flat``: of images that are taken as one row."""
+    if flat:
+        return shape.n * -(-shape.p * shape.q // options.columns)
     if options.form is Form.HALO:
-        places = shape.n * -(-shape.p // options.rows) * -(-shape.q // options.columns)
-    else:
-        places = -(-shape.n * shape.p * shape.q // options.pixels)
-    return places * numbers.filter_tiles * options.splits
+        return shape.n * -(-shape.p // options.rows) * -(-shape.q // options.columns)
+    if options.form is Form.PLANES:
+        return shape.n * -(-shape.p * shape.q // options.pixels)
+    return -(-shape.n * shape.p * shape.q // tile_pixels(options, shape.p * shape.q))
 
 
 def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
@@ -185,15 +249,26 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     each = SPLIT_SUM_CYCLES if split else SUM_CYCLES
     tile = math.ceil(steps) * step + TILE_CYCLES + each * numbers.matrices * numbers.shape.sums
     arithmetic = START_CYCLES + waves * tile
-    cycle_bytes = H200_COPY / H200_CLOCK * chip / H200.multiprocessors
+    cycle_bytes = spec.hardware.copied_bytes
     # bytes that all blocks store at the end
     arithmetic += spec.dtype.itemsize * options.filters * options.pixels * min(tiles, chip) / cycle_bytes
     if options.splits > 1:
         arithmetic += LAUNCH_CYCLES + 8 * shape.n * shape.p * shape.q * spec.k * options.splits / cycle_bytes
     memory = START_CYCLES + MEMORY_SHARE * shape.bytes_moved / cycle_bytes
     thin = THIN if min(spec.c, spec.k) < slice_of(spec) and tiles > chip and not split else 1.0
-    passing = nhwc_pass.cycles(spec, shape) if spec.layout is Layout.NCHW else 0.0
-    return passing + thin * (max(arithmetic, memory) + (1 - OVERLAPPED) * min(arithmetic, memory))
+    beside = _stores(spec, options, shape)
+    if is_passed(spec, options):
+        beside += nhwc_pass.cycles(spec, shape, is_sampled(spec, options))
+    return beside + thin * (max(arithmetic, memory) + (1 - OVERLAPPED) * min(arithmetic, memory))
+
+
+def _stores(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
+    """Cycles of stores in NCHW beyond those of NHWC."""
+    if spec.layout is not Layout.NCHW or options.splits > 1:
+        return 0.0
+    if has_images(options, shape.p * shape.q):
+        return 0.0
+    return nchw_stores.cycles(spec, shape)
 
 
 def _step(options: WgmmaOptions, numbers: WgmmaNumbers, active: float) -> float:
@@ -203,7 +278,8 @@ def _step(options: WgmmaOptions, numbers: WgmmaNumbers, active: float) -> float:
     each = max(columns * COLUMN_CYCLES / FULL_RATE, (ROWS + columns) * INSTRUCTION_BYTES / SHARED_BYTES)
     copied = options.filters * ROW_BYTES + (numbers.pixel_bytes / numbers.taps if options.form is Form.HALO
                                             else numbers.pixel_bytes)
-    copying = copied / COPIED_BYTES * max(0.4, active)
+    boxes = numbers.planes * BOX_CYCLES
+    copying = max(copied / COPIED_BYTES * max(0.4, active), boxes)
     return max(instructions * each, copying, LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
 
 
@@ -212,9 +288,14 @@ def _split_step(options: WgmmaOptions, numbers: SplitNumbers, active: float) -> 
     columns = group_columns(options)
     instructions = SPLIT_PRODUCTS * numbers.depths * options.filters * options.pixels // (ROWS * columns)
     taps = numbers.taps if options.form is Form.HALO else 1
-    copied, box = options.filters * ROW_BYTES, numbers.box_bytes / taps
+    copied, box = options.filters * ROW_BYTES, numbers.copied_bytes / taps
     copying = (copied + box) / COPIED_BYTES * max(0.4, active)
-    splitting = -(-numbers.box_pixels // (4 * numbers.splitters)) * SPLIT_CYCLES / taps
+    if options.form is Form.HALO:
+        splitting = -(-numbers.box_pixels // (LANES * numbers.splitters)) * SPLIT_CYCLES / taps
+    else:
+        splitting = -(-numbers.box_pixels // LANES) * SPLIT_CYCLES / numbers.splitters
+    if options.turned:
+        splitting = max(splitting, LATENCY_CYCLES / max(1, options.turned - 1) / taps)
     shared = instructions * (ROWS + columns) * INSTRUCTION_BYTES + copied + SPLIT_PASSES * box
     longest = max(instructions * columns * COLUMN_CYCLES / SPLIT_RATE, shared / SHARED_BYTES, copying, splitting,
                   LATENCY_CYCLES / (options.stages - 1))

@@ -9,25 +9,25 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
-from warpconv.codegen.parts.wgmma import COLUMN_UNIT, ROWS, WARP_GROUP, WgmmaShape
+from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, FEWER_REGISTERS, GROUPS,
+                                          MORE_REGISTERS, ROW_BYTES, ROWS, THREADS, WgmmaShape)
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec
 
-from .options import Form, WgmmaOptions
+from .options import Form, Order, WgmmaOptions
 
-GROUPS = 2                      # of warps that multiply; a third one copies
-THREADS = WARP_GROUP * (GROUPS + 1)
-FEWER_REGISTERS, MORE_REGISTERS = 40, 232       # of a thread that copies, that multiplies: 64,512 of a block
-ROW_BYTES = 128                 # of a slice of channels: the widest swizzle
-CELL_BYTES = 16
 ALIGNMENT = 1024                # of what a swizzle walks through: eight rows
 STORED_FILTERS = 64             # of a buffer
 STORE_PIXELS = (128, 96, 80, 64, 48, 32)
 USUAL_BUFFER = 64               # pixels of a buffer: two of them are as quick as one of all, and leave room for stages
 SPARE_ROWS = 16                 # of a buffer, which take the pixels that are dropped: a lane its own
 SIDE_THREADS = 256              # of the entries beside the product
-BARRIER_BYTES = 8
+PLANE_PIXELS = 64               # of a channel side by side in shared memory: such a row
+LEAST_IMAGE = 8                 # pixels of the images that a tile is whole ones of
+WHOLE_FILTERS = 8               # of 16 bits, whose pixels are whole 16 bytes of an image whatever its size
 MULTIPLY = {DType.FLOAT16: "wc_wgmma_halves", DType.BFLOAT16: "wc_wgmma_bfloat16s", DType.FLOAT32: "wc_wgmma_tf32s"}
+ACROSS = {DType.FLOAT16: "wc_wgmma_halves_b_across", DType.BFLOAT16: "wc_wgmma_bfloat16s_b_across"}
+ROW_UNIT = 4                    # floats of 16 bytes: of a row of a box that is turned
 STEP_BYTES = 32                 # of a row: an instruction's, 16 products of 16 bits or 8 of TF32
 
 
@@ -78,7 +78,18 @@ class WgmmaNumbers:
     box_columns: int = 1        # halo: pixels of the box,
     box_rows: int = 1
     box_bytes: int = 1
+    copying: str = Form.IM2COL.value    # the fragment that copies,
+    loop: str = Form.IM2COL.value       # and the one that waits for stages and multiplies
+    planes: int = 0             # planes: rows of pixels, for all channels of a step, that a stage has,
+    planes_each: int = 1        # of them a group's
+    planes_bytes: int = 0       # of one,
+    least_image: int = LEAST_IMAGE      # pixels of the images that a tile is whole ones of
+    group_bytes: int = 0        # from one group's to the next one's, 0 where both have the same
+    plane_cells: int = DEPTH * ROW_BYTES // CELL_BYTES      # from one instruction's to the next one's
+    plane_channels: int = 1     # channels of a step's copies
+    filter_channels: int = 0    # of a filter as it is prepared
     spare_rows: int = 0         # of a buffer behind its outputs, from one group's to the next one's
+    flat: bool = False          # an image is taken as one row
     groups: int = GROUPS
     threads: int = THREADS
     side_threads: int = SIDE_THREADS
@@ -103,7 +114,7 @@ def group_columns(options: WgmmaOptions) -> int:
 def column_unit(spec: KernelSpec, options: WgmmaOptions) -> int:
     """What a group's pixels are a multiple of: instructions have eight; a buffer takes pairs of them, and four lanes
     exchange theirs for stores in NCHW."""
-    if spec.layout is Layout.NCHW:
+    if spec.layout is Layout.NCHW and spec.dtype.is_half:
         return 4 * COLUMN_UNIT
     return COLUMN_UNIT if options.form is Form.HALO or spec.dtype is DType.FLOAT32 else 2 * COLUMN_UNIT
 
@@ -113,16 +124,66 @@ def stored_channels(spec: KernelSpec) -> int:
     return nhwc_pass.stored_channels(spec) if spec.layout is Layout.NCHW else spec.c
 
 
+def step_channels(spec: KernelSpec) -> int:
+    """Channels that are copied for a step, of the form planes: a slice, or what fewer there are."""
+    return min(slice_of(spec), aligned(stored_channels(spec), DEPTH))
+
+
+def images_refusal(spec: KernelSpec) -> str | None:
+    """Why tiles of whole images are not stored by shared memory, in words, or None: the filters of an image are whole
+    16 bytes in y, where the pixels of each are not."""
+    if spec.layout is not Layout.NCHW or not spec.dtype.is_half or spec.k % WHOLE_FILTERS:
+        return f"tiles of whole images are for NCHW in 16 bits and a multiple of {WHOLE_FILTERS} filters"
+    return None
+
+
+def has_images(options: WgmmaOptions, pixels: int) -> bool:
+    """Whether a tile is whole images, of so many pixels: where it has room for one."""
+    return options.form is Form.IMAGES and LEAST_IMAGE <= pixels <= options.pixels
+
+
+def tile_pixels(options: WgmmaOptions, pixels: int) -> int:
+    """Pixels of a tile that has outputs of its own, of images of so many."""
+    return options.pixels // pixels * pixels if has_images(options, pixels) else options.pixels
+
+
 def is_plain(spec: KernelSpec, options: WgmmaOptions) -> bool:
-    """Whether every pixel of x is the window of one output, and a box holds those of a tile."""
-    one = spec.r == spec.s == 1 and spec.stride == (1, 1) and not any(map(any, spec.padding))
-    return one and options.form is Form.IM2COL and options.pixels <= MOST_BOX
+    """Whether every pixel that is copied is the window of one output, and a box holds those of a tile."""
+    one = is_one_tap(spec) and (spec.stride == (1, 1) or spec.layout is Layout.NCHW)
+    return one and options.form in (Form.IM2COL, Form.IMAGES) and options.pixels <= MOST_BOX
+
+
+def is_passed(spec: KernelSpec, options: WgmmaOptions) -> bool:
+    """Whether x is brought to NHWC before the product."""
+    return spec.layout is Layout.NCHW and options.form is not Form.PLANES and not options.turned
+
+
+def is_sampled(spec: KernelSpec, options: WgmmaOptions) -> bool:
+    """Whether the pass to NHWC leaves pixels that no output reads: those of 1x1 filters that stride."""
+    return is_passed(spec, options) and is_plain(spec, options) and spec.stride != (1, 1)
+
+
+def is_one_tap(spec: KernelSpec) -> bool:
+    """Whether the window of an output is a pixel."""
+    return spec.r == spec.s == 1 and not any(map(any, spec.padding))
+
+
+def is_flat(spec: KernelSpec, options: WgmmaOptions) -> bool:
+    """Whether an image is taken as one row: of boxes that are turned, where every pixel is a window."""
+    return options.turned > 0 and spec.r == spec.s == 1
 
 
 def is_staged(spec: KernelSpec, options: WgmmaOptions) -> bool:
     """Whether outputs are copied by a descriptor, whose distances are multiples of 16 bytes."""
     return (spec.dtype.is_half and options.splits == 1 and spec.layout is Layout.NHWC
             and 2 * spec.k % CELL_BYTES == 0)
+
+
+def stores_from_registers(spec: KernelSpec) -> str:
+    """The fragment that stores outputs without shared memory."""
+    if spec.layout is Layout.NHWC:
+        return "pairs"
+    return "nchw" if spec.dtype.is_half else "nchw_floats"
 
 
 def buffer_sizes(options: WgmmaOptions) -> tuple[int, ...]:
@@ -135,10 +196,12 @@ def buffer_sizes(options: WgmmaOptions) -> tuple[int, ...]:
 
 def resolved(spec: KernelSpec, options: WgmmaOptions) -> WgmmaOptions:
     """``options`` with the largest buffer that is no larger than the one asked for, and nothing of the other form."""
-    if options.form is Form.HALO:
+    if options.form in (Form.HALO, Form.IMAGES):
         options = replace(options, splits=1)
-    else:
-        options = replace(options, rows=1, columns=1, boxes=2)
+    if options.form is not Form.HALO:
+        options = replace(options, rows=1, columns=1, boxes=2, order=Order.PIXELS)
+    if options.order is Order.PIXELS:
+        options = replace(options, ring=2)
     sizes = buffer_sizes(options) if spec.layout is Layout.NHWC else (group_columns(options),)
     if options.buffer == DERIVED:
         return replace(options, buffer=next((n for n in sizes if n <= USUAL_BUFFER), sizes[0]))
@@ -150,18 +213,30 @@ def box_of(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
     return options.rows + spec.r - 1, options.columns + spec.s - 1
 
 
+def columns_before(spec: KernelSpec) -> int:
+    """Columns left of its first pixel with which a box of planes is copied: it begins at whole 16 bytes of a row."""
+    return -spec.padding[1][0] % ROW_UNIT
+
+
+def plane_columns(spec: KernelSpec, options: WgmmaOptions) -> int:
+    """Columns of a box of planes, as they are copied."""
+    return aligned(columns_before(spec) + box_of(spec, options)[1], ROW_UNIT)
+
+
 def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argument, ...] = (),
                  addition: tuple[Argument, ...] = (), passing: NhwcPass | None = None) -> WgmmaNumbers:
     """All numbers of plan values that fit together."""
-    halo, columns = options.form is Form.HALO, group_columns(options)
+    halo, planes, columns = options.form is Form.HALO, options.form is Form.PLANES, group_columns(options)
     shared_out = options.filters >= GROUPS * ROWS           # filters, else pixels
     matrices = options.filters // ROWS // (GROUPS if shared_out else 1)
     channels, slice_, taps = stored_channels(spec), slice_of(spec), spec.r * spec.s
     slices, depth = -(-channels // slice_), STEP_BYTES // spec.dtype.itemsize
     staged, stored = is_staged(spec, options), resolved(spec, options).buffer
-    registers = "pairs" if spec.layout is Layout.NHWC else "nchw"
     box_rows, box_columns = box_of(spec, options) if halo else (1, 1)
     filter_bytes = options.filters * ROW_BYTES
+    planes_each = -(-columns // PLANE_PIXELS)
+    all_planes = planes_each * (1 if shared_out else GROUPS)
+    planes_bytes = step_channels(spec) * ROW_BYTES
     if halo:
         # the last row of pixels that the last tap's products read, of columns that are dropped
         reached = max(box_rows * box_columns, options.pixels + (spec.r - 1) * box_columns + spec.s - 1)
@@ -173,24 +248,28 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         store_bytes, stored_bytes = aligned((outputs + SPARE_ROWS + spare_rows) * ROW_BYTES), outputs * ROW_BYTES
         barriers = 2 * (options.boxes + options.stages)
     else:
-        pixel_bytes = options.pixels * ROW_BYTES
+        pixel_bytes = all_planes * planes_bytes if planes else options.pixels * ROW_BYTES
         ring = options.stages * (pixel_bytes + filter_bytes)
         store_bytes = stored_bytes = stored * ROW_BYTES
         spare_rows = 0
         buffers_each, shared_buffer = min(2, matrices * (columns // stored)), False
         barriers = 2 * options.stages
-    all_buffers = (buffers_each if shared_buffer else buffers_each * GROUPS) if staged else 0
+    whole = options.form is Form.IMAGES
+    if whole:
+        buffers_each, shared_buffer, store_bytes = 1, not shared_out, ROWS * options.pixels * spec.dtype.itemsize
+    all_buffers = (buffers_each if shared_buffer else buffers_each * GROUPS) if staged or whole else 0
     buffers_at, barriers_at = ring, ring + all_buffers * store_bytes
     arrived_at = barriers_at + BARRIER_BYTES * barriers
     parts = columns // stored if not halo else 1
     residual = Epilogue.RESIDUAL in spec.epilogue and staged
     return WgmmaNumbers(
         arguments=arguments, addition_arguments=addition, to_nhwc=passing, shape=WgmmaShape.of(columns),
-        multiply=MULTIPLY[spec.dtype],
-        plain=is_plain(spec, options), all_tiled=halo or is_plain(spec, options),
+        multiply=(ACROSS if planes else MULTIPLY)[spec.dtype],
+        plain=is_plain(spec, options), all_tiled=halo or planes or is_plain(spec, options),
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1,
         guard_filters=spec.k % options.filters != 0, staged=staged,
-        stores="staged" if staged else registers, shared_buffer=shared_buffer, odd_matrix=stored % 16 != 0,
+        stores="staged" if staged else stores_from_registers(spec), shared_buffer=shared_buffer,
+        odd_matrix=stored % 16 != 0,
         loads_residual=residual, matrices=matrices, group_filters=ROWS * matrices if shared_out else 0,
         group_pixels=0 if shared_out else columns, filter_tiles=-(-spec.k // options.filters), slice=slice_,
         slices=slices, steps=slices * taps, depth=depth, depths=min(slice_, aligned(channels, depth)) // depth,
@@ -201,7 +280,12 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         buffers_each=buffers_each, takes_turns=buffers_each > 1 or residual, all_buffers=all_buffers,
         first_loads=min(buffers_each, matrices * parts), buffers_at=buffers_at, barriers_at=barriers_at,
         arrived_at=arrived_at, shared_bytes=arrived_at + BARRIER_BYTES * all_buffers, box_rows=box_rows,
-        box_columns=box_columns, spare_rows=spare_rows, box_bytes=box_rows * box_columns * ROW_BYTES)
+        box_columns=box_columns, copying=(Form.IM2COL if whole else options.form).value,
+        loop=(Form.HALO if halo else Form.IM2COL).value,
+        planes=all_planes if planes else 0, planes_each=planes_each, planes_bytes=planes_bytes,
+        group_bytes=0 if shared_out else planes_each * planes_bytes,
+        plane_channels=step_channels(spec),
+        filter_channels=channels, spare_rows=spare_rows, box_bytes=box_rows * box_columns * ROW_BYTES)
 
 
 def aligned(nbytes: int, unit: int = ALIGNMENT) -> int:

@@ -12,7 +12,16 @@ class Form(enum.Enum):
     """How pixels come to shared memory."""
 
     IM2COL = "im2col"       # a slice of one tap a stage, over rows and images
+    IMAGES = "images"       # the same, tiles of whole images in NCHW
     HALO = "halo"           # one box for all taps of a slice
+    PLANES = "planes"       # of 16 bits, from where they lie in NCHW: pixels of a channel side by side
+
+
+class Order(enum.Enum):
+    """How the boxes of the form halo lie in memory."""
+
+    PIXELS = "pixels"       # the channels of a pixel side by side: NHWC, or what the pass to it leaves
+    PLANES = "planes"       # the pixels of a channel: NCHW as it is, turned while float32 is split
 
 
 @dataclass(frozen=True)
@@ -20,14 +29,24 @@ class WgmmaOptions:
     """Plan values. A tile has ``filters`` x ``pixels`` outputs; ``stages`` slices lie in the ring; ``splits`` blocks
     share the sums of a tile, added up in a fixed order by a second launch. In the form ``halo`` a tile is ``rows`` x
     ``columns`` outputs of an image, which ``pixels`` columns of the products hold, and ``boxes`` slices of pixels lie
-    in a ring of their own. At most ``buffer`` pixels of outputs are stored at a time."""
+    in a ring of their own; in the ``order`` of planes they are split from ``ring`` boxes in another one. At most
+    ``buffer`` pixels of outputs are stored at a time. In the form ``planes``, of 1x1 layers of 16 bits in NCHW, a tile
+    lies in one image. In the form ``images``, of 16 bits in NCHW, it is as many whole images of y as it has room for,
+    which are stored by shared memory."""
 
     form: Form = Form.IM2COL
     filters: int = 128
     pixels: int = 128
     stages: int = 4
     buffer: int = only(DERIVED, form=Form.IM2COL)
-    splits: int = only(1, form=Form.IM2COL)
+    splits: int = only(1, form=(Form.IM2COL, Form.PLANES))
     rows: int = only(1, form=Form.HALO)
     columns: int = only(1, form=Form.HALO)
     boxes: int = only(2, form=Form.HALO)
+    order: Order = only(Order.PIXELS, form=Form.HALO)
+    ring: int = only(2, order=Order.PLANES)
+
+    @property
+    def turned(self) -> int:
+        """Boxes in the ring of those that are turned; 0 where none are."""
+        return self.ring if self.order is Order.PLANES else 0

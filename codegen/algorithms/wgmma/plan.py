@@ -8,12 +8,14 @@ accelerator knows x by a descriptor that walks windows (im2col), or brings one b
 read (halo). The text is for sm_90a, the form of sm_90 that has these instructions.
 
 In NCHW a launch before it brings x to NHWC, its channels filled up to 16 bytes; y is stored in NCHW from registers,
-eight pixels of a filter by a lane.
+eight pixels of a filter by a lane, or by four in float32. 1x1 layers of 16 bits and stride 1 need no such launch: the
+pixels of a channel lie side by side, which the instruction takes of its second factor, too (planes).
 
-float32 elements (NHWC) are rounded to TF32, pixels by the accelerator as they come and filters ahead (tf32), or scaled
-and split into two parts of float16 (fp16x3): filters ahead, pixels by warps of their own where they lie in shared
-memory. Of the four products three are made; their sums are added in float32 after every step. Outputs that are not
-finite are made anew by float32 units (docs/precision.md).
+float32 elements are rounded to TF32, pixels by the accelerator as they come and filters ahead (tf32), or scaled and
+split into two parts of float16 (fp16x3): filters ahead, pixels by warps of their own where they lie in shared memory,
+or, where rows of x in NCHW are whole 16 bytes, on their way from boxes of planes to rows of pixels. Of
+the four products three are made; their sums are added in float32 after every step. Outputs that are not finite are
+made anew by float32 units (docs/precision.md).
 """
 
 from __future__ import annotations
@@ -26,27 +28,27 @@ from warpconv.codegen.descriptors import ALIGNMENT, C_TYPE, Descriptor, Walk
 from warpconv.codegen.dimension import Dimension, Length
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import LANES, Arch
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.numerics import LEAST_PRODUCTS
-from warpconv.codegen.parts import nhwc_pass
+from warpconv.codegen.parts import nhwc_pass, split_sums
 from warpconv.codegen.parts.arguments import layer_arguments, named
 from warpconv.codegen.parts.refusals import common_refusal
-from warpconv.codegen.parts.wgmma import MOST_COLUMNS, ROWS
-from warpconv.codegen.plan import (Argument, Blocks, Cost, Extent, KernelPlan, Launch, Preparation, Program, Role,
+from warpconv.codegen.parts.wgmma import GROUPS, LEAST_STAGES, MOST_COLUMNS, ROW_BYTES, ROWS, TARGET
+from warpconv.codegen.plan import (Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role,
                                    Workspace)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
-from .choice import (FILTERS, LEAST_STAGES, SPLIT_PRODUCTS, candidates, choice, halo_refusal, instructions,
-                     most_columns)
-from .numbers import (GROUPS, ROW_BYTES, SIDE_THREADS, STORED_FILTERS, WgmmaNumbers, box_of, column_unit,
-                      group_columns, is_plain, is_staged, make_numbers, resolved, slice_of, stored_channels)
+from .choice import (FILTERS, MOST_RING, SPLIT_PRODUCTS, candidates, choice, halo_refusal, instructions, most_columns,
+                     planes_refusal)
+from .numbers import (PLANE_PIXELS, ROW_UNIT, SIDE_THREADS, STORED_FILTERS, WgmmaNumbers, box_of, column_unit,
+                      group_columns, images_refusal, is_flat, is_passed, is_plain, is_sampled, is_staged, make_numbers,
+                      plane_columns, resolved, slice_of, step_channels, stored_channels)
 from .options import Form, WgmmaOptions
 from .split import SplitNumbers, is_split, make_split_numbers
 
-FILTER, SUMS = "filter", "partial_sums"     # the program's names for the prepared filter and the sums of split tiles
+FILTER = "filter"               # the program's name for the prepared filter
 MOST_FILTER_BLOCKS = 1024
-TARGET = Arch(9, 0, "a")
 FLOATS = (Numerics.FP16X3, Numerics.TF32)   # arithmetic of float32 elements
 
 
@@ -60,8 +62,8 @@ def supports(spec: KernelSpec) -> str | None:
     if single and spec.numerics is Numerics.FLOAT32:
         return ("products of float32 units are not served, only fp16x3 (by default for sums of at least "
                 f"{LEAST_PRODUCTS} products) and tf32")
-    layouts = (Layout.NHWC,) if single else (Layout.NHWC, Layout.NCHW)
-    reason = common_refusal(spec, dtypes=(DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16), layouts=layouts,
+    reason = common_refusal(spec, dtypes=(DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16),
+                            layouts=(Layout.NHWC, Layout.NCHW),
                             numerics=FLOATS if single else (Numerics.FLOAT32,), residual=True)
     return reason or _pixels(spec, WgmmaOptions()).refusal()
 
@@ -77,26 +79,27 @@ def plan(spec: KernelSpec, options: WgmmaOptions) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     descriptors = _descriptors(spec, options)
     arguments = _arguments(spec, options, descriptors)
-    split, staged, passed = options.splits > 1, is_staged(spec, options), spec.layout is Layout.NCHW
-    written = (SUMS,) if split else ("bias",) if staged else ("bias", "residual", "y")
+    split, staged, passed = options.splits > 1, is_staged(spec, options), is_passed(spec, options)
+    written = (split_sums.SUMS,) if split else ("bias",) if staged else ("bias", "residual", "y")
     maps = [d.argument for d in descriptors]
-    adding = named(arguments, SUMS, "bias", "residual", "y", "N", "P", "Q")
-    passing = named(arguments, "x", nhwc_pass.PIXELS, "N", "H", "W")
+    adding = named(arguments, split_sums.SUMS, "bias", "residual", "y", "N", "P", "Q")
+    sampled = is_sampled(spec, options)
+    passing = named(arguments, "x", nhwc_pass.PIXELS, "N", "H", "W", *(("P", "Q") if sampled else ()))
+    to_nhwc = nhwc_pass.make_pass(spec, passing, wide=True, sampled=sampled) if passed else None
     numbers: WgmmaNumbers | SplitNumbers
     if is_split(spec):      # x and the filter by address, too: for outputs that are made anew
         taken = named(arguments, *maps, "x", FILTER, *written, "N", "H", "W", "P", "Q")
-        numbers = make_split_numbers(spec, options, taken, adding if split else ())
+        numbers = make_split_numbers(spec, options, taken, adding if split else (), to_nhwc)
     else:
         taken = named(arguments, *maps, *written, "N", "P", "Q")
-        numbers = make_numbers(spec, options, taken, adding if split else (),
-                               nhwc_pass.make_pass(spec, passing, wide=True) if passed else None)
-    steps = ([nhwc_pass.launch(spec, passing)] if passed else []) + [_product(spec, options, numbers)]
+        numbers = make_numbers(spec, options, taken, adding if split else (), to_nhwc)
+    steps = ([nhwc_pass.launch(spec, passing, sampled)] if passed else []) + [_product(spec, options, numbers)]
     product = len(steps) - 1
-    workspaces = [nhwc_pass.workspace(spec, product)] if passed else []
+    workspaces = [nhwc_pass.workspace(spec, product, sampled)] if passed else []
     if split:
-        steps.append(_addition(spec, adding))
-        workspaces.append(_sums(spec, options, product))
-    program = Program(arguments=arguments, steps=tuple(steps), preparation=_preparation(spec, numbers),
+        steps.append(split_sums.launch(spec, adding))
+        workspaces.append(split_sums.workspace(spec, options.splits, product))
+    program = Program(arguments=arguments, steps=tuple(steps), preparation=_preparation(spec, options, numbers),
                       descriptors=descriptors, workspaces=tuple(workspaces))
     return KernelPlan(spec=spec, options=options, numbers=numbers,
                       templates=("wgmma/split.cu.jinja" if is_split(spec) else "wgmma/kernel.cu.jinja",),
@@ -122,19 +125,30 @@ def _tile_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
 
 def _form_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
     """Whether the layer can have this form."""
-    if options.form is Form.IM2COL:
+    refusal = planes_refusal(spec) if options.form is Form.PLANES else None
+    refusal = images_refusal(spec) if options.form is Form.IMAGES else refusal
+    if refusal is not None:
+        return refusal
+    if options.form is not Form.HALO:
         steps = _numbers(spec, options).steps
         if not 1 <= options.splits <= steps:
             return f"splits = {options.splits} of {steps} steps (at most one each)"
         return None
-    refusal = halo_refusal(spec)
+    refusal = halo_refusal(spec, options.turned > 0)
     if refusal is not None:
         return refusal
+    if is_flat(spec, options) and options.rows != 1:
+        return f"rows = {options.rows} for 1x1 filters (1: an image in the order of planes is one row)"
+    if options.turned and options.columns % ROW_UNIT:
+        return (f"columns = {options.columns} in the order of planes (a multiple of {ROW_UNIT}: copies begin at whole "
+                "16 bytes)")
+    if options.turned > MOST_RING:
+        return f"ring = {options.turned} (at most {MOST_RING} boxes)"
     slices = -(-spec.c // slice_of(spec))
     if options.boxes < 1 or options.boxes == 1 and slices > 1 and not is_split(spec):
         # a box is freed when products of the next one are under way
         return f"boxes = {options.boxes} for {slices} slices of channels (at least {2 if slices > 1 else 1})"
-    needed = options.rows * (options.columns + spec.s - 1) - (spec.s - 1)
+    needed = (options.rows - 1) * box_of(spec, options)[1] + options.columns
     if needed > options.pixels:
         return f"{options.rows} x {options.columns} outputs need {needed} columns, pixels = {options.pixels}"
     return None
@@ -156,38 +170,58 @@ def _fit_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
 def _pixels(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
     """How x is copied."""
     n, h, w = (Length(by=(size,)) for size in (Dimension.N, Dimension.H, Dimension.W))
-    of, channels = nhwc_pass.PIXELS if spec.layout is Layout.NCHW else "x", Length(each=stored_channels(spec))
+    if options.turned:
+        return _turned_boxes(spec, options)
+    of, channels = nhwc_pass.PIXELS if is_passed(spec, options) else "x", Length(each=stored_channels(spec))
     made = Descriptor(argument="x_map", of=of, dtype=spec.dtype, sizes=(channels, w, h, n), box=(),
                       rounded=spec.numerics is Numerics.TF32)
     each = slice_of(spec)
+    if options.form is Form.PLANES:
+        pixels = Length(by=(Dimension.H, Dimension.W))
+        return replace(made, sizes=(pixels, Length(each=spec.c), n), box=(PLANE_PIXELS, step_channels(spec), 1))
     if options.form is Form.HALO:
         rows, columns = box_of(spec, options)
         return replace(made, box=(each, columns, rows, 1))
     if is_plain(spec, options):
-        pixels = Length(by=(Dimension.N, Dimension.H, Dimension.W))
+        pixels = Length(by=nhwc_pass.pixels_of(is_sampled(spec, options)))
         return replace(made, sizes=(channels, pixels), box=(each, options.pixels))
     (top, bottom), (left, right) = spec.padding
-    upper = right - spec.dilation[1] * (spec.s - 1), bottom - spec.dilation[0] * (spec.r - 1)
-    return replace(made, walk=Walk.IM2COL, box=(each, options.pixels), lower=(-left, -top), upper=upper,
-                   strides=(spec.stride[1], spec.stride[0]))
+    reach = spec.dilation[1] * (spec.s - 1), spec.dilation[0] * (spec.r - 1)
+    return replace(made, walk=Walk.IM2COL, box=(each, options.pixels), lower=(-left, -top),
+                   upper=(right - reach[0], bottom - reach[1]), strides=(spec.stride[1], spec.stride[0]), reach=reach)
+
+
+def _turned_boxes(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
+    """How x is copied as NCHW has it: rows of pixels, the channels of a slice one behind another."""
+    rows, columns = box_of(spec, options)[0], plane_columns(spec, options)
+    n, h, w = (Length(by=(size,)) for size in (Dimension.N, Dimension.H, Dimension.W))
+    channels, slice_ = Length(each=spec.c), slice_of(spec)
+    made = Descriptor(argument="x_map", of="x", dtype=spec.dtype, sizes=(w, h, channels, n),
+                      box=(columns, rows, slice_, 1), swizzle=0)
+    if is_flat(spec, options):
+        made = replace(made, sizes=(Length(by=(Dimension.H, Dimension.W)), channels, n), box=(columns, slice_, 1))
+    return made
 
 
 def _descriptors(spec: KernelSpec, options: WgmmaOptions) -> tuple[Descriptor, ...]:
     """Those of pixels and filters, and of what is copied from and to the output's place."""
+    channels = Length(each=stored_channels(spec))
     filters = Descriptor(argument="filter_map", of=FILTER, dtype=spec.dtype, box=(slice_of(spec), 1, options.filters),
-                         sizes=(Length(each=stored_channels(spec)), Length(each=spec.r * spec.s), Length(each=spec.k)))
+                         sizes=(channels, Length(each=spec.r * spec.s), Length(each=spec.k)))
     if is_split(spec):      # rows of both parts, of each filter, of each step
         steps, row = make_split_numbers(spec, options).steps, ROW_BYTES // DType.FLOAT16.itemsize
         filters = replace(filters, dtype=DType.FLOAT16, box=(row, options.filters, 1),
                           sizes=(Length(each=row), Length(each=spec.k), Length(each=steps)))
-    found = [_pixels(spec, options), filters]
+    outputs = Length(by=(Dimension.N, Dimension.P, Dimension.Q))
+    pixels = _pixels(spec, options)
+    found = [replace(pixels, windows=outputs) if spec.index_bits == 64 else pixels, filters]
     if is_staged(spec, options):
         n, p, q = Dimension.N, Dimension.P, Dimension.Q
         if options.form is Form.HALO:
             sizes: tuple[Length, ...] = (Length(each=spec.k), Length(by=(q,)), Length(by=(p,)), Length(by=(n,)))
             box: tuple[int, ...] = (STORED_FILTERS, options.columns, options.rows, 1)
         else:
-            sizes, box = (Length(each=spec.k), Length(by=(n, p, q))), (STORED_FILTERS, options.buffer)
+            sizes, box = (Length(each=spec.k), outputs), (STORED_FILTERS, options.buffer)
         found.append(Descriptor(argument="y_map", of="y", dtype=spec.dtype, sizes=sizes, box=box))
         if Epilogue.RESIDUAL in spec.epilogue:
             found.append(replace(found[-1], argument="residual_map", of="residual"))
@@ -196,14 +230,18 @@ def _descriptors(spec: KernelSpec, options: WgmmaOptions) -> tuple[Descriptor, .
 
 def _arguments(spec: KernelSpec, options: WgmmaOptions, descriptors: tuple[Descriptor, ...]) -> tuple[Argument, ...]:
     """The layer's, aligned as descriptors ask, the prepared filter, the sums of split tiles, the descriptors."""
-    passed = spec.layout is Layout.NCHW         # then both are read and stored 16 bytes at a time
-    aligned = {"x", "y"} if passed else {d.of for d in descriptors}
-    arguments = tuple(replace(a, multiple_of=ALIGNMENT) if a.name in aligned else a for a in layer_arguments(spec))
+    # in NCHW several pixels are read and stored at a time
+    several = ("x", "y", "residual") if options.form is Form.IMAGES else ("x", "y")
+    multiples = dict.fromkeys(several if spec.layout is Layout.NCHW else (d.of for d in descriptors), ALIGNMENT)
+    if options.turned and not is_flat(spec, options):
+        multiples["W"] = ROW_UNIT
+    arguments = tuple(replace(a, multiple_of=multiples[a.name]) if a.name in multiples else a
+                      for a in layer_arguments(spec))
     arguments += (Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
-    if passed:
+    if is_passed(spec, options):
         arguments += (nhwc_pass.argument(spec),)
     if options.splits > 1:
-        arguments += (Argument(name=SUMS, role=Role.WORKSPACE, c_type="float"),)
+        arguments += (split_sums.argument(),)
     return arguments + tuple(Argument(name=d.argument, role=Role.DESCRIPTOR, c_type=C_TYPE) for d in descriptors)
 
 
@@ -213,26 +251,14 @@ def _product(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Sp
     add = options.pixels - 1
     tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=add, per=options.pixels,
                    times=numbers.filter_tiles * options.splits, limit=spec.hardware.multiprocessors)
-    if options.form is Form.HALO:       # blocks without a tile end at once
-        tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), times=numbers.filter_tiles,
+    if options.form is not Form.IM2COL:     # blocks without a tile end at once
+        tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), times=numbers.filter_tiles * options.splits,
                        limit=spec.hardware.multiprocessors)
     return Launch(entry=spec.name, grid=(tiles, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
                   arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
 
 
-def _addition(spec: KernelSpec, taken: tuple[Argument, ...]) -> Launch:
-    """The second launch of split tiles: the parts of every sum to its output."""
-    outputs = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=spec.k, add=SIDE_THREADS - 1, per=SIDE_THREADS)
-    return Launch(entry="add_partial_sums", grid=(outputs, Blocks(), Blocks()), block=(SIDE_THREADS, 1, 1),
-                  arguments=tuple(a.name for a in taken))
-
-
-def _sums(spec: KernelSpec, options: WgmmaOptions, product: int) -> Workspace:
-    return Workspace(name=SUMS, bytes_each=4 * spec.k * options.splits, first_step=product, last_step=product + 1,
-                     per=(Extent(of=Dimension.N), Extent(of=Dimension.P), Extent(of=Dimension.Q)))
-
-
-def _preparation(spec: KernelSpec, numbers: WgmmaNumbers | SplitNumbers) -> Preparation:
+def _preparation(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> Preparation:
     """The filter as [filter][tap][channel], or in two parts as rows of [slice][tap][filter], a block a filter."""
     elements = spec.k * stored_channels(spec) * spec.r * spec.s
     split = isinstance(numbers, SplitNumbers)
@@ -240,7 +266,8 @@ def _preparation(spec: KernelSpec, numbers: WgmmaNumbers | SplitNumbers) -> Prep
     grid = (Blocks(times=times, limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
     launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
     nbytes = numbers.prepared_bytes if isinstance(numbers, SplitNumbers) else spec.dtype.itemsize * elements
-    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=nbytes))
+    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=nbytes),
+                       ordered=spec.dtype.is_half and stored_channels(spec) == spec.c)
 
 
 def _cost(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> Cost:
@@ -255,7 +282,12 @@ def _phrase(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Spl
     tiles = f"tiles of {options.filters} filters x {options.pixels} pixels"
     if options.form is Form.HALO:
         tiles = (f"tiles of {options.filters} filters x {options.rows} x {options.columns} outputs from one box of "
-                 f"{numbers.box_rows} x {numbers.box_columns} pixels for all taps, {options.boxes} boxes")
+                 f"{numbers.box_rows} x {numbers.box_columns} pixels for all taps, {options.boxes} boxes"
+                 + (f", of {options.turned} boxes of planes" if options.turned else ""))
+    if options.form is Form.PLANES:
+        tiles += " of an image in NCHW"
+    if options.form is Form.IMAGES:
+        tiles += " at most, of whole images,"
     split = f", sums in {options.splits} parts" if options.splits > 1 else ""
     threads = "a copying thread"
     if spec.numerics is Numerics.TF32:

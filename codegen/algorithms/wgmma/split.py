@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpconv.codegen.parts.wgmma import DEPTH, ROWS, WARP_GROUP, WgmmaShape
+from warpconv.codegen.parts.nhwc_pass import NhwcPass
+from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, DEPTH, GROUPS, ROW_BYTES, ROWS, WARP_GROUP,
+                                          WgmmaShape)
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
-from .numbers import (BARRIER_BYTES, CELL_BYTES, GROUPS, ROW_BYTES, SIDE_THREADS, aligned, box_of,
-                      group_columns, is_plain)
+from .numbers import (SIDE_THREADS, aligned, box_of, columns_before, group_columns, is_flat, is_plain, plane_columns,
+                      stores_from_registers)
 from .options import Form, WgmmaOptions
 
 SLICE = 32                      # channels of a step: a row of floats, or of their parts
 MOST_SPLIT_SUMS = 144           # of a thread, those of a step among them
 SPLITTERS = 6                   # warps: two of the group that copies, and a fourth group
-TOGETHER, HALO_TOGETHER = 3, 2  # rows of a lane under way, which hides their latency: as many as registers hold
 THREADS = WARP_GROUP * (GROUPS + 2)
 FEWER_REGISTERS, MORE_REGISTERS = 56, 200       # of a thread that splits, that multiplies: 65,536 of a block
 BOX_BARRIERS, STAGE_BARRIERS = 3, 2
@@ -32,7 +33,11 @@ class SplitNumbers:
 
     arguments: tuple[Argument, ...]             # of the product's entry
     addition_arguments: tuple[Argument, ...]    # of the entry that adds the sums of split tiles
+    to_nhwc: NhwcPass | None    # the entry that brings x from NCHW to NHWC
     shape: WgmmaShape
+    stores: str                 # the fragment that stores outputs,
+    splitting: str              # and the one that splits pixels
+    flat: bool                  # an image is taken as one row
     plain: bool                 # every pixel is one window: no walk
     all_tiled: bool             # no descriptor walks windows
     store_bias: bool            # whether the product's entry adds it
@@ -51,9 +56,15 @@ class SplitNumbers:
     box_pixels: int             # that are copied and split
     box_bytes: int
     pixel_bytes: int            # of shared memory
+    plane_columns: int          # of a box before it is turned:
+    plane_pixels: int
+    columns_before: int         # of these before the box's first,
+    copied_bytes: int           # of shared memory that a copy of pixels fills,
+    turned_bytes: int           # and those from one such box to the next
     filter_bytes: int
     scales_each: int            # of a box: also of rows behind it that products read
     spare_pixels: int           # of these behind the box
+    turned_at: int
     filters_at: int
     scales_at: int
     common_at: int
@@ -63,7 +74,6 @@ class SplitNumbers:
     floats_at: int              # of the prepared filter, in floats
     scales_from: int
     prepared_bytes: int
-    together: int               # rows of a lane that are loaded before the first is written
     splitters: int = SPLITTERS
     threads: int = THREADS
     fewer_registers: int = FEWER_REGISTERS
@@ -74,8 +84,8 @@ class SplitNumbers:
     row_bytes: int = ROW_BYTES
     matrix_rows: int = ROWS * ROW_BYTES // CELL_BYTES
     depth: int = DEPTH
-    depth_cells: int = 2 * DEPTH // CELL_BYTES
-    low_cells: int = 2 * SLICE // CELL_BYTES
+    depth_cells: int = 2 * 2 * DEPTH // CELL_BYTES
+    low_cells: int = 2 * DEPTH // CELL_BYTES
     least_scale: int = LEAST_SCALE
 
 
@@ -85,7 +95,7 @@ def is_split(spec: KernelSpec) -> bool:
 
 
 def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argument, ...] = (),
-                       addition: tuple[Argument, ...] = ()) -> SplitNumbers:
+                       addition: tuple[Argument, ...] = (), passing: NhwcPass | None = None) -> SplitNumbers:
     """All numbers of plan values that fit together."""
     halo, columns = options.form is Form.HALO, group_columns(options)
     shared_out = options.filters >= GROUPS * ROWS           # filters, else pixels
@@ -96,26 +106,35 @@ def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple
     # the last row of pixels that the last tap's products read, of columns that are dropped
     reached = max(box_pixels, options.pixels + (spec.r - 1) * box_columns + spec.s - 1) if halo else box_pixels
     boxes = options.boxes if halo else options.stages
+    across = plane_columns(spec, options) if options.turned else box_columns
+    copied_bytes = ROW_BYTES * (box_rows * across if halo else options.pixels)
     pixel_bytes, filter_bytes = aligned(reached * ROW_BYTES), options.filters * ROW_BYTES
-    filters_at = boxes * pixel_bytes
+    turned_bytes = aligned(copied_bytes) if options.turned else 0
+    turned_at = boxes * pixel_bytes
+    filters_at = turned_at + options.turned * turned_bytes
     scales_at = filters_at + options.stages * filter_bytes
     common_at = scales_at + aligned(boxes * reached * SCALE_BYTES, CELL_BYTES)
     extremes_at = common_at + aligned(boxes * SCALE_BYTES, CELL_BYTES)
     barriers_at = extremes_at + 2 * SPLITTERS * EXTREME_BYTES
     barriers = BOX_BARRIERS * boxes + STAGE_BARRIERS * options.stages
+    barriers += (2 * options.turned - boxes) if options.turned else 0       # a box has no copy to wait for, then
     steps = slices * taps
     floats_at = steps * spec.k * ROW_BYTES // SCALE_BYTES
     scales_from = floats_at + spec.k * taps * spec.c
     plain = is_plain(spec, options)
     return SplitNumbers(
-        arguments=arguments, addition_arguments=addition, shape=WgmmaShape.of(columns), plain=plain,
+        arguments=arguments, addition_arguments=addition, to_nhwc=passing, shape=WgmmaShape.of(columns),
+        stores=stores_from_registers(spec), splitting="turned" if options.turned else "in_place",
+        flat=is_flat(spec, options), plain=plain,
         all_tiled=halo or plain, store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1,
         guard_filters=spec.k % options.filters != 0, matrices=matrices,
         group_filters=ROWS * matrices if shared_out else 0, group_pixels=0 if shared_out else columns,
         filter_tiles=-(-spec.k // options.filters), slices=slices, steps=steps,
         depths=min(SLICE, aligned(spec.c, DEPTH)) // DEPTH, taps=taps, box_columns=box_columns, box_rows=box_rows,
-        boxes=boxes, together=HALO_TOGETHER if halo else TOGETHER,
+        boxes=boxes,
         box_pixels=box_pixels, box_bytes=box_pixels * ROW_BYTES, pixel_bytes=pixel_bytes,
+        plane_columns=across, plane_pixels=box_rows * across, columns_before=columns_before(spec),
+        copied_bytes=copied_bytes, turned_bytes=turned_bytes, turned_at=turned_at,
         filter_bytes=filter_bytes, scales_each=reached, spare_pixels=reached - box_pixels,
         filters_at=filters_at, scales_at=scales_at,
         common_at=common_at, extremes_at=extremes_at, barriers_at=barriers_at,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.parts.vectors import element_bits
 from warpconv.codegen.spec import KernelSpec
 
 from .taps import signed
@@ -25,7 +24,6 @@ class WideBorder:
     rows: str            # how rows outside are found: worked out, by a shuffle, or where there are too many by a search
     folded: bool         # every row is worked out from the image's first: an image is taller than its padding
     least_rows: int      # of the image, for that
-    constant: str        # the value, as registers have it: a float, or a word of two elements
     element: str         # the value, as shared memory has it, 0 where pixels stand
     quad: str            # 16 bytes of it
     quad_type: str
@@ -82,7 +80,6 @@ def make_border(spec: KernelSpec, left: int, right: int, across: int, closed: bo
     return WideBorder(reads=reads, left=left, beside=beside, rounds=-(-beside // across) if reads and not closed else 0,
                       right=spec.padding[1][1], rows=rows, folded=folded,
                       least_rows=least_rows(spec) if folded else 1,
-                      constant=spec.border_literal if single else _pair(spec.dtype, spec.padding_value),
                       element=value if single else f"(unsigned short){value}",
                       quad=f"make_{quad}({', '.join([value] * 4)})", quad_type=quad,
                       quad_elements=16 // spec.dtype.itemsize)
@@ -92,7 +89,3 @@ def _rows(spec: KernelSpec) -> str:
     if spec.padding_mode is Border.REPLICATE:
         return "direct"
     return "shuffled" if sum(spec.padding[0]) <= LANES else "searched"
-
-
-def _pair(dtype: DType, value: float) -> str:
-    return f"0x{(element_bits(dtype, value) or 0) * 0x10001:08x}u"

@@ -32,6 +32,7 @@ MOST_TOGETHER = 4             # filters of one image in a block: two of 3x3 on 4
 MOST_SCALAR_LOADS = 8         # of a row: sixteen leave no registers for 7x7 in 16 bits
 GATHERED = 1.7                # of its time for a row of pixels whose ends lanes load, against one that has them in its
                               # lanes: 28^2 in float16, 14^2 and 7^2 (3x3 and 5x5, H200, 2026-11-21) take 1.4 to 1.9
+FEW_TAPS = 7                  # of one row, whose window beside twice the columns leaves room for as many warps
 ROWS_HELD = 64                # registers of the rows ahead, from which a lane has no room for its sums
 
 
@@ -52,9 +53,21 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
         best = replace(best, tap_rows=TapRows.NEEDED)
     best = replace(best, weights=_weights(spec, best), sub_block_rows=_tallest_sub_block(spec, best),
                    **_loads(spec, best))
-    if shape is not None and shape.p == spec.r == 1:        # nothing comes ahead of one row: more warps stay instead
-        best = replace(best, sub_block_rows=1, rows_ahead=1, turn_steps=1)
+    if shape is not None and shape.p == spec.r == 1:
+        best = _of_one_row(spec, shape, best)
     return _fitted(spec, replace(best, **_warp_arrangement(spec, shape, best)))
+
+
+def _of_one_row(spec: KernelSpec, shape: ConvShape, options: WideOptions) -> WideOptions:
+    """Nothing comes ahead of one row: more warps stay, or a lane has two loads on their way and twice the columns
+    (4 taps of 8 x 2048 x 4096 in float32: 134 us, with one load 151; float16 68 and 83; H200, 2026-11-23)."""
+    options = replace(options, sub_block_rows=1, rows_ahead=1, turn_steps=1)
+    warp = LANES * options.columns
+    half_idle = 0 < shape.q % (2 * warp) <= warp        # the last of the wider strips
+    if (options.span is not Span.STRIPS or spec.channels > 1 or spec.stride[1] > 1 or taps_of(spec) > FEW_TAPS
+            or options.vector < options.columns or half_idle):
+        return options
+    return replace(options, columns=2 * options.columns, loads=Loads.REGISTERS, pipeline=Pipeline.COPIED)
 
 
 def _fitted(spec: KernelSpec, options: WideOptions) -> WideOptions:

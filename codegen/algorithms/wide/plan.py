@@ -18,6 +18,7 @@ from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.fill import Fill
 from warpconv.codegen.hardware import (BLOCK_THREADS, GRID_LIMIT, H200_SHARED_BESIDE_CACHE, H200_SHARED_FILLED, LANES,
                                        SHARED_STATIC)
 from warpconv.codegen.options import DERIVED
@@ -27,7 +28,7 @@ from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, com
 from warpconv.codegen.parts.rows import stride_refusal
 from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.parts.weights import BankWeights
-from warpconv.codegen.plan import Argument, Blocks, Fill, KernelPlan, Launch, Preparation, Program
+from warpconv.codegen.plan import Argument, Blocks, KernelPlan, Launch, Preparation, Program
 from warpconv.codegen.spec import KernelSpec
 
 from .defaults import defaults
@@ -165,7 +166,7 @@ def _arguments(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> 
         "x": {"multiple_of": options.vector * spec.dtype.itemsize},
         **dict.fromkeys(("residual", "y"), {"multiple_of": options.store_vector * spec.y_dtype.itemsize}),
         **distance_demands(spec, options.vector, options.store_vector)}
-    return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec))
+    return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec, as_elements=True))
 
 
 def _grid(spec: KernelSpec, options: WideOptions, numbers: WideNumbers) -> tuple[Blocks, Blocks, Blocks]:

@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from warpconv.codegen.hardware import H200, H200_CLOCK, H200_COPY, LANES, QUARTERS
+from warpconv.codegen.hardware import LANES, QUARTERS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -105,7 +105,7 @@ def cycles(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape, 
     rounds, rest = divmod(blocks, resident * chip)
     arithmetic: float = sum(times * max(held * warps * WARP_PACE, LONE_WARP) * warp
                             for times, held in ((rounds, resident), (1, -(-rest // chip))) if held)
-    cycle_bytes = H200_COPY / H200_CLOCK * chip / H200.multiprocessors
+    cycle_bytes = spec.hardware.copied_bytes
     adding = LAUNCH_CYCLES + 8 * pixels * spec.k * splits / cycle_bytes if splits > 1 else 0.0
     memory = MEMORY_SHARE * shape.bytes_moved / cycle_bytes
     return adding + max(arithmetic, memory) + EXPOSED * min(arithmetic, memory)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from warpconv.codegen.errors import ArgumentError, CompileError, ToolNotFound
 from warpconv.runtime import paths
+from warpconv.runtime.build import patience
 from warpconv.runtime.build.patience import Watch, watched
 from warpconv.runtime.env import Settings
 
@@ -191,10 +192,10 @@ class _Program:
 
     def compile(self, options: tuple[str, ...], watch: Watch) -> int:
         asked = _FLOW_CALLBACK(lambda _, __: int(watch.over))         # must outlive the compilation
-        if watch.limit is not None and hasattr(self._dll, "nvrtcSetFlowCallback"):     # from CUDA 12.8 on
+        if hasattr(self._dll, "nvrtcSetFlowCallback"):      # from CUDA 12.8 on
             self._dll.nvrtcSetFlowCallback(self._handle, asked, None)
         array = (ctypes.c_char_p * len(options))(*(option.encode("utf-8") for option in options))
-        return self._dll.nvrtcCompileProgram(self._handle, len(options), array)
+        return patience.interruptible(lambda: self._dll.nvrtcCompileProgram(self._handle, len(options), array), watch)
 
     def log(self) -> str:
         return self._bytes("ProgramLog").rstrip(b"\0").decode("utf-8", "replace")

@@ -133,6 +133,9 @@ class _Executor:
             return TensorMap(buffer, described.at(shape).packed(0))
         if argument.role is Role.SIZE:
             return np.int32(Dimension(name).of(shape))
+        if argument.role is Role.BORDER:
+            bits = np.int32(program.border_bits(shape)[name])
+            return bits.view(np.float32) if argument.c_type == "float" else bits
         if argument.role is Role.INDEX:
             return np.int32(operands[name])
         if name not in buffers:

@@ -42,6 +42,8 @@ HOPPER_PRIMITIVES = ("wc_barrier_init", "wc_barriers_ready", "wc_barrier_expect"
                      "wc_tensor_load_im2col", "wc_tensor_store_2", "wc_tensor_store_3", "wc_tensor_store_4",
                      "wc_tensor_stores_commit", "wc_tensor_stores_read_all", "wc_tensor_stores_read_but_1",
                      "wc_tensor_stores_done", "wc_fence_shared", "wc_matrix_rows_128", "wc_matrix_rows_64",
+                     "wc_matrix_columns_128", "wc_bulk_store", "wc_wgmma_halves_b_across",
+                     "wc_wgmma_bfloat16s_b_across", "wc_wgmma_halves_across", "wc_wgmma_bfloat16s_across",
                      "wc_wgmma_halves", "wc_wgmma_bfloat16s", "wc_wgmma_tf32s", "wc_wgmma_fence", "wc_wgmma_commit",
                      "wc_wgmma_wait_all", "wc_wgmma_wait_sums", "wc_wgmma_wait_but_1", "wc_registers_fewer",
                      "wc_registers_more", "wc_store_matrices_4", "wc_store_matrices_2",

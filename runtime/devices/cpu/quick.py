@@ -69,7 +69,9 @@ class QuickLaunch:
         self._numbers = {name: number for number, role in enumerate(_ROLES)
                          if (name := name_of(program, role)) is not None}
         self._numbers |= {size.value: len(_ROLES) + number for number, size in enumerate(Dimension)}
-        self._sizes = tuple(size.of(shape) for size in Dimension)
+        border = program.border_bits(shape)
+        self._numbers |= {name: len(_ROLES) + len(Dimension) for name in border}
+        self._sizes = (*(size.of(shape) for size in Dimension), *(bits % 2**32 for bits in border.values()))
         self._free: list[_Slot] = []
 
     def run(self, x: int, w: int, bias: int, residual: int, y: int, stream: int, prepared: Any) -> bool:

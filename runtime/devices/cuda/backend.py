@@ -25,7 +25,8 @@ from .pycuda_modules import PycudaModule
 
 Elsewhere = tuple[ArrayView, "int | None"]      # an array, and the stream that is its library's and not the call's
 Geometry = tuple[tuple[int, int, int], dict[str, int]]
-_KINDS = {Role.SIZE: "int", Role.INDEX: "int", Role.DESCRIPTOR: "descriptor"}     # of arguments that are no pointers
+# of arguments that are no pointers; a border's value comes as its 32 bits, whatever they are
+_KINDS = {Role.SIZE: "int", Role.BORDER: "int", Role.INDEX: "int", Role.DESCRIPTOR: "descriptor"}
 _FRAMEWORKS = (ArrayKind.TORCH, ArrayKind.CUPY)
 
 
@@ -348,7 +349,8 @@ class _Executor:
         self._blocks: dict[int, Block] = {}
 
     def launch(self, step: Launch, shape: ConvShape | None, operands: Mapping[str, int]) -> None:
-        key = (id(step), None if shape is None else (shape.n, shape.h, shape.w, shape.x_pitch, shape.y_pitch))
+        key = (id(step), None if shape is None else (shape.n, shape.d, shape.h, shape.w, shape.x_pitch, shape.y_pitch,
+                                                     shape.padding_value))
         grid, sizes = self._loaded.geometry.get(key) or self._work_out(key, step, shape)
         args = [operands[name] if name in operands else sizes[name] if name in sizes
                 else self._descriptor(name, shape, operands) for name in step.arguments]
@@ -359,9 +361,12 @@ class _Executor:
         return tensor_maps.encoded(described.at(shape), operands[described.of])
 
     def _work_out(self, key: tuple[int, Any], step: Launch, shape: ConvShape | None) -> Geometry:
-        """Grid and size arguments, once per layer; a filter's preparation knows no layer."""
-        sizes = () if shape is None else Dimension
-        found = step.grid_of(shape), {size.value: size.of(shape) for size in sizes}
+        """Grid, and the arguments that are sizes or the border's value, once per layer; a filter's preparation knows no
+        layer."""
+        numbers: dict[str, int] = {}
+        if shape is not None:
+            numbers = {size.value: size.of(shape) for size in Dimension} | self._program.border_bits(shape)
+        found = step.grid_of(shape), numbers
         if len(self._loaded.geometry) > MOST_LAYERS:
             self._loaded.geometry.clear()
         self._loaded.geometry[key] = found

@@ -53,7 +53,7 @@ class _Slot:
                  maps: Sequence[tuple[int, TensorMap]]):
         count = len(_ROLES)
         words = len(maps) * (BYTES // 8)
-        # a size's lower half is its int; descriptors last
+        # a size's lower half is its int, and so of the border's bits, which stand with them; descriptors last
         block = (c_ulonglong * (count + len(sizes) + words))(*(0,) * count, *sizes)
         self.put: Callable[..., None] = partial(_ADDRESSES.pack_into, block, 0)
         self.stream = 0
@@ -130,7 +130,9 @@ class QuickLaunch:
         if program.preparation is not None and program.preparation.buffer is not None:
             numbers[program.preparation.buffer.name] = _ROLES.index(Role.WEIGHT)    # it stands in the weight's place
         numbers |= {size.value: len(_ROLES) + number for number, size in enumerate(Dimension)}
-        self._sizes = tuple(size.of(shape) for size in Dimension)
+        border = program.border_bits(shape)
+        numbers |= {name: len(_ROLES) + len(Dimension) for name in border}
+        self._sizes = (*(size.of(shape) for size in Dimension), *(bits % 2**32 for bits in border.values()))
         self._maps = tuple((numbers[d.of], d.at(shape)) for d in program.descriptors)
         first, words = len(_ROLES) + len(self._sizes), BYTES // 8
         numbers |= {d.argument: first + words * i for i, d in enumerate(program.descriptors)}

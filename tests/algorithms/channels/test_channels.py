@@ -124,6 +124,40 @@ def test_the_batch_does_not_change_the_plan():
         assert len(plans) == 1
 
 
+@pytest.mark.parametrize("c, side, size", [(192, 28, 3), (384, 14, 3), (240, 28, 5), (32, 112, 3)])
+def test_few_images_are_walked_in_one_round_of_loads(c, side, size):
+    """Of 16 bits: all rows of a walk are under way at once, and blocks are for most multiprocessors, at the least."""
+    one = depthwise(size, n=1, c=c, side=side, dtype="float16")
+    found = planned(one)
+    options = found.options
+    assert options.rows_ahead >= options.sub_block_rows + size - 1
+    grid = found.program.steps[0].grid_of(one)
+    assert grid[0] * grid[1] * grid[2] >= 0.6 * found.spec.hardware.multiprocessors
+    settings = {n: planned(replace(one, n=n)).settings() for n in (1, 3, 4, 15, 16, 64, 256)}
+    assert settings[1] == settings[3] and settings[4] == settings[15] and settings[16] == settings[64] == settings[256]
+    assert settings[1]["sub_block_rows"] <= settings[4]["sub_block_rows"] <= settings[64]["sub_block_rows"]
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [3, 5])
+def test_few_images_stay_in_registers(stride, size):
+    for arch in ("sm_80", "sm_90"):
+        made = planned(depthwise(size, n=1, c=240, side=28, stride=stride, dtype="float16"), arch=arch)
+        (entry,) = build(made).compiled.entries
+        assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
+
+
+@on_cpu_device
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("size, changes", [(3, {}), (5, dict(stride=2)), (5, dict(dilation=(3, 1))),
+                                           (3, dict(multiplier=2)), (3, dict(padding_mode="reflect")),
+                                           (3, dict(padding=((0, 2), (3, 0)), c=30))])
+def test_few_images(size, changes, dtype):
+    shape = depthwise(size, **{"n": 2, "c": 20, "side": 15, "dtype": dtype, **changes})
+    checks.check_checked(planned(shape), shape)
+
+
 def test_a_block_has_no_idle_threads_along_the_channels():
     for n, c, side in LAYERS:
         plan = planned(depthwise(3, n=n, c=c, side=side, dtype="float16"))

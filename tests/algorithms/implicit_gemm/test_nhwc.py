@@ -157,8 +157,9 @@ def test_sectors_and_banks_are_as_planned(order, padding):
 
 
 @on_cpu_device
-@pytest.mark.parametrize("mode", ["zeros", "constant", "replicate"])
-@pytest.mark.parametrize("values", [{}, dict(splits=2)])
+@pytest.mark.parametrize("mode, values", [
+    ("zeros", {}), ("constant", {}), ("replicate", {}), ("zeros", dict(splits=2)),
+    *(pytest.param(mode, dict(splits=2), marks=pytest.mark.long) for mode in ("constant", "replicate"))])
 def test_windows_of_more_rows_and_columns_than_a_word_has_bits(mode, values):
     shape = small(c=8, k=8, r=3, s=31, h=9, w=40, padding=(1, 15), padding_mode=mode,
                   padding_value=2.0 if mode == "constant" else 0.0)

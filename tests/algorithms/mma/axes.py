@@ -18,7 +18,8 @@ AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9)), "channels": CHANNELS, "padding": PADDINGS,
     "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "layout": LAYOUTS,
     "numerics": ("float32", "tf32x3", "tf32"),
-    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "splits": (1, 2, 3), "vector": (0, 1, 2)}
+    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "splits": (1, 2, 3), "groups_tile": (1, 2),
+    "vector": (0, 1, 2)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 7, 12, 33)}
 
 
@@ -27,6 +28,8 @@ def values(row: Row) -> dict[str, Any]:
     found = {**dict(zip(names, row["tile"])), "splits": row["splits"]}
     if row["dtype"] == "float32":
         found["tile_k"] //= 2
+    if row.get("groups_tile", 1) > 1:       # of 16 bits in NHWC, whole sums
+        found["groups_tile"] = row["groups_tile"]
     if row["vector"]:           # narrower copies than the channels allow; 0: the planner's own
         found["vector"] = row["vector"]
     return found
@@ -67,6 +70,11 @@ def variants() -> Iterable[Row]:
         yield dict(filter=(1, 1), channels=CHANNELS[i if i < 7 else 8], padding=0, padding_mode="zeros",
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], layout="NCHW", stride=1,
                    dilation=1, tile=tile, splits=2 if tile[0] // tile[3] % 32 else 1, numerics="float32", vector=0)
+    for i, tile in enumerate(TILES[3:8]):       # several groups of a block
+        yield dict(filter=((3, 3), (1, 1), (2, 3))[i % 3], channels=((32, 48, 4), (8, 8, 2), (64, 64, 8))[i % 3],
+                   padding=PADDINGS[i % 4], padding_mode=BORDERS[i % 6], epilogue=WITH_RESIDUAL[-1 - i],
+                   dtype=DTYPES[1 + i % 2], layout="NHWC", stride=1 + i % 2, dilation=1 + i // 2 % 2, tile=tile,
+                   splits=1, numerics="float32", vector=0, groups_tile=(2, 2, 4)[i % 3])
     for i, tile in enumerate(TILES[:1] + TILES[2:]):
         yield dict(filter=((3, 3), (1, 1), (2, 3))[i % 3],
                    channels=wide_channels[i % len(wide_channels)] if tile[2] == 64 else CHANNELS[i],

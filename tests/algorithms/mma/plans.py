@@ -26,6 +26,8 @@ def plans() -> dict[str, KernelPlan]:
         "mma_7x7_three_channels_stride_2_float16": _mma(3, 64, 7, padding=3, stride=2, h=224),
         "mma_3x3_groups_dilation_reflect_bfloat16": _mma(32, 48, 3, padding=2, dilation=2, groups=4, dtype="bfloat16",
                                                          padding_mode="reflect"),
+        "mma_3x3_groups_of_eight_float16": _mma(64, 64, 3, BIAS, RELU, padding=1, groups=8, h=56, values={"tile_n": 16,
+            "tile_m": 128, "tile_k": 32, "warps_m": 4, "warps_n": 1, "stages": 4, "splits": 1, "groups_tile": 4}),
         "mma_3x3_border_of_one_value_float16": _mma(20, 33, 3, padding=1, padding_mode="constant", padding_value=0.5),
         "mma_3x3_nchw_float16": _mma(64, 64, 3, BIAS, RELU, padding=1, layout="NCHW"),
         "mma_3x3_nchw_splits_residual_bfloat16": _mma(128, 65, 3, RESIDUAL, padding=1, h=7, values={"splits": 4},

@@ -74,8 +74,9 @@ def test_estimates_are_what_layers_took(layout, share):
     ((64, 56, 3, 64, 1, 1, 1), "implicit_gemm"), ((512, 28, 1, 256, 1, 0, 1), "implicit_gemm"),
     ((512, 14, 3, 512, 2, 1, 1), "mma"), ((512, 7, 3, 512, 1, 1, 1), "mma")])
 def test_the_quicker_one_in_nchw(sizes, name):
-    """As timed at batch 32 (us, mma and implicit_gemm): 179, 162; 171, 138; 236, 303; 232, 265."""
-    assert select(layer(*sizes, dtype="float32", layout="NCHW")).algorithm == name
+    """Of the two, as timed at batch 32 (us, mma and implicit_gemm): 179, 162; 171, 138; 236, 303; 232, 265."""
+    found = {a.algorithm: a.estimate for a in explain(layer(*sizes, dtype="float32", layout="NCHW")) if a.supported}
+    assert min(("mma", "implicit_gemm"), key=found.__getitem__) == name
 
 
 @pytest.mark.parametrize("changes, wanted, says", [

@@ -61,6 +61,27 @@ def test_plan_values_that_do_not_go_together(values, says):
                                                        "warps_n": 4, "stages": 4, **values})
 
 
+@pytest.mark.parametrize("changes, groups_tile", [
+    (dict(groups=4), 3), (dict(groups=4, layout="NCHW"), 2), ({}, 2), (dict(groups=2, k=64), 2),
+    (dict(groups=4, dtype="float32", precision="tf32"), 2)])
+def test_several_groups_of_a_block_that_it_cannot_have(changes, groups_tile):
+    precision = changes.pop("precision", "float32")
+    with pytest.raises(UnsupportedSpec, match=f"groups_tile = {groups_tile} of"):
+        plan_layer(small(**changes), algorithm="mma", precision=precision, settings={
+            "tile_m": 128, "tile_n": 16, "tile_k": 32, "warps_m": 4, "warps_n": 1, "groups_tile": groups_tile})
+
+
+@pytest.mark.nvcc
+def test_a_block_has_several_groups_of_few_products_where_there_are_many_blocks():
+    many, one = layer(256, 28, 3, 256, 1, 1, 32), layer(256, 28, 3, 256, 1, 1, 32, n=1)
+    made = plan_layer(many, algorithm="mma")
+    assert made.settings()["groups_tile"] > 1 == plan_layer(one, algorithm="mma").settings()["groups_tile"]
+    grid = made.program.steps[0].grid_of(many)
+    assert grid[0] >= 2 * made.spec.hardware.multiprocessors
+    for entry in build(plan_layer(many, algorithm="mma", arch="sm_80")).compiled.entries:
+        assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
+
+
 @pytest.mark.parametrize("c, vector", [(64, 8), (20, 4), (6, 2), (3, 1)])
 def test_copies_are_as_wide_as_a_pixels_channels_allow(c, vector):
     made = plan_layer(small(c=c), algorithm="mma")

@@ -50,10 +50,10 @@ def planned(shape: ConvShape, arch: str = "sm_90", epilogue: tuple[Epilogue, ...
     (plane(13, layout="NHWC", c=3, k=3, groups=3), (), "accumulators"),
     (plane(c=2, k=2), (), "2 channels a group"), (plane(r=32, s=1), (), "32 rows tall"),
     (plane(r=31, s=99, padding=60), (), "3069 taps"),
-    (plane(padding_mode="constant", padding_value=0.5), (), "a border of 0.5 is no uint8"),
-    (plane(padding_mode="constant", padding_value=-1), (), "a border of -1 is no uint8"),
+    (plane(padding_mode="constant", padding_value=0.5), (), "the border's value is no uint8"),
+    (plane(padding_mode="constant", padding_value=-1), (), "the border's value is no uint8"),
     (plane(dtype="int8", weight_dtype="int8", padding_mode="constant", padding_value=300), (),
-     "a border of 300 is no int8"),
+     "the border's value is no int8"),
     (plane(), (Epilogue.RESIDUAL,), "residual")])
 def test_layers_that_are_refused(shape, epilogue, says):
     assert says in pixels.supports(KernelSpec.of(shape, algorithm="pixels", arch=Arch(9, 0), epilogue=epilogue))

@@ -18,26 +18,40 @@ TILES = ((64, 32, 2, 16), (64, 96, 3, 48), (64, 64, 4, 32), (128, 16, 3, 16), (1
 NCHW_TILES = tuple(tile for tile in TILES if tile[1] // (2 if tile[0] == 64 else 1) % 32 == 0)
 # (filters, pixels, rows, columns, boxes, stages), for filters of up to 3 x 3
 BOXES = ((64, 48, 3, 10, 2, 2), (128, 40, 2, 17, 2, 3), (128, 72, 4, 15, 1, 2), (256, 32, 2, 13, 2, 2))
+# (filters, pixels, rows, columns, boxes, stages, ring) of float32 in NCHW, where W is a multiple of 4; of 1x1 filters
+# with one row
+TURNED = ((64, 48, 1, 16, 2, 2, 2), (128, 24, 1, 12, 1, 3, 1), (256, 40, 1, 40, 2, 2, 3), (64, 64, 3, 12, 2, 2, 2),
+          (128, 72, 4, 8, 3, 2, 4))
+# (form, filters, pixels, stages) of 16 bits in NCHW: for 1x1 layers whose images are whole 16 bytes, and for images
+# that a tile has room for, one or several, or not
+PLANES = (("planes", 64, 64, 2), ("planes", 64, 192, 2), ("planes", 128, 96, 3), ("planes", 256, 32, 2),
+          ("planes", 128, 160, 2))
+IMAGES = (("images", 64, 64, 3), ("images", 64, 320, 2), ("images", 128, 96, 2), ("images", 128, 224, 2),
+          ("images", 256, 32, 2))
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (1, 9)), "channels": CHANNELS, "padding": PADDINGS,
     "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "numerics": ("float32", "fp16x3", "tf32"), "layout": LAYOUTS,
-    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": (*TILES, *BOXES), "splits": (1, 2, 3)}
+    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": (*TILES, *BOXES, *TURNED, *PLANES, *IMAGES),
+    "splits": (1, 2, 3)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16), "w": (1, 7, 12, 19)}
 
 
 def values(row: Row) -> dict[str, Any]:
     tile = row["tile"]
+    if tile in PLANES or tile in IMAGES:
+        made = dict(zip(("form", "filters", "pixels", "stages"), tile))
+        return {**made, "splits": row["splits"]} if tile in PLANES else made
     if len(tile) == 4:
         names = ("filters", "pixels", "stages", "buffer")
         return {"form": "im2col", **dict(zip(names, tile)), "splits": row["splits"]}
-    names = ("filters", "pixels", "rows", "columns", "boxes", "stages")
-    return {"form": "halo", **dict(zip(names, tile))}
+    names = ("filters", "pixels", "rows", "columns", "boxes", "stages", "ring")
+    order = "planes" if len(tile) == len(names) else "pixels"
+    return {"form": "halo", **dict(zip(names, tile)), "order": order}
 
 
 def layer(choose: Choose) -> dict[str, Any]:
-    """Channels by eights, of float32 by fours in NHWC, of 16 bits in NCHW any; any filters."""
-    dtype = choose(DTYPES)
-    layout = choose(LAYOUTS) if dtype != "float32" else "NHWC"
+    """Channels by eights, of float32 by fours in NHWC, in NCHW any; any filters."""
+    dtype, layout = choose(DTYPES), choose(LAYOUTS)
     channels = choose((1, 3, 8, 20, 33, 64, 72) if layout == "NCHW" else (4, 8, 12, 36, 64, 100)
                       if dtype == "float32" else (8, 16, 24, 64, 72, 136))
     return {"c": channels, "k": choose((1, 5, 8, 24, 64, 72, 85, 136)), "layout": layout, "dtype": dtype}
@@ -66,12 +80,29 @@ def variants() -> Iterable[Row]:
                    padding=PADDINGS[i % 4], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2],
                    numerics="float32", layout="NCHW", stride=1 + i // 2 % 2, dilation=1 + i % 3 % 2, tile=tile,
                    splits=splits)
-    for i, tile in enumerate((*TILES, *BOXES) * 2):
-        halo = len(tile) == 6
-        yield dict(filter=((3, 3), (2, 3), (1, 1))[i % (2 if halo else 3)], channels=CHANNELS[6 - i % 7],
-                   padding=PADDINGS[i % 4], epilogue=WITH_RESIDUAL[-1 - i % len(WITH_RESIDUAL)], dtype="float32",
-                   numerics=("fp16x3", "tf32")[i >= len(TILES + BOXES)], layout="NHWC", stride=1 if halo else 1 + i % 2,
-                   dilation=1 if halo else 1 + i // 2 % 2, tile=tile, splits=1 if halo or i % 3 == 2 else 1 + i % 2)
+    for i, tile in enumerate(IMAGES * 3):
+        yield dict(filter=((1, 1), (3, 3), (2, 3))[i % 3], channels=((8, 24, 1), (136, 8, 1), (16, 136, 1))[i // 2 % 3],
+                   padding=PADDINGS[i % 4], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2],
+                   numerics="float32", layout="NCHW", stride=1 + i // 2 % 2, dilation=1 + i // 5 % 2, tile=tile,
+                   splits=1)
+    for i, tile in enumerate(PLANES * 2):
+        yield dict(filter=(1, 1), channels=((8, 24, 1), (136, 8, 1), (72, 33, 1), (16, 136, 1))[i % 4], padding="valid",
+                   epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], numerics="float32",
+                   layout="NCHW", stride=1, dilation=1, tile=tile, splits=1 + (i % 4 == 1 and i > 5) * 2)
+    for layout, tiles in (("NHWC", (*TILES, *BOXES)), ("NCHW", (*BOXES, *TURNED, *TILES))):
+        for i, tile in enumerate(tiles * 2):
+            halo, turned, way = len(tile) > 4, len(tile) == 7, ("fp16x3", "tf32")[i >= len(tiles)]
+            if turned and way == "tf32":
+                continue
+            place = (6 if layout == "NHWC" else 7) - i % 7
+            if halo and tile[4] == 1 and way == "tf32":
+                place = 0       # one slice of channels
+            flat = turned and tile[2] == 1 and i % 2 == 0
+            yield dict(filter=(1, 1) if flat else ((3, 3), (2, 3), (1, 1))[i % (2 if halo else 3)],
+                       channels=CHANNELS[place], padding="valid" if flat else PADDINGS[i % 4],
+                       epilogue=WITH_RESIDUAL[-1 - i % len(WITH_RESIDUAL)], dtype="float32", numerics=way,
+                       layout=layout, stride=1 if halo else 1 + i % 2, dilation=1 if halo else 1 + i // 2 % 2,
+                       tile=tile, splits=1 if halo or i % 3 == 2 else 1 + i % 2)
 
 
 ROWS = {"wgmma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.axes import BIAS, RELU, RESIDUAL
 from warpconv.codegen.algorithms.wgmma import ALGORITHM
 from warpconv.codegen.algorithms.wgmma.choice import candidates
 from warpconv.codegen.algorithms.wgmma.numbers import resolved
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
 from warpconv.codegen.render import render
@@ -31,6 +33,8 @@ from warpconv.runtime.devices.cpu import Mode, backend
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 WINDOWS = dict(form="im2col", filters=64, pixels=64, stages=2, splits=1)
 BOX = dict(form="halo", filters=64, pixels=64, rows=7, columns=7, boxes=2, stages=2)
+TURNED = dict(form="halo", filters=64, pixels=96, rows=7, columns=8, boxes=2, stages=2, order="planes", ring=2)
+FLAT = dict(form="halo", filters=64, pixels=64, rows=1, columns=64, boxes=2, stages=2, order="planes", ring=3)
 
 
 def single(**changes: Any) -> ConvShape:
@@ -46,8 +50,18 @@ def test_dense_layers_of_hopper_are_split_by_default(sizes, n):
     assert chosen.algorithm == "wgmma" and chosen.spec.numerics is Numerics.FP16X3
 
 
+@pytest.mark.parametrize("width, size", [(256, 3), (512, 3), (1024, 3), (1024, 5), (3000, 3), (300, 7)])
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_rows_that_are_wider_than_a_box_are_shared_out(width, size, layout):
+    """Of 256 elements a box has at most, the filter's columns beside the outputs'."""
+    made = plan_layer(layer(64, width, size, 64, 1, size // 2, n=2, dtype="float32", layout=layout), arch="sm_90")
+    assert (made.spec.algorithm, made.options.form.value) == ("wgmma", "halo")
+    shares = -(-width // made.options.columns)
+    assert made.numbers.box_columns <= 256 and -(-width // (256 - (size - 1))) <= shares
+
+
 @pytest.mark.parametrize("changes, says", [
-    (dict(c=10), "pixels 40 bytes apart"), (dict(layout="NCHW"), "layout NCHW"), (dict(groups=2), "2 groups"),
+    (dict(c=10), "pixels 40 bytes apart"), (dict(groups=2), "2 groups"), (dict(groups=2, layout="NCHW"), "2 groups"),
     (dict(padding_mode="reflect"), "border reflect"), (dict(c=8), "float32 units"), (dict(stride=9), "strides of 9")])
 def test_what_it_declines_goes_to_others(changes, says):
     """Short sums among it, unless they are asked for."""
@@ -68,6 +82,16 @@ def test_plan_values_that_do_not_go_together(values, says):
         plan_layer(single(), algorithm="wgmma", precision="fp16x3", settings={**WINDOWS, **values})
 
 
+@pytest.mark.parametrize("values, changes, says", [
+    (dict(rows=2), dict(r=1, s=1, padding=0, w=12), "rows = 2 for 1x1"), (dict(ring=9), dict(w=12), "ring = 9"),
+    (dict(), dict(r=1, s=1, w=12), "without padding"), (dict(), dict(layout="NHWC", w=12), "for NCHW in fp16x3"),
+    (dict(), dict(), "36 bytes|W")])
+def test_planes_that_cannot_be_turned(values, changes, says):
+    with pytest.raises(UnsupportedSpec, match=says):
+        plan_layer(single(**{"layout": "NCHW", **changes}), algorithm="wgmma", precision="fp16x3",
+                   settings={**TURNED, **values})
+
+
 def test_every_candidate_is_a_plan():
     for shape in (layer(64, 28, 3, 72, 1, 1, dtype="float32"), layer(100, 14, 1, 33, dtype="float32"),
                   layer(512, 7, 3, 512, 1, 1, n=1, dtype="float32")):
@@ -81,12 +105,17 @@ def test_every_candidate_is_a_plan():
 # ---- how exact it is
 
 def errors_of(name: str, kind: str, plan: Any, text: str | None = None) -> precision.Errors:
-    """Errors of a plan of the layer, in NHWC, on a kind of data; ``text`` is another than its own."""
+    """Errors of a plan of the layer on a kind of data; ``text`` is another than its own. Of planes a column of zeros
+    is beside the image, so that their rows are whole 16 bytes."""
     shape, (x, w) = precision.shape_of(name), precision.drawn(name, kind)
     loaded, source = backend.load_text(plan.spec, plan.program, text or render(plan).text)
     kernel = Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)
-    y = kernel(np.ascontiguousarray(np.moveaxis(x, 1, -1)), w)
-    return precision.errors_of(np.moveaxis(y, -1, 1), x, w, shape)
+    if plan.spec.layout is Layout.NHWC:
+        y = np.moveaxis(kernel(np.ascontiguousarray(np.moveaxis(x, 1, -1)), w), -1, 1)
+    else:
+        beside = 1 if plan.options.turned else 0
+        y = kernel(np.pad(x, ((0, 0), (0, 0), (0, 0), (0, beside))), w)[..., :shape.q]
+    return precision.errors_of(y, x, w, shape)
 
 
 def units_of(name: str, kind: str) -> precision.Errors:
@@ -94,19 +123,37 @@ def units_of(name: str, kind: str) -> precision.Errors:
     return precision.errors_of(precision.computed("ieee", x, w, shape, "cpu"), x, w, shape)
 
 
-def plan_of(name: str, values: dict[str, Any]) -> Any:
+def of_nhwc(array: np.ndarray, values: dict[str, Any]) -> np.ndarray:
+    """An array of NHWC in the layout that the plan values are for."""
+    return np.ascontiguousarray(np.moveaxis(array, -1, 1)) if "order" in values else array
+
+
+def to_nhwc(array: np.ndarray, values: dict[str, Any]) -> np.ndarray:
+    return np.moveaxis(array, 1, -1) if "order" in values else array
+
+
+def laid_out(shape: ConvShape, values: dict[str, Any]) -> ConvShape:
+    """The layer, given in NHWC, in the layout that the plan values are for."""
+    return dataclasses.replace(shape, layout="NCHW") if "order" in values else shape
+
+
+def plan_of(name: str, values: dict[str, Any], layout: str = "NHWC") -> Any:
     c, size = precision.LAYERS[name]
-    shape = precision.shape_of(name)
-    return plan_layer(ConvShape(n=shape.n, c=c, h=shape.h, w=shape.w, k=shape.k, r=size, s=size, padding=size // 2,
-                                layout="NHWC"), algorithm="wgmma", precision="fp16x3", settings=values)
+    shape, turned = precision.shape_of(name), "order" in values
+    return plan_layer(ConvShape(n=shape.n, c=c, h=shape.h, w=shape.w + turned, k=shape.k, r=size, s=size,
+                                padding=size // 2, layout="NCHW" if turned else layout),
+                      algorithm="wgmma", precision="fp16x3", settings=values)
 
 
 @on_cpu_device
 @pytest.mark.parametrize("kind", precision.KINDS)
-@pytest.mark.parametrize("name, values", [("96", WINDOWS), ("576", BOX), *(
-    pytest.param(*case, marks=pytest.mark.long) for case in (("576", WINDOWS), ("2304", WINDOWS), ("2304", BOX)))])
-def test_split_factors_are_no_less_exact_than_float32_units(name, values, kind):
-    ours, theirs = errors_of(name, kind, plan_of(name, values)), units_of(name, kind)
+@pytest.mark.parametrize("name, values, layout", [
+    ("96", WINDOWS, "NHWC"), ("576", BOX, "NHWC"), ("96", FLAT, "NCHW"), ("576", TURNED, "NCHW"), *(
+        pytest.param(*case, marks=pytest.mark.long) for case in (
+            ("576", WINDOWS, "NHWC"), ("2304", WINDOWS, "NHWC"), ("2304", BOX, "NHWC"), ("2304", WINDOWS, "NCHW"),
+            ("576", BOX, "NCHW"), ("2304", TURNED, "NCHW")))])
+def test_split_factors_are_no_less_exact_than_float32_units(name, values, layout, kind):
+    ours, theirs = errors_of(name, kind, plan_of(name, values, layout)), units_of(name, kind)
     if kind in NOT_KEPT:        # what the guaranteed bound alone says
         steps = -(-precision.LAYERS[name][0] // 32) * precision.LAYERS[name][1] ** 2
         assert ours.worst <= (steps + 24) * 2**-24
@@ -137,15 +184,15 @@ def test_sums_left_in_the_tensor_cores_would_fail_the_bound(kind, values):
 
 @on_cpu_device
 @pytest.mark.parametrize("left_out", ["low parts of pixels", "low parts of filters", "scales of single pixels"])
-def test_every_part_is_needed(left_out):
+@pytest.mark.parametrize("values", [BOX, TURNED])
+def test_every_part_is_needed(left_out, values):
     """Without one of the three products three digits are left; with the box's scale for all, distant pixels lose
     theirs."""
-    plan, kind = plan_of("576", BOX), "pixels times 2^-30 to 1" if "single" in left_out else "signed"
+    plan, kind = plan_of("576", values), "pixels times 2^-30 to 1" if "single" in left_out else "signed"
     text = render(plan).text
     old, new = {
-        "low parts of pixels": ("make_uint2(low_parts(four.x, four.y, high.x), low_parts(four.z, four.w, high.y))",
-                                "make_uint2(0u, 0u)"),
-        "low parts of filters": ("low_parts(scaled, second, high)", "0u"),
+        "low parts of pixels": ("LOW_CELLS + i) = low;", "LOW_CELLS + i) = make_uint4(0u, 0u, 0u, 0u);"),
+        "low parts of filters": ("low_parts(first, second, high);", "0u;"),
         "scales of single pixels": ("least >> 23) + LEAST_SCALE >= ", "least >> 23) + 255u >= ")}[left_out]
     assert text.count(old) == 1
     ours, worse = errors_of("576", kind, plan), errors_of("576", kind, plan, text.replace(old, new))
@@ -164,6 +211,21 @@ def test_it_is_within_its_bound(values):
     assert reference.compare(y, x, w, shape, numerics=Numerics.FP16X3).within
     exact = reference.reference(x, w, shape).output
     assert 1e-8 < np.linalg.norm(y - exact) / np.linalg.norm(exact) < 2e-7
+
+
+@on_cpu_device
+@pytest.mark.parametrize("precision_", ["fp16x3", "tf32"])
+@pytest.mark.parametrize("pixels, sampled", [(192, True), (272, False)])
+def test_the_pass_leaves_pixels_that_no_output_reads(pixels, sampled, precision_):
+    """Of 1x1 filters that stride; where a tile has more pixels than a box, windows are walked instead."""
+    rng = np.random.default_rng(12)
+    x, w = rng.standard_normal((3, 100, 13, 18)).astype("f4"), rng.standard_normal((21, 100, 1, 1)).astype("f4")
+    shape = ConvShape.of(x.shape, w.shape, stride=(2, 3))
+    plan = plan_layer(shape, algorithm="wgmma", precision=precision_, settings={**WINDOWS, "pixels": pixels})
+    assert plan.program.workspaces[0].bytes_of(shape) == 4 * 100 * 3 * (7 * 6 if sampled else 13 * 18)
+    x[:, :, 1::2], x[:, :, :, 1::3] = np.nan, np.inf        # no output reads them
+    y = checks.cpu_kernel(plan, Mode.CHECK)(x, w)
+    assert reference.compare(y, x, w, shape, numerics=Numerics(precision_)).within
 
 
 @on_cpu_device
@@ -193,19 +255,19 @@ def test_rounded_factors_go_to_it_where_they_are_asked_for():
 # ---- scales
 
 @on_cpu_device
-@pytest.mark.parametrize("values", [WINDOWS, BOX])
+@pytest.mark.parametrize("values", [WINDOWS, BOX, TURNED])
 def test_pixels_of_a_box_may_be_of_any_size(values):
     """From the least float to what there is room for, in rows of the image and in single channels, zeros among them."""
     rng = np.random.default_rng(5)
-    x, w = rng.standard_normal((1, 12, 7, 36)).astype("f4"), rng.standard_normal((24, 36, 3, 3)).astype("f4")
+    x, w = rng.standard_normal((1, 12, 8, 36)).astype("f4"), rng.standard_normal((24, 36, 3, 3)).astype("f4")
     exponents = (-149, -140, -127, -126, -113, -112, -60, -15, -14, -13, 30, 60)
     with np.errstate(under="ignore"):
         x = np.ldexp(x, np.array(exponents)[None, :, None, None]).astype("f4")
     x[:, 5], x[:, :, 3, 4:] = 0.0, 0.0
     shape = ConvShape.of(x.shape, w.shape, layout="NHWC", padding=((0, 0), (1, 1)))
     w[:, :, 0], w[:, :, 2] = 0.0, 0.0       # rows do not meet
-    plan = plan_layer(shape, algorithm="wgmma", precision="fp16x3", settings=values)
-    y = checks.cpu_kernel(plan, Mode.CHECK)(x, w)
+    plan = plan_layer(laid_out(shape, values), algorithm="wgmma", precision="fp16x3", settings=values)
+    y = to_nhwc(checks.cpu_kernel(plan, Mode.CHECK)(of_nhwc(x, values), w), values)
     exact = reference.reference(x, w, shape)
     magnitude = exact.bound / ((shape.reduction + 2) * precision.EPSILON)
     error = np.abs(y.astype("f8") - exact.output)
@@ -243,12 +305,14 @@ def test_a_filter_with_distant_rows_is_left_to_float32_units():
 # ---- what is not finite
 
 @on_cpu_device
-@pytest.mark.parametrize("values", [BOX, WINDOWS, pytest.param({**WINDOWS, "splits": 2}, marks=pytest.mark.long)])
-@pytest.mark.parametrize("precision_", ["fp16x3", "tf32"])
-def test_infinities_and_nan_come_out_as_of_float32_units(values, precision_):
+@pytest.mark.parametrize("precision_, values", [
+    ("fp16x3", BOX), ("fp16x3", WINDOWS), ("fp16x3", TURNED), ("tf32", BOX), ("tf32", WINDOWS),
+    pytest.param("fp16x3", {**WINDOWS, "splits": 2}, marks=pytest.mark.long),
+    pytest.param("tf32", {**WINDOWS, "splits": 2}, marks=pytest.mark.long)])
+def test_infinities_and_nan_come_out_as_of_float32_units(precision_, values):
     """In pixels and in filters, beside zeros and beside factors whose low parts are zero."""
     rng = np.random.default_rng(3)
-    x, w = rng.standard_normal((2, 9, 9, 24)).astype("f4"), rng.standard_normal((10, 24, 3, 3)).astype("f4")
+    x, w = rng.standard_normal((2, 9, 12, 24)).astype("f4"), rng.standard_normal((10, 24, 3, 3)).astype("f4")
     for array in (x, w):
         flat = array.reshape(-1)
         flat[rng.integers(0, flat.size, flat.size // 3)] = 0.0
@@ -258,16 +322,19 @@ def test_infinities_and_nan_come_out_as_of_float32_units(values, precision_):
     flat.view("u4")[rng.integers(0, flat.size, 2)] = [0x7FFFFFFF, 0xFF800001]      # NaN of other bits
     w[3, 5, 1, 1], w[7, 0, 0, 2] = np.inf, np.nan
     shape = ConvShape.of(x.shape, w.shape, layout="NHWC", padding=1)
-    kernel = warpconv.specialize(shape, device="cpu", algorithm="wgmma", precision=precision_, settings=values)
+    kernel = warpconv.specialize(laid_out(shape, values), device="cpu", algorithm="wgmma", precision=precision_,
+                                 settings=values)
     with np.errstate(invalid="ignore"):
-        y, exact = kernel(x, w), reference.reference(x, w, shape).output
+        y = to_nhwc(kernel(of_nhwc(x, values), w), values)
+        exact = reference.reference(x, w, shape).output
     assert np.array_equal(np.isnan(y), np.isnan(exact)) and 0.1 < np.isnan(exact).mean() < 0.9
     assert np.array_equal(np.isposinf(y), np.isposinf(exact)) and np.array_equal(np.isneginf(y), np.isneginf(exact))
     assert np.isinf(exact).any()
 
 
 @on_cpu_device
-def test_what_the_scales_have_no_room_for_is_made_by_float32_units():
+@pytest.mark.parametrize("values", [WINDOWS, FLAT])
+def test_what_the_scales_have_no_room_for_is_made_by_float32_units(values):
     """Factors near the largest float, and sums beyond it, epilogue and residual in place included."""
     rng = np.random.default_rng(4)
     x, w = rng.standard_normal((1, 8, 8, 96)).astype("f4"), rng.standard_normal((16, 96, 1, 1)).astype("f4")
@@ -276,12 +343,13 @@ def test_what_the_scales_have_no_room_for_is_made_by_float32_units():
     x[0, 2:4] *= np.float32(1e25)
     x[0, 6:] = np.float32(3e38) * np.sign(w[3, :, 0, 0])
     units = warpconv.conv2d(x, w, bias, layout="NHWC", residual=residual, device="cpu", precision="ieee")
-    kernel = warpconv.specialize(ConvShape.of(x.shape, w.shape, layout="NHWC"), device="cpu", algorithm="wgmma",
-                                 epilogue=("bias", "residual"), settings=WINDOWS)
-    y = kernel(x, w, bias, residual=residual, out=residual.copy())
-    in_place = residual.copy()
-    kernel(x, w, bias, residual=in_place, out=in_place)
+    kernel = warpconv.specialize(laid_out(ConvShape.of(x.shape, w.shape, layout="NHWC"), values), device="cpu",
+                                 algorithm="wgmma", epilogue=("bias", "residual"), settings=values)
+    laid, other, in_place = (of_nhwc(array, values) for array in (x, residual, residual.copy()))
+    y = kernel(laid, w, bias, residual=other, out=other.copy())
+    kernel(laid, w, bias, residual=in_place, out=in_place)
     assert np.array_equal(y.view("u4"), in_place.view("u4"))
+    y = to_nhwc(y, values)
     assert np.array_equal(np.isinf(y), np.isinf(units)) and np.isinf(y[0, 6:, :, 3]).all()
     fine = np.isfinite(units)
     magnitude = np.abs(x.astype("f8")) @ np.abs(w[:, :, 0, 0]).T.astype("f8") + np.abs(bias) + np.abs(residual)
@@ -291,13 +359,15 @@ def test_what_the_scales_have_no_room_for_is_made_by_float32_units():
 # ---- what compilers make of it
 
 @pytest.mark.nvcc
-@pytest.mark.parametrize("sizes, n, way", [
-    (LAYERS[1], 32, "fp16x3"), (LAYERS[2], 32, "fp16x3"), (LAYERS[6], 1, "fp16x3"), (LAYERS[1], 32, "tf32"),
-    *(pytest.param(*case, marks=pytest.mark.long) for case in itertools.product(LAYERS, (1, 32), ("fp16x3", "tf32")))])
-def test_sums_stay_in_registers(sizes, n, way):
+@pytest.mark.parametrize("sizes, n, way, layout", [
+    (LAYERS[1], 32, "fp16x3", "NHWC"), (LAYERS[6], 1, "fp16x3", "NHWC"), (LAYERS[2], 32, "fp16x3", "NCHW"),
+    (LAYERS[1], 32, "tf32", "NCHW"),
+    *(pytest.param(*case, marks=pytest.mark.long) for case in itertools.product(LAYERS, (1, 32), ("fp16x3", "tf32"),
+                                                                                ("NHWC", "NCHW")))])
+def test_sums_stay_in_registers(sizes, n, way, layout):
     for epilogue in ((), (BIAS, RESIDUAL, RELU)):
-        made = plan_layer(layer(*sizes, n=n, dtype="float32"), algorithm="wgmma", arch="sm_90", epilogue=epilogue,
-                          precision=way)
+        made = plan_layer(layer(*sizes, n=n, dtype="float32", layout=layout), algorithm="wgmma", arch="sm_90",
+                          epilogue=epilogue, precision=way)
         for entry in build(made).compiled.entries:
             assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
 
@@ -305,12 +375,16 @@ def test_sums_stay_in_registers(sizes, n, way):
 @pytest.mark.nvcc
 @pytest.mark.parametrize("values", [
     dict(form="halo", filters=128, pixels=144, rows=4, columns=28), dict(form="im2col", filters=256, pixels=72),
+    dict(form="halo", filters=128, pixels=144, rows=4, columns=28, order="planes", ring=2),
     *(pytest.param(values, marks=pytest.mark.long) for values in (
         dict(form="halo", filters=64, pixels=288, rows=4, columns=56),
-        dict(form="halo", filters=256, pixels=72, rows=2, columns=28), dict(form="im2col", filters=128, pixels=144),
-        dict(form="im2col", filters=64, pixels=288)))])
+        dict(form="halo", filters=256, pixels=72, rows=2, columns=28),
+        dict(form="halo", filters=256, pixels=72, rows=2, columns=28, order="planes", ring=2),
+        dict(form="halo", filters=64, pixels=288, rows=4, columns=56, order="planes", ring=1),
+        dict(form="im2col", filters=128, pixels=144), dict(form="im2col", filters=64, pixels=288)))])
 def test_the_largest_tiles_stay_in_registers(values):
-    made = plan_layer(layer(128, 56, 3, 512, 1, 1, dtype="float32"), algorithm="wgmma", arch="sm_90",
-                      epilogue=(BIAS, RESIDUAL, RELU), settings={**values, "stages": 2}, precision="fp16x3")
+    shape = laid_out(layer(128, 56, 3, 512, 1, 1, dtype="float32"), values)
+    made = plan_layer(shape, algorithm="wgmma", arch="sm_90", epilogue=(BIAS, RESIDUAL, RELU),
+                      settings={**values, "stages": 2}, precision="fp16x3")
     for entry in build(made).compiled.entries:
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry

@@ -13,6 +13,7 @@ from tests.axes import BIAS, RELU, RESIDUAL
 from warpconv.codegen.algorithms.wgmma import ALGORITHM
 from warpconv.codegen.algorithms.wgmma.choice import candidates, choice, cycles, tiles_of
 from warpconv.codegen.algorithms.wgmma.numbers import make_numbers, resolved
+from warpconv.codegen.algorithms.wgmma.options import Form
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch, Hardware
 from warpconv.codegen.render import render
@@ -45,7 +46,8 @@ def small(**changes: Any) -> ConvShape:
     (dict(groups=2), "sm_90", "2 groups"), ({}, "sm_80", "no wgmma"), ({}, "sm_100", "no wgmma"),
     (dict(padding_mode="reflect"), "sm_90", "border reflect"), (dict(c=12), "sm_90", "pixels 24 bytes apart"),
     (dict(stride=9), "sm_90", "strides of 9 rows"), (dict(padding=130, h=300, w=300), "sm_90", "corner of -130"),
-    (dict(dilation=70, padding=70), "sm_90", None),
+    (dict(dilation=70, padding=70), "sm_90", None), (dict(dilation=127, padding=127, h=160), "sm_90", None),
+    (dict(dilation=128, padding=128, h=160), "sm_90", "taps 256 pixels from a window's first"),
     (dict(dilation=100, padding=60, h=200, w=200), "sm_90", "corner of")])
 def test_layers_that_are_refused_in_words(changes, arch, says):
     spec = KernelSpec.of(small(**changes), algorithm="wgmma", arch=Arch.parse(arch))
@@ -109,6 +111,67 @@ def test_sizes_beyond_a_descriptor_are_declined_in_words():
 def test_outputs_that_no_descriptor_stores_go_from_registers():
     text = render(plan_layer(small(k=33), algorithm="wgmma")).text
     assert "y_map" not in text and "y[at] = " in text
+
+
+# ---- 1x1 layers in NCHW
+
+@pytest.mark.parametrize("c, h, k", [(256, 56, 64), (512, 28, 128), (192, 12, 256)])
+@pytest.mark.parametrize("n", [1, 32])
+def test_planes_are_read_where_they_lie(c, h, k, n):
+    made = plan_layer(layer(c, h, 1, k, n=n, layout="NCHW"), algorithm="wgmma", arch="sm_90")
+    assert made.options.form is Form.PLANES and "to_nhwc" not in made.program.entries
+    assert made.program.descriptor("x_map").of == "x"
+
+
+@pytest.mark.parametrize("c, h, size, k", [(256, 14, 1, 1024), (512, 7, 1, 2048), (960, 7, 1, 160)])
+def test_images_of_other_sizes_are_stored_whole(c, h, size, k):
+    """Pixels of a filter that begin anywhere would be stored in small pieces; and x is brought to NHWC, as copies begin
+    at whole 16 bytes."""
+    made = plan_layer(layer(c, h, size, k, n=32, layout="NCHW"), algorithm="wgmma", arch="sm_90",
+                      settings={"splits": 1})
+    assert made.options.form is Form.IMAGES and "to_nhwc" in made.program.entries
+
+
+@pytest.mark.parametrize("changes, form, says", [
+    (dict(layout="NHWC"), "planes", "1x1 layers of 16 bits in NCHW"),
+    (dict(r=3, s=3, padding=1), "planes", "1x1 layers"), (dict(stride=2), "planes", "1x1 layers"),
+    ({}, "planes", "distances of 162 bytes"), (dict(layout="NHWC"), "images", "whole images are for NCHW"),
+    (dict(dtype="float32", c=128), "images", "whole images are for NCHW"),
+    (dict(k=33), "images", "a multiple of 8 filters")])
+def test_forms_that_layers_cannot_have(changes, form, says):
+    shape = small(**{**dict(layout="NCHW", r=1, s=1, padding=0), **changes})
+    with pytest.raises(UnsupportedSpec, match=says):
+        plan_layer(shape, algorithm="wgmma", settings={"form": form, "filters": 64, "pixels": 64})
+
+
+def test_boxes_of_planes_begin_at_whole_16_bytes():
+    shape = small(layout="NCHW", dtype="float32", w=32, h=32)
+    made = dict(form="halo", order="planes", filters=64, pixels=64, rows=1, columns=16, stages=2)
+    plan = plan_layer(shape, algorithm="wgmma", settings=made)
+    assert plan.numbers.columns_before == 3 and plan.program.descriptor("x_map").box[0] == 24
+    with pytest.raises(UnsupportedSpec, match="columns = 18 in the order of planes"):
+        plan_layer(shape, algorithm="wgmma", settings={**made, "columns": 18})
+
+
+@on_cpu_device
+@pytest.mark.parametrize("h, k, values", [(7, 72, dict(form="images", filters=64, pixels=256)),
+                                          (14, 136, dict(form="images", filters=128, pixels=224)),
+                                          (14, 136, dict(form="images", filters=128, pixels=96)),
+                                          (1, 8, dict(form="images", filters=64, pixels=64)),
+                                          (12, 70, dict(form="planes", filters=64, pixels=64))])
+def test_what_is_not_finite_stays_in_its_image_and_pixel(h, k, values):
+    """Copies of planes bring pixels of the next channel, and none of their products is stored."""
+    rng = np.random.default_rng(6)
+    x, w = rng.standard_normal((3, 24, h, h)).astype("f2"), rng.standard_normal((k, 24, 1, 1)).astype("f2")
+    reached = np.zeros((3, h, h), bool)
+    for image, channel, row, value in ((0, 1, 0, np.nan), (1, 23, h - 1, np.inf), (2, 8, min(3, h - 1), np.nan)):
+        x[image, channel, row, row], reached[image, row, row] = value, True
+    kernel = warpconv.specialize(ConvShape.of(x.shape, w.shape, dtype="float16", layout="NCHW"), device="cpu",
+                                 algorithm="wgmma", settings={"stages": 2, **values})
+    y = kernel(x, w).astype("f8")
+    assert (~np.isfinite(y) == reached[:, None]).all()
+    expected = np.einsum("nchw,kc->nkhw", np.where(reached[:, None], 0, x).astype("f8"), w[:, :, 0, 0].astype("f8"))
+    assert np.allclose(np.where(reached[:, None], 0, y), expected, atol=2e-2)
 
 
 # ---- what is chosen
@@ -208,5 +271,17 @@ def test_a_residual_is_added_in_place():
 def test_sums_stay_in_registers(sizes, n):
     for epilogue in ((), (BIAS, RESIDUAL, RELU)):
         made = plan_layer(layer(*sizes, n=n), algorithm="wgmma", arch="sm_90", epilogue=epilogue)
+        for entry in build(made).compiled.entries:
+            assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("c, h, k, n", [(64, 56, 256, 32), (1024, 14, 512, 32), (512, 7, 2048, 32),
+                                        pytest.param(1152, 7, 320, 32, marks=pytest.mark.long),
+                                        pytest.param(480, 14, 192, 32, marks=pytest.mark.long),
+                                        pytest.param(512, 28, 256, 1, marks=pytest.mark.long)])
+def test_sums_of_planes_stay_in_registers(c, h, k, n):
+    for epilogue in ((), (BIAS, RESIDUAL, RELU)):
+        made = plan_layer(layer(c, h, 1, k, n=n, layout="NCHW"), algorithm="wgmma", arch="sm_90", epilogue=epilogue)
         for entry in build(made).compiled.entries:
             assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ import pytest
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError
 from warpconv.runtime.arrays import ArrayKind, ArrayView, as_contiguous, empty, overlaps, stream_handle, view
+
+MEMORY = ctypes.create_string_buffer(64)
+STREAM = ctypes.addressof(MEMORY)       # where a driver might keep a stream
 
 
 class TestNumpy:
@@ -121,10 +126,13 @@ class TestAliasing:
 
 class TestStreamHandle:
     @pytest.mark.parametrize("stream, handle", [
-        (0, 0), (1, 0), (2, 2), (np.int64(77), 77), (types.SimpleNamespace(cuda_stream=5, synchronize=None), 5),
-        (types.SimpleNamespace(ptr=6, synchronize=None), 6), (types.SimpleNamespace(handle=7, synchronize=None), 7),
-        (types.SimpleNamespace(__cuda_stream__=lambda: (0, 8), cuda_stream=1), 8),
-        (types.SimpleNamespace(__cuda_stream__=(0, 9)), 9)])
+        (0, 0), (1, 0), (2, 2), (np.int64(STREAM), STREAM),
+        (types.SimpleNamespace(cuda_stream=STREAM + 5, synchronize=None), STREAM + 5),
+        (types.SimpleNamespace(ptr=STREAM + 6, synchronize=None), STREAM + 6),
+        (types.SimpleNamespace(handle=STREAM + 7, synchronize=None), STREAM + 7),
+        (types.SimpleNamespace(__cuda_stream__=lambda: (0, STREAM + 8), cuda_stream=1), STREAM + 8),
+        (types.SimpleNamespace(__cuda_stream__=(0, STREAM + 9)), STREAM + 9)],
+        ids=["0", "1", "2", "number", "PyTorch", "CuPy", "PyCUDA", "protocol", "its first draft"])
     def test_known(self, stream, handle):
         assert stream_handle(stream) == handle
 
@@ -136,3 +144,11 @@ class TestStreamHandle:
     def test_negative(self):
         with pytest.raises(ArgumentError):
             stream_handle(-1)
+
+    @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="this system does not show a process its memory")
+    @pytest.mark.parametrize("handle", [3, 77, 2**31, 2**47, 2**63, 2**70])
+    def test_a_number_where_there_is_no_memory_is_no_stream(self, handle):
+        """A driver would read there, and end the process."""
+        for _ in range(2):
+            with pytest.raises(ArgumentError, match="no stream of this process"):
+                stream_handle(handle)

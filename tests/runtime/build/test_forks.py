@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests import checks
+from tests.runtime import device_object
 from warpconv import conv2d
 from warpconv.runtime import env, forks
 from warpconv.runtime.call import conv
@@ -62,7 +63,8 @@ def test_a_lock_that_another_thread_holds_is_open_in_the_child(make):
 
 
 @needs_compiler
-def test_a_child_forked_while_a_thread_compiles(tmp_path):
+def test_a_child_forked_while_a_thread_compiles(tmp_path, monkeypatch):
+    device_object.copied(monkeypatch)
     started, go_on = threading.Event(), threading.Event()
     x, w = np.ones((1, 1, 7, 9), np.float32), np.full((1, 1, 3, 2), 2, np.float32)
     from warpconv.runtime.devices.cpu import objects

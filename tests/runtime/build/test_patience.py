@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import signal
+import threading
 import time
 
 import pytest
@@ -18,6 +21,8 @@ from warpconv.runtime.call import conv
 # about 500 statements that no compiler may leave out, for a compiler that takes seconds over them
 LONG = "extern \"C\" __global__ void f(float* x) {\n  float a = x[0];\n" + "".join(
     f"  a = a * x[{i % 97}] + __sinf(a) / x[{i % 89}]; x[{i}] = a;\n" for i in range(500)) + "}\n"
+
+SHORT = 'extern "C" __global__ void f(float* x) { x[0] = 1.0f; }\n'
 
 
 def test_who_waits_is_told_once(monkeypatch, caplog):
@@ -53,6 +58,72 @@ def test_nvrtc_is_stopped(kind):
         start = time.monotonic()
         assert compilers.compile_source(LONG, arch="sm_90", kind=kind).cubin
     assert stopped < 0.8 * (time.monotonic() - start)
+
+
+class Signalled(BaseException):
+    pass
+
+
+@contextlib.contextmanager
+def signals(times, after, every):
+    """So many signals, whose handler raises."""
+    left = [times]
+
+    def raising(*_):
+        left[0] -= 1
+        if left[0] <= 0:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+        raise Signalled
+
+    before = signal.signal(signal.SIGALRM, raising)
+    signal.setitimer(signal.ITIMER_REAL, after, every)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("kind", [needs(CompilerKind.NVRTC)])
+def test_a_signal_ends_nvrtc(kind):
+    """What a handler raises in a function that NVRTC calls would be lost, and the compilation would go on."""
+    compilers.compile_source(SHORT, arch="sm_90", kind=kind)    # the library is loaded
+    start = time.monotonic()
+    with pytest.raises(Signalled), signals(1, 0.1, 0.0):
+        compilers.compile_source(LONG, arch="sm_90", kind=kind)
+    stopped = time.monotonic() - start
+    start = time.monotonic()
+    assert compilers.compile_source(LONG, arch="sm_90", kind=kind).cubin
+    assert stopped < 0.8 * (time.monotonic() - start)
+
+
+def test_a_second_signal_frees_nothing_in_use():
+    watch, ended = patience.Watch(None), []
+
+    def library():
+        while not watch.over:
+            time.sleep(0.01)
+        time.sleep(0.3)             # a library does not end at once
+        ended.append(True)
+        return 0
+
+    with pytest.raises(Signalled), signals(3, 0.05, 0.02):
+        patience.interruptible(library, watch)
+    assert ended
+
+
+def test_other_threads_call_at_once():
+    found = []
+    watch = patience.Watch(None)
+
+    def ask():
+        found.append(patience.interruptible(threading.current_thread, watch) is threading.current_thread())
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    asking.join()
+    ask()
+    assert found == [True, False]
 
 
 def test_the_cpu_device_s_compiler_is_stopped(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from tests import checks
+from tests.runtime import device_object
 from warpconv.codegen.errors import KernelNotBuilt
 from warpconv.codegen.serialise import plan_identity
 from warpconv.codegen.shape import ConvShape
@@ -52,7 +53,8 @@ def test_the_cpu_devices_binary_is_kept_like_a_cubin(tmp_path, monkeypatch):
 
 
 @needs_cxx
-def test_a_text_that_is_there_is_found_by_the_text(tmp_path):
+def test_a_text_that_is_there_is_found_by_the_text(tmp_path, monkeypatch):
+    device_object.copied(monkeypatch)
     cache, source = DiskCache(tmp_path), Text.of(PLAN).render()
     first = build(Text.given(PLAN.spec, PLAN.program, source), CpuTarget(), cache=cache)
     assert first.path == build(Text.given(PLAN.spec, PLAN.program, source), CpuTarget(), cache=cache).path
@@ -81,4 +83,5 @@ def test_an_entry_of_another_form_is_left_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(pipeline, "FORM", "1")
     older = cache.fetch(cache_key(PLAN, CpuTarget(), env.settings()), lambda folder: {"flags": []})
     monkeypatch.undo()
+    device_object.copied(monkeypatch)
     assert build(text, CpuTarget(), cache=cache).source and older.path.exists()

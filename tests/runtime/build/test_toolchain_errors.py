@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests import checks
+from tests.runtime import device_object
 from warpconv import conv2d
 from warpconv.codegen.errors import CompileError, DeviceError, FileError, ToolNotFound
 from warpconv.runtime import env
@@ -34,6 +35,12 @@ def call(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "_warned", set())
     yield run
     conv.clear()
+
+
+@pytest.fixture
+def device_made(monkeypatch):
+    """Where it is the kernel that such a compiler or disk has to do with."""
+    device_object.copied(monkeypatch)
 
 
 def script(path, text):
@@ -64,7 +71,7 @@ def test_a_blank_command_is_none(monkeypatch, command):
     assert find_toolchain() == usual == find_toolchain(command)
 
 
-def test_a_path_with_a_blank_is_one_program(tmp_path, monkeypatch, call):
+def test_a_path_with_a_blank_is_one_program(tmp_path, device_made, call):
     (tmp_path / "my tools").mkdir()
     compiler = wrapper(tmp_path / "my tools" / "my g++", 'exec $REAL "$@"')
     with env.scope(cxx=str(compiler)):
@@ -72,7 +79,7 @@ def test_a_path_with_a_blank_is_one_program(tmp_path, monkeypatch, call):
     assert find_toolchain(f"{sys.executable} -m ziglang c++").command[1:] == ("-m", "ziglang", "c++")
 
 
-def test_a_relative_path_is_found_from_anywhere(tmp_path, monkeypatch, call):
+def test_a_relative_path_is_found_from_anywhere(tmp_path, monkeypatch, device_made, call):
     wrapper(tmp_path / "g++-here", 'exec $REAL "$@"')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CXX", "./g++-here")
@@ -121,7 +128,7 @@ def test_a_compiler_that_writes_nothing(tmp_path, monkeypatch, call):
         call()
 
 
-def test_an_object_in_the_cache_that_loads_no_more_is_built_again(call, monkeypatch):
+def test_an_object_in_the_cache_that_loads_no_more_is_built_again(device_made, call, monkeypatch):
     from warpconv.runtime.devices.cpu import loading
     assert (call() == 18).all()
     real, refused = loading.load, []
@@ -178,7 +185,7 @@ def test_a_cache_with_a_very_long_path(tmp_path, call, length):
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root can mount a file system")
-def test_a_noexec_cache(tmp_path, call):
+def test_a_noexec_cache(tmp_path, device_made, call):
     import subprocess
     call.root.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "noexec,mode=700", "none", call.root], capture_output=True)

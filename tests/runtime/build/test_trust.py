@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests import checks
+from tests.runtime import device_object
 from tests.runtime.build.test_cache import KEY, build, never
 from tests.runtime.owners import give_away, is_root
 from warpconv.codegen.errors import DeviceError
@@ -166,6 +167,7 @@ def test_what_cannot_be_loaded_is_told():
 def test_an_object_replaced_between_check_and_load_is_not_run(tmp_path, monkeypatch):
     """conv2d runs the bytes that were checked, whatever stands at the entry's path a moment later."""
     x, w = np.ones((1, 1, 6, 7), np.float32), np.full((1, 1, 2, 3), 2, np.float32)
+    device_object.copied(monkeypatch)
     with env.scope(cache_dir=tmp_path / "cache"):
         conv.clear()
         expected = conv2d(x, w)

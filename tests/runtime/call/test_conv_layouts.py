@@ -218,3 +218,32 @@ def test_unknown_layouts(layout):
     with pytest.raises(ArgumentError) as caught:
         warpconv.conv2d(given.x, given.w, layout=layout, **OPTIONS)
     assert caught.value.argument == "layout" and "NHWC" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.parametrize("n, c, k, size, padding", [(3, 72, 28, 1, 0), (1, 9, 40, 1, 0), (2, 16, 24, 3, 1)])
+def test_single_pixels_have_their_channels_side_by_side_in_both_orders(name, n, c, k, size, padding, copies):
+    """Dense layers of 16 bits are planned in NHWC then; arrays, results and plans stay the caller's."""
+    shape = ConvShape(n=n, c=c, h=1, w=1, k=k, r=size, s=size, padding=padding, dtype=name)
+    given = Given(name, shape)
+    residual = settings.generator(5).standard_normal(shape.output_shape).astype(given.dtype)
+    given.tolerance = given.tolerance + TYPES[name][1] * np.abs(residual.astype(np.float64))     # of the sum's rounding
+    for out in (None, np.full(shape.output_shape, np.nan, given.dtype)):
+        got = warpconv.conv2d(given.x, given.w, bias=given.bias, residual=residual, padding=padding, out=out,
+                              device="cpu")
+        assert got.flags.c_contiguous
+        given.check(got, given.biased + residual.astype(np.float64))
+    kernel = warpconv.specialize(shape, device="cpu", epilogue=("bias",))
+    assert (kernel.axes, kernel.spec.layout) == (Layout.NCHW, Layout.NHWC)
+    given.check(kernel(given.x, given.w, given.bias), given.biased)
+    made = warpconv.plan_layer(shape, arch="sm_80", epilogue=("bias",))
+    assert made.spec.layout is Layout.NHWC
+    given.check(warpconv.specialize(shape, plan=made, device="cpu")(given.x, given.w, given.bias), given.biased)
+    assert not copies
+
+
+@pytest.mark.parametrize("changes", [dict(h=2), dict(padding=1), dict(dtype="float32"), dict(groups=4)])
+def test_other_layers_keep_their_order(changes):
+    shape = ConvShape(**{**dict(c=16, h=1, w=1, k=16, r=1, s=1, dtype="float16"), **changes})
+    assert warpconv.plan_layer(shape, arch="sm_80").spec.layout is Layout.NCHW
+    assert warpconv.plan_layer(replace(shape, padding=0), algorithm="direct").spec.layout is Layout.NCHW

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(c
 conv1d = functools.partial(warpconv.conv1d, device="cpu")
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("number", range(16))
 def test_drawn_layers(number):
     layer = drawn(number)
@@ -37,7 +38,7 @@ def test_drawn_layers(number):
 
 @pytest.mark.parametrize("layout", ["NCL", "NLC"])
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("taps", [4, 7])
+@pytest.mark.parametrize("taps", [4, pytest.param(7, marks=pytest.mark.long)])
 def test_short_causal_layers_with_bias_and_silu_are_one_kernel(layout, dtype, taps, monkeypatch):
     layer = drawn(taps, n=2, groups=24, each=1, filters=1, taps=taps, dilation=1, stride=1, length=160, dtype=dtype,
                  padding="causal", mode="zeros")
@@ -57,9 +58,9 @@ def test_short_causal_layers_with_bias_and_silu_are_one_kernel(layout, dtype, ta
     assert (np.abs(got.astype(np.float64) - wanted) <= error).all()
 
 
-@pytest.mark.parametrize("layout, taps, length", [("NCL", 31, 1500), ("NCL", 129, 100), ("NCL", 255, 1500),
-                                                  ("NCL", 1024, 1500), ("NCL", 1024, 200), ("NLC", 63, 1500),
-                                                  ("NLC", 1024, 1500)])
+@pytest.mark.parametrize("layout, taps, length", [
+    ("NCL", 31, 1500), ("NCL", 129, 100), ("NCL", 1024, 200), ("NLC", 63, 1500), ("NLC", 1024, 1500),
+    *(pytest.param("NCL", taps, 1500, marks=pytest.mark.long) for taps in (255, 1024))])
 def test_long_filters(layout, taps, length):
     layer = drawn(taps, n=1, groups=3, each=1, filters=2, taps=taps, dilation=1, stride=1, length=length,
                   dtype="float32", padding="causal", mode="zeros")
@@ -127,6 +128,7 @@ def test_a_depthwise_layer_in_nlc_order_is_a_column_and_others_are_rows():
     assert way.way_of("NLC", last[:, :1], (8, 1, 4)) == column       # one step tells as much
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("number", range(6))
 def test_gradients_and_the_transposed_layer(number):
     layer = drawn(40 + number, mode="zeros", length=19, dtype="float32")
@@ -178,9 +180,16 @@ def cuts(rng: np.random.Generator, length: int) -> list[int]:
     return [0, *np.cumsum(ends).tolist()]
 
 
-@pytest.mark.parametrize("whole", [streamed.COPIED_WHOLE, 0], ids=["joined", "first outputs again"])
-@pytest.mark.parametrize("layout", ["NCL", "NLC", "NCL over NLC"])
-@pytest.mark.parametrize("dtype, dilation", [("float32", 1), ("bfloat16", 2)])
+def streams():
+    """Every layout with either type and either way to join, not with both."""
+    ways = {"joined": streamed.COPIED_WHOLE, "first outputs again": 0}
+    return [pytest.param(dtype, dilation, layout, whole, id=f"{dtype}-{dilation}-{layout}-{how}",
+                         marks=() if (i + j + k) % 2 == 0 else pytest.mark.long)
+            for i, (dtype, dilation) in enumerate([("float32", 1), ("bfloat16", 2)])
+            for j, layout in enumerate(["NCL", "NLC", "NCL over NLC"]) for k, (how, whole) in enumerate(ways.items())]
+
+
+@pytest.mark.parametrize("dtype, dilation, layout, whole", streams())
 def test_a_stream_is_the_whole_bit_for_bit(layout, dtype, dilation, whole, monkeypatch):
     monkeypatch.setattr(streamed, "COPIED_WHOLE", whole)
     layer = drawn(7, n=2, groups=6, each=1, filters=1, taps=4, dilation=dilation, stride=1, length=150, dtype=dtype,

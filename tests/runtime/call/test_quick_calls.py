@@ -284,3 +284,17 @@ def test_threads_keep_their_addresses_apart(cuda, torch, kernel, checked):
     wanted = [operands.pointers for operands in sets]
     torn = [arguments[:3] for arguments in cuda.arguments if arguments[:3] not in wanted]
     assert len(cuda.arguments) == 1601 and not torn and len(checked) == 1
+
+
+def test_a_border_s_value_is_an_argument(cuda, torch, checked):
+    """Its 32 bits stand behind the sizes: of a checked call, and of the remembered one after it."""
+    cuda.stack.append(PRIMARY + ORDINAL)
+    shape = replace(SHAPE, padding_mode="constant", padding_value=1.0)
+    made = load(cuda, plan_layer(shape, algorithm="direct"))
+    operands = Operands(torch)
+    for value in (2.5, -0.5, 2.5, -0.5):
+        made.for_border(value)(operands.x, operands.w, out=operands.y)
+    assert len(checked) == 2 and len({function for function, *_ in cuda.launched}) == 1
+    assert [arguments[-1] for arguments in cuda.arguments] == [
+        int(np.float32(value).view(np.uint32)) for value in (2.5, -0.5, 2.5, -0.5)]
+    assert all(arguments[3:-1] == [2, 9, 11, 9, 11] for arguments in cuda.arguments)

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.runtime import device_object
 from tests.runtime.devices.cpu_kernels.harness import (KERNEL, compiler_or_skip, fault, floats, program, read, run,
-                                                      scratch, source, written)
+                                                      source, written)
 from tests.runtime.devices.test_cpu_device_counts import run_convolution
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, CompileError, KernelFault, ToolNotFound
 from warpconv.runtime.devices.cpu import Buffer, CpuProgram, Mode, abi, build_key_fields, find_toolchain
@@ -21,7 +22,7 @@ IDENTITY = KERNEL + "k(float* y) { y[threadIdx.x] = threadIdx.x; }"
 
 def test_build_leaves_one_object_and_says_how(tmp_path):
     meta = CpuProgram.build(IDENTITY, entries=["k"], mode=Mode.FAST, directory=tmp_path / "new" / "k",
-                            runtime_directory=scratch() / "runtime")
+                            runtime_directory=device_object.FOLDER)
     assert [p.name for p in (tmp_path / "new" / "k").iterdir()] == ["kernel_fast.so"]
     assert meta["compiler"] and meta["version"] and "-ffp-contract=off" in meta["flags"]
     assert meta["seconds"] > 0 and isinstance(meta["log"], str)
@@ -29,7 +30,7 @@ def test_build_leaves_one_object_and_says_how(tmp_path):
 
 def test_load_needs_no_compiler(tmp_path, monkeypatch):
     CpuProgram.build(IDENTITY, entries=["k"], mode=Mode.FAST, directory=tmp_path,
-                     runtime_directory=scratch() / "runtime")
+                     runtime_directory=device_object.FOLDER)
     monkeypatch.setenv("PATH", "")
     y = floats(32)
     loaded = CpuProgram.load(tmp_path, entries=["k"], mode=Mode.FAST)
@@ -42,7 +43,7 @@ def test_compile_error_carries_the_numbered_source(tmp_path):
     text = "// a comment\n" + KERNEL + "k(float* y) { y[0] = undeclared; }\n"
     with pytest.raises(CompileError) as caught:
         CpuProgram.compile(text, entries=["k"], mode=Mode.FAST, directory=tmp_path / "k",
-                           runtime_directory=scratch() / "runtime")
+                           runtime_directory=device_object.FOLDER)
     error = caught.value
     assert error.source == text and "-ffp-contract=off" in error.options
     assert "kernel.cu:2" in error.log and "undeclared" in str(error)
@@ -53,7 +54,7 @@ def test_compile_error_carries_the_numbered_source(tmp_path):
 def test_an_entry_that_is_not_in_the_text(tmp_path):
     with pytest.raises(CompileError, match="nowhere"):
         CpuProgram.compile(IDENTITY, entries=["nowhere"], mode=Mode.FAST, directory=tmp_path,
-                           runtime_directory=scratch() / "runtime")
+                           runtime_directory=device_object.FOLDER)
     with pytest.raises(ArgumentError, match="one of k"):
         program(IDENTITY).launch("nowhere", grid=(1, 1, 1), block=(1, 1, 1), shared_bytes=0, args=[])
 
@@ -87,7 +88,7 @@ def test_fault_kinds_of_the_header_are_those_of_the_error():
 def test_two_entries_of_one_text(tmp_path):
     text = KERNEL + "a(int* y) { y[0] = 1; } " + KERNEL + "b(int* y, int n) { y[0] += n; }"
     both = CpuProgram.compile(text, entries=["a", "b"], mode=Mode.FAST, directory=tmp_path,
-                              runtime_directory=scratch() / "runtime")
+                              runtime_directory=device_object.FOLDER)
     y = Buffer("y", np.zeros(1, np.int32), writable=True)
     for entry, args in (("a", [y]), ("b", [y, np.int32(41)])):
         both.launch(entry, grid=(1, 1, 1), block=(1, 1, 1), shared_bytes=0, args=args)

@@ -1,5 +1,7 @@
 """Tensor copies on the CPU device, against NumPy's statement of what lies where."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -123,6 +125,23 @@ def test_im2col_walks_over_rows_and_images(mode, case, channels):
         expected = im2col(x, start, 48, first, channels, tap, p=p, q=q, stride=(sh, sw), padding=(ph, pw),
                           dilation=(dh, dw))
         assert np.array_equal(unswizzled(y.view(np.uint8), 2 * channels).view(np.uint16), expected), (start, at)
+
+
+@BOTH
+@pytest.mark.parametrize("dtype, first, right", [("u2", 8, True), ("u2", -8, True), ("u2", 4, False), ("u2", -1, False),
+                                                 ("f4", 4, True), ("f4", -1, False), ("f4", 14, False)])
+def test_boxes_begin_at_whole_16_bytes(mode, dtype, first, right):
+    """Of their innermost dimension, inside or outside: a GPU ends others with an illegal instruction."""
+    x = np.ones((20, 64), dtype)
+    y = np.zeros(16 * 4 * x.itemsize // 2, np.uint16)
+    arguments = [of(read(x), (16, 4)), written(y), np.int32(16 * 4 * x.itemsize), np.int32(first), np.int32(0)]
+    run = functools.partial(ring, LOAD.format(call="wc_tensor_load_2(shared, &map, full, c0, c1)"),
+                            PARAMETERS + "int c0, int c1", arguments, mode=mode)
+    if right:
+        run()
+    else:
+        with pytest.raises(KernelFault, match=f"from element {first} on .* no multiple of 16"):
+            run()
 
 
 STORE = """

@@ -7,6 +7,7 @@ import pytest
 
 from tests.runtime.devices.cpu_kernels.harness import KERNEL, compiler_or_skip, read, run, written
 from tests.runtime.devices.cpu_kernels.hopper import of, ring
+from warpconv.codegen.errors import KernelFault
 from warpconv.runtime.devices.cpu import Mode
 
 compiler_or_skip()
@@ -67,6 +68,7 @@ def drawn(rng, kind: str, *shape: int) -> np.ndarray:
     return values.astype(np.float16).view(np.uint16) if kind == "halves" else to_bfloat16(values)
 
 
+@pytest.mark.thin(3)
 @BOTH
 @pytest.mark.parametrize("kind, n, depth, first", [
     ("halves", 8, 64, 0), ("halves", 64, 64, 5), ("halves", 104, 64, 13), ("halves", 256, 64, 0),
@@ -84,6 +86,64 @@ def test_products_from_any_row(mode, kind, n, depth, first):
     assert np.all(abs(got - (before + wide_a @ wide_b.T)) <= magnitude * 2**-22 * depth / 16)
     alone = multiply(a, b, before, kind, first=first, adds="k > 0", mode=mode)
     assert np.all(abs(alone - wide_a @ wide_b.T) <= magnitude * 2**-22 * depth / 16)
+
+
+B_ACROSS = PRODUCT
+for rows, columns in (
+        ("wc_tensor_load_2(shared + 8192, &b_map, full, 0, 0);",
+         "for (int i = 0; i < (n + 63) / 64; ++i)\n"
+         "            wc_tensor_load_2(shared + 8192 + i * 8192, &b_map, full, 64 * i, 0);"),
+        ("wc_matrix_rows_{row}(shared + 8192 + first * {row})", "wc_matrix_columns_128(shared + 8192, 8192)"),
+        ("b + 2 * k", "b + 128 * k"), ("wc_wgmma_{type}", "wc_wgmma_{type}_b_across")):
+    assert rows in B_ACROSS
+    B_ACROSS = B_ACROSS.replace(rows, columns)
+
+
+@BOTH
+@pytest.mark.parametrize("kind, n, columns", [("halves", 8, 8), ("halves", 64, 72), ("bfloat16s", 104, 104),
+                                              ("halves", 256, 256), ("bfloat16s", 160, 136)])
+def test_products_of_columns_side_by_side(mode, kind, n, columns):
+    """b as [product][column], boxes of 64 columns; columns behind its last are zeros."""
+    rng = np.random.default_rng(n)
+    a, b = drawn(rng, kind, 64, 64), drawn(rng, kind, 64, columns)
+    before = rng.standard_normal((64, n)).astype(np.float32)
+    y = np.full(before.shape, np.nan, np.float32)
+    copied = -(-n // 64) * 8192 + 8192
+    ring(B_ACROSS.format(n=n, row=128, type=kind, adds="true", each=16), PARAMETERS,
+         [of(read(a, "a"), (64, 64), swizzle=128), of(read(b, "b"), (64, 64), swizzle=128), read(before, "before"),
+          written(y), np.int32(0), np.int32(n), np.int32(64), np.int32(copied)], mode=mode)
+    wide_a, wide_b = to_float64(a, kind), np.zeros((64, n))
+    wide_b[:, :columns] = to_float64(b, kind)[:, :n]
+    magnitude = abs(before) + abs(wide_a) @ abs(wide_b)
+    assert np.all(abs(y - (before + wide_a @ wide_b)) <= magnitude * 2**-20)
+
+
+@pytest.mark.parametrize("kind", ("halves", "bfloat16s"))
+def test_products_of_both_operands_across(kind):
+    """a as [product][row], too; columns of b whose box was not copied have sums of NaN."""
+    rng = np.random.default_rng(3)
+    a, b = drawn(rng, kind, 64, 64), drawn(rng, kind, 64, 136)
+    before, y = rng.standard_normal((64, 136)).astype(np.float32), np.full((64, 136), np.nan, np.float32)
+    text = B_ACROSS.replace("i < (n + 63) / 64", "i < 2")
+    for rows, columns in (("_b_across", "_across"), ("a + 2 * k", "a + 128 * k"),
+                          ("wc_matrix_rows_{row}(shared)", "wc_matrix_columns_128(shared, 0)")):
+        text = text.replace(rows, columns)
+    ring(text.format(n=136, row=128, type=kind, adds="true", each=16), PARAMETERS,
+         [of(read(a, "a"), (64, 64), swizzle=128), of(read(b, "b"), (64, 64), swizzle=128), read(before, "before"),
+          written(y), np.int32(0), np.int32(136), np.int32(64), np.int32(3 * 8192)])
+    wide_a, wide_b = to_float64(a, kind).T, to_float64(b, kind)
+    magnitude = abs(before) + abs(wide_a) @ abs(wide_b)
+    assert np.all((abs(y - (before + wide_a @ wide_b)) <= magnitude * 2**-20)[:, :128]) and np.isnan(y[:, 128:]).all()
+
+
+def test_a_box_of_columns_that_is_filled_in_part_is_reported():
+    a, b = np.zeros((64, 64), np.uint16), np.zeros((64, 64), np.uint16)
+    before, y = np.zeros((64, 64), np.float32), np.zeros((64, 64), np.float32)
+    text = B_ACROSS.format(n=64, row=128, type="halves", adds="true", each=16)
+    with pytest.raises(KernelFault, match="product 8 of columns 0 to 7 of b"):      # of the second instruction
+        ring(text, PARAMETERS, [of(read(a, "a"), (64, 64), swizzle=128), of(read(b, "b"), (64, 24), swizzle=128),
+                                read(before, "before"), written(y), np.int32(0), np.int32(64), np.int32(64),
+                                np.int32(8192 + 24 * 128)])
 
 
 def toward_zero(value: Fraction, unit: Fraction) -> Fraction:

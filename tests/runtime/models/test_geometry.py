@@ -23,6 +23,10 @@ CASES = {
     "notset": ("Conv", (1, 2, 7, 8), (3, 2, 4, 3), {"auto_pad": "NOTSET", "pads": [2, 1, 1, 0]}),
     "line": ("Conv", (2, 3, 17), (4, 3, 5), {"pads": [2, 1], "strides": [2]}),
     "line same": ("Conv", (2, 3, 17), (4, 3, 4), {"auto_pad": "SAME_UPPER", "dilations": [1]}),
+    "volume": ("Conv", (2, 3, 5, 7, 6), (4, 3, 3, 2, 3), {"pads": [1, 0, 2, 0, 1, 1], "strides": [1, 2, 1]}),
+    "volume dilated": ("Conv", (1, 4, 7, 6, 8), (8, 1, 3, 2, 3), {"group": 4, "dilations": [2, 1, 2],
+                                                                  "pads": [1, 1, 1, 1, 1, 1]}),
+    "volume same": ("Conv", (1, 2, 5, 6, 7), (3, 2, 2, 3, 4), {"auto_pad": "SAME_LOWER", "strides": [2, 1, 1]}),
     "one pixel": ("Conv", (1, 5, 1, 1), (7, 5, 1, 1), {}),
     "transposed": ("ConvTranspose", (1, 3, 5, 4), (3, 2, 3, 3), {}),
     "transposed stride": ("ConvTranspose", (2, 3, 5, 4), (3, 2, 3, 2), {"strides": [2, 3], "pads": [1, 0, 1, 1]}),
@@ -115,7 +119,8 @@ def test_a_pack_serves_it(name, tmp_path, monkeypatch):
 
 
 LEFT = {
-    "3 spatial axes": ("Conv", (1, 2, 5, 5, 5), (3, 2, 3, 3, 3), {}),
+    "4 spatial axes": ("Conv", (1, 2, 5, 5, 5, 5), (3, 2, 3, 3, 3, 3), {}),
+    "transposed volume": ("ConvTranspose", (1, 2, 5, 5, 5), (2, 3, 3, 3, 3), {}),
     "cut": ("Conv", (1, 2, 7, 8), (3, 2, 3, 3), {"pads": [-1, 0, 0, 0]}),
     "empty output": ("Conv", (1, 2, 3, 3), (3, 2, 5, 5), {}),
     "channels": ("Conv", (1, 3, 8, 8), (3, 2, 3, 3), {}),
@@ -132,7 +137,8 @@ def test_what_no_kernel_serves_is_told(name, tmp_path):
     proto = model([conv(["x", "w"], op=op, **attributes)], {"x": list(x)}, ["y"], {"w": drawn(*w)})
     found = read_model(saved(proto, tmp_path))
     assert len(found) == 0 and found.left_out[0].node == f"/{op}/y" and found.left_out[0].op == op
-    assert {"3 spatial axes": "3 spatial axes", "cut": "cut", "empty output": "empty output", "channels": "channels",
+    assert {"4 spatial axes": "4 spatial axes", "transposed volume": "kernels of a ConvTranspose for one and two",
+            "cut": "cut", "empty output": "empty output", "channels": "channels",
             "auto_pad": "SAME_MIDDLE", "kernel_shape": "kernel_shape", "output_shape": "output_shape",
             "DeformConv": "no kernels"}[name] in found.left_out[0].reason
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 
+from tests.runtime import device_object
 from warpconv.codegen.hardware import Hardware
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
@@ -61,6 +62,7 @@ class FakeCudaBackend:
 
 def use_fake_compiler(monkeypatch, tmp_path):
     """A FakeCompiler in the compilers' place, and a fresh cache."""
+    device_object.copied(monkeypatch)
     monkeypatch.setenv("WARPCONV_CACHE_DIR", str(tmp_path / "cache"))
     fake = FakeCompiler()
     monkeypatch.setattr(compilers, "compile_source", fake)

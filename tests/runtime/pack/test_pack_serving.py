@@ -17,12 +17,15 @@ from tests.runtime.pack.pack_tools import LAYERS, SHAPE, FakeCudaBackend, use_fa
 from tests.runtime.pack.test_pack import compiler, folder, path  # noqa: F401
 from warpconv.codegen.errors import (ArgumentError, ArgumentTypeError, DeviceError, KernelNotBuilt, PackError,
                                      ToolNotFound, UnsupportedSpec)
+from warpconv.codegen.plan import Role
 from warpconv.codegen.request import Request
+from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue
+from warpconv.codegen.spec import Epilogue, KernelSpec
 from warpconv.runtime.call import conv, kernels
 from warpconv.runtime.layers import NamedLayer, read_layers
-from warpconv.runtime.pack.choice import PtxTooNew
+from warpconv.runtime.pack.check import check_program
+from warpconv.runtime.pack.choice import PtxTooNew, serves
 from warpconv.runtime.pack.pack import build_pack, find_in_packs, open_pack
 
 STRIDED = LAYERS[1].shape
@@ -277,3 +280,62 @@ def test_a_kernel_that_leans_on_a_library_is_served_to_those_who_name_it(tmp_pat
         named = Request.of(shape, algorithm="im2col", workspace_limit=needed)
         assert pack.find(named, device=None) is kernel
         assert pack.find(replace(named, workspace_limit=needed - 1), device=None) is None
+
+
+# ---- the value of a border, which is an argument
+
+BORDERED = replace(SHAPE, padding=1, padding_mode="constant", padding_value=1.0)
+
+
+def literal(record):
+    """A record as versions had it whose texts held their border's value: no argument, and the value in the spec."""
+    built, name = record.kernel, record.kernel.program.border.name
+    program = replace(built.program, arguments=tuple(a for a in built.program.arguments if a.role is not Role.BORDER),
+                      steps=tuple(replace(step, arguments=tuple(a for a in step.arguments if a != name))
+                                  for step in built.program.steps))
+    return replace(record, kernel=replace(built, spec=replace(built.spec, padding_value=1.0), program=program))
+
+
+def test_a_pack_serves_every_value_of_a_border(compiler, tmp_path, monkeypatch):
+    two = [NamedLayer(name=f"border_{value:g}", shape=replace(BORDERED, padding_value=value)) for value in (1.0, 2.0)]
+    build_pack(two, tmp_path / "pack", archs=("sm_90",))
+    pack = open_pack(tmp_path / "pack")
+    assert len(pack.kernels()) == 1 and set(pack.kernels()[0].layers) == {"border_1", "border_2"}
+    use_fake_gpu(monkeypatch, "sm_90")
+    found = [pack.specialize(replace(BORDERED, padding_value=value), device="cuda") for value in (1.0, 2.0, -7.5)]
+    assert [kernel.padding_value for kernel in found] == [1.0, 2.0, -7.5]
+    assert len({id(kernel.backend) for kernel in found}) == 1
+    with pytest.raises(KernelNotBuilt):
+        pack.specialize(replace(BORDERED, padding_mode="zeros", padding_value=0.0), device="cuda")
+
+
+def test_a_pack_of_a_version_whose_texts_held_the_value(compiler, tmp_path, monkeypatch):
+    """It serves that value alone; others are built, or said to be missing."""
+    build_pack([NamedLayer(name="bordered", shape=BORDERED)], tmp_path / "pack", archs=("sm_90",))
+    pack = open_pack(tmp_path / "pack")
+    old = literal(pack._manifest.records[0])
+    check_program(old.kernel.program, old.kernel.spec)
+    assert serves(old.kernel.spec, BORDERED, ()) and old.kernel.spec.takes_border(1.0)
+    assert not serves(old.kernel.spec, replace(BORDERED, padding_value=2.0), ())
+    assert decode(KernelSpec, encode(old.kernel.spec)) == old.kernel.spec
+    with pytest.raises(ValueError, match="no such argument"):       # neither an argument nor in the text
+        check_program(old.kernel.program, replace(old.kernel.spec, padding_value=0.0))
+    monkeypatch.setattr(pack, "_manifest", replace(pack._manifest, records=(old,)))
+    use_fake_gpu(monkeypatch, "sm_90")
+    monkeypatch.setattr("warpconv.runtime.pack.pack.load", lambda tree, record, path: record.kernel)
+    kernel = pack.specialize(BORDERED, device="cuda")
+    assert kernel.padding_value == 1.0 and kernel.for_border(1.0) is kernel
+    with pytest.raises(ArgumentError, match="made for other borders"):
+        kernel.for_border(2.0)
+    with pytest.raises(KernelNotBuilt):
+        pack.specialize(replace(BORDERED, padding_value=2.0), device="cuda")
+
+
+@needs_cxx
+def test_a_pack_s_text_with_another_value(compiler, tmp_path):
+    build_pack([NamedLayer(name="bordered", shape=BORDERED)], tmp_path / "pack", archs=("sm_90",))
+    pack = open_pack(tmp_path / "pack")
+    x, w, _ = operands(BORDERED, np.random.default_rng(8))
+    for value in (1.0, -2.5):
+        shape = replace(BORDERED, padding_value=value)
+        expected(x, w, shape).check(pack.specialize(shape, device="cpu")(x, w), f"a border of {value}")

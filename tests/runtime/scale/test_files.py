@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ ndimage = pytest.importorskip("scipy.ndimage", reason="scipy is not installed (i
 
 import tifffile                                                         # noqa: E402 - behind the skips
 import zarr                                                             # noqa: E402
-from warpconv.runtime.scale.files import FileFilter, filter_file, plan  # noqa: E402
+from warpconv.runtime.scale.files import FileFilter, _chunks, filter_file, plan  # noqa: E402
 from warpconv.runtime.scale.outputs import Part                         # noqa: E402
 from warpconv.runtime.scale.sources import Source                       # noqa: E402
 
@@ -108,11 +109,36 @@ def test_a_stack_of_floats_in_one_piece_and_other_axes(tmp_path):
     assert np.abs(made.transpose(1, 2, 0) - expected(x, (1, 2))).max() < 1e-5
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_blank_chunks_are_not_stored(tmp_path, dtype):
+    """As zarr leaves them out; a negative zero has a bit, and one pixel is enough."""
+    x = np.zeros((150, 200), dtype)
+    x[70, 199] = -0.0 if dtype == "float32" else 1
+    x[0, :64] = 9
+    filter_file(FileFilter(input=written(tmp_path / "a.zarr", x), output=str(tmp_path / "b.zarr"),
+                           **{**SMALL, "taps": None, "memory": "4M"}))
+    made = zarr.open_array(str(tmp_path / "b.zarr"), mode="r")[:]
+    assert np.array_equal(made.view("uint8"), x.view("uint8"))
+    folder = tmp_path / "b.zarr" / "c"
+    assert sorted(f"{path.parent.name}-{path.name}" for path in folder.glob("*/*")) == ["0-0", "1-3"]
+
+
+def test_threads_have_several_chunks_each_unless_these_are_small(tmp_path):
+    source = Source(written(tmp_path / "a.zarr", np.zeros((1, 1), "uint8")))
+    source.shape, source.about = (20_000, 20_000), replace(source.about, shape=(20_000, 20_000), stored=(1024, 1024))
+    how = FileFilter(input="a.zarr", output="b.zarr", taps=TAPS, memory="8G")
+    for threads, sizes in ((1, (10_240, 10_240)), (8, (3072, 3072)), (64, (2048, 2048))):
+        chunks = _chunks(replace(how, threads=threads), source)
+        assert max(chunks[0]) == sizes[0] and max(chunks[1]) == sizes[1]
+        assert all(map(sum, chunks)) and sum(chunks[0]) == 20_000 and all(size % 1024 == 0 for size in chunks[0][:-1])
+    assert len(chunks[0]) * len(chunks[1]) == 100       # not the 256 of which each would be less than 4 MB
+
+
 class Full:
     """An array on a disk that is full after some chunks."""
 
     def __init__(self, array, room):
-        self.array, self.room = array, room
+        self.array, self.room, self.chunks = array, room, array.chunks
 
     def __setitem__(self, region, block):
         if next(self.room) >= 3:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import threading
 import time
@@ -11,29 +12,51 @@ import types
 import numpy as np
 import pytest
 
+from tests import settings
 from warpconv.runtime.devices.cuda import contexts
-from warpconv.runtime.scale import places
+from warpconv.runtime.scale import places, staging, windows
+from warpconv.runtime.scale.reach import Overlap
+from warpconv.runtime.scale.windows import Window
 
 
 class There(np.ndarray):
     """An array that says it is on a GPU."""
 
-    def set(self, array, stream):
-        self[...] = array
-
-    def get(self, stream, out):
-        out[...] = self
+    @property
+    def data(self):
+        return Pointer(self.ctypes.data)
 
 
-class Stream:
+class Pointer:
+    """Where its elements are; copies are done at once."""
+
+    def __init__(self, address):
+        self.address = address
+
+    def __add__(self, offset):
+        return Pointer(self.address + offset)
+
+    def copy_from_host_async(self, address, nbytes, stream):
+        ctypes.memmove(self.address, address, nbytes)
+
+    def copy_to_host_async(self, address, nbytes, stream):
+        ctypes.memmove(address, self.address, nbytes)
+
+
+class Stream(contextlib.nullcontext):
     def __init__(self, non_blocking):
-        self.waited = 0
+        super().__init__(self)
 
-    def __enter__(self):
-        return self
 
-    def __exit__(self, *error):
-        pass
+class Event:
+    """What a stream was told last: ``done`` when the test says so."""
+
+    def __init__(self, block, disable_timing):
+        assert block and disable_timing
+        self.done, self.waited = True, 0
+
+    def record(self, stream):
+        assert type(stream) is Stream
 
     def synchronize(self):
         self.waited += 1
@@ -43,16 +66,18 @@ class Stream:
 def gpus(monkeypatch):
     """Two of them."""
     library = types.SimpleNamespace(
-        empty=lambda shape, dtype: np.empty(shape, dtype).view(There),
+        empty=lambda shape, dtype: np.full(shape, 99, dtype).view(There),
         ascontiguousarray=lambda array: np.ascontiguousarray(array).view(There),
-        cuda=types.SimpleNamespace(Device=lambda ordinal: contextlib.nullcontext(), Stream=Stream,
+        cuda=types.SimpleNamespace(Device=lambda ordinal: contextlib.nullcontext(), Stream=Stream, Event=Event,
                                    alloc_pinned_memory=bytearray))
     monkeypatch.setattr(places, "cupy", lambda: library)
     monkeypatch.setattr(contexts, "usable", lambda: None)
     monkeypatch.setattr(contexts, "count", lambda: 2)
     monkeypatch.setattr(contexts, "arch", lambda ordinal: "sm_90")
-    monkeypatch.setattr(places, "lanes", places.Lanes(places._stream))
-    monkeypatch.setattr(places, "_pins", places._Pins())
+    monkeypatch.setattr(places, "lanes", places.Lanes(places._lane))
+    monkeypatch.setattr(places, "_blocks", {})
+    monkeypatch.setattr(places, "_helpers", staging.Helpers(2))
+    monkeypatch.setattr(places, "_pins", staging.Pins())
     return library
 
 
@@ -66,44 +91,112 @@ def test_a_chunk_goes_to_the_gpu_and_its_own_pixels_come_back(gpus):
     made = places.run(call, x, "cuda:1", (slice(1, 5), slice(0, 6)))
     assert type(made) is np.ndarray and made.flags.c_contiguous
     assert np.array_equal(made, 2 * x[1:5, :6])
-    assert places._pins._used == made.nbytes        # the result is in page-locked memory, what was staged is given back
+    assert places._pins.used == staging.rounded(made.nbytes)    # the result alone is in memory of its own
     part = made[1:]
     del made
     gc.collect()
-    assert places._pins._used > 0
+    assert places._pins.used > 0
     del part
     gc.collect()
-    assert places._pins._used == 0
+    assert places._pins.used == 0
 
 
 def test_results_beyond_the_limit_are_in_other_memory(gpus, monkeypatch):
-    monkeypatch.setattr(places, "MOST_PINNED", 100)
-    made = places.run(lambda array, device, stream: array + 1, np.zeros((5, 7), "float32"), "cuda", ())
-    assert np.array_equal(made, np.ones((5, 7))) and places._pins._used == 0
+    monkeypatch.setattr(staging, "MOST_PINNED", 100)
+    monkeypatch.setattr(staging, "BLOCK", 64)
+    x = np.arange(210.0, dtype="float32").reshape(6, 5, 7)
+    made = places.run(lambda array, device, stream: array + 1, x, "cuda", (slice(1, 6), slice(0, 4)))
+    assert np.array_equal(made, x[1:, :4] + 1) and places._pins.used == 0
+
+
+def test_a_window_goes_there_part_by_part_through_few_blocks(gpus, monkeypatch):
+    """Parts of other strides and lengths, some not aligned, by several threads; no block holds a whole row's plane."""
+    monkeypatch.setattr(staging, "BLOCK", 256)
+    monkeypatch.setattr(staging, "BLOCKS", 3)
+    x = settings.generator(71).standard_normal((7, 40, 33)).astype("float32")
+    odd = np.frombuffer(b"." + x[:4, :9].tobytes(), np.uint8)[1:].view("float32").reshape(4, 9, 33)
+    assert not odd.flags.aligned
+    parts = [odd[..., :5], x[:4, :9, 5:], np.asfortranarray(x[:4, 9:, :5]), x[:4, 9:, 5:],
+             x[4:, :9, :5], x[4:, :9, 5:], x[4:, 9:, :5][:, ::1], x[4:, 9:, 5:]]
+    made = places.run(lambda array, device, stream: array * 1, Window(parts, (2, 2, 2)), "cuda:0", ())
+    assert np.array_equal(made, x)
+    assert 1 <= places._blocks[0]._count <= 3
+
+
+def test_many_threads_filter_an_image_on_two_gpus(gpus, monkeypatch):
+    """Few small blocks, lanes and helpers shared by more threads than there are: every pixel arrives."""
+    da = pytest.importorskip("dask.array", reason="dask is not installed (it is in the extra dask)")
+    monkeypatch.setattr(staging, "BLOCK", 1024)
+    monkeypatch.setattr(staging, "BLOCKS", 3)
+    monkeypatch.setattr(staging, "MOST_PINNED", 60_000)     # some results are in other memory
+    x = settings.generator(72).standard_normal((300, 260)).astype("float32")
+    taken = da.from_array(x, chunks=37)
+
+    def neighbours(array, device, stream):
+        made = np.full_like(array, np.nan)
+        made[1:-1, 1:-1] = array[:-2, 1:-1] - 2 * array[2:, 1:-1] + 3 * array[1:-1, :-2] - 4 * array[1:-1, 2:]
+        return made
+
+    def call(window, at):
+        return places.run(neighbours, window, "auto", (slice(1, -1), slice(1, -1)))
+
+    made = windows.filtered(taken, "w", taken.chunks, [Overlap(1, 1, True)] * 2, call, x[:0])
+    roll = lambda down, right: np.roll(x, (down, right), (0, 1))        # noqa: E731
+    for _ in range(3):
+        found = made.compute(scheduler="threads", num_workers=16)
+        assert np.array_equal(found, roll(1, 0) - 2 * roll(-1, 0) + 3 * roll(0, 1) - 4 * roll(0, -1))
 
 
 def test_a_gpu_has_as_many_threads_as_lanes_and_all_gpus_have_work(gpus):
-    at, most, lock, seen = {0: 0, 1: 0}, {0: 0, 1: 0}, threading.Lock(), []
+    """A call ends when all lanes have one: with a lane left empty, none would."""
+    at, lock, seen = [], threading.Lock(), []
+    full = threading.Barrier(2 * places.LANES, timeout=60)
 
     def call(array, device, stream):
         ordinal = int(device[-1])
         with lock:
-            at[ordinal] += 1
-            most[ordinal] = max(most[ordinal], at[ordinal])
-            seen.append(ordinal)
-        time.sleep(0.01)
+            at.append(ordinal)
+            seen.append((ordinal, at.count(ordinal)))
+        full.wait()
         with lock:
-            at[ordinal] -= 1
+            at.remove(ordinal)
         return array
 
     threads = [threading.Thread(target=places.run, args=(call, np.zeros((4, 4), "float32"), "auto", ()))
-               for _ in range(24)]
+               for _ in range(3 * full.parties)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert most == {0: places.LANES, 1: places.LANES}
-    assert 8 <= seen.count(0) <= 16 and len(seen) == 24
+    assert not full.broken and len(seen) == 3 * full.parties
+    assert [sum(ordinal == which for ordinal, _ in seen) for which in (0, 1)] == [3 * places.LANES] * 2
+    assert max(count for _, count in seen) == places.LANES
+
+
+def test_threads_that_wait_for_different_things_all_go_on(gpus):
+    """One for the first GPU, one for the second, one for a whole GPU: none is left waiting."""
+    lanes, order = places.lanes, []
+    taken = [lanes._take([0], places.LANES), lanes._take([1], places.LANES)]
+
+    def one(ordinals):
+        with lanes.one(ordinals) as (ordinal, _):
+            order.append(ordinal)
+
+    def alone():
+        with lanes.alone([1]) as ordinal:
+            order.append((ordinal, len(lanes._free[1])))
+
+    threads = [threading.Thread(target=alone), *(threading.Thread(target=one, args=([at],)) for at in (0, 1, 0, 1, 0))]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + 20
+    while len(lanes._waiting) < 6 and time.monotonic() < until:
+        time.sleep(0.001)
+    for each in taken:
+        lanes._give(*each)
+    for thread in threads:
+        thread.join(20)
+    assert sorted(order, key=str) == [(1, 0), 0, 0, 0, 1, 1] and not lanes._waiting
 
 
 def test_without_cupy_a_gpu_has_one_thread(gpus, monkeypatch):
@@ -136,7 +229,7 @@ def test_a_failed_call_gives_its_lane_back(gpus):
             places.run(fails, np.zeros((4, 4), "float32"), "cuda:0", ())
     assert len(places.lanes._free[0]) == places.LANES
     gc.collect()
-    assert places._pins._used == 0
+    assert places._pins.used == 0
 
 
 def test_a_worker_of_a_cluster_takes_the_first_gpu_that_it_sees(gpus, monkeypatch):

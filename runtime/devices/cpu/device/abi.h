@@ -61,8 +61,9 @@ struct wcpu_launch {
     char fault[512];
 };
 
-// The elements of a wgmma, of 16 bits and of 32
+// The elements of a wgmma, of 16 bits and of 32, and the operands whose products lie one below the other
 enum wcpu_element_type { WCPU_HALF, WCPU_BFLOAT16, WCPU_TF32 };
+enum wcpu_across { WCPU_A_ACROSS = 1, WCPU_B_ACROSS = 2 };
 
 enum wcpu_launch_flag { WCPU_SUMS_TO_NEAREST = 1 };      // wgmma's; else they are cut as the hardware cuts them
 
@@ -117,11 +118,13 @@ void wcpu_tensor_load(wcpu_ids *self, void *to, const void *map, void *barrier, 
 void wcpu_tensor_load_im2col(wcpu_ids *self, void *to, const void *map, void *barrier, int c, int w, int h, int n,
                              int tap_w, int tap_h);
 void wcpu_tensor_store(wcpu_ids *self, const void *map, const void *from, int rank, int c0, int c1, int c2, int c3);
+void wcpu_bulk_store(wcpu_ids *self, void *to, const void *from, int bytes);
 void wcpu_stores_commit(wcpu_ids *self);
 void wcpu_stores_wait(wcpu_ids *self, int pending);
 void wcpu_fence_shared(wcpu_ids *self);
 wcpu_u64 wcpu_matrix_rows(wcpu_ids *self, const void *rows, int row_bytes);
-void wcpu_wgmma(wcpu_ids *self, float *sums, int columns, wcpu_u64 a, wcpu_u64 b, int adds, int type);
+wcpu_u64 wcpu_matrix_columns(wcpu_ids *self, const void *rows, int next);
+void wcpu_wgmma(wcpu_ids *self, float *sums, int columns, wcpu_u64 a, wcpu_u64 b, int adds, int type, int across);
 void wcpu_wgmma_fence(wcpu_ids *self);
 void wcpu_wgmma_commit(wcpu_ids *self);
 WCPU_MEETING void wcpu_wgmma_wait(wcpu_ids *self, int pending);

@@ -45,6 +45,7 @@ struct Product {
     int columns;
     bool adds;
     wcpu_element_type type;
+    unsigned across;                  // wcpu_across
     unsigned issued;                  // by so many threads of the group
     float *sums[kGroupThreads];
 };
@@ -83,12 +84,15 @@ public:
     void load(Thread &thread, void *to, const wcpu_tensor_map &map, void *barrier, int rank, const int (&at)[4],
               const int *taps);
     void store(Thread &thread, const wcpu_tensor_map &map, const void *from, int rank, const int (&at)[4]);
+    void store_bytes(Thread &thread, void *to, const void *from, int bytes);
     void commit_stores(Thread &thread);
     void wait_stores(Thread &thread, unsigned pending);
     void fence(Thread &thread);
 
     uint64_t matrix_rows(Thread &thread, const void *rows, int row_bytes);
-    void multiply(Thread &thread, float *sums, int columns, uint64_t a, uint64_t b, bool adds, wcpu_element_type type);
+    uint64_t matrix_columns(Thread &thread, const void *rows, int next);
+    void multiply(Thread &thread, float *sums, int columns, uint64_t a, uint64_t b, bool adds, wcpu_element_type type,
+                  unsigned across);
     void fence_products(Thread &thread) { pending_of(thread).fenced = true; }
     void commit_products(Thread &thread);
     void wait_products(Thread &thread, unsigned pending);
@@ -100,9 +104,8 @@ private:
     void complete(Barrier &barrier);
     void complete_bytes(Thread &thread, Barrier &barrier, int64_t bytes);
     void wake(const Awaited &awaited);
-    bool fits(Thread &thread, const wcpu_tensor_map &map, const void *shared, int rank, bool im2col);
+    bool fits(Thread &thread, const wcpu_tensor_map &map, const void *shared, int rank, int innermost, bool im2col);
     void check_operands(Thread &thread, const Product &product, unsigned group);
-    void read_operands(const Product &product);
     void make(unsigned group);
     int describe(const Awaited &awaited, char *text, size_t size) const;
     const char *place(uintptr_t address, char (&text)[64]) const;

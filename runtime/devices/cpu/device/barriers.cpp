@@ -273,14 +273,20 @@ void wcpu_tensor_load_im2col(wcpu_ids *self, void *to, const void *map, void *ba
 void wcpu_tensor_store(wcpu_ids *self, const void *map, const void *from, int rank, int c0, int c1, int c2, int c3) {
     asynchronous(self).store(thread_of(self), *(const wcpu_tensor_map *)map, from, rank, {c0, c1, c2, c3});
 }
+void wcpu_bulk_store(wcpu_ids *self, void *to, const void *from, int bytes) {
+    asynchronous(self).store_bytes(thread_of(self), to, from, bytes);
+}
 void wcpu_stores_commit(wcpu_ids *self) { asynchronous(self).commit_stores(thread_of(self)); }
 void wcpu_stores_wait(wcpu_ids *self, int pending) { asynchronous(self).wait_stores(thread_of(self), pending); }
 void wcpu_fence_shared(wcpu_ids *self) { asynchronous(self).fence(thread_of(self)); }
 wcpu_u64 wcpu_matrix_rows(wcpu_ids *self, const void *rows, int row_bytes) {
     return asynchronous(self).matrix_rows(thread_of(self), rows, row_bytes);
 }
-void wcpu_wgmma(wcpu_ids *self, float *sums, int columns, wcpu_u64 a, wcpu_u64 b, int adds, int type) {
-    asynchronous(self).multiply(thread_of(self), sums, columns, a, b, adds, (wcpu_element_type)type);
+wcpu_u64 wcpu_matrix_columns(wcpu_ids *self, const void *rows, int next) {
+    return asynchronous(self).matrix_columns(thread_of(self), rows, next);
+}
+void wcpu_wgmma(wcpu_ids *self, float *sums, int columns, wcpu_u64 a, wcpu_u64 b, int adds, int type, int across) {
+    asynchronous(self).multiply(thread_of(self), sums, columns, a, b, adds, (wcpu_element_type)type, across);
 }
 void wcpu_wgmma_fence(wcpu_ids *self) { asynchronous(self).fence_products(thread_of(self)); }
 void wcpu_wgmma_commit(wcpu_ids *self) { asynchronous(self).commit_products(thread_of(self)); }

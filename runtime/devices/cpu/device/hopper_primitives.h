@@ -46,6 +46,7 @@ __forceinline__ void wc_tensor_store_3(const void *map, const void *from, int c0
 __forceinline__ void wc_tensor_store_4(const void *map, const void *from, int c0, int c1, int c2, int c3) {
     wcpu_tensor_store(wcpu_self(), map, from, 4, c0, c1, c2, c3);
 }
+__forceinline__ void wc_bulk_store(void *to, const void *from, int bytes) { wcpu_bulk_store(wcpu_self(), to, from, bytes); }
 __forceinline__ void wc_tensor_stores_commit() { wcpu_stores_commit(wcpu_self()); }
 __forceinline__ void wc_tensor_stores_read_all() { wcpu_stores_wait(wcpu_self(), 0); }
 __forceinline__ void wc_tensor_stores_read_but_1() { wcpu_stores_wait(wcpu_self(), 1); }
@@ -54,17 +55,36 @@ __forceinline__ void wc_fence_shared() { wcpu_fence_shared(wcpu_self()); }
 
 __forceinline__ unsigned long long wc_matrix_rows_128(const void *rows) { return wcpu_matrix_rows(wcpu_self(), rows, 128); }
 __forceinline__ unsigned long long wc_matrix_rows_64(const void *rows) { return wcpu_matrix_rows(wcpu_self(), rows, 64); }
+__forceinline__ unsigned long long wc_matrix_columns_128(const void *rows, int next) {
+    return wcpu_matrix_columns(wcpu_self(), rows, next);
+}
 template <int Sums>
 __forceinline__ void wc_wgmma_halves(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
-    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_HALF);
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_HALF, 0);
 }
 template <int Sums>
 __forceinline__ void wc_wgmma_bfloat16s(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
-    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_BFLOAT16);
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_BFLOAT16, 0);
 }
 template <int Sums>
 __forceinline__ void wc_wgmma_tf32s(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
-    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_TF32);
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_TF32, 0);
+}
+template <int Sums>
+__forceinline__ void wc_wgmma_halves_b_across(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_HALF, WCPU_B_ACROSS);
+}
+template <int Sums>
+__forceinline__ void wc_wgmma_bfloat16s_b_across(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_BFLOAT16, WCPU_B_ACROSS);
+}
+template <int Sums>
+__forceinline__ void wc_wgmma_halves_across(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_HALF, WCPU_A_ACROSS | WCPU_B_ACROSS);
+}
+template <int Sums>
+__forceinline__ void wc_wgmma_bfloat16s_across(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_BFLOAT16, WCPU_A_ACROSS | WCPU_B_ACROSS);
 }
 __forceinline__ void wc_wgmma_fence() { wcpu_wgmma_fence(wcpu_self()); }
 __forceinline__ void wc_wgmma_commit() { wcpu_wgmma_commit(wcpu_self()); }

@@ -6,7 +6,7 @@
 
 namespace warpcpu {
 
-constexpr int kMostRowBytes = 512, kChunk = 16;
+constexpr int kMostRowBytes = 1024, kChunk = 16;
 
 // One row of a box: elements next to each other, at coordinates `at` of the tensor.
 struct BoxRow {
@@ -70,7 +70,7 @@ private:
 };
 
 // Is the map of the kind that the call takes, and its memory where a copy may begin? False after a fault.
-bool Asynchronous::fits(Thread &thread, const wcpu_tensor_map &map, const void *shared, int rank, bool im2col) {
+bool Asynchronous::fits(Thread &thread, const wcpu_tensor_map &map, const void *shared, int rank, int innermost, bool im2col) {
     char text[64];
     if (map.rank != rank || (map.im2col != 0) != im2col || map.box[0] * map.element_bytes > kMostRowBytes)
         return worker_.fault(thread, WCPU_DESCRIPTOR, "copies %d coordinates%s by a map of %u dimensions%s", rank,
@@ -78,6 +78,9 @@ bool Asynchronous::fits(Thread &thread, const wcpu_tensor_map &map, const void *
     if ((uintptr_t)shared % 128)
         return worker_.fault(thread, WCPU_MISALIGNED, "tensor copy at %s, which is no multiple of 128",
                              place((uintptr_t)shared, text)), false;
+    if (innermost * (int64_t)map.element_bytes % kChunk)
+        return worker_.fault(thread, WCPU_MISALIGNED, "tensor copy from element %d on of the innermost dimension: %lld bytes, which "
+                             "is no multiple of 16", innermost, innermost * (long long)map.element_bytes), false;
     return true;
 }
 
@@ -94,7 +97,7 @@ static void round_to_tf32(char *data, int bytes) {
 void Asynchronous::load(Thread &thread, void *to, const wcpu_tensor_map &map, void *address, int rank, const int (&at)[4],
                         const int *taps) {
     Barrier *barrier = barrier_at(thread, address);
-    if (!barrier || !fits(thread, map, to, rank, taps != nullptr)) return;
+    if (!barrier || !fits(thread, map, to, rank, at[0], taps != nullptr)) return;
     if (taps && (taps[0] > 255 || taps[1] > 255))
         return worker_.fault(thread, WCPU_DESCRIPTOR, "copies with tap offsets %d, %d; im2col of two dimensions takes 0 to 255",
                              taps[0], taps[1]);
@@ -124,7 +127,7 @@ void Asynchronous::load(Thread &thread, void *to, const wcpu_tensor_map &map, vo
 }
 
 void Asynchronous::store(Thread &thread, const wcpu_tensor_map &map, const void *from, int rank, const int (&at)[4]) {
-    if (!fits(thread, map, from, rank, false)) return;
+    if (!fits(thread, map, from, rank, at[0], false)) return;
     Pending &pending = pending_of(thread);
     const int row_bytes = map.box[0] * map.element_bytes;
     char data[kMostRowBytes];
@@ -146,6 +149,24 @@ void Asynchronous::store(Thread &thread, const wcpu_tensor_map &map, const void 
         if (!row.count) continue;
         WCPU_CHECKED(worker_.checker.copied(thread, row.global, row.count * map.element_bytes, true);)
         memcpy((void *)row.global, data + row.first * map.element_bytes, row.count * map.element_bytes);
+    }
+}
+
+void Asynchronous::store_bytes(Thread &thread, void *to, const void *from, int bytes) {
+    char text[64];
+    if ((uintptr_t)to % kChunk || (uintptr_t)from % kChunk || bytes % kChunk)
+        return worker_.fault(thread, WCPU_MISALIGNED, "stores %d bytes from %s to %p: multiples of 16", bytes,
+                             place((uintptr_t)from, text), to);
+    Pending &pending = pending_of(thread);
+    WCPU_CHECKED(worker_.checker.shared_span(thread, (uintptr_t)from, bytes, "stores");
+                 const uint32_t time = worker_.checker.tick();
+                 if (!pending.open_stores) pending.open_time = time;
+                 worker_.checker.count_copy(worker_, (uintptr_t)to, true);)
+    ++pending.open_stores;
+    for (int chunk = 0; chunk < bytes; chunk += kChunk) {
+        WCPU_CHECKED(worker_.checker.stored_from(thread, (uintptr_t)from + chunk);
+                     worker_.checker.copied(thread, (uintptr_t)to + chunk, kChunk, true);)
+        memcpy((char *)to + chunk, (const char *)from + chunk, kChunk);
     }
 }
 

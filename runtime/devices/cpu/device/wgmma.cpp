@@ -47,7 +47,9 @@ static double element(uint16_t bits, bool bfloat16) {
 
 // ---- what the matrix descriptors name
 
-constexpr int kSwizzleShift = 62;     // 1: rows of 128 bytes, 2: of 64
+constexpr int kSwizzleShift = 62;     // 1: rows of 128 bytes, 2: of 64, 3: of 128 that are products, 64 elements in each
+constexpr int kNextShift = 48;        // of these: to the next 64 elements, by 1024 bytes
+constexpr int kAtomBytes = 1024;      // that the swizzle walks through
 
 uint64_t Asynchronous::matrix_rows(Thread &thread, const void *rows, int row_bytes) {
     char text[64];
@@ -56,6 +58,25 @@ uint64_t Asynchronous::matrix_rows(Thread &thread, const void *rows, int row_byt
                              place((uintptr_t)rows, text)), 0;
     return (uint64_t)(uintptr_t)rows >> 4 | (row_bytes == 128 ? 1ull : 2ull) << kSwizzleShift;
 }
+
+uint64_t Asynchronous::matrix_columns(Thread &thread, const void *rows, int next) {
+    char text[64];
+    if ((uintptr_t)rows % kAtomBytes || next % kAtomBytes || next < 0 || next >= 1 << 18)
+        return worker_.fault(thread, WCPU_DESCRIPTOR, "describes columns that begin at %s, the next 64 %d bytes behind them",
+                             place((uintptr_t)rows, text), next), 0;
+    return (uint64_t)(uintptr_t)rows >> 4 | (uint64_t)(next / kAtomBytes) << kNextShift | 3ull << kSwizzleShift;
+}
+
+// Eight rows or columns of one product, 16 bytes, of an operand whose products lie one below the other.
+struct MatrixColumns {
+    uintptr_t begin;
+    unsigned next;
+    explicit MatrixColumns(uint64_t descriptor)
+        : begin((descriptor & ((1ull << kNextShift) - 1)) << 4), next((descriptor >> kNextShift & 0x3fff) * kAtomBytes) {}
+    uintptr_t at(int element, int product) const {
+        return swizzled(begin + element / 64 * next + product * 128 + element % 64 / 8 * 16, 128);
+    }
+};
 
 struct MatrixRows {
     uintptr_t begin;                  // in the layout without swizzle
@@ -66,39 +87,55 @@ struct MatrixRows {
     uintptr_t at(int row, int half) const { return swizzled(begin + row * row_bytes + half * 16, row_bytes); }
 };
 
-// Eight elements of 16 bits; of TF32 four, and zeros in the other places of the instruction.
-static void read_half(const void *address, bool filled, wcpu_element_type type, double *values, double *sizes, int step, bool &finite) {
+// Eight elements of 16 bits, `step` apart as numbers; of TF32 four, and zeros in the other places of the instruction. `finite`
+// is that of each, `finite_step` apart: 0 where they are of one row or column.
+static void read_eight(uintptr_t address, bool filled, wcpu_element_type type, double *values, double *sizes, int step, bool *finite,
+                       int finite_step) {
     uint16_t bits[8];
     uint32_t words[4];
-    memcpy(bits, address, sizeof bits);
-    memcpy(words, address, sizeof words);
+    memcpy(bits, (const void *)address, sizeof bits);
+    memcpy(words, (const void *)address, sizeof words);
     for (int i = 0; i < 8; ++i) {
         double value = !filled ? NAN : type == WCPU_TF32 ? 0 : element(bits[i], type == WCPU_BFLOAT16);
         if (filled && type == WCPU_TF32 && i < 4) value = number(words[i] & 0xffffe000u);
         values[i * step] = value;
         sizes[i * step] = size_of(value);
-        finite &= std::isfinite(value);
+        finite[i * finite_step] &= std::isfinite(value);
     }
 }
 
-void Asynchronous::read_operands(const Product &product) {
-    Operands &numbers = *operands_;
-    const MatrixRows a(product.a), b(product.b);
-    for (int row = 0; row < kProductRows; ++row) {
-        numbers.a_finite[row] = true;
+static void read_a(const Product &product, Operands &numbers) {
+    const MatrixRows rows(product.a);
+    const MatrixColumns columns(product.a);
+    for (bool &finite : numbers.a_finite) finite = true;
+    if (product.across & WCPU_A_ACROSS) {
+        for (int k = 0; k < kProductDepth; ++k)
+            for (int row = 0; row < kProductRows; row += 8)
+                read_eight(columns.at(row, k), true, product.type, &numbers.a[row][k], &numbers.a_size[row][k], kProductDepth,
+                           &numbers.a_finite[row], 1);
+        return;
+    }
+    for (int row = 0; row < kProductRows; ++row)
         for (int half = 0; half < 2; ++half)
-            read_half((const void *)a.at(row, half), true, product.type, &numbers.a[row][8 * half],
-                      &numbers.a_size[row][8 * half], 1, numbers.a_finite[row]);
+            read_eight(rows.at(row, half), true, product.type, &numbers.a[row][8 * half], &numbers.a_size[row][8 * half], 1,
+                       &numbers.a_finite[row], 0);
+}
+
+// What of b nothing has filled is NaN.
+static void read_b(Worker &worker, const Product &product, Operands &numbers) {
+    const MatrixRows rows(product.b);
+    const MatrixColumns columns(product.b);
+    const bool across = product.across & WCPU_B_ACROSS;
+    for (bool &finite : numbers.b_finite) finite = true;
+    for (int i = 0; i < kProductDepth * product.columns / 8; ++i) {
+        const int k = across ? i % kProductDepth : i % 2 * 8, column = across ? i / kProductDepth * 8 : i / 2;
+        const uintptr_t address = across ? columns.at(column, k) : rows.at(column, i % 2);
+        bool filled = true;
+        WCPU_CHECKED(filled = worker.checker.is_filled(address);)
+        read_eight(address, filled, product.type, &numbers.b[k][column], &numbers.b_size[k][column], across ? 1 : kProductColumns,
+                   &numbers.b_finite[column], across);
     }
-    for (int column = 0; column < product.columns; ++column) {
-        numbers.b_finite[column] = true;
-        for (int half = 0; half < 2; ++half) {
-            bool filled = true;
-            WCPU_CHECKED(filled = worker_.checker.is_filled(b.at(column, half));)
-            read_half((const void *)b.at(column, half), filled, product.type, &numbers.b[8 * half][column],
-                      &numbers.b_size[8 * half][column], kProductColumns, numbers.b_finite[column]);
-        }
-    }
+    (void)worker;
 }
 
 // ---- sums
@@ -175,7 +212,8 @@ void Asynchronous::make(unsigned group) {
     Product &product = groups_[group].products.front();
     if (!operands_) operands_.reset(new Operands);
     Operands &numbers = *operands_;
-    read_operands(product);
+    read_a(product, numbers);
+    read_b(worker_, product, numbers);
     each_sum(product, [&](float &sum, int row, int column) { numbers.sums[row][column] = product.adds ? sum : 0; });
     add_products(numbers, product.columns, worker_.launch.request.flags & WCPU_SUMS_TO_NEAREST);
     each_sum(product, [&](float &sum, int row, int column) { sum = numbers.sums[row][column]; });
@@ -185,21 +223,48 @@ void Asynchronous::make(unsigned group) {
 
 // ---- what threads ask for
 
-// All that the product reads, when the last thread of the group has issued it.
+#ifdef WARPCPU_CHECK
+// What an operand spans in shared memory, of rows or of boxes of 64 elements.
+static bool spans(Thread &thread, Checker &checker, uint64_t descriptor, bool across, int elements, const char *what) {
+    const MatrixRows rows(descriptor);
+    const MatrixColumns columns(descriptor);
+    if (!across) return checker.shared_span(thread, rows.begin, (elements - 1) * rows.row_bytes + 32, what);
+    for (int first = 0; first < elements; first += 64)
+        if (!checker.shared_span(thread, columns.begin + first / 64 * columns.next, kProductDepth * 128, what)) return false;
+    return true;
+}
+#endif
+
+// All that the product reads, when the last thread of the group has issued it. Of b the last rows may be missing, or boxes of
+// 64 columns: their sums are NaN.
 void Asynchronous::check_operands(Thread &thread, const Product &product, unsigned group) {
 #ifdef WARPCPU_CHECK
     Checker &checker = worker_.checker;
+    const bool a_across = product.across & WCPU_A_ACROSS, b_across = product.across & WCPU_B_ACROSS;
     const MatrixRows a(product.a), b(product.b);
+    const MatrixColumns a_columns(product.a), b_columns(product.b);
     char text[64];
-    if (!checker.shared_span(thread, a.begin, (kProductRows - 1) * a.row_bytes + 32, "wgmma reads as a")
-        || !checker.shared_span(thread, b.begin, (product.columns - 1) * b.row_bytes + 32, "wgmma reads as b")) return;
-    for (int row = 0; row < kProductRows; ++row)
-        for (int half = 0; half < 2; ++half)
-            if (!checker.read_by_group(thread, a.at(row, half), group))
-                return worker_.fault(thread, WCPU_UNINITIALISED_READ, "wgmma reads row %d of a at %s, which no copy and no "
-                                     "thread has filled", row, place(a.at(row, half), text));
+    if (!spans(thread, checker, product.a, a_across, kProductRows, "wgmma reads as a")
+        || !spans(thread, checker, product.b, b_across, product.columns, "wgmma reads as b")) return;
+    for (int i = 0; i < 2 * kProductRows; ++i) {
+        const int row = a_across ? i / kProductDepth * 8 : i / 2;
+        const uintptr_t address = a_across ? a_columns.at(row, i % kProductDepth) : a.at(row, i % 2);
+        if (!checker.read_by_group(thread, address, group))
+            return worker_.fault(thread, WCPU_UNINITIALISED_READ, "wgmma reads row %d of a at %s, which no copy and no "
+                                 "thread has filled", row, place(address, text));
+    }
+    bool box = false;
+    for (int i = 0; b_across && i < kProductDepth * product.columns / 8; ++i) {
+        const int k = i % kProductDepth, column = i / kProductDepth * 8;
+        const bool filled = checker.read_by_group(thread, b_columns.at(column, k), group);
+        if (k == 0 && column % 64 == 0) box = filled;
+        if (filled != box)
+            return worker_.fault(thread, WCPU_UNINITIALISED_READ, "wgmma reads product %d of columns %d to %d of b at %s, which no "
+                                 "copy and no thread has filled, or not all of their box", k, column, column + 7,
+                                 place(b_columns.at(column, k), text));
+    }
     int filled = -1;
-    for (int row = 0; row < product.columns; ++row) {
+    for (int row = 0; !b_across && row < product.columns; ++row) {
         bool whole = true;
         for (int half = 0; half < 2; ++half) whole &= checker.read_by_group(thread, b.at(row, half), group);
         if (whole && filled == row - 1) filled = row;
@@ -212,7 +277,8 @@ void Asynchronous::check_operands(Thread &thread, const Product &product, unsign
 #endif
 }
 
-void Asynchronous::multiply(Thread &thread, float *sums, int columns, uint64_t a, uint64_t b, bool adds, wcpu_element_type type) {
+void Asynchronous::multiply(Thread &thread, float *sums, int columns, uint64_t a, uint64_t b, bool adds, wcpu_element_type type,
+                            unsigned across) {
     Pending &pending = pending_of(thread);
     const unsigned index = thread.number / kGroupThreads;
     if (index >= groups_.size())
@@ -221,11 +287,14 @@ void Asynchronous::multiply(Thread &thread, float *sums, int columns, uint64_t a
         return worker_.fault(thread, WCPU_DESCRIPTOR, "issues wgmma of %d columns; it has 8, 16, .. 256", columns);
     if (!pending.fenced)
         return worker_.fault(thread, WCPU_ASYNCHRONOUS_ORDER, "issues wgmma with no wgmma.fence since it last waited for all");
+    if ((a >> kSwizzleShift == 3) != bool(across & WCPU_A_ACROSS) || (b >> kSwizzleShift == 3) != bool(across & WCPU_B_ACROSS))
+        return worker_.fault(thread, WCPU_DESCRIPTOR, "issues wgmma with descriptors of the other order of products");
     WarpGroup &group = groups_[index];
     const uint64_t number = pending.issued++;
-    if (number == group.made + group.products.size()) group.products.push_back({a, b, columns, adds, type, 0, {}});
+    if (number == group.made + group.products.size()) group.products.push_back({a, b, columns, adds, type, across, 0, {}});
     Product &product = group.products[number - group.made];
-    if (product.a != a || product.b != b || product.columns != columns || product.adds != adds || product.type != type)
+    if (product.a != a || product.b != b || product.columns != columns || product.adds != adds || product.type != type
+        || product.across != across)
         return worker_.fault(thread, WCPU_DESCRIPTOR, "issues another wgmma than others of its warp group: descriptors, columns "
                              "and whether it adds must be the same in all %u threads", kGroupThreads);
     product.sums[thread.number % kGroupThreads] = sums;

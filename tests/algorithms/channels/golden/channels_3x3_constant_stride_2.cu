@@ -1,12 +1,12 @@
 // warpconv 0.1.0: channels, float32. Generated from templates/channels/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,H,W,16 --filter 16,3,3 --stride 2,2 --padding 1 --padding-mode constant \
-//     --padding-value 0.5 --groups 16 --layout NHWC --arch sm_90 --algorithm channels \
+//     --padding-value 1 --groups 16 --layout NHWC --arch sm_90 --algorithm channels \
 //     --set body=ring --set vector=1 --set columns=1 --set width=any --set sub_block_rows=14 --set rows_ahead=1 \
 //     --set block_channels=8 --set block_columns=8 --set block_rows=1 --set min_blocks=4
 //
-// layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 2, padding 1 (constant 0.5), groups 16, float32 NHWC
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+// layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 2, padding 1 (constant), groups 16, float32 NHWC
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image) are arguments; all else is in the text
 // plan   a thread makes 1 columns x 14 rows of 1 channel; 8 x 8 x 1 threads a block along channels, columns, rows
 // cost   14 rows x 1 columns of 1 channels a lane: 96 warp loads, 0 shuffles, 135 FMA a lane, about 97 registers
 //        (direct: 126 loads)
@@ -31,7 +31,6 @@ constexpr int CHANNEL_BLOCKS = 2;               // and blocks beside each other 
 constexpr int FILTER_STRIDE = 9;                // shared memory: from one channel's filter to the next,
 constexpr int ROW_STRIDE = 3;                   // and from one filter row to the next
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-constexpr float BORDER = 0.5f;                  // what stands outside of the image
 
 // The channels of one pixel.
 __device__ __forceinline__ float load_pixel(const float* pixel) {
@@ -46,7 +45,7 @@ __device__ __forceinline__ void store_pixel(float* pixel, float sum_0) {
 
 extern "C" __global__ void __launch_bounds__(64, 4)
 channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W,
-        int P, int Q) {
+        int P, int Q, float BORDER) {
     // the filters of this block's channels, read in the order of memory
     __shared__ __align__(16) float filters[72];
     const int first_vector = blockIdx.x % CHANNEL_BLOCKS * BLOCK_CHANNELS;

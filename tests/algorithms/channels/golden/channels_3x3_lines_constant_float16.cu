@@ -1,13 +1,14 @@
 // warpconv 0.1.0: channels, float16. Generated from templates/channels/kernel_lines.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,H,W,16 --filter 16,3,3 --padding 1 --padding-mode constant --padding-value 0.5 \
+//   warpconv emit --input N,H,W,16 --filter 16,3,3 --padding 1 --padding-mode constant --padding-value 1 \
 //     --groups 16 --dtype float16 --layout NHWC --arch sm_90 --algorithm channels \
 //     --set body=lines --set vector=2 --set columns=2 --set width=whole --set sub_block_rows=14 --set rows_ahead=2 \
 //     --set turn_rows=1 --set copies=cached --set block_channels=8 --set block_columns=8 --set block_rows=1 \
 //     --set min_blocks=4
 //
-// layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 1, padding 1 (constant 0.5), groups 16, float16 NHWC
-//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is in the text
+// layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 1, padding 1 (constant), groups 16, float16 NHWC
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments (Q a multiple
+//        of 2); all else is in the text
 // plan   a thread makes 2 columns x 14 rows of 2 channels; 8 x 8 x 1 threads a block along channels, columns, rows
 // cost   14 rows x 2 columns of 2 channels a lane: 16 warp loads, 0 shuffles, 576 FMA a lane, about 54 registers
 //        (direct: 252 loads)
@@ -36,7 +37,6 @@ constexpr int LINE = 288;                       // elements of an input row in s
 constexpr int PIECE = 8;                        // channels of a copy
 constexpr int FILTER_PIECE = 8;                 // weights of a copy
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-constexpr unsigned BORDER = 0x38003800u;        // what stands outside of the image: two elements
 
 // float16 elements: bits in memory, float in registers
 __device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
@@ -58,7 +58,7 @@ __device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.asyn
 
 extern "C" __global__ void __launch_bounds__(64, 4)
 channels_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y,
-        int N, int H, int W, int P, int Q) {
+        int N, int H, int W, int P, int Q, unsigned BORDER) {
     __shared__ __align__(16) unsigned short lines[(TURNS_AHEAD + 1) * LINE];
     __shared__ __align__(16) unsigned short filters[PIXEL * R * S];
     // the block's strip of columns and its channels; where they reach beyond the image, the border's value, which stays

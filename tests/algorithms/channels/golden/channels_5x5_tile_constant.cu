@@ -1,12 +1,13 @@
 // warpconv 0.1.0: channels, float32. Generated from templates/channels/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,H,W,16 --filter 16,5,5 --padding 2 --padding-mode constant --padding-value 0.5 \
+//   warpconv emit --input N,H,W,16 --filter 16,5,5 --padding 2 --padding-mode constant --padding-value 1 \
 //     --groups 16 --layout NHWC --arch sm_90 --algorithm channels \
 //     --set body=tile --set vector=1 --set columns=2 --set width=whole --set sub_block_rows=2 --set rows_ahead=1 \
 //     --set block_channels=8 --set block_columns=8 --set block_rows=1 --set min_blocks=4
 //
-// layer  x[N, H, W, 16] * w[16, 1, 5, 5] -> y[N, P, Q, 16], stride 1, padding 2 (constant 0.5), groups 16, float32 NHWC
-//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is in the text
+// layer  x[N, H, W, 16] * w[16, 1, 5, 5] -> y[N, P, Q, 16], stride 1, padding 2 (constant), groups 16, float32 NHWC
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image) are arguments (Q a multiple of 2); all
+//        else is in the text
 // plan   a thread makes 2 columns x 2 rows of 1 channel; 8 x 8 x 1 threads a block along channels, columns, rows
 // cost   2 rows x 2 columns of 1 channels a lane: 42 warp loads, 0 shuffles, 100 FMA a lane, about 50 registers
 //        (direct: 100 loads)
@@ -29,7 +30,6 @@ constexpr int CHANNEL_BLOCKS = 2;               // and blocks beside each other 
 constexpr int FILTER_STRIDE = 44;               // shared memory: from one channel's filter to the next,
 constexpr int ROW_STRIDE = 8;                   // and from one filter row to the next
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-constexpr float BORDER = 0.5f;                  // what stands outside of the image
 
 // The channels of one pixel.
 __device__ __forceinline__ float load_pixel(const float* pixel) {
@@ -44,7 +44,7 @@ __device__ __forceinline__ void store_pixel(float* pixel, float sum_0) {
 
 extern "C" __global__ void __launch_bounds__(64, 4)
 channels_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W,
-        int P, int Q) {
+        int P, int Q, float BORDER) {
     // the filters of this block's channels, read in the order of memory
     __shared__ __align__(16) float filters[352];
     const int first_vector = blockIdx.x % CHANNEL_BLOCKS * BLOCK_CHANNELS;

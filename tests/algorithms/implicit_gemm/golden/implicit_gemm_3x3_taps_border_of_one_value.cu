@@ -1,13 +1,13 @@
 // warpconv 0.1.0: implicit_gemm, float32. Generated from templates/implicit_gemm/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,64,H,W --filter 128,3,3 --padding 1 --padding-mode constant --padding-value 0.5 \
+//   warpconv emit --input N,64,H,W --filter 128,3,3 --padding 1 --padding-mode constant --padding-value 1 \
 //     --arch sm_90 --algorithm implicit_gemm \
 //     --set form=tiled --set block_m=128 --set block_n=64 --set block_k=16 --set thread_m=8 --set thread_n=8 \
 //     --set order=taps --set stages=2 --set splits=1 --set prefetch=on --set vector_loads=on --set micro_kernel=on \
 //     --set min_blocks=4
 //
-// layer  x[N, 64, H, W] * w[128, 64, 3, 3] -> y[N, 128, P, Q], stride 1, padding 1 (constant 0.5), float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+// layer  x[N, 64, H, W] * w[128, 64, 3, 3] -> y[N, 128, P, Q], stride 1, padding 1 (constant), float32
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image) are arguments; all else is in the text
 // plan   tiles of 128 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 128 threads a block, 24576 bytes of
 //        shared memory
 // cost   a warp's 32 filters x 64 pixels: 432 warp loads, 0 shuffles, 36864 FMA a lane, about 128 registers (direct:
@@ -45,7 +45,6 @@ constexpr int INNER_STEP = DILATION_W;          // elements from one filter colu
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using offset_t = index_t;                       // from a window's first element
-constexpr float BORDER = 0.5f;                  // what stands outside of the image
 
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_4(void* to, const void* from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
@@ -71,7 +70,7 @@ __device__ __forceinline__ bool tap_inside(const Source& source) {
     return row < (unsigned)source.H && column < (unsigned)source.W;
 }
 
-__device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
+__device__ __forceinline__ void copy_pixel_tile(float* to, Source& source, float BORDER) {
     if (source.inside) {
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) wc_copy_async_4(to + i * PIXEL_ROW, source.from + i * source.plane);
@@ -153,7 +152,7 @@ prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
 
 extern "C" __global__ void __launch_bounds__(128, 4)
 implicit_gemm_3x3(const float* __restrict__ x, float* __restrict__ filter, float* __restrict__ y, int N, int H, int W,
-        int P, int Q) {
+        int P, int Q, float BORDER) {
     extern __shared__ __align__(16) float shared[];
     // this block's tile: blocks count tiles of filters first, then groups, then tiles of pixels
     constexpr int tiles = K_TILES;
@@ -199,7 +198,7 @@ implicit_gemm_3x3(const float* __restrict__ x, float* __restrict__ filter, float
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         if (stage < tiles) {
             copy_filter_tile(shared + stage * STAGE, filters_from, four);
-            copy_pixel_tile(shared + stage * STAGE + pixel_place, source);
+            copy_pixel_tile(shared + stage * STAGE + pixel_place, source, BORDER);
             filters_from += BLOCK_K * BLOCK_M;
         }
         wc_copy_async_commit();
@@ -213,7 +212,7 @@ implicit_gemm_3x3(const float* __restrict__ x, float* __restrict__ filter, float
         __syncthreads();
         if (tile + STAGES - 1 < tiles) {
             copy_filter_tile(shared + to_fill, filters_from, four);
-            copy_pixel_tile(shared + to_fill + pixel_place, source);
+            copy_pixel_tile(shared + to_fill + pixel_place, source, BORDER);
             filters_from += BLOCK_K * BLOCK_M;
         }
         wc_copy_async_commit();

@@ -1,13 +1,13 @@
 // warpconv 0.1.0: implicit_gemm, float32. Generated from templates/implicit_gemm/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 64,7,7 --stride 2,2 --padding 3 --padding-mode constant \
-//     --padding-value 0.5 --arch sm_75 --algorithm implicit_gemm \
+//     --padding-value 1 --arch sm_75 --algorithm implicit_gemm \
 //     --set form=tiled --set block_m=64 --set block_n=64 --set block_k=16 --set thread_m=8 --set thread_n=8 \
 //     --set order=table --set stages=2 --set splits=1 --set prefetch=on --set vector_loads=on \
 //     --set micro_kernel=on --set min_blocks=1
 //
-// layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3 (constant 0.5), float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+// layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3 (constant), float32
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image) are arguments; all else is in the text
 // plan   tiles of 64 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 64 threads a block, 17664 bytes of
 //        shared memory
 // cost   a warp's 32 filters x 64 pixels: 200 warp loads, 0 shuffles, 10240 FMA a lane, about 128 registers (direct:
@@ -47,11 +47,8 @@ constexpr int INNER_STEP = DILATION_W;          // elements from one filter colu
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using offset_t = index_t;                       // from a window's first element
-// what stands outside of the image, in memory: it is copied as pixels are
-__device__ const float border_pixel = 0.5f;
 
 // copies through registers
-__device__ __forceinline__ void copy_4(float* to, const float* from) { *to = __ldg(from); }
 __device__ __forceinline__ void copy_if_16(bool takes_part, float* to, const float* from) {
     if (takes_part) *(float4*)to = *(const float4*)from;
 }
@@ -69,7 +66,7 @@ struct Source {
     int h, w, H, W;                 // the window's input row and column (it may begin outside), and the image
 };
 
-__device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
+__device__ __forceinline__ void copy_pixel_tile(float* to, Source& source, float BORDER) {
     offset_t offset[ROWS];
     int tap[ROWS];
 #pragma unroll
@@ -81,7 +78,7 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
     for (int i = 0; i < ROWS; ++i) {
         const unsigned row = source.h + (tap[i] >> 16), column = source.w + (tap[i] & 0xffff);
         const bool inside = row < (unsigned)source.H && column < (unsigned)source.W && i < source.left;
-        copy_4(to + i * PIXEL_ROW, inside ? source.window + offset[i] : &border_pixel);
+        *(to + i * PIXEL_ROW) = inside ? __ldg(source.window + offset[i]) : BORDER;
     }
     source.offsets += BLOCK_K;
     source.left -= BLOCK_K;
@@ -149,7 +146,7 @@ prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
 
 extern "C" __global__ void __launch_bounds__(64, 1)
 implicit_gemm_7x7(const float* __restrict__ x, float* __restrict__ filter, float* __restrict__ y, int N, int H, int W,
-        int P, int Q) {
+        int P, int Q, float BORDER) {
     extern __shared__ __align__(16) float shared[];
     // this block's tile: blocks count tiles of filters first, then groups, then tiles of pixels
     constexpr int tiles = K_TILES;
@@ -202,7 +199,7 @@ implicit_gemm_7x7(const float* __restrict__ x, float* __restrict__ filter, float
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         if (stage < tiles) {
             copy_filter_tile(shared + stage * STAGE, filters_from, four);
-            copy_pixel_tile(shared + stage * STAGE + pixel_place, source);
+            copy_pixel_tile(shared + stage * STAGE + pixel_place, source, BORDER);
             filters_from += BLOCK_K * BLOCK_M;
         }
     }
@@ -214,7 +211,7 @@ implicit_gemm_7x7(const float* __restrict__ x, float* __restrict__ filter, float
         __syncthreads();
         if (tile + STAGES - 1 < tiles) {
             copy_filter_tile(shared + to_fill, filters_from, four);
-            copy_pixel_tile(shared + to_fill + pixel_place, source);
+            copy_pixel_tile(shared + to_fill + pixel_place, source, BORDER);
             filters_from += BLOCK_K * BLOCK_M;
         }
         multiply_tile(sums, shared + to_multiply + m_thread, shared + to_multiply + pixels_first);

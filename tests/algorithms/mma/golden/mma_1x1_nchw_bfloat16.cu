@@ -3,13 +3,13 @@
 //   warpconv emit --input N,100,H,W --filter 64,1,1 --dtype bfloat16 --epilogue bias,relu --arch sm_90 \
 //     --algorithm mma \
 //     --set tile_m=32 --set tile_n=64 --set tile_k=64 --set warps_m=1 --set warps_n=4 --set stages=3 \
-//     --set splits=1 --set vector=8 --set store_vector=8 --set min_blocks=7
+//     --set splits=1 --set groups_tile=1 --set vector=8 --set store_vector=8 --set min_blocks=7
 //
 // layer  x[N, 100, H, W] * w[64, 100, 1, 1] -> y[N, 64, P, Q], stride 1, padding 0, bfloat16, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is in the text
 // plan   tiles of 32 pixels x 64 filters x 64 products on the tensor cores, 1 x 4 warps a block, 3 stages, 36864 bytes
 //        of shared memory
-// cost   a warp's 32 pixels x 16 filters: 12 warp loads, 0 shuffles, 2048 FMA a lane, about 66 registers (direct: 1600
+// cost   a warp's 32 pixels x 16 filters: 12 warp loads, 0 shuffles, 2048 FMA a lane, about 68 registers (direct: 1600
 //        loads)
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,256 --filter 64,1,1 --dtype bfloat16 --layout NHWC --epilogue bias,residual,relu \
 //     --arch sm_90 --algorithm mma \
 //     --set tile_m=16 --set tile_n=64 --set tile_k=64 --set warps_m=1 --set warps_n=4 --set stages=3 \
-//     --set splits=1 --set vector=8 --set store_vector=2 --set min_blocks=9
+//     --set splits=1 --set groups_tile=1 --set vector=8 --set store_vector=2 --set min_blocks=9
 //
 // layer  x[N, H, W, 256] * w[64, 256, 1, 1] -> y[N, P, Q, 64], stride 1, padding 0, bfloat16 NHWC, then bias, residual,
 //        relu

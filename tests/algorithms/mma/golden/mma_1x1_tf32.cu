@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,66 --filter 33,1,1 --layout NHWC --precision tf32 --epilogue residual \
 //     --arch sm_90 --algorithm mma \
 //     --set tile_m=16 --set tile_n=64 --set tile_k=32 --set warps_m=1 --set warps_n=4 --set stages=3 \
-//     --set splits=1 --set vector=2 --set store_vector=1 --set min_blocks=8
+//     --set splits=1 --set groups_tile=1 --set vector=2 --set store_vector=1 --set min_blocks=8
 //
 // layer  x[N, H, W, 66] * w[33, 66, 1, 1] -> y[N, P, Q, 33], stride 1, padding 0, float32 NHWC, tf32 products, then
 //        residual

@@ -1,12 +1,13 @@
 // warpconv 0.1.0: mma, float16. Generated from templates/mma/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,H,W,20 --filter 33,3,3 --padding 1 --padding-mode constant --padding-value 0.5 \
+//   warpconv emit --input N,H,W,20 --filter 33,3,3 --padding 1 --padding-mode constant --padding-value 1 \
 //     --dtype float16 --layout NHWC --arch sm_90 --algorithm mma \
 //     --set tile_m=16 --set tile_n=64 --set tile_k=64 --set warps_m=1 --set warps_n=4 --set stages=3 \
-//     --set splits=1 --set vector=4 --set store_vector=1 --set min_blocks=9
+//     --set splits=1 --set groups_tile=1 --set vector=4 --set store_vector=1 --set min_blocks=9
 //
-// layer  x[N, H, W, 20] * w[33, 20, 3, 3] -> y[N, P, Q, 33], stride 1, padding 1 (constant 0.5), float16 NHWC
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+// layer  x[N, H, W, 20] * w[33, 20, 3, 3] -> y[N, P, Q, 33], stride 1, padding 1 (constant), float16 NHWC
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments; all else is
+//        in the text
 // plan   tiles of 16 pixels x 64 filters x 64 products on the tensor cores, 1 x 4 warps a block, 3 stages, 30720 bytes
 //        of shared memory
 // cost   a warp's 16 pixels x 16 filters: 18 warp loads, 0 shuffles, 1536 FMA a lane, about 54 registers (direct: 1440
@@ -48,10 +49,6 @@ using element = unsigned short;                 // float16, as bits
 // float16 elements: bits in memory, float in registers
 __device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 
-// What stands outside of the image, where a copy can read it.
-__device__ const __align__(16) element border_pixel[8] =
-    { 0x3800, 0x3800, 0x3800, 0x3800, 0x3800, 0x3800, 0x3800, 0x3800 };
-
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_or_zero_8(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 8, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 8 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
@@ -86,7 +83,7 @@ __device__ __forceinline__ Windows windows_of(index_t first_pixel, index_t pixel
 // A tile of pixels: the products step * TILE_K and on. A thread copies the same VECTOR channels of a tap for all its
 // pixels.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Windows& windows, int step, int column,
-        int H, int W) {
+        int H, int W, unsigned BORDER) {
     const int chunk = step * COPY_COLUMNS + column;
     const int tap = chunk / TAP_CHUNKS, down = tap / S, across = tap % S;
     const index_t further = ((index_t)down * W + across) * C + chunk % TAP_CHUNKS * VECTOR;
@@ -94,10 +91,11 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
     for (int i = 0; i < PIXEL_COPIES; ++i) {
         const int row = threadIdx.x / COPY_COLUMNS + i * COPY_ROWS;
         const int h = windows.top[i] + down, w = windows.left[i] + across;
-        const element* from = !((unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W) ? border_pixel
-            : x + windows.from[i] + further;
+        const element* from = x + windows.from[i] + further;
+        const bool inside = (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W;
         element* const place = to + cell_at(row, column * VECTOR / 8) + column * VECTOR % 8;
-        wc_copy_async_or_zero_8(true, place, from, chunk < CHUNKS);
+        wc_copy_async_or_zero_8(inside, place, from, chunk < CHUNKS);
+        if (!inside) *(uint2*)place = make_uint2(BORDER, BORDER);      // no copy writes a value
     }
 }
 
@@ -154,7 +152,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
 
 extern "C" __global__ void __launch_bounds__(THREADS, 9)
 mma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
-        int N, int H, int W, int P, int Q) {
+        int N, int H, int W, int P, int Q, unsigned BORDER) {
     extern __shared__ __align__(128) element shared[];
     // this block's tile: blocks count tiles of filters first, then groups, then tiles of pixels
     const int group = 0;
@@ -173,7 +171,7 @@ mma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filte
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         if (stage < K_STEPS) {
-            copy_pixels(shared + stage * STAGE, x, windows, stage, column, H, W);
+            copy_pixels(shared + stage * STAGE, x, windows, stage, column, H, W, BORDER);
             copy_filters(shared + stage * STAGE + TILE_M * TILE_K, filters_from + stage * TILE_K);
         }
         wc_copy_async_commit();
@@ -186,7 +184,7 @@ mma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filte
         __syncthreads();
         const int next = step + STAGES - 1;
         if (next < K_STEPS) {
-            copy_pixels(shared + to_fill * STAGE, x, windows, next, column, H, W);
+            copy_pixels(shared + to_fill * STAGE, x, windows, next, column, H, W, BORDER);
             copy_filters(shared + to_fill * STAGE + TILE_M * TILE_K, filters_from + next * TILE_K);
         }
         wc_copy_async_commit();

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,32 --filter 48,3,3 --padding 2 --padding-mode reflect --dilation 2,2 --groups 4 \
 //     --dtype bfloat16 --layout NHWC --arch sm_90 --algorithm mma \
 //     --set tile_m=128 --set tile_n=16 --set tile_k=32 --set warps_m=4 --set warps_n=1 --set stages=4 \
-//     --set splits=1 --set vector=8 --set store_vector=2 --set min_blocks=7
+//     --set splits=1 --set groups_tile=1 --set vector=8 --set store_vector=2 --set min_blocks=7
 //
 // layer  x[N, H, W, 32] * w[48, 8, 3, 3] -> y[N, P, Q, 48], stride 1, padding 2 (reflect), dilation 2, groups 4,
 //        bfloat16 NHWC

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,64,H,W --filter 64,3,3 --padding 1 --dtype float16 --epilogue bias,relu --arch sm_90 \
 //     --algorithm mma \
 //     --set tile_m=32 --set tile_n=64 --set tile_k=64 --set warps_m=1 --set warps_n=4 --set stages=3 \
-//     --set splits=1 --set vector=8 --set store_vector=8 --set min_blocks=7
+//     --set splits=1 --set groups_tile=1 --set vector=8 --set store_vector=8 --set min_blocks=7
 //
 // layer  x[N, 64, H, W] * w[64, 64, 3, 3] -> y[N, 64, P, Q], stride 1, padding 1, float16, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is in the text

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,64,H,W --filter 64,3,3 --padding 1 --precision tf32x3 --epilogue bias,relu \
 //     --arch sm_90 --algorithm mma \
 //     --set tile_m=64 --set tile_n=64 --set tile_k=32 --set warps_m=2 --set warps_n=2 --set stages=3 \
-//     --set splits=1 --set vector=4 --set store_vector=2 --set min_blocks=3
+//     --set splits=1 --set groups_tile=1 --set vector=4 --set store_vector=2 --set min_blocks=3
 //
 // layer  x[N, 64, H, W] * w[64, 64, 3, 3] -> y[N, 64, P, Q], stride 1, padding 1, float32, tf32x3 products, then bias,
 //        relu

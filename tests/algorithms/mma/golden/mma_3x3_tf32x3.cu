@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,64 --filter 64,3,3 --padding 1 --layout NHWC --precision tf32x3 \
 //     --epilogue bias,relu --arch sm_90 --algorithm mma \
 //     --set tile_m=16 --set tile_n=64 --set tile_k=32 --set warps_m=1 --set warps_n=4 --set stages=3 \
-//     --set splits=1 --set vector=4 --set store_vector=2 --set min_blocks=6
+//     --set splits=1 --set groups_tile=1 --set vector=4 --set store_vector=2 --set min_blocks=6
 //
 // layer  x[N, H, W, 64] * w[64, 64, 3, 3] -> y[N, P, Q, 64], stride 1, padding 1, float32 NHWC, tf32x3 products, then
 //        bias, relu

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,3 --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 --layout NHWC \
 //     --arch sm_90 --algorithm mma \
 //     --set tile_m=64 --set tile_n=64 --set tile_k=32 --set warps_m=2 --set warps_n=2 --set stages=4 \
-//     --set splits=1 --set vector=1 --set store_vector=8 --set min_blocks=3
+//     --set splits=1 --set groups_tile=1 --set vector=1 --set store_vector=8 --set min_blocks=3
 //
 // layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is in the text

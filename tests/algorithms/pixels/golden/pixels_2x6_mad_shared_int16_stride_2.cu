@@ -1,14 +1,15 @@
 // warpconv 0.1.0: pixels, int16. Generated from templates/pixels/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,2,6 --stride 2,2 --padding 0,2 --padding-mode constant \
-//     --padding-value -7.0 --dtype int16 --weight-dtype int16 --cast truncate --arch sm_90 --algorithm pixels \
+//     --padding-value 1 --dtype int16 --weight-dtype int16 --cast truncate --arch sm_90 --algorithm pixels \
 //     --set columns=4 --set vector=4 --set store_vector=2 --set sums=mad --set weights=shared \
 //     --set sub_block_rows=32 --set rows_ahead=1 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
 //     --set warp_planes=1 --set min_blocks=4
 //
-// layer  x[N, 1, H, W] * w[1, 1, 2, 6] -> y[N, 1, P, Q], stride 2, padding 0,2 (constant -7), int16 with int16 filters
+// layer  x[N, 1, H, W] * w[1, 1, 2, 6] -> y[N, 1, P, Q], stride 2, padding 0,2 (constant), int16 with int16 filters
 //        (truncated)
-//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 2); all else is in the text
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments (W a multiple
+//        of 4; Q a multiple of 2); all else is in the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 4 pixels a
 //        load, 1 step ahead; sums by mad
 // cost   sub-block of 32 rows x 128 columns: 256 warp loads, 0 shuffles, 1536 FMA a lane, about 84 registers (direct:
@@ -30,12 +31,10 @@ using index_t = int;                            // element offsets: of tensors b
 __device__ __forceinline__ void wc_read_again() { asm volatile("" ::: "memory"); }
 __shared__ __align__(16) int tile[12];
 
-constexpr unsigned BORDER = 65529;              // the bits of a pixel outside of the image
-
 // Where in its row the pixel is that stands at `column`, less than 0 outside of the row; and its bits.
 __device__ __forceinline__ int place_of(int column, int W) { return (unsigned)column < (unsigned)W ? column : -1; }
-__device__ __forceinline__ unsigned pixel_at(const short* row, bool row_inside, int place) {
-    return row_inside && place >= 0 ? __ldg((const unsigned short*)row + place) : BORDER;
+__device__ __forceinline__ unsigned pixel_at(const short* row, bool row_inside, int place, unsigned BORDER) {
+    return row_inside && place >= 0 ? __ldg((const unsigned short*)row + place) : __byte_perm(BORDER, 0u, 0x4410u);
 }
 
 // The words of an input row that hold what a lane needs; a word's number counts from the lane's own first column on.
@@ -48,6 +47,7 @@ struct Words {
 struct Lane {
     int column, W;
     bool active;
+    unsigned BORDER;        // a word of the pixel that stands outside of the image
     int at_pixel_m2, at_pixel_m1, at_pixel_8, at_pixel_9;
 
     __device__ __forceinline__ void find_columns() {
@@ -91,13 +91,13 @@ template <> struct Row<false> {
         const bool row_inside = (unsigned)h < (unsigned)H;
         const short* at = x + (index_t)h * lane.W;
         word_0 = row_inside && lane.column + 4 <= lane.W ? __ldg((const uint2*)(at + lane.column))
-            : make_uint2(0xfff9fff9u, 0xfff9fff9u);
+            : make_uint2(lane.BORDER, lane.BORDER);
         word_2 = row_inside && lane.column + 8 <= lane.W ? __ldg((const uint2*)(at + lane.column + 4))
-            : make_uint2(0xfff9fff9u, 0xfff9fff9u);
-        pixel_m2 = pixel_at(at, row_inside, lane.at_pixel_m2);
-        pixel_m1 = pixel_at(at, row_inside, lane.at_pixel_m1);
-        pixel_8 = pixel_at(at, row_inside, lane.at_pixel_8);
-        pixel_9 = pixel_at(at, row_inside, lane.at_pixel_9);
+            : make_uint2(lane.BORDER, lane.BORDER);
+        pixel_m2 = pixel_at(at, row_inside, lane.at_pixel_m2, lane.BORDER);
+        pixel_m1 = pixel_at(at, row_inside, lane.at_pixel_m1, lane.BORDER);
+        pixel_8 = pixel_at(at, row_inside, lane.at_pixel_8, lane.BORDER);
+        pixel_9 = pixel_at(at, row_inside, lane.at_pixel_9, lane.BORDER);
     }
 
     __device__ __forceinline__ Words words() const {
@@ -117,11 +117,12 @@ __device__ __forceinline__ unsigned to_word(int a, int b) { return __byte_perm(t
 // 32 lanes, 4 output columns each. INTERIOR: every load and store lies in the image.
 template <bool INTERIOR>
 __device__ __forceinline__ void sub_block(const short* __restrict__ x, short* __restrict__ y, int p_first, int rows_out,
-        int q, int H, int W, int Q) {
+        int q, int H, int W, int Q, unsigned BORDER) {
     Lane lane;
     lane.column = q * STRIDE_W;
     lane.W = W;
     lane.active = q < Q;
+    lane.BORDER = BORDER;
     if (!INTERIOR) lane.find_columns();
     const bool out_inside_0 = INTERIOR || q < Q;
     const bool out_inside_1 = INTERIOR || q + 2 < Q;
@@ -223,7 +224,7 @@ __device__ __forceinline__ void sub_block(const short* __restrict__ x, short* __
 
 extern "C" __global__ void __launch_bounds__(128, 4)
 pixels_2x6(const short* __restrict__ x, const short* __restrict__ w, short* __restrict__ y, int N, int H, int W, int P,
-        int Q) {
+        int Q, unsigned BORDER) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int strip = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
@@ -250,8 +251,8 @@ pixels_2x6(const short* __restrict__ x, const short* __restrict__ w, short* __re
         __syncthreads();
         if (!has_outputs) continue;
         if (interior)
-            sub_block<true>(x_plane, y_plane, p_first, rows, q, H, W, Q);
+            sub_block<true>(x_plane, y_plane, p_first, rows, q, H, W, Q, BORDER);
         else
-            sub_block<false>(x_plane, y_plane, p_first, rows_out, q, H, W, Q);
+            sub_block<false>(x_plane, y_plane, p_first, rows_out, q, H, W, Q, BORDER);
     }
 }

@@ -1,13 +1,13 @@
 // warpconv 0.1.0: reuse, float32. Generated from templates/reuse/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode constant --padding-value 0.5 \
+//   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode constant --padding-value 1 \
 //     --arch sm_90 --algorithm reuse \
 //     --set exchange=select --set rows=reuse --set decomposition=paper --set weights=shared --set edges=predicated \
 //     --set sub_block_rows=56 --set warp_columns=1 --set warp_rows=4 --set k_tile=1 --set ring=shifted \
 //     --set rows_ahead=1 --set min_blocks=1
 //
-// layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (constant 0.5), float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+// layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (constant), float32
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image) are arguments; all else is in the text
 // plan   one warp per sub-block of 56 rows x 32 columns, 4 warps per block; filter columns 5 = [5]
 // cost   sub-block of 56 rows x 32 columns, 1 filter, all channels: 120 warp loads, 180 shuffles, 1400 FMA a lane,
 //        about 57 registers (direct: 1400 loads)
@@ -27,7 +27,6 @@ constexpr int PAD_LEFT = 2;                     // columns to the left of the im
 constexpr int ROWS = 56;                        // output rows of a sub-block
 constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-constexpr float BORDER = 0.5f;                  // what stands outside of the image
 
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
@@ -39,7 +38,7 @@ __device__ __forceinline__ float between(float lo, float hi, int step) {
 
 // 32 lanes, one output column each: rows p0 .. p_end - 1 of a sub-block; loads outside the image give BORDER.
 __device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* tile, float* __restrict__ y, int p0,
-        int p_end, int q, int H, int W, int Q) {
+        int p_end, int q, int H, int W, int Q, float BORDER) {
     // filter, one register per weight
     const float w_r0_s0 = tile[0], w_r0_s1 = tile[1], w_r0_s2 = tile[2], w_r0_s3 = tile[3], w_r0_s4 = tile[4];
     const float w_r1_s0 = tile[5], w_r1_s1 = tile[6], w_r1_s2 = tile[7], w_r1_s3 = tile[8], w_r1_s4 = tile[9];
@@ -94,7 +93,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
 
 extern "C" __global__ void __launch_bounds__(128, 1)
 reuse_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
-        int Q) {
+        int Q, float BORDER) {
     __shared__ __align__(16) float tile[25];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int column_job = blockIdx.x;
@@ -118,7 +117,7 @@ reuse_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __res
         if (column_job * 32 < Q) {             // the same for all lanes of a warp
             for (int row_job = first_row_job; row_job < row_jobs; row_job += gridDim.y * WARP_ROWS) {
                 const int p0 = row_job * ROWS;
-                sub_block(x_group, tile, y_tile, p0, min(p0 + ROWS, P), q, H, W, Q);
+                sub_block(x_group, tile, y_tile, p0, min(p0 + ROWS, P), q, H, W, Q, BORDER);
             }
         }
     }

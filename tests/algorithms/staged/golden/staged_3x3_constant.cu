@@ -1,12 +1,13 @@
 // warpconv 0.1.0: staged, float32. Generated from templates/staged/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,32,7,7 --filter 32,3,3 --padding 1 --padding-mode constant --padding-value 0.5 \
+//   warpconv emit --input N,32,7,7 --filter 32,3,3 --padding 1 --padding-mode constant --padding-value 1 \
 //     --groups 32 --arch sm_90 --algorithm staged \
 //     --set height=7 --set width=7 --set rows=2 --set planes=32 --set buffers=1 --set stage=async \
 //     --set weights=registers --set vector=8 --set min_blocks=8 --set parts=strips
 //
-// layer  x[N, 32, H, W] * w[32, 1, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1 (constant 0.5), groups 32, float32
-//        N, H, W (and so P, Q) are arguments (H = 7; W = 7; P = 7; Q = 7); all else is in the text
+// layer  x[N, 32, H, W] * w[32, 1, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1 (constant), groups 32, float32
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image) are arguments (H = 7; W = 7; P = 7; Q =
+//        7); all else is in the text
 // plan   groups of 32 planes of 7 x 7 in shared memory (one buffer), a thread makes 2 output rows of one plane, 128
 //        threads a block
 // cost   group of 32 planes: 13 warp loads, 0 shuffles, 126 FMA a lane, about 72 registers (direct: 441 loads)
@@ -23,7 +24,6 @@ constexpr int PLANES = 32;                      // output planes of a group
 constexpr int THREADS = 128;                    // one for each strip of a group
 constexpr int WEIGHT_STRIDE = 9;                // floats between planes' weights: odd, for the banks
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-constexpr float BORDER = 0.5f;                  // what stands outside of the image
 
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
@@ -55,7 +55,7 @@ __device__ __forceinline__ void load_weights(float* to, const float* w, index_t 
 
 extern "C" __global__ void __launch_bounds__(128, 8)
 staged_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
-        int Q) {
+        int Q, float BORDER) {
     extern __shared__ __align__(16) unsigned char staged[];
     const int plane = threadIdx.x % PLANES, row = threadIdx.x / PLANES * 2;    // of the group; first output row
     const int top = threadIdx.x / PLANES * 2;                          // the input row that stands there

@@ -1,12 +1,13 @@
 // warpconv 0.1.0: taps, float16. Generated from templates/taps/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,H,W,4 --filter 33,5,5 --padding 2 --padding-mode constant --padding-value 0.5 \
+//   warpconv emit --input N,H,W,4 --filter 33,5,5 --padding 2 --padding-mode constant --padding-value 1 \
 //     --dtype float16 --layout NHWC --arch sm_90 --algorithm taps \
 //     --set tile_p=4 --set tile_q=16 --set tile_filters=24 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
 //     --set warps=2 --set vector=1 --set store_vector=1 --set min_blocks=8
 //
-// layer  x[N, H, W, 4] * w[33, 4, 5, 5] -> y[N, P, Q, 33], stride 1, padding 2 (constant 0.5), float16 NHWC
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+// layer  x[N, H, W, 4] * w[33, 4, 5, 5] -> y[N, P, Q, 33], stride 1, padding 2 (constant), float16 NHWC
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments; all else is
+//        in the text
 // plan   tiles of 4 x 16 outputs x 24 filters, four taps an instruction, 2 warps a block, 6664 bytes of shared memory
 // cost   a warp's 2 strips of 16 columns x 24 filters: 49 warp loads, 16 shuffles, 3584 FMA a lane, about 115 registers
 //        (direct: 3200 loads)
@@ -41,7 +42,6 @@ constexpr int PLANE = 161;                      // pixels of a group in shared m
 constexpr int PIXELS = 160;                     // pixels that a block copies
 constexpr int BATCH = 4;                        // pixels that a thread loads before it stores the first
 constexpr int GROUP_FILTERS = 672;              // fours of elements: filters of a group in a block
-constexpr unsigned OUTSIDE = 0x3800;            // an element outside of the image
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = unsigned short;                 // float16, as bits
@@ -73,7 +73,7 @@ __device__ __forceinline__ int place_of(const Pixel& pixel) {
 
 // A pixel's channels as four elements; what stands outside of the image where it lies there.
 __device__ __forceinline__ uint2 load_pixel(const element* x, index_t image, const Pixel& pixel, bool exists, int top,
-        int left, int first_group, int H, int W) {
+        int left, int first_group, int H, int W, unsigned BORDER) {
     const int h = top + pixel.row, w = left + pixel.column;
     const bool inside = exists && (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W;
     const int channel = (first_group + pixel.group) * C_GROUP;
@@ -81,20 +81,20 @@ __device__ __forceinline__ uint2 load_pixel(const element* x, index_t image, con
     const index_t apart = 1;
     unsigned channels[4] = {};
 #pragma unroll
-    for (int i = 0; i < C_GROUP; ++i) channels[i] = inside ? (unsigned)__ldg(from + i * apart) : OUTSIDE;
+    for (int i = 0; i < C_GROUP; ++i) channels[i] = inside ? (unsigned)__ldg(from + i * apart) : BORDER & 0xffffu;
     return make_uint2(channels[0] | channels[1] << 16, channels[2] | channels[3] << 16);
 }
 
 // The pixels that a tile's windows cover, BATCH of a thread on their way at a time.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, index_t image, int top, int left,
-        int first_group, int H, int W) {
+        int first_group, int H, int W, unsigned BORDER) {
 #pragma unroll 1
     for (int first = threadIdx.x; first < PIXELS; first += THREADS * BATCH) {
         uint2 loaded[BATCH];
 #pragma unroll
         for (int i = 0; i < BATCH; ++i) {
             const int number = first + i * THREADS;
-            loaded[i] = load_pixel(x, image, pixel_of(number), number < PIXELS, top, left, first_group, H, W);
+            loaded[i] = load_pixel(x, image, pixel_of(number), number < PIXELS, top, left, first_group, H, W, BORDER);
         }
 #pragma unroll
         for (int i = 0; i < BATCH; ++i) {
@@ -150,7 +150,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
 
 extern "C" __global__ void __launch_bounds__(THREADS, 8)
 taps_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
-        int N, int H, int W, int P, int Q) {
+        int N, int H, int W, int P, int Q, unsigned BORDER) {
     extern __shared__ __align__(128) element shared[];
     element* const filters = shared;
     element* const halo = shared + GROUP_FILTERS * 4;
@@ -164,7 +164,7 @@ taps_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
     for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int first_q = (int)(tile % tiles_q) * TILE_Q, first_p = (int)(tile / tiles_q % tiles_p) * TILE_P;
         const index_t image = (index_t)(tile / tiles_q / tiles_p);
-        copy_pixels(halo, x, image, first_p - PAD_TOP, first_q - PAD_LEFT, first_group, H, W);
+        copy_pixels(halo, x, image, first_p - PAD_TOP, first_q - PAD_LEFT, first_group, H, W, BORDER);
         wc_copy_async_commit();
         wc_copy_async_wait_but();
         __syncthreads();

@@ -1,13 +1,14 @@
 // warpconv 0.1.0: toeplitz, float16. Generated from templates/toeplitz/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,1,H,W --filter 1,5,3 --padding 2,1 --padding-mode constant --padding-value 0.5 \
+//   warpconv emit --input N,1,H,W --filter 1,5,3 --padding 2,1 --padding-mode constant --padding-value 1 \
 //     --dtype float16 --epilogue relu --arch sm_90 --algorithm toeplitz \
 //     --set walk=bands --set tiles=3 --set warp_columns=1 --set warp_rows=1 --set warp_planes=1 \
 //     --set warp_strips=1 --set vector=8 --set way=ca --set bands_ahead=2 --set store_vector=8 --set stores=direct \
 //     --set weights=registers --set begin=place --set sub_block_rows=128 --set min_blocks=4
 //
-// layer  x[N, 1, H, W] * w[1, 1, 5, 3] -> y[N, 1, P, Q], stride 1, padding 2,1 (constant 0.5), float16, then relu
-//        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
+// layer  x[N, 1, H, W] * w[1, 1, 5, 3] -> y[N, 1, P, Q], stride 1, padding 2,1 (constant), float16, then relu
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments (W a multiple
+//        of 8; Q a multiple of 8); all else is in the text
 // plan   3 tiles of 16 x 8 outputs a warp, 1 warps a team (1 side by side, 1 stacked), 1 teams a block; sub-blocks of
 //        128 rows, 16 at a time; filter in registers, 8 elements a copy
 // cost   16 rows x 24 columns, 27 matrix instructions: 3 warp loads, 8 shuffles, 0 FMA a lane, about 79 registers
@@ -46,7 +47,6 @@ constexpr int PATCHES = 2080;                   // elements of all of them
 constexpr int SUB_ROWS = 128;                   // output rows of a sub-block
 constexpr int AHEAD = 2;                        // bands that copies are ahead
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-constexpr unsigned BORDER = 0x38003800u;        // what stands outside of the image: two elements
 
 // float16 elements: bits in memory, float in registers
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
@@ -83,7 +83,7 @@ __device__ __forceinline__ uint4 regroup(unsigned tile_0, unsigned tile_1, unsig
 
 extern "C" __global__ void __launch_bounds__(32, 4)
 toeplitz_5x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y,
-        int N, int H, int W, int P, int Q) {
+        int N, int H, int W, int P, int Q, unsigned BORDER) {
     __shared__ __align__(16) unsigned short patches[PATCHES];
     __shared__ unsigned filters[FILTER_WORDS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

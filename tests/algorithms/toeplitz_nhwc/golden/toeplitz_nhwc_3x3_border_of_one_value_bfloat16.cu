@@ -1,12 +1,13 @@
 // warpconv 0.1.0: toeplitz_nhwc, bfloat16. Generated from templates/toeplitz_nhwc/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,H,W,16 --filter 16,3,3 --padding 1 --padding-mode constant --padding-value -1.0 \
+//   warpconv emit --input N,H,W,16 --filter 16,3,3 --padding 1 --padding-mode constant --padding-value 1 \
 //     --groups 16 --dtype bfloat16 --layout NHWC --arch sm_90 --algorithm toeplitz_nhwc \
 //     --set pairs=2 --set chunks=2 --set warps=1 --set columns=28 --set across=1 --set turn=1 --set buffers=3 \
 //     --set sub_block_rows=28 --set images=2 --set weights=registers --set matrix=sparse --set min_blocks=8
 //
-// layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 1, padding 1 (constant -1), groups 16, bfloat16 NHWC
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+// layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 1, padding 1 (constant), groups 16, bfloat16 NHWC
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments; all else is
+//        in the text
 // plan   4 channels a warp, 16 a block; 28 columns, sub-blocks of 28 rows, 2 at a time, 3 buffers; 2 images in turn;
 //        filters in registers, sparse
 // cost   2 rows x 32 columns x 4 channels, 4 matrix instructions: 1 warp loads, 0 shuffles, 0 FMA a lane, about 64
@@ -47,7 +48,6 @@ constexpr int FILTER_PITCH = 11;                // words of a padded filter row
 constexpr int FILTER_WORDS = 55;                // words of a channel's filter
 constexpr int OUTSIDE = -(1 << 30);             // a row outside any image
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-constexpr unsigned BORDER = 0xbf80bf80u;        // what stands outside of the image: two elements
 
 // bfloat16 elements: bits in memory, float in registers
 __device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
@@ -60,7 +60,7 @@ __device__ __forceinline__ void wc_mma_bfloat16s_sparse_32(float4& sum, const fl
 
 extern "C" __global__ void __launch_bounds__(128, 8)
 toeplitz_nhwc_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
-        unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
+        unsigned short* __restrict__ y, int N, int H, int W, int P, int Q, unsigned BORDER) {
     __shared__ __align__(16) unsigned short shared[5440];
     // pixels of eight channels each, [turn][chunk][row][column]; the filters, whose words come to the registers before
     // the first pixels

@@ -29,7 +29,6 @@ constexpr int K = 64;                           // channels of a pixel of y: fil
 constexpr int TAPS = 1;                         // of a filter
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
 constexpr int SPLITTERS = 6;                    // warps that split
-constexpr int TOGETHER = 3;                     // rows of floats of a lane that are under way at once
 constexpr int GROUP_PIXELS = 96;                // pixels from one group's to the next one's
 constexpr int MATRICES = 1;                     // of 64 filters: a group's
 constexpr int SUMS = 48;                        // of a thread: of such a matrix
@@ -38,8 +37,8 @@ constexpr int STEPS = 8;                        // of the reduction: taps of all
 constexpr int DEPTHS = 2;                       // of 16 products: a step's instructions
 constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
 constexpr int MATRIX_ROWS = 512;                // 16 bytes each: from one matrix of filters to the next
-constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: 16 products, along a row
-constexpr int LOW_CELLS = 4;                    // 16 bytes each: from high parts to low ones, along a row
+constexpr int DEPTH_CELLS = 4;                  // 16 bytes each: both parts of 16 products, along a row
+constexpr int LOW_CELLS = 2;                    // 16 bytes each: from their high parts to the low ones
 constexpr int TILE_PIXELS = 192;                // pixels of a tile
 constexpr int BOXES = 4;                        // of the ring of pixels: a slice of a tap
 constexpr int BOX_PIXELS = 192;                 // of a box, as they are copied
@@ -160,78 +159,72 @@ __device__ __forceinline__ unsigned char* cell_of(unsigned char* rows, int row, 
     return rows + row * ROW_BYTES + ((cell ^ (row % 8)) << 4);
 }
 
-// Splits a box where it lies. A pixel's row, 32 floats, becomes 32 high parts and 32 low ones. Eight lanes have a row,
-// four channels each. All pixels of a box have one scale, by its largest magnitude; where some lie so far below it that
+// Four channels of a pixel.
+__device__ __forceinline__ float4 four_of(const unsigned char* rows, int pixel, int cell) {
+    return *(const float4*)cell_of((unsigned char*)rows, pixel, cell);
+}
+
+__device__ __forceinline__ float4 scaled(float4 four, float scale) {
+    return make_float4(four.x * scale, four.y * scale, four.z * scale, four.w * scale);
+}
+
+// The largest magnitude of a pixel, as bits; of one that is not finite 0, so that it sets no scale: its outputs are
+// made anew.
+__device__ __forceinline__ unsigned largest_of(const unsigned char* from, int pixel) {
+    float most = 0.0f;
+#pragma unroll
+    for (int cell = 0; cell < SLICE / 4; ++cell) {
+        const float4 four = four_of(from, pixel, cell);
+        most = fmaxf(fmaxf(fmaxf(most, fabsf(four.x)), fmaxf(fabsf(four.y), fabsf(four.z))), fabsf(four.w));
+    }
+    return magnitude(most);
+}
+
+// Splits a box, 32 channels of each pixel, into rows of 32 high parts and 32 low ones, where it lies. A lane has a
+// pixel at a time. All pixels of a box have one scale, by its largest magnitude; where some lie so far below it that
 // their low parts would be lost, each pixel has its own.
-__device__ __forceinline__ void split_box(unsigned char* rows, float* of_rows, float* common, unsigned long long* done,
+__device__ __forceinline__ void split_box(const unsigned char* from, unsigned char* rows, float* of_rows, float* common,
         int lane) {
-    const int cell = lane % 8;
-    // the largest magnitude of each pixel; the largest and the least of these. Several rows are under way together
     unsigned largest = 0u, least = 0x7f800000u;
 #pragma unroll 1
-    for (int first = 0; first < BOX_PIXELS; first += TOGETHER * 4) {
-        unsigned most[TOGETHER];
-#pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) {
-            const int row = first + i * 4 + lane / 8;
-            most[i] = 0u;
-            if (row < BOX_PIXELS) {
-                const float4 four = *(const float4*)cell_of(rows, row, cell);
-                most[i] = max(max(magnitude(four.x), magnitude(four.y)), max(magnitude(four.z), magnitude(four.w)));
-            }
-        }
-#pragma unroll
-        for (int other = 1; other < 8; other *= 2)
-#pragma unroll
-            for (int i = 0; i < TOGETHER; ++i) most[i] = max(most[i], __shfl_xor_sync(0xffffffffu, most[i], other));
-#pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) {
-            const int row = first + i * 4 + lane / 8;
-            if (row < BOX_PIXELS && cell == 0) of_rows[row] = __uint_as_float(most[i]);
-            largest = max(largest, most[i]);
-            least = most[i] ? min(least, most[i]) : least;
-        }
+    for (int pixel = lane; pixel < BOX_PIXELS; pixel += 32) {
+        const unsigned most = largest_of(from, pixel);
+        largest = max(largest, most);
+        least = most ? min(least, most) : least;
     }
 #pragma unroll
-    for (int other = 8; other < 32; other *= 2) {
+    for (int other = 1; other < 32; other *= 2) {
         largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, other));
         least = min(least, __shfl_xor_sync(0xffffffffu, least, other));
     }
-    __syncwarp();       // the lanes' magnitudes are in memory
     const bool one = (least >> 23) + LEAST_SCALE >= (largest >> 23);
     const unsigned of_box = scale_exponent(largest);
     if (lane == 0) *common = one ? restoring(of_box) : 0.0f;
 #pragma unroll 1
-    for (int first = 0; first < BOX_PIXELS; first += TOGETHER * 4) {
-        float4 fours[TOGETHER];
-        unsigned exponents[TOGETHER];
+    for (int pixel = lane; pixel < BOX_PIXELS; pixel += 32) {
+        const unsigned exponent = one ? of_box : scale_exponent(largest_of(from, pixel));
+        const float scale = __uint_as_float(exponent << 23);
 #pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) {
-            const int row = first + i * 4 + lane / 8;
-            exponents[i] = of_box;
-            if (row < BOX_PIXELS) {
-                fours[i] = *(const float4*)cell_of(rows, row, cell);
-                if (!one) exponents[i] = scale_exponent(__float_as_uint(of_rows[row]));
+        for (int depth = 0; depth < SLICE / 16; ++depth) {
+            float4 fours[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) fours[i] = scaled(four_of(from, pixel, depth * 4 + i), scale);
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const float4 a = fours[2 * i], b = fours[2 * i + 1];
+                const uint4 high =
+                    make_uint4(high_parts(a.x, a.y), high_parts(a.z, a.w), high_parts(b.x, b.y), high_parts(b.z, b.w));
+                const uint4 low =
+                    make_uint4(low_parts(a.x, a.y, high.x), low_parts(a.z, a.w, high.y), low_parts(b.x, b.y, high.z),
+                    low_parts(b.z, b.w, high.w));
+                *(uint4*)cell_of(rows, pixel, depth * DEPTH_CELLS + i) = high;
+                *(uint4*)cell_of(rows, pixel, depth * DEPTH_CELLS + LOW_CELLS + i) = low;
             }
         }
-        __syncwarp();       // before others write where this lane has read
-#pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) {
-            const int row = first + i * 4 + lane / 8;
-            if (row >= BOX_PIXELS) continue;
-            const float scale = __uint_as_float(exponents[i] << 23);
-            const float4 four =
-                make_float4(fours[i].x * scale, fours[i].y * scale, fours[i].z * scale, fours[i].w * scale);
-            const uint2 high = make_uint2(high_parts(four.x, four.y), high_parts(four.z, four.w));
-            *(uint2*)(cell_of(rows, row, cell / 2) + cell % 2 * 8) = high;
-            *(uint2*)(cell_of(rows, row, LOW_CELLS + cell / 2) + cell % 2 * 8) =
-                make_uint2(low_parts(four.x, four.y, high.x), low_parts(four.z, four.w, high.y));
-            if (!one && cell == 0) of_rows[row] = restoring(exponents[i]);
-        }
+        if (!one) of_rows[pixel] = restoring(exponent);
     }
     wc_fence_shared();
     __syncwarp();
-    if (lane == 0) wc_barrier_arrive(done);
 }
 
 // The splitting warps: each the boxes of its own place in the ring.
@@ -244,7 +237,9 @@ __device__ __forceinline__ void split_pixels(unsigned char* ring, unsigned long 
         for (int step = 0; step < STEPS; ++step) {
             if (box % SPLITTERS == warp) {
                 wc_barrier_wait(filled_boxes + box, parity);
-                split_box(ring + box * PIXEL_BYTES, scales + box * SCALES_EACH, common + box, split_boxes + box, lane);
+                split_box(ring + box * PIXEL_BYTES, ring + box * PIXEL_BYTES, scales + box * SCALES_EACH, common + box,
+                    lane);
+                if (lane == 0) wc_barrier_arrive(split_boxes + box);
             }
             if (++box == BOXES) {
                 box = 0;
@@ -384,14 +379,15 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         const float scale = __uint_as_float(exponent << 23);
         for (int step = warp; step < STEPS; step += SIDE_THREADS / 32) {
             const int channel = step * SLICE + lane;
-            const float value = channel < C ? from[channel] : 0.0f, scaled = value * scale;
+            const float value = channel < C ? from[channel] : 0.0f, first = value * scale;
             // words of two channels, by every other lane
-            const float second = __shfl_down_sync(0xffffffffu, scaled, 1);
-            const unsigned high = high_parts(scaled, second);
+            const float second = __shfl_down_sync(0xffffffffu, first, 1);
+            const unsigned high = high_parts(first, second);
             unsigned* const row = (unsigned*)filter + ((long long)step * K + k) * SLICE;
             if (lane % 2 == 0) {
-                row[lane / 2] = high;
-                row[(SLICE + lane) / 2] = low_parts(scaled, second, high);
+                unsigned* const at = row + lane / 16 * 16 + lane % 16 / 2;
+                at[0] = high;
+                at[8] = low_parts(first, second, high);
             }
             unsigned most = magnitude(value);
 #pragma unroll

@@ -270,7 +270,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                     float* const to = partial_sums + (split * (long long)K + k) * pixels;
 #pragma unroll
                     for (int n = 0; n < SUMS / 4; ++n) {
-                        const int pixel = first_pixel + n * 8 + lane % 4 * 2;
+                        const index_t pixel = first_pixel + n * 8 + lane % 4 * 2;
                         if (pixel < pixels) to[pixel] = sums[m][n * 4 + half * 2];
                         if (pixel + 1 < pixels) to[pixel + 1] = sums[m][n * 4 + half * 2 + 1];
                     }

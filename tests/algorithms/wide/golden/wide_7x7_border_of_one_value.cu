@@ -1,13 +1,14 @@
 // warpconv 0.1.0: wide, float32. Generated from templates/wide/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,1,H,W --filter 1,7,7 --padding 3 --padding-mode constant --padding-value 0.5 \
+//   warpconv emit --input N,1,H,W --filter 1,7,7 --padding 3 --padding-mode constant --padding-value 1 \
 //     --arch sm_90 --algorithm wide \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set edges=guarded \
 //     --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=cached --set turn_steps=1 \
 //     --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
-// layer  x[N, 1, H, W] * w[1, 1, 7, 7] -> y[N, 1, P, Q], stride 1, padding 3 (constant 0.5), float32
-//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
+// layer  x[N, 1, H, W] * w[1, 1, 7, 7] -> y[N, 1, P, Q], stride 1, padding 3 (constant), float32
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image) are arguments (W a multiple of 4; Q a
+//        multiple of 4); all else is in the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 2
 //        steps ahead
 // cost   sub-block of 14 rows x 128 columns: 40 warp loads, 0 shuffles, 3920 FMA a lane, about 111 registers (direct:
@@ -27,7 +28,6 @@ constexpr int TURN = 1;                         // steps that come into use toge
 constexpr int STRIP = 128;                      // output columns of a warp
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-constexpr float BORDER = 0.5f;                  // what stands outside of the image
 
 // asynchronous copies from global to shared memory
 __device__ __forceinline__ void wc_copy_async_if_16(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
@@ -40,7 +40,7 @@ constexpr int STEP = 136, RING = 408;       // of a step's rows; of all rows tha
 // 32 lanes, 4 output columns each. INTERIOR: every load and store lies in the image.
 __device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* __restrict__ w,
         float* __restrict__ y, int p_first, int rows_out, int q, int position, bool active, int H, int W, int Q,
-        float* ring) {
+        float* ring, float BORDER) {
     const int lane = threadIdx.x % 32;
     const int column = q;                                                  // this lane's first input column
     const bool own_inside_0 = column < W;
@@ -278,7 +278,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
 
 extern "C" __global__ void __launch_bounds__(128, 4)
 wide_7x7(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W, int P,
-        int Q) {
+        int Q, float BORDER) {
     __shared__ __align__(16) float lines[1632];
     float* ring = lines + threadIdx.x / 32 * RING;                  // this warp's rows
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -303,6 +303,6 @@ wide_7x7(const float* __restrict__ x, const float* __restrict__ w, float* __rest
         const float* w_plane = w;
 
         if (p_first < P && has_columns && made < planes)
-            sub_block(x_plane, w_plane, y_plane, p_first, rows_out, q, lane, true, H, W, Q, ring);
+            sub_block(x_plane, w_plane, y_plane, p_first, rows_out, q, lane, true, H, W, Q, ring, BORDER);
     }
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.runtime import device_object
 from warpconv.codegen.errors import KernelFault, ToolNotFound
 from warpconv.runtime.devices.cpu import Buffer, CpuProgram, LaunchReport, Mode, Toolchain, find_toolchain
 
@@ -40,7 +41,7 @@ def program(text: str, mode: Mode = Mode.CHECK, entry: str = "k", toolchain: Too
     """``text`` compiled; one object per text, mode and compiler."""
     directory = Path(tempfile.mkdtemp(dir=scratch()))
     return CpuProgram.compile(text, entries=[entry], mode=mode, directory=directory, toolchain=toolchain,
-                              runtime_directory=scratch() / "runtime")
+                              runtime_directory=device_object.FOLDER)
 
 
 def source(name: str) -> str:

@@ -1,0 +1,166 @@
+"""Training steps of torchvision's networks, converted against stock: forward, backward and a fused AdamW."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bench.devices import NoDevice
+from bench.harness import WrongResult
+from bench.report.files import OK, Table
+from bench.study import Context, Rows, Study
+
+from .whole_networks import in_turn
+
+# name -> what turns off what is drawn anew in each step
+NETWORKS = {"convnext_tiny": {"stochastic_depth_prob": 0.0}, "mobilenet_v2": {"dropout": 0.0},
+            "efficientnet_b0": {"stochastic_depth_prob": 0.0, "dropout": 0.0}}
+BATCH = 64
+STEPS, TURNS = 3, 5             # of an eager sample; samples that take turns
+# name -> (autocast's type or None, layout, whether PyTorch may take TF32)
+KINDS = {"AMP bfloat16 NHWC": ("bfloat16", "NHWC", True), "float32 NCHW, TF32 as PyTorch ships": (None, "NCHW", True),
+         "float32 NCHW, TF32 off": (None, "NCHW", False)}
+MOST_DIFFERENCE = {"bfloat16": 0.05, None: 0.01}        # of the first losses
+
+ABOUT = f"""
+A step is a forward pass of {BATCH} drawn images of 224 x 224, the cross entropy to drawn classes, the backward pass
+and a fused AdamW, of networks of torchvision with drawn weights in training mode (dropout and stochastic depth off,
+so that both compute the same). *Stock* is PyTorch's with cuDNN in benchmark mode, *converted* the same weights after
+`warpconv.torch.convert(model, x, where="measure")`: layers are ours where both passes together were measured to be
+quicker. *eager* is by the clock, {STEPS} steps a sample; *graph* is one CUDA graph of a step. Samples take turns;
+medians of {TURNS}. The losses of the first steps are compared.
+"""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A row."""
+
+    name: str
+    kind: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}/{self.kind}"
+
+
+def rows_of(quick: bool) -> Iterator[Training]:
+    for kind, name in itertools.product(list(KINDS)[:1] if quick else KINDS, NETWORKS):
+        yield Training(name, kind)
+
+
+def run(context: Context) -> None:
+    import torch
+    if context.device.kind == "host":
+        raise NoDevice("cuDNN is on a GPU")
+    torch.backends.cudnn.benchmark = True
+    chosen = list(rows_of(context.quick))
+    context.expect(len(chosen))
+    for row in chosen:
+        context.row(row.key, torch.enable_grad()(lambda row=row: measure(torch, row)),      # off in other studies
+                    network=row.name, kind=row.kind)
+        torch.cuda.empty_cache()
+
+
+def measure(torch: Any, row: Training) -> dict[str, Any]:
+    """Milliseconds of a step, stock and converted, eager and as a graph. Raises WrongResult."""
+    import torchvision
+
+    import warpconv.torch
+    amp, layout, tf32 = KINDS[row.kind]
+    # what PyTorch ships with: TF32 for convolutions, not for matrix products
+    torch.backends.cudnn.allow_tf32 = tf32
+    torch.manual_seed(23)
+    order = torch.channels_last if layout == "NHWC" else torch.contiguous_format
+    stock = torchvision.models.get_model(row.name, weights=None, **NETWORKS[row.name]).cuda().to(memory_format=order)
+    stock.train()
+    ours = copy.deepcopy(stock)
+    x = torch.randn(BATCH, 3, 224, 224, device="cuda").to(memory_format=order)
+    target = torch.randint(0, 1000, (BATCH,), device="cuda")
+    seen = torch.autocast("cuda", torch.bfloat16, enabled=amp is not None)
+    with seen:
+        done = warpconv.torch.convert(ours, x, where="measure")
+    ours.train()
+    steps = [Step(torch, model, x, target, amp) for model in (stock, ours)]
+    losses = [[float(step()) for _ in range(2)] for step in steps]
+    difference = max(abs(a - b) / abs(a) for a, b in zip(*losses))
+    if not difference < MOST_DIFFERENCE[amp]:
+        raise WrongResult(f"losses {losses[0]} and {losses[1]}")
+    eager = by_the_clock(torch, steps)
+    graphs = in_turn(torch, [step.captured() for step in steps], TURNS)
+    return {"stock_eager_ms": eager[0], "eager_ms": eager[1], "eager_ratio": eager[0] / eager[1],
+            "stock_graph_ms": graphs[0], "graph_ms": graphs[1], "graph_ratio": graphs[0] / graphs[1],
+            "difference": difference, "converted": sum(one.converted for one in done.rows), "layers": len(done.rows)}
+
+
+class Step:
+    """A model's training step."""
+
+    def __init__(self, torch: Any, model: Any, x: Any, target: Any, amp: str | None):
+        self.torch, self.model, self.x, self.target, self.amp = torch, model, x, target, amp
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True, capturable=True)
+
+    def __call__(self) -> Any:
+        torch = self.torch
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.amp is not None):
+            loss = torch.nn.functional.cross_entropy(self.model(self.x), self.target)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def captured(self) -> Callable[[], Any]:
+        """The replay of a CUDA graph of a step."""
+        torch, side = self.torch, self.torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                self()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self()
+        return graph.replay
+
+
+def by_the_clock(torch: Any, steps: list[Step]) -> list[float]:
+    """Milliseconds of an eager step of each, medians."""
+    found: list[list[float]] = [[] for _ in steps]
+    for turn in range(TURNS + 1):
+        for step, times in zip(steps, found):
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(STEPS):
+                step()
+            torch.cuda.synchronize()
+            if turn:
+                times.append(1e3 * (time.perf_counter() - begin) / STEPS)
+    return [sorted(times)[len(times) // 2] for times in found]
+
+
+def tables(rows: Rows) -> Iterable[Table]:
+    for kind in KINDS:
+        found = [row for row in rows.values() if row["kind"] == kind and row["status"] == OK]
+        if found:
+            eager, graph = (math.exp(sum(math.log(row[name]) for row in found) / len(found))
+                            for name in ("eager_ratio", "graph_ratio"))
+            yield Table(kind, _COLUMNS, tuple(map(_line, found)),
+                        f"Geometric means: eager {eager:.2f}, as a graph {graph:.2f}.")
+
+
+_COLUMNS = ("network", "convolutions ours", "eager, stock ms", "converted ms", "x", "graph, stock ms", "converted ms",
+            "x of graphs")
+
+
+def _line(row: dict[str, Any]) -> tuple[Any, ...]:
+    return (row["network"], f"{row['converted']} of {row['layers']}", round(row["stock_eager_ms"], 2),
+            round(row["eager_ms"], 2), round(row["eager_ratio"], 2), round(row["stock_graph_ms"], 2),
+            round(row["graph_ms"], 2), round(row["graph_ratio"], 2))
+
+
+STUDY = Study("training", "training steps of torchvision's networks, converted against stock", ABOUT, run, tables)

@@ -1,0 +1,115 @@
+"""Which tiles a layer's filter gradient gets, and what a plan is estimated to cost.
+
+The issue slots of products, matrices and steps are those that fitted the forward kernels of the same instructions on an
+H200 (2026-11-22), the other figures are counted from the text; plans of this kernel were not measured yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from warpconv.codegen.hardware import PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
+from warpconv.codegen.parts import partial_sums
+from warpconv.codegen.parts.mma import (BLOCK_SLOTS, MATRIX_COLUMNS, MATRIX_DEPTH, MATRIX_ROWS, STEP_SLOTS,
+                                        block_cycles, depth_slots, layer_cycles)
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+
+from .numbers import copies_of, planned_registers, resident_of, resolved, shared_bytes, threads_of
+from .options import FilterGradientMmaOptions
+
+# (tile_m, tile_n, warps_m, warps_n)
+TILES = ((128, 128, 2, 2), (128, 128, 2, 4), (128, 256, 2, 4), (256, 128, 4, 2), (64, 256, 1, 4), (256, 64, 4, 1),
+         (64, 128, 1, 2), (64, 128, 2, 2), (128, 64, 2, 1), (128, 64, 2, 2), (64, 64, 2, 2),
+         (32, 256, 1, 4), (32, 128, 1, 4), (32, 64, 1, 4), (64, 32, 4, 1), (16, 128, 1, 4), (16, 64, 1, 4))
+DEPTHS = ((32, 4), (32, 3), (64, 3), (64, 2))       # pixels of a tile, stages
+# Issue slots of a quarter's warp besides those of parts/mma.py
+LINEAR_SLOTS = 6.0          # of a copy of pixels that follow each other,
+WALKED_SLOTS = 24.0         # and of one of windows: the way to the next output, whether the tap lies in the image
+NARROW = {8: 1.0, 4: 1.0, 2: 1.0, 1: 1.5}       # times as many of a copy of fewer elements
+STORE_SLOTS = 8.0           # of a matrix's sums: no epilogue
+
+
+def candidates(spec: KernelSpec, pixels: int) -> Iterator[FilterGradientMmaOptions]:
+    """Every tile that fits and is not mostly filling, with shares of the pixels that fill the chip."""
+    for tile_m, tile_n, warps_m, warps_n in TILES:
+        if (tile_m > 16 and tile_m >= 2 * spec.filters) or (tile_n > 64 and tile_n >= 2 * spec.reduction):
+            continue
+        for tile_p, stages in DEPTHS:
+            options = FilterGradientMmaOptions(tile_m=tile_m, tile_n=tile_n, tile_p=tile_p, warps_m=warps_m,
+                                               warps_n=warps_n, stages=stages)
+            whole = resolved(spec, options)
+            if tile_refusal(whole) is None:
+                yield from (replace(options, splits=n) for n in _splits(spec, whole, pixels))
+
+
+def _splits(spec: KernelSpec, options: FilterGradientMmaOptions, pixels: int) -> list[int]:
+    tiles = -(-spec.filters // options.tile_m) * -(-spec.reduction // options.tile_n) * spec.groups
+    held = resident_of(spec, options) * spec.hardware.multiprocessors
+    return partial_sums.splits_for(held, tiles, pixels // options.tile_p)
+
+
+def tile_refusal(options: FilterGradientMmaOptions) -> str | None:
+    """Whether warps share out a tile in whole matrices, and threads its copies; of resolved plan values."""
+    m, n, p = options.tile_m, options.tile_n, options.tile_p
+    if m % (options.warps_m * MATRIX_ROWS) or n % (options.warps_n * 2 * MATRIX_COLUMNS) or p % MATRIX_DEPTH or p < 1:
+        return (f"{options.warps_m} x {options.warps_n} warps do not share out {m} x {n} x {p} in matrices of "
+                f"{MATRIX_ROWS} x {2 * MATRIX_COLUMNS} x {MATRIX_DEPTH}")
+    threads = threads_of(options)
+    for tile, vector in ((m, options.vector_m), (n, options.vector_n)):
+        copies = copies_of(options, tile, vector)
+        if threads % copies.columns or p % copies.rows:
+            return f"{threads} threads do not share out the copies of {p} pixels x {tile} elements, {vector} at a time"
+        if copies.cells not in (2, 4) and copies.cells % 8:
+            return f"tiles of {tile} (16, 32 or a multiple of 64: whole rows of banks)"
+    if (registers := planned_registers(options)) > THREAD_REGISTERS:
+        return f"about {registers} registers a thread (at most {THREAD_REGISTERS}): smaller tiles"
+    shared = shared_bytes(options)
+    if shared > PORTABLE_SHARED:
+        return f"{shared} bytes of shared memory for a block (at most {PORTABLE_SHARED}): smaller tiles or fewer stages"
+    return None
+
+
+def choice(spec: KernelSpec, shape: ConvShape | None = None) -> FilterGradientMmaOptions:
+    """The candidate of the least estimate, for the batch that kernels are shared by."""
+    pixels, moved = partial_sums.work_of(shape)
+    return min(candidates(spec, pixels), key=lambda options: cycles(spec, resolved(spec, options), pixels, moved))
+
+
+def cycles(spec: KernelSpec, options: FilterGradientMmaOptions, pixels: int, moved: int) -> float:
+    """Cycles of so many output pixels, of resolved plan values: blocks in rounds of what the chip holds at a time, the
+    bytes of their tiles, or ``moved``, those of the arrays, whichever takes longest; then the shares' sums, but not
+    their launch, which every filter gradient has."""
+    warps = options.warps_m * options.warps_n
+    blocks = -(-spec.filters // options.tile_m) * -(-spec.reduction // options.tile_n) * spec.groups * options.splits
+    steps = -(-pixels // (options.tile_p * options.splits))
+    arithmetic = block_cycles(spec.hardware, blocks, resident_of(spec, options), warps,
+                              _warp_slots(spec, options, steps))
+    copied = 2 * blocks * steps * (options.tile_m + options.tile_n) * options.tile_p
+    adding = 8 * spec.k * spec.reduction * options.splits / spec.hardware.copied_bytes
+    return layer_cycles(spec.hardware, arithmetic, copied, moved) + adding
+
+
+def _warp_slots(spec: KernelSpec, options: FilterGradientMmaOptions, steps: int) -> float:
+    """Issue slots of a warp: its steps, its stores."""
+    down = options.tile_m // options.warps_m // MATRIX_ROWS
+    across = options.tile_n // options.warps_n // MATRIX_COLUMNS
+    gradients = copies_of(options, options.tile_m, options.vector_m)
+    windows = copies_of(options, options.tile_n, options.vector_n)
+    walk = LINEAR_SLOTS if spec.is_pointwise else WALKED_SLOTS
+    step = (options.tile_p // MATRIX_DEPTH * depth_slots(down, across)
+            + gradients.each * LINEAR_SLOTS * NARROW[gradients.vector]
+            + windows.each * walk * NARROW[windows.vector] + STEP_SLOTS)
+    return BLOCK_SLOTS + steps * step + down * across * STORE_SLOTS
+
+
+def instructions(spec: KernelSpec, options: FilterGradientMmaOptions, shape: ConvShape) -> float:
+    """Issue slots of the whole chip while a layer's gradient is made."""
+    found = cycles(spec, options, shape.n * shape.p * shape.q, shape.bytes_moved)
+    return QUARTERS * spec.hardware.multiprocessors * found
+
+
+def fma_of(options: FilterGradientMmaOptions) -> int:
+    """FMAs of a lane that a warp's products of a tile stand for."""
+    return options.tile_m * options.tile_n * options.tile_p // threads_of(options)

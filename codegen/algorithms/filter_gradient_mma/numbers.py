@@ -1,0 +1,125 @@
+"""Every number in the text of ``filter_gradient_mma``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from warpconv.codegen.hardware import LANES
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts import partial_sums
+from warpconv.codegen.parts.mma import CELL, MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, factor_registers
+from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.spec import KernelSpec
+
+from .options import FilterGradientMmaOptions
+
+REGISTERS_BESIDE = 44           # of a thread besides sums and factors: where its pixels lie, addresses, the loop
+# what a cell's number is combined with, by the cells of a pixel in a tile, so that eight pixels lie in different banks
+SWIZZLES = {2: ("pixel >> 2", 1), 4: ("pixel >> 1", 3)}
+SWIZZLE = ("pixel", 7)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """How a block copies its tile of one operand: pixels x elements."""
+
+    vector: int         # elements of a copy,
+    bytes: int          # and its bytes
+    columns: int        # copies of a pixel,
+    rows: int           # pixels that a block copies at once,
+    each: int           # and copies of a thread
+    spare: bool         # whether some threads have none
+    cells: int          # 16 bytes each: of a pixel in shared memory,
+    swizzle: str        # and what their numbers are combined with
+    mask: int
+
+
+@dataclass(frozen=True)
+class FilterGradientMmaNumbers:
+    """What the template writes besides spec and options."""
+
+    gradients: Copies
+    windows: Copies
+    plain: bool             # whether the window of an output is the pixel at its place
+    one_tap: bool           # whether columns are in the filter's own order
+    guarded: bool           # whether taps may lie outside of the image
+    threads: int
+    warp_m: int             # filters and columns of a warp
+    warp_n: int
+    matrices_m: int         # matrices of a warp's sums
+    matrices_n: int
+    m_tiles: int            # blocks for the filters of a group, and for its columns
+    n_tiles: int
+    guard_filters: bool     # whether the last of them has fewer
+    guard_columns: bool
+    paired: bool            # whether two neighbouring sums are stored together
+    gradient_elements: int  # of a stage,
+    stage: int              # with those of windows
+    shared_bytes: int
+    stages_ahead: int       # tiles that may be under way when the next one's products begin
+    sum_rows: int           # threads that share the parts of a sum in the second step,
+    sum_columns: int        # and sums of a block of it
+    registers: int
+
+
+def resolved(spec: KernelSpec, options: FilterGradientMmaOptions) -> FilterGradientMmaOptions:
+    """``options`` with every derived value in its place."""
+    options = replace(options, vector_m=options.vector_m or widest(spec.filters),
+                      vector_n=options.vector_n or widest(spec.channels))
+    if options.min_blocks == DERIVED:
+        options = replace(options, min_blocks=resident_of(spec, options))
+    return options
+
+
+def widest(channels: int) -> int:
+    """The widest copy that the channels of a group consist of."""
+    return next(v for v in VECTORS if channels % v == 0)
+
+
+def threads_of(options: FilterGradientMmaOptions) -> int:
+    return LANES * options.warps_m * options.warps_n
+
+
+def planned_registers(options: FilterGradientMmaOptions) -> int:
+    """Of a thread: sums, and the factors of one instruction's depth."""
+    warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
+    return warp_m * warp_n // LANES + factor_registers(warp_m, warp_n) + REGISTERS_BESIDE
+
+
+def shared_bytes(options: FilterGradientMmaOptions) -> int:
+    """Of a block: its tiles of both operands."""
+    return 2 * options.stages * (options.tile_m + options.tile_n) * options.tile_p
+
+
+def resident_of(spec: KernelSpec, options: FilterGradientMmaOptions) -> int:
+    """Blocks that a multiprocessor holds, by registers, threads and shared memory."""
+    by_shared = spec.hardware.shared_multiprocessor // (shared_bytes(options) + spec.hardware.shared_reserved)
+    return max(1, min(resident_blocks(spec.hardware, planned_registers(options), threads_of(options)), by_shared))
+
+
+def copies_of(options: FilterGradientMmaOptions, tile: int, vector: int) -> Copies:
+    """Those of a tile of so many elements a pixel."""
+    columns, cells = tile // vector, tile // CELL
+    rows = max(1, threads_of(options) // columns)
+    swizzle, mask = SWIZZLES.get(cells, SWIZZLE)
+    return Copies(vector=vector, bytes=2 * vector, columns=columns, rows=min(rows, options.tile_p),
+                  each=max(1, options.tile_p // rows), spare=rows > options.tile_p, cells=cells, swizzle=swizzle,
+                  mask=mask)
+
+
+def make_numbers(spec: KernelSpec, options: FilterGradientMmaOptions) -> FilterGradientMmaNumbers:
+    """All numbers of a plan whose values are resolved, and fit together."""
+    warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
+    rows = partial_sums.sum_rows(options.splits)
+    return FilterGradientMmaNumbers(
+        gradients=copies_of(options, options.tile_m, options.vector_m),
+        windows=copies_of(options, options.tile_n, options.vector_n), plain=spec.is_pointwise,
+        one_tap=spec.r == spec.s == 1, guarded=any(map(any, spec.padding)), threads=threads_of(options),
+        warp_m=warp_m, warp_n=warp_n,
+        matrices_m=warp_m // MATRIX_ROWS, matrices_n=warp_n // MATRIX_COLUMNS,
+        m_tiles=-(-spec.filters // options.tile_m), n_tiles=-(-spec.reduction // options.tile_n),
+        guard_filters=spec.filters % options.tile_m != 0, guard_columns=spec.reduction % options.tile_n != 0,
+        paired=spec.reduction % 2 == 0, gradient_elements=options.tile_m * options.tile_p,
+        stage=(options.tile_m + options.tile_n) * options.tile_p, shared_bytes=shared_bytes(options),
+        stages_ahead=options.stages - 2, sum_rows=rows, sum_columns=partial_sums.THREADS // rows,
+        registers=planned_registers(options))

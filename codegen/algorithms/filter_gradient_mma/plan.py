@@ -1,0 +1,116 @@
+"""``filter_gradient_mma``: the gradient of a dense layer's filter as a product of matrices on the tensor cores.
+
+    dw[filter][tap][channel] = sum over output pixels of dy[pixel][filter] * x[pixel's window][tap][channel]
+
+A block makes a tile of filters x (tap, channel) from a share of the batch's pixels. Both operands are copied as they
+lie in NHWC, the channels of a pixel side by side, windows gathered tap by tap so that nothing is stored between; a ring
+of tiles in shared memory is filled by asynchronous copies (cp.async), matrices are transposed on their way to registers
+(ldmatrix) and multiplied by mma.sync.m16n8k16 with sums in float32: the portable form, from sm_80 on. Each share's sums
+go to a workspace, and a second launch adds the shares in a fixed order, so that equal inputs give equal bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.border import Border
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES
+from warpconv.codegen.parts import partial_sums
+from warpconv.codegen.parts.arguments import gradient_arguments
+from warpconv.codegen.parts.mma import MOST_STAGES, VECTORS
+from warpconv.codegen.parts.refusals import ZEROS, common_refusal
+from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec, Operation
+
+from .choice import candidates, choice, fma_of, instructions, tile_refusal
+from .numbers import FilterGradientMmaNumbers, make_numbers, resolved, threads_of
+from .options import FilterGradientMmaOptions
+
+LEAST_CHANNELS = 8              # of a group, where there are several: below, a tile is mostly filling
+
+
+def supports(spec: KernelSpec) -> str | None:
+    """None, or in words why the spec cannot be served."""
+    if not spec.hardware.async_copies:
+        return f"{spec.arch} has no mma.sync of this form (sm_80 and later)"
+    if min(spec.channels, spec.filters) < LEAST_CHANNELS and (spec.groups > 1 or spec.filters < LEAST_CHANNELS):
+        return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
+                f"least {LEAST_CHANNELS} of each)")
+    borders = ZEROS if any(map(any, spec.padding)) else tuple(Border)
+    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC,), borders=borders,
+                             operation=Operation.FILTER_GRADIENT)
+    return refusal or ("the filter's gradient takes no epilogue" if spec.epilogue else None)
+
+
+def plan(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelPlan:
+    """Raises UnsupportedSpec where plan values and spec do not go together."""
+    refusal = supports(spec) or _values_refusal(spec, options)
+    if refusal is None:
+        options = resolved(spec, options)
+        refusal = tile_refusal(options)
+        if refusal is None and threads_of(options) * options.min_blocks > spec.hardware.resident_threads:
+            refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    numbers = make_numbers(spec, options)
+    elements = spec.k * spec.reduction
+    blocks = Blocks(times=numbers.m_tiles * numbers.n_tiles * spec.groups * options.splits)
+    launch = Launch(entry=spec.name, grid=(blocks, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
+                    arguments=("x", "dy", partial_sums.PARTS, "N", "H", "W", "P", "Q"),
+                    shared_bytes=numbers.shared_bytes)
+    aligned = {"x": numbers.windows.bytes, "dy": numbers.gradients.bytes}
+    arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in gradient_arguments(spec))
+    program = Program(arguments=(*arguments, partial_sums.argument()),
+                      steps=(launch, partial_sums.launch(elements, "dw", numbers.sum_rows)),
+                      workspaces=(partial_sums.workspace(elements, options.splits),))
+    return KernelPlan(spec=spec, options=options, numbers=numbers, program=program,
+                      templates=("filter_gradient_mma/kernel.cu.jinja",), cost=_cost(options, numbers),
+                      phrase=f"tiles of {options.tile_m} filters x {options.tile_n} taps of channels x "
+                             f"{options.tile_p} pixels on the tensor cores, {options.warps_m} x {options.warps_n} "
+                             f"warps, {options.stages} stages, in {options.splits} shares of the pixels, whose sums "
+                             "are added then")
+
+
+def _values_refusal(spec: KernelSpec, options: FilterGradientMmaOptions) -> str | None:
+    """Whether single plan values can be."""
+    if options.warps_m < 1 or options.warps_n < 1 or options.warps_m * options.warps_n > BLOCK_THREADS // LANES:
+        return f"{options.warps_m} x {options.warps_n} warps (1 to {BLOCK_THREADS // LANES} are possible)"
+    if min(options.tile_m, options.tile_n, options.tile_p) < 16:
+        return f"tiles of {options.tile_m} x {options.tile_n} x {options.tile_p} (at least 16 each)"
+    if not 2 <= options.stages <= MOST_STAGES:
+        return f"stages = {options.stages} (2 to {MOST_STAGES})"
+    if not 1 <= options.splits <= partial_sums.MOST_CHUNKS:
+        return f"splits = {options.splits} (1 to {partial_sums.MOST_CHUNKS})"
+    for name, vector, channels, of in (("vector_m", options.vector_m, spec.filters, "K/groups"),
+                                       ("vector_n", options.vector_n, spec.channels, "C/groups")):
+        if vector and (vector not in VECTORS or channels % vector):
+            return f"{name} = {vector} does not divide {of} = {channels}, or is none of {VECTORS}"
+    return None
+
+
+def _cost(options: FilterGradientMmaOptions, numbers: FilterGradientMmaNumbers) -> Cost:
+    """Of a warp's part of a tile of pixels; a product of matrices counts as the FMAs of a lane that it stands for."""
+    return Cost(unit=f"a warp's {numbers.warp_m} filters x {numbers.warp_n} columns x {options.tile_p} pixels",
+                warp_loads=numbers.gradients.each + numbers.windows.each, shuffles=0, fma=fma_of(options),
+                registers=numbers.registers, direct_loads=fma_of(options))
+
+
+def space(spec: KernelSpec) -> Iterable[FilterGradientMmaOptions]:
+    """Every tile, with shares for a batch of a middling layer, and of smaller and larger ones."""
+    return partial_sums.space(spec, candidates)
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """choice.instructions of this plan."""
+    return instructions(plan.spec, plan.options, shape)
+
+
+ALGORITHM = Algorithm(name="filter_gradient_mma",
+                      summary="the filter's gradient of dense layers as a product of matrices on the tensor cores",
+                      options=FilterGradientMmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
+                      estimate=estimate, lighter=partial_sums.lighter, operation=Operation.FILTER_GRADIENT)

@@ -1,0 +1,104 @@
+"""Which tiles a strided data gradient gets, and what a plan is estimated to cost.
+
+The issue slots of products, matrices, copies and steps are those that fitted the forward kernels of the same
+instructions on an H200 (2026-11-22); what few warps cost is of 120 plans of three of ResNet-50's strided layers, timed
+on it on 2026-11-23 (docs/results/dense).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warpconv.codegen.batch import UNKNOWN_PIXELS, assumed_batch
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
+from warpconv.codegen.parts.mma import (BLOCK_SLOTS, CELL, COPY_SLOTS, MATRIX_COLUMNS, MATRIX_DEPTH,
+                                        MATRIX_ROWS, MOST_STAGES, ROW_CELLS, STORE_SLOTS, depth_slots, layer_cycles)
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+
+from .numbers import phases_of, planned_registers, resident_of, resolved, shared_bytes, threads_of, vector_of
+from .options import PhasesMmaOptions
+
+# (tile_m, tile_n, warps_m, warps_n)
+TILES = ((128, 128, 2, 2), (128, 128, 2, 4), (128, 256, 2, 4), (256, 128, 4, 2), (256, 64, 4, 1), (128, 64, 2, 2),
+         (128, 64, 4, 1), (64, 128, 2, 2), (64, 64, 2, 2), (64, 64, 2, 1), (128, 32, 4, 1), (128, 16, 4, 1))
+DEPTHS = ((32, 4), (32, 3), (64, 3), (64, 2))       # products of a tile, stages
+STEP_SLOTS = 80.0           # issue slots of a tile of the reduction besides: the barrier, the tap of its phase
+LONE_WARP = 2.0             # times as long as its slots a warp takes that has a quarter to itself,
+LONE_BLOCK = 1.15           # and so much longer still where the block has the multiprocessor to itself
+
+
+def candidates(spec: KernelSpec) -> Iterator[PhasesMmaOptions]:
+    """Every tile that fits and is not mostly filling."""
+    for tile_m, tile_n, warps_m, warps_n in TILES:
+        if tile_n > 16 and tile_n >= 2 * spec.channels:
+            continue
+        for tile_k, stages in DEPTHS:
+            options = PhasesMmaOptions(tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, warps_m=warps_m, warps_n=warps_n,
+                                       stages=stages)
+            if tile_refusal(spec, resolved(spec, options)) is None:
+                yield options
+
+
+def tile_refusal(spec: KernelSpec, options: PhasesMmaOptions) -> str | None:
+    """Whether warps share out a tile in whole matrices, and threads its copies."""
+    m, n, k, threads = options.tile_m, options.tile_n, options.tile_k, threads_of(options)
+    if not 0 < threads <= BLOCK_THREADS:
+        return f"{options.warps_m} x {options.warps_n} warps (1 to {BLOCK_THREADS // LANES} are possible)"
+    if m % (options.warps_m * MATRIX_ROWS) or n % (options.warps_n * 2 * MATRIX_COLUMNS) or k % MATRIX_DEPTH:
+        return (f"{options.warps_m} x {options.warps_n} warps do not share out {m} x {n} x {k} in matrices of "
+                f"{MATRIX_ROWS} x {2 * MATRIX_COLUMNS} x {MATRIX_DEPTH}")
+    if k // CELL not in ROW_CELLS:
+        return f"tile_k = {k} ({' or '.join(str(cells * CELL) for cells in ROW_CELLS)}: whole rows of banks)"
+    columns = k // vector_of(spec)
+    if threads % columns or m % (threads // columns):
+        return f"{threads} threads do not share out the copies of {m} pixels x {k} products"
+    if not 2 <= options.stages <= MOST_STAGES:
+        return f"stages = {options.stages} (2 to {MOST_STAGES})"
+    if (registers := planned_registers(spec, options)) > THREAD_REGISTERS:
+        return f"about {registers} registers a thread (at most {THREAD_REGISTERS}): smaller tiles"
+    shared = shared_bytes(options)
+    if shared > PORTABLE_SHARED:
+        return f"{shared} bytes of shared memory for a block (at most {PORTABLE_SHARED}): smaller tiles or fewer stages"
+    if threads * options.min_blocks > spec.hardware.resident_threads:
+        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
+    return None
+
+
+def choice(spec: KernelSpec, shape: ConvShape | None = None) -> PhasesMmaOptions:
+    """The candidate of the least estimate, for the batch that kernels are shared by."""
+    pixels, moved = UNKNOWN_PIXELS, 0
+    if shape is not None:
+        shape = shape.with_batch(assumed_batch(shape))
+        pixels, moved = shape.n * shape.h * shape.w, shape.bytes_moved
+    return min(candidates(spec), key=lambda options: cycles(spec, resolved(spec, options), pixels, moved))
+
+
+def cycles(spec: KernelSpec, options: PhasesMmaOptions, pixels: int, moved: int) -> float:
+    """Cycles of so many pixels of the input: the work of all phases' blocks spread over the chip and half of the
+    longest one's, the bytes of their tiles, or ``moved``, those of the arrays, whichever takes longest."""
+    warps, chip = options.warps_m * options.warps_n, spec.hardware.multiprocessors
+    phases = phases_of(spec)
+    blocks = (-(-pixels // (len(phases) * options.tile_m)) * -(-spec.channels // options.tile_n) * spec.groups)
+    steps = [-(-phase.taps * spec.filters // options.tile_k) for phase in phases]
+    slots = [_warp_slots(spec, options, n) for n in steps]
+    held = min(resident_of(spec, options), -(-blocks * len(phases) // chip)) * warps / QUARTERS
+    slower = max(1.0, LONE_WARP / held) * (LONE_BLOCK if held * QUARTERS <= warps else 1.0)
+    arithmetic = slower * (blocks * sum(slots) * warps / (QUARTERS * chip) + max(slots) / 2)
+    copied = 2 * blocks * sum(steps) * (options.tile_m + options.tile_n) * options.tile_k
+    return layer_cycles(spec.hardware, arithmetic, copied, moved)
+
+
+def _warp_slots(spec: KernelSpec, options: PhasesMmaOptions, steps: int) -> float:
+    """Issue slots of a warp: its steps, its stores."""
+    down = options.tile_m // options.warps_m // MATRIX_ROWS
+    across = options.tile_n // options.warps_n // MATRIX_COLUMNS
+    copies = (options.tile_m + options.tile_n) * options.tile_k / (vector_of(spec) * threads_of(options))
+    step = options.tile_k // MATRIX_DEPTH * depth_slots(down, across) + copies * COPY_SLOTS + STEP_SLOTS
+    return BLOCK_SLOTS + steps * step + down * across * STORE_SLOTS
+
+
+def instructions(spec: KernelSpec, options: PhasesMmaOptions, shape: ConvShape) -> float:
+    """Issue slots of the whole chip while a layer's gradient is made."""
+    found = cycles(spec, options, shape.n * shape.h * shape.w, shape.bytes_moved)
+    return QUARTERS * spec.hardware.multiprocessors * found

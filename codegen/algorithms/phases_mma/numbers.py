@@ -1,0 +1,186 @@
+"""Every number in the text of ``phases_mma``.
+
+Along an axis of stride t, pixels ``t * j + a`` of phase a meet the taps r for which ``a + pad - r * dilation`` is a
+multiple of t, at output ``j`` and that multiple. These taps, and their outputs, follow each other in equal steps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from warpconv.codegen.hardware import LANES
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.mma import CELL, MATRIX_COLUMNS, MATRIX_ROWS, factor_registers
+from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.plan import Argument
+from warpconv.codegen.spec import Epilogue, KernelSpec
+
+from .options import PhasesMmaOptions
+
+VECTORS = (8, 4, 2)             # elements of a copy: 4 bytes at least
+TURN_TILE, TURN_ROWS = 32, 8    # of the launch before: filters x (channel, tap) of a block, and its rows of threads
+REGISTERS_BESIDE = 40           # of a thread besides sums, factors and windows
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The pixels ``row``, ``row + stride``, .. and the taps that they meet."""
+
+    row: int
+    column: int
+    tap_rows: int           # rows and columns of taps,
+    tap_columns: int
+    up: int                 # the output of the phase's first pixel and the first of them, which later taps are before
+    left: int
+    first_tap: int          # taps of the phases before this
+
+    @property
+    def taps(self) -> int:
+        return self.tap_rows * self.tap_columns
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tap's products are: in the taps of its phase."""
+
+    before: int             # taps of the phases before it
+    taps: int               # of its phase,
+    index: int              # and which of them it is
+
+
+@dataclass(frozen=True)
+class PhasesMmaNumbers:
+    """What the template writes besides spec and options."""
+
+    arguments: tuple[Argument, ...]     # of the product's entry
+    phases: tuple[Phase, ...]           # those of the most taps first
+    places: tuple[Place, ...]           # of every tap
+    up_step: int            # outputs from a tap of a phase to the next one
+    left_step: int
+    vector: int             # elements of a copy,
+    copy_bytes: int         # and its bytes
+    store_vector: int       # channels that a lane stores together
+    threads: int
+    warp_m: int             # pixels and channels of a warp
+    warp_n: int
+    matrices_m: int
+    matrices_n: int
+    cells: int              # 16 bytes each: of a row of a tile
+    swizzle: str            # what a cell's number is combined with, and the bits of it
+    swizzle_mask: int
+    copy_columns: int       # copies of a row
+    copy_rows: int          # rows that a block copies at once
+    pixel_copies: int       # of a thread
+    filter_copies: int
+    tap_chunks: int         # copies of a tap's filters
+    n_tiles: int            # tiles of a group's channels
+    guard_channels: bool    # whether the last of them has fewer
+    odd_channels: bool      # whether the second of two neighbours may be beyond the last
+    stores_bias: bool
+    stage: int              # elements of a stage
+    shared_bytes: int
+    stages_ahead: int
+    turn_tiles: tuple[int, int]     # blocks of the launch before, for a group: of filters, and of (channel, tap)
+    turn_tile: int
+    turn_rows: int
+    registers: int
+
+
+def _axis(taps: int, stride: int, dilation: int, pad: int) -> list[list[int]]:
+    """The taps of each phase of an axis, in their order."""
+    return [[r for r in range(taps) if (a + pad - r * dilation) % stride == 0] for a in range(stride)]
+
+
+def phases_of(spec: KernelSpec) -> tuple[Phase, ...]:
+    """All phases of the stride, those of the most taps first: their blocks take longest."""
+    rows, columns = (_axis(taps, stride, dilation, pad) for taps, stride, dilation, (pad, _) in zip(
+        spec.taps, spec.stride, spec.dilation, spec.padding))
+
+    def output(axis: int, phase: int, taps: list[int]) -> int:
+        first = taps[0] if taps else 0
+        return (phase + spec.padding[axis][0] - first * spec.dilation[axis]) // spec.stride[axis]
+
+    found = [Phase(row=a, column=b, tap_rows=len(down), tap_columns=len(across), up=output(0, a, down),
+                   left=output(1, b, across), first_tap=0)
+             for a, down in enumerate(rows) for b, across in enumerate(columns)]
+    made: list[Phase] = []
+    for phase in sorted(found, key=lambda phase: -phase.taps):
+        made.append(replace(phase, first_tap=sum(before.taps for before in made)))
+    return tuple(made)
+
+
+def _places(spec: KernelSpec, phases: tuple[Phase, ...]) -> tuple[Place, ...]:
+    by_pixel = {(phase.row, phase.column): phase for phase in phases}
+    found = []
+    for r in range(spec.r):
+        for s in range(spec.s):
+            a, b = ((tap * dilation - pad) % stride for tap, dilation, (pad, _), stride in zip(
+                (r, s), spec.dilation, spec.padding, spec.stride))
+            phase = by_pixel[a, b]
+            row, column = (tap // (stride // math.gcd(stride, dilation)) for tap, stride, dilation in zip(
+                (r, s), spec.stride, spec.dilation))
+            found.append(Place(before=phase.first_tap, taps=phase.taps, index=row * phase.tap_columns + column))
+    return tuple(found)
+
+
+def vector_of(spec: KernelSpec) -> int:
+    """The widest copy that the filters of a group consist of."""
+    return next(v for v in VECTORS if spec.filters % v == 0)
+
+
+def resolved(spec: KernelSpec, options: PhasesMmaOptions) -> PhasesMmaOptions:
+    """``options`` with every derived value in its place."""
+    if options.min_blocks != DERIVED:
+        return options
+    return replace(options, min_blocks=resident_of(spec, options))
+
+
+def threads_of(options: PhasesMmaOptions) -> int:
+    return LANES * options.warps_m * options.warps_n
+
+
+def planned_registers(spec: KernelSpec, options: PhasesMmaOptions) -> int:
+    """Of a thread: sums, one depth's factors, where the pixels lie that it copies."""
+    warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
+    windows = options.tile_m * options.tile_k // (vector_of(spec) * threads_of(options))
+    return warp_m * warp_n // LANES + factor_registers(warp_m, warp_n) + 3 * windows + REGISTERS_BESIDE
+
+
+def shared_bytes(options: PhasesMmaOptions) -> int:
+    """Of a block: its tiles of pixels and filters."""
+    return 2 * options.stages * (options.tile_m + options.tile_n) * options.tile_k
+
+
+def resident_of(spec: KernelSpec, options: PhasesMmaOptions) -> int:
+    """Blocks that a multiprocessor holds, by registers, threads and shared memory."""
+    by_shared = spec.hardware.shared_multiprocessor // (shared_bytes(options) + spec.hardware.shared_reserved)
+    registers = planned_registers(spec, options)
+    return max(1, min(resident_blocks(spec.hardware, registers, threads_of(options)), by_shared))
+
+
+def _store_vector(spec: KernelSpec, warp_n: int) -> int:
+    if spec.channels % CELL == 0 and warp_n % (4 * MATRIX_COLUMNS) == 0:
+        return CELL
+    return 2 if spec.channels % 2 == 0 else 1
+
+
+def make_numbers(spec: KernelSpec, options: PhasesMmaOptions, arguments: tuple[Argument, ...]) -> PhasesMmaNumbers:
+    """All numbers of a plan whose values are resolved, and fit together."""
+    phases, vector, threads = phases_of(spec), vector_of(spec), threads_of(options)
+    warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
+    cells, columns = options.tile_k // CELL, options.tile_k // vector
+    rows = threads // columns
+    up, left = (dilation // math.gcd(stride, dilation) for stride, dilation in zip(spec.stride, spec.dilation))
+    return PhasesMmaNumbers(
+        arguments=arguments, phases=phases, places=_places(spec, phases), up_step=up, left_step=left, vector=vector,
+        copy_bytes=2 * vector, store_vector=_store_vector(spec, warp_n), threads=threads, warp_m=warp_m,
+        warp_n=warp_n, matrices_m=warp_m // MATRIX_ROWS, matrices_n=warp_n // MATRIX_COLUMNS, cells=cells,
+        swizzle="row" if cells == 8 else "row >> 1", swizzle_mask=cells - 1, copy_columns=columns, copy_rows=rows,
+        pixel_copies=options.tile_m // rows, filter_copies=-(-options.tile_n // rows),
+        tap_chunks=spec.filters // vector, n_tiles=-(-spec.channels // options.tile_n),
+        guard_channels=spec.channels % options.tile_n != 0, odd_channels=spec.channels % 2 != 0,
+        stores_bias=Epilogue.BIAS in spec.epilogue, stage=(options.tile_m + options.tile_n) * options.tile_k,
+        shared_bytes=shared_bytes(options), stages_ahead=options.stages - 2,
+        turn_tiles=(-(-spec.filters // TURN_TILE), -(-spec.channels * spec.r * spec.s // TURN_TILE)),
+        turn_tile=TURN_TILE, turn_rows=TURN_ROWS, registers=planned_registers(spec, options))

@@ -1,0 +1,1 @@
+"""Layers of volumes and their gradients: a block walks along the depth, and reads each plane about once."""

@@ -1,0 +1,33 @@
+"""The plan values of ``volume``."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from warpconv.codegen.options import only
+
+
+class Form(enum.Enum):
+    """How the planes of a volume are walked through."""
+
+    MARCH = "march"     # a block goes down the planes; each is in shared memory once, and added to all outputs it meets
+    LOOPS = "loops"     # a thread for each output, every tap loaded: any filter, both layouts
+
+
+@dataclass(frozen=True)
+class VolumeOptions:
+    """A thread of ``march`` sums ``rows`` x ``columns`` outputs of ``k_tile`` filters in each plane that is under way;
+    a block is ``block_size_x`` x ``block_size_y`` threads (columns x rows), for ``loops`` so many outputs. The depth is
+    cut in ``chunks``, each walked by a block of its own. ``stages`` planes are in shared memory or on their way there
+    (of other elements than float32 two, and one in registers). Outputs are stored ``vector`` columns at a time."""
+
+    form: Form = Form.MARCH
+    block_size_x: int = 32
+    block_size_y: int = 8
+    rows: int = only(1, form=Form.MARCH)
+    columns: int = only(1, form=Form.MARCH)
+    k_tile: int = only(1, form=Form.MARCH)
+    chunks: int = only(1, form=Form.MARCH)
+    stages: int = only(2, form=Form.MARCH)
+    vector: int = only(1, form=Form.MARCH)

@@ -1,0 +1,214 @@
+"""``volume``: layers of three spatial axes. A block walks along the depth and holds a tile of each plane in shared
+memory once; the plane is added to all outputs whose windows have it, which wait in registers until they are complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.dimension import Dimension
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
+from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks
+from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
+from warpconv.codegen.shape import PIXELS, ConvShape
+from warpconv.codegen.spec import KernelSpec, Numerics
+
+from .numbers import LoopsNumbers, MarchNumbers, march_numbers, past_registers, registers_of, slots_of
+from .options import Form, VolumeOptions
+
+THREADS = 256
+FEWER_THREADS = 128         # where registers hold no two blocks of THREADS: while one waits, another adds
+MOST_SUMS = 80              # of a thread
+MOST_PRODUCTS = 4096        # in the text, for one plane
+MOST_COPIES = 32            # of a thread, that go through registers
+MOST_WEIGHTS = 4096         # of a block, in shared memory
+MOST_REGISTERS = 200
+BLOCKS_EACH = 8             # that a multiprocessor shall have, one after the other
+PLANES_EACH = 8             # of a chunk, for each that it reads beside its own
+TILES = ((4, 4), (2, 4), (1, 4), (1, 2), (1, 1))        # rows and columns of a thread, the best first
+
+
+def supports(spec: KernelSpec) -> str | None:
+    return common_refusal(spec, dtypes=FLOATS + PIXELS, layouts=(Layout.NCHW, Layout.NHWC), borders=BORDERS,
+                          numerics=(Numerics.FLOAT32, Numerics.INT32), mixed=True, residual=True,
+                          volumes=True) or integer_border(spec)
+
+
+def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> VolumeOptions:
+    """The largest tile of a thread whose sums stay in registers; a block as wide as rows are; the depth in chunks where
+    a large GPU had too little to do."""
+    loops = VolumeOptions(form=Form.LOOPS, block_size_x=THREADS, block_size_y=1)
+    if spec.layout is Layout.NHWC:
+        return loops
+    stages = 3 if past_registers(spec) else 2
+    k_tile = largest_divisor(spec.filters, max(1, min(4, MOST_SUMS // (8 * slots_of(spec)))))
+    for rows, columns in TILES:
+        for threads in (THREADS, FEWER_THREADS):
+            width, height = _block(rows, columns, threads, shape)
+            found = VolumeOptions(form=Form.MARCH, block_size_x=width, block_size_y=height, rows=rows, columns=columns,
+                                  k_tile=k_tile, stages=stages)
+            if _refusal(spec, found) is None and (threads < THREADS or _blocks(spec, found) > 1):
+                return replace(found, chunks=_chunks(spec, found, shape), vector=_vector(spec, found, shape))
+    return loops
+
+
+def _block(rows: int, columns: int, threads: int, shape: ConvShape | None) -> tuple[int, int]:
+    width = 32
+    while shape is not None and width > 4 and width // 2 * columns >= shape.q:
+        width //= 2
+    height = threads // width
+    while shape is not None and height * width > 2 * LANES and height // 2 * rows >= shape.p:
+        height //= 2
+    return width, height
+
+
+def _blocks(spec: KernelSpec, options: VolumeOptions) -> int:
+    """Blocks that a multiprocessor holds."""
+    made = march_numbers(spec, options)
+    by_shared = (spec.hardware.shared_block + spec.hardware.shared_reserved) // (
+        made.shared_bytes + spec.hardware.shared_reserved)
+    registers = registers_of(spec, options, made)
+    return max(1, min(resident_blocks(spec.hardware, registers, made.threads), by_shared))
+
+
+def _chunks(spec: KernelSpec, options: VolumeOptions, shape: ConvShape | None) -> int:
+    """A power of two, so that depths which are near share a kernel."""
+    if shape is None:
+        return 1
+    tiles = -(-shape.q // (options.block_size_x * options.columns)) * -(
+        -shape.p // (options.block_size_y * options.rows))
+    wanted = BLOCKS_EACH * spec.hardware.multiprocessors // max(1, tiles * spec.k // options.k_tile)
+    most = shape.depths[1] // max(PLANES_EACH, PLANES_EACH * (slots_of(spec) - 1))
+    return 1 << max(1, min(wanted, most)).bit_length() - 1
+
+
+def _vector(spec: KernelSpec, options: VolumeOptions, shape: ConvShape | None) -> int:
+    whole = spec.y_dtype.is_float and shape is not None and shape.q % options.columns == 0
+    return options.columns if whole else 1
+
+
+def plan(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
+    refusal = _refusal(spec, options)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    return _plan_loops(spec, options) if options.form is Form.LOOPS else _plan_march(spec, options)
+
+
+def _plan_march(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
+    made = march_numbers(spec, options)
+    registers = registers_of(spec, options, made)
+    made = replace(made, min_blocks=_blocks(spec, options))
+    across, down = options.block_size_x * options.columns, options.block_size_y * options.rows
+    arguments = _arguments(spec, options)
+    launch = Launch(
+        entry=spec.name, block=(made.threads, 1, 1), shared_bytes=made.shared_bytes,
+        arguments=tuple(a.name for a in arguments),
+        grid=(Blocks(of=Dimension.Q, add=across - 1, per=across, limit=GRID_LIMIT[0]),
+              Blocks(of=Dimension.P, add=down - 1, per=down, limit=GRID_LIMIT[1]),
+              Blocks(of=Dimension.N, times=made.k_tiles * options.chunks, limit=GRID_LIMIT[2])))
+    outputs = options.rows * options.columns * options.k_tile
+    products = outputs * spec.reduction
+    plural = "s" if options.k_tile > 1 else ""
+    loads = made.row_copies * made.column_copies * spec.channels
+    return KernelPlan(
+        spec=spec, options=options, numbers=made, templates=("volume/march.cu.jinja",),
+        program=Program(arguments=arguments, steps=(launch,)),
+        phrase=f"blocks of {options.block_size_x} x {options.block_size_y} threads walk down the planes, each with "
+               f"{options.rows} x {options.columns} outputs of {options.k_tile} filter{plural} in {made.slots} output "
+               f"planes; {made.shared_bytes} bytes of shared memory a block",
+        cost=Cost(unit=f"32 x {outputs} outputs of a plane", warp_loads=loads, shuffles=0, fma=products,
+                  registers=registers, direct_loads=products, no_spills=registers <= MOST_REGISTERS))
+
+
+def _arguments(spec: KernelSpec, options: VolumeOptions) -> tuple[Argument, ...]:
+    """The layer's, with what stores in vectors ask of rows and of the output's address."""
+    if options.vector == 1:
+        return layer_arguments(spec)
+    demands = {"Q": options.vector, "y": options.vector * spec.y_dtype.itemsize}
+    return tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in layer_arguments(spec))
+
+
+def _plan_loops(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
+    threads = options.block_size_x * options.block_size_y
+    arguments = layer_arguments(spec)
+    launch = Launch(entry=spec.name, block=(threads, 1, 1), arguments=tuple(a.name for a in arguments), grid=(
+        Blocks(of=Dimension.N, by=(Dimension.Z, Dimension.P, Dimension.Q), each=spec.k, add=threads - 1, per=threads,
+               limit=GRID_LIMIT[0]), Blocks(), Blocks()))
+    return KernelPlan(
+        spec=spec, options=options, numbers=LoopsNumbers(threads=threads), templates=("volume/loops.cu.jinja",),
+        program=Program(arguments=arguments, steps=(launch,)),
+        phrase=f"a thread for each output, every tap loaded, {threads} threads a block",
+        cost=Cost(unit="32 outputs", warp_loads=spec.reduction, shuffles=0, fma=spec.reduction, registers=40,
+                  direct_loads=spec.reduction))
+
+
+def _refusal(spec: KernelSpec, options: VolumeOptions) -> str | None:
+    refusal = supports(spec)
+    threads = options.block_size_x * options.block_size_y
+    if refusal is None and (not LANES <= threads <= BLOCK_THREADS or threads % LANES):
+        refusal = f"a block of {threads} threads (whole warps, {LANES} to {BLOCK_THREADS} are possible)"
+    if refusal is not None or options.form is Form.LOOPS:
+        return refusal
+    if spec.layout is not Layout.NCHW:
+        return "form = march is of volumes whose channels lie apart (NCDHW); form = loops serves the others"
+    if spec.filters % options.k_tile:
+        return f"k_tile = {options.k_tile} does not divide K/groups = {spec.filters}"
+    if options.columns not in (1, 2, 4) or options.vector not in (1, options.columns):
+        return f"columns = {options.columns}, vector = {options.vector}: 1, 2 or 4, and as many or 1"
+    if options.vector > 1 and not spec.y_dtype.is_float:
+        return f"vector = {options.vector}: outputs of {spec.y_dtype.value} are stored one by one"
+    made: MarchNumbers = march_numbers(spec, options)
+    sums = made.slots * options.rows * options.columns * options.k_tile
+    products = options.rows * options.columns * options.k_tile * spec.reduction // spec.channels
+    if sums > MOST_SUMS:
+        return f"{sums} sums of a thread would not stay in registers (at most {MOST_SUMS})"
+    if products > MOST_PRODUCTS:
+        return f"{products} products in the text (at most {MOST_PRODUCTS})"
+    if options.k_tile * spec.reduction > MOST_WEIGHTS:
+        return f"{options.k_tile * spec.reduction} weights of a block (at most {MOST_WEIGHTS})"
+    if options.stages < 2 or (options.stages > 2 and not made.past_registers):
+        return f"stages = {options.stages} (2; more of float32, from sm_80 on)"
+    if not made.past_registers and made.row_copies * made.column_copies > MOST_COPIES:
+        return f"{made.row_copies * made.column_copies} elements on their way in a thread (at most {MOST_COPIES})"
+    most = min(PORTABLE_SHARED, spec.hardware.shared_block)
+    if made.shared_bytes > most:
+        return f"{made.shared_bytes} bytes of shared memory (at most {most})"
+    return None
+
+
+def space(spec: KernelSpec) -> Iterable[VolumeOptions]:
+    own = defaults(spec)
+    if own.form is Form.LOOPS:
+        return [replace(own, block_size_x=threads) for threads in (64, 128, 256, 512)]
+    found = [replace(own, rows=rows, columns=columns, block_size_x=width, block_size_y=threads // width, chunks=chunks,
+                     k_tile=k_tile, vector=vector, stages=stages)
+             for rows, columns in TILES[:3] for width in (8, 16, 32) for threads in (128, 256)
+             for chunks in (1, 4, 8, 16, 32) for k_tile in (1, 2, 4) if spec.filters % k_tile == 0
+             for vector in {1, columns} for stages in ((2, 3, 4) if past_registers(spec) else (2,))]
+    return [options for options in found if _refusal(spec, options) is None]
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """Warp instructions: of ``march`` products, loads from shared memory and copies of each plane; of ``loops`` two
+    loads with their guards for each product."""
+    outputs = shape.n * shape.k * shape.depths[1] * shape.p * shape.q
+    if plan.options.form is Form.LOOPS:
+        return outputs / 32 * (40 + 8 * shape.reduction)
+    options: VolumeOptions = plan.options
+    made: MarchNumbers = plan.numbers
+    each = options.rows * options.columns * options.k_tile
+    reads = plan.spec.r * options.rows * (made.patch_columns - 3 * made.vectors) * shape.channels
+    planes = outputs / 32 / each * (plan.spec.stride[0] + (made.slots - 1) * options.chunks / shape.depths[1])
+    copies = 4 * made.row_copies * made.column_copies * shape.channels
+    return outputs / 32 * shape.reduction + planes * (30 + reads + copies) + outputs / 32 * 4
+
+
+ALGORITHM = Algorithm(name="volume", summary="volumes: a block walks along the depth, each plane is read about once",
+                      options=VolumeOptions, supports=supports, defaults=defaults, plan=plan, space=space,
+                      estimate=estimate, volumes=True)

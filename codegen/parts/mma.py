@@ -1,0 +1,58 @@
+"""mma.sync: the matrices that a warp multiplies, and the cycles of kernels made of them.
+
+The figures were fitted to plans of the forward layers (``mma``'s choice.py says which). Gradients by the same
+instructions are estimated with them, too; their plans were not measured yet.
+"""
+
+from __future__ import annotations
+
+from warpconv.codegen.hardware import QUARTERS, Hardware
+
+CELL_BYTES = 16             # a row of the instruction's matrices:
+CELL = 8                    # elements of 16 bits
+MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_DEPTH = 16, 8, 16       # of sums, and the products of each: mma.m16n8k16
+VECTORS = (8, 4, 2, 1)      # elements of a copy, of 16 bytes at most
+ROW_CELLS = (4, 8)          # of 16 bytes: whole rows of banks
+MOST_STAGES = 8
+# Issue slots of a quarter's warp
+MMA_SLOTS = 8.2             # of m16n8k16, which the tensor cores of a quarter take that long for
+MATRIX_SLOTS = 6.0          # of an ldmatrix of four
+COPY_SLOTS = 5.4            # of a copy of pixels: where it lies, whether it lies in the image, the copy
+STEP_SLOTS = 66.0           # of a tile of the reduction besides: the barrier, the tap
+BLOCK_SLOTS = 1000.0        # of a warp besides: where its pixels lie, the first tiles' way
+STORE_SLOTS = 9.2           # of a matrix's sums: the epilogue, the stores
+LONE_WARP = 2.8             # times as long as its slots a warp takes that has a quarter to itself
+# Of a layer
+MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy: some stay in the cache
+SHARED_BYTES = 33.0         # that come to a multiprocessor in a cycle from the second-level cache: 8.6 TB/s in all
+OVERLAPPED = 0.85           # of the others beside the longest of memory, these bytes and arithmetic
+
+
+def factor_registers(warp_m: int, warp_n: int) -> int:
+    """Of a lane: the factors of a warp's sums, of one instruction's depth."""
+    return warp_m // MATRIX_ROWS * 4 + warp_n // MATRIX_COLUMNS * 2
+
+
+def depth_slots(down: int, across: int) -> float:
+    """Issue slots of one instruction's depth of a warp's ``down`` x ``across`` matrices of sums: products, and the
+    loads of their factors."""
+    return down * across * MMA_SLOTS + (down + across / 2) * MATRIX_SLOTS
+
+
+def block_cycles(hardware: Hardware, blocks: int, resident: int, warps: int, slots: float) -> float:
+    """Cycles of blocks of so many warps, each of so many issue slots, in rounds of what the chip holds at a time:
+    ``resident`` of a multiprocessor."""
+    chip = hardware.multiprocessors
+    rounds, rest = divmod(blocks, resident * chip)
+    return sum(times * max(held * warps / QUARTERS * slots, LONE_WARP * slots)
+               for times, held in ((rounds, resident), (1, -(-rest // chip))) if held)
+
+
+def layer_cycles(hardware: Hardware, arithmetic: float, copied: float, moved: float, alone: float = 0.0) -> float:
+    """Cycles of a layer: those of what runs ``alone``, then those of its blocks' ``arithmetic``, the bytes ``copied``
+    to shared memory, or those ``moved`` of its arrays, whichever takes longest, and what does not overlap of the
+    others."""
+    copying = copied / (SHARED_BYTES * hardware.multiprocessors)
+    memory = MEMORY_SHARE * moved / hardware.copied_bytes
+    longest = max(arithmetic, copying, memory)
+    return alone + longest + (1 - OVERLAPPED) * (arithmetic + copying + memory - longest)

@@ -1,0 +1,39 @@
+"""``filter_gradient``: what its planner refuses, and that its sums stay in registers."""
+
+from __future__ import annotations
+
+import pytest
+
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.build.pipeline import build
+
+NAME = "filter_gradient"
+
+
+def layer(**changes) -> ConvShape:
+    return ConvShape(**{"n": 8, "c": 64, "h": 28, "w": 28, "k": 64, "groups": 64, "r": 7, "s": 7, "padding": 3,
+                        "dtype": "float16", "layout": "NHWC", **changes})
+
+
+@pytest.mark.parametrize("changes, values, words", [
+    ({"c": 128}, {"form": "taps"}, "filters of one channel"), ({}, {"vector": 4}, "pairs are of 16-bit channels"),
+    ({"layout": "NCHW"}, {"vector": 2, "columns": 1}, "that divide columns"),
+    ({"layout": "NCHW", "padding_mode": "reflect"}, {"vector": 2, "columns": 2}, "borders of zeros"),
+    ({"stride": 2}, {"walk": "strip"}, "strips are of layers"), ({}, {"tap_rows": 8}, "8 x 7 taps of a filter"),
+    ({"r": 13, "s": 11}, {"tap_rows": 13, "tap_columns": 11, "walk": "tile"}, "sums would not stay in registers"),
+    ({}, {"walk": "tile", "rows": 8, "columns": 8}, "tiles of 64 outputs"), ({}, {"chunks": 2000}, "at most 1024")])
+def test_plan_values_that_cannot_be(changes, values, words):
+    with pytest.raises(UnsupportedSpec, match=words):
+        plan_layer(layer(**changes), operation="filter_gradient", algorithm=NAME, settings=values)
+
+
+@pytest.mark.long
+@pytest.mark.nvcc
+@pytest.mark.parametrize("changes", [
+    {}, {"r": 3, "s": 3, "padding": 1}, {"layout": "NCHW"}, {"dtype": "float32", "padding_mode": "reflect"},
+    {"groups": 1}])
+def test_defaults_do_not_spill(changes):
+    for entry in build(plan_layer(layer(**changes), operation="filter_gradient", algorithm=NAME)).compiled.entries:
+        assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry

@@ -1,0 +1,120 @@
+// warpconv 0.1.0: ragged, float16. Generated from templates/ragged/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,1,H,W --filter 1,3,3 --padding 1 --dtype float16 --operation ragged \
+//     --epilogue residual --arch sm_90 --algorithm ragged \
+//     --set tile_columns=64 --set tile_rows=32
+//
+// layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1, float16; of planes of differing sizes,
+//        then residual
+//        sizes and places of the planes stand in a table; all else is in the text
+// plan   tiles of 64 x 32 outputs, 256 threads a block, a strip of 8 rows each; sizes and places of the planes from a
+//        table, N is the number of tiles
+// cost   32 x 8 outputs: 9 warp loads, 0 shuffles, 72 FMA a lane, about 54 registers (direct: 72 loads)
+// note   30 reads of shared memory for 8 outputs
+//
+// One block makes a tile of one plane. Where the planes lie, and how large they are, stands in a table: row 0 says how
+// many there are, each row after it describes one. The tile's input goes to shared memory, what stands outside of the
+// image included; then each thread makes a strip of rows of one column.
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int TAPS = 9;                         // elements of a filter
+constexpr int PAD_TOP = 1;                      // rows above the image
+constexpr int PAD_LEFT = 1;                     // columns to the left of the image
+constexpr int TILE_COLUMNS = 64;                // output columns of a block
+constexpr int TILE_ROWS = 32;                   // output rows of a block
+constexpr int STRIP = 8;                        // outputs of a thread
+constexpr int ROWS_IN = 34;                     // input rows of a tile
+constexpr int PITCH = 66;                       // numbers from one row of the tile's input to the next
+constexpr int THREADS = 256;                    // threads of a block
+constexpr int WARPS = 8;                        // warps of a block
+constexpr int LOADS = 5;                        // loads of a thread on their way at a time
+constexpr int FIELDS = 12;                      // numbers of a row of the table
+constexpr int PLANE_X = 1;                      // its first pixel in x
+constexpr int PLANE_Y = 2;                      // its first output in y
+constexpr int PLANE_RESIDUAL = 3;               // its first one in residual
+constexpr int PLANE_H = 4;                      // its rows
+constexpr int PLANE_W = 5;                      // its columns
+constexpr int PLANE_X_ROW = 6;                  // the distance of its rows in x
+constexpr int PLANE_X_COLUMN = 7;               // of its columns in x
+constexpr int PLANE_Y_ROW = 8;                  // of its rows in y
+constexpr int PLANE_Y_COLUMN = 9;               // of its columns in y
+constexpr int PLANE_FILTER = 10;                // the number of its filter
+
+// float16 elements: bits in memory, float in registers
+__device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
+__device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
+
+// What happens to an output value before it is stored: residual.
+__device__ __forceinline__ float finish(float value, float residual) {
+    value = value + residual;
+    return value;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+ragged_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
+        const long long* __restrict__ table, const unsigned short* residual, unsigned short* y) {
+    __shared__ float tile[ROWS_IN * PITCH];
+    // the plane that has this block's tile: the last one whose first tile is not behind it
+    int plane = 1, behind = (int)__ldg(table) + 1;
+    while (behind - plane > 1) {
+        const int middle = (plane + behind) / 2;
+        if (__ldg(table + (long long)middle * FIELDS) <= (long long)blockIdx.x) plane = middle;
+        else behind = middle;
+    }
+    const long long* place = table + (long long)plane * FIELDS;
+    const int H = (int)__ldg(place + PLANE_H), W = (int)__ldg(place + PLANE_W);
+    // the tile's place in the plane, and how much of its input there is to read; strips are whole
+    const int number = (int)((long long)blockIdx.x - __ldg(place));
+    const int across = (W + TILE_COLUMNS - 1) / TILE_COLUMNS;
+    const int p_first = number / across * TILE_ROWS, q_first = number % across * TILE_COLUMNS;
+    const int rows = min(TILE_ROWS, (H - p_first + STRIP - 1) / STRIP * STRIP) + R - 1;
+    const int columns = min(TILE_COLUMNS, (W - q_first + STRIP - 1) / STRIP * STRIP) + S - 1;
+
+    const unsigned short* x_plane = x + __ldg(place + PLANE_X);
+    const long long x_row = __ldg(place + PLANE_X_ROW), x_column = __ldg(place + PLANE_X_COLUMN);
+    const int thread = threadIdx.y * TILE_COLUMNS + threadIdx.x;
+    for (int column = thread % 32; column < columns; column += 32) {
+        const int w_in = q_first - PAD_LEFT + column;
+        const unsigned short* x_top = x_plane + w_in * x_column;
+        for (int top = thread / 32; top < rows; top += LOADS * WARPS) {
+            float in[LOADS];
+#pragma unroll
+            for (int i = 0; i < LOADS; ++i) {
+                const int h = p_first - PAD_TOP + top + i * WARPS;
+                in[i] = (unsigned)h < (unsigned)H && (unsigned)w_in < (unsigned)W
+                    ? wc_half_to_float(__ldg(x_top + h * x_row)) : 0.0f;
+            }
+#pragma unroll
+            for (int i = 0; i < LOADS; ++i) {
+                if (top + i * WARPS < rows) tile[(top + i * WARPS) * PITCH + column] = in[i];
+            }
+        }
+    }
+    const unsigned short* filter = w + __ldg(place + PLANE_FILTER) * TAPS;
+    __syncthreads();
+
+    const int column = threadIdx.x, strip = threadIdx.y * STRIP;
+    const int p = p_first + strip, q = q_first + column;
+    if (p >= H || q >= W) return;
+    float acc[STRIP] = {};
+#pragma unroll 3
+    for (int s = 0; s < S; ++s) {
+        float in[STRIP + R - 1];
+#pragma unroll
+        for (int i = 0; i < STRIP + R - 1; ++i) in[i] = tile[(strip + i) * PITCH + column + s];
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+            const float weight = wc_half_to_float(__ldg(filter + r * S + s));
+#pragma unroll
+            for (int i = 0; i < STRIP; ++i) acc[i] = fmaf(in[i + r], weight, acc[i]);
+        }
+    }
+    const long long y_row = __ldg(place + PLANE_Y_ROW), offset = p * y_row + q * __ldg(place + PLANE_Y_COLUMN);
+    unsigned short* y_pixel = y + __ldg(place + PLANE_Y) + offset;
+    const unsigned short* residual_pixel = residual + __ldg(place + PLANE_RESIDUAL) + offset;    // may be y_pixel
+#pragma unroll
+    for (int i = 0; i < STRIP; ++i) {
+        if (p + i < H) y_pixel[i * y_row] =
+            wc_float_to_half(finish(acc[i], wc_half_to_float(residual_pixel[i * y_row])));
+    }
+}

@@ -1,0 +1,213 @@
+// warpconv 0.1.0: volume, float32. Generated from templates/volume/march.cu.jinja and templates/parts/turned.cu.jinja;
+//        do not edit.
+// Emit it again with
+//   warpconv emit --input N,32,D,H,W --filter 32,3,3,3 --padding 1 --groups 32 --operation data_gradient \
+//     --arch sm_90 --algorithm volume \
+//     --set form=march --set block_size_x=16 --set block_size_y=16 --set rows=4 --set columns=4 --set k_tile=1 \
+//     --set chunks=4 --set stages=3 --set vector=4
+//
+// layer  x[N, 32, D, H, W] * w[32, 1, 3, 3, 3] -> y[N, 32, Z, P, Q], stride 1, padding 1, groups 32, float32; its data
+//        gradient
+//        N, D, H, W (and so Z, P, Q) are arguments (W a multiple of 4); all else is in the text
+// plan   the filter turned, then a forward layer of the output's gradient: blocks of 16 x 16 threads walk down the
+//        planes, each with 4 x 4 outputs of 1 filter in 3 output planes; 53968 bytes of shared memory a block
+// cost   32 x 16 outputs of a plane: 27 warp loads, 0 shuffles, 432 FMA a lane, about 112 registers (direct: 432 loads)
+//
+// A block walks down the planes of a chunk of the depth. A tile of each plane is in shared memory once, and is added to
+// the SLOTS output planes whose windows have it; the first of them is complete then, and stored.
+constexpr int C_ALL = 32;                       // input channels
+constexpr int K_ALL = 32;                       // filters
+constexpr int C = 1;                            // channels of a group
+constexpr int T = 3;                            // filter planes
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int STRIDE_D = 1;                     // input planes from one output to the next
+constexpr int PAD_FRONT = 1;                    // planes before the volume
+constexpr int PAD_TOP = 1;                      // rows above it
+constexpr int PAD_LEFT = 1;                     // columns to the left of it
+constexpr int BLOCK_X = 16;                     // threads of a block along columns
+constexpr int BLOCK_Y = 16;                     // and along rows
+constexpr int THREADS = 256;                    // in all
+constexpr int WARPS = THREADS / 32;             // and their warps
+constexpr int ROWS = 4;                         // output rows of a thread
+constexpr int COLUMNS = 4;                      // output columns of a thread
+constexpr int K_TILE = 1;                       // filters that a thread works on
+constexpr int K_TILES = 32;                     // tiles of filters, in all groups
+constexpr int CHUNKS = 4;                       // of the depth
+constexpr int SLOTS = 3;                        // output planes under way
+constexpr int TILE_ROWS = 66;                   // rows of a plane that a block's outputs meet
+constexpr int TILE_COLUMNS = 66;                // columns of it
+constexpr int PITCH = 68;                       // elements from one row of the tile to the next
+constexpr int TILE = TILE_ROWS * PITCH;         // elements of a tile
+constexpr int STAGES = 3;                       // tiles in shared memory
+constexpr int WEIGHTS = 28;                     // elements of the filters' room before them
+constexpr int COLUMN_COPIES = 3;                // columns of each that a lane copies
+constexpr int PATCH = 6;                        // columns that a thread's outputs meet with a filter row
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+
+// Copies to shared memory, past the registers
+__device__ __forceinline__ void wc_copy_async_or_zero_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int D, int H,
+        int W, int Z, int P, int Q) {
+    extern __shared__ __align__(16) float shared[];
+    float* const ring = shared + WEIGHTS;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    // of this thread, in the block
+    const int across = threadIdx.x % BLOCK_X * COLUMNS, down = threadIdx.x / BLOCK_X * ROWS;
+    const int q0 = blockIdx.x * (BLOCK_X * COLUMNS);              // first output column of the block
+    const int q = q0 + across;
+    const int depth = (Z + CHUNKS - 1) / CHUNKS;                   // output planes of a chunk
+    const index_t plane_x = (index_t)H * W;
+    int place[COLUMN_COPIES];
+#pragma unroll
+    for (int m = 0; m < COLUMN_COPIES; ++m) {
+        const int column = q0 - PAD_LEFT + lane + 32 * m;
+        place[m] = (unsigned)column < (unsigned)W ? column : -1;
+    }
+
+    // jobs count images, tiles of filters and chunks of the depth together
+    for (index_t job = blockIdx.z; job < (index_t)N * (K_TILES * CHUNKS); job += gridDim.z) {
+        const int z_0 = (int)(job % CHUNKS) * depth, z_end = min(Z, z_0 + depth);
+        const index_t n = job / (K_TILES * CHUNKS);
+        const int k_0 = (int)(job / CHUNKS % K_TILES);             // first filter of this tile, among all
+        if (z_0 >= z_end) continue;
+        const float* x_group = x + (n * C_ALL + k_0) * D * plane_x;
+        const int plane_0 = z_0 - PAD_FRONT;                       // first plane that the chunk meets
+        const int items = z_end - z_0 + SLOTS - 1;                     // planes, of every channel
+        __syncthreads();
+        for (int i = threadIdx.x; i < T * R * S; i += THREADS) shared[i] = __ldg(w + (index_t)k_0 * (T * R * S) + i);
+
+        for (int p0 = blockIdx.y * (BLOCK_Y * ROWS); p0 < P; p0 += gridDim.y * (BLOCK_Y * ROWS)) {
+            float sum[SLOTS][K_TILE][ROWS][COLUMNS] = {};
+            __syncthreads();
+            for (int next = 0; next < STAGES - 1; ++next) {
+                if (next < items) {
+                    const int d = plane_0 + next;
+                    const bool plane_inside = (unsigned)d < (unsigned)D;
+                    const float* plane = x_group + (index_t)d * plane_x;
+                    float* tile = ring + next % STAGES * TILE + lane;
+                    for (int row = warp; row < TILE_ROWS; row += WARPS) {
+                        const int h = p0 - PAD_TOP + row;
+                        const bool row_inside = plane_inside && row < TILE_ROWS && (unsigned)h < (unsigned)H;
+                        const float* from = plane + (index_t)h * W;
+#pragma unroll
+                        for (int m = 0; m < COLUMN_COPIES; ++m) {
+                            const bool inside = row_inside && place[m] >= 0;
+                            wc_copy_async_or_zero_4(lane + 32 * m < TILE_COLUMNS, tile + row * PITCH + 32 * m,
+                                from + place[m], inside);
+                        }
+                    }
+                }
+                wc_copy_async_commit();
+            }
+            int item = 0;
+#pragma unroll 1
+            for (int z = z_0 - SLOTS + 1; z < z_end; ++z) {        // the output plane that is complete then
+#pragma unroll
+                for (int u = 0; u < STRIDE_D; ++u) {
+#pragma unroll 1
+                    for (int c = 0; c < C; ++c, ++item) {
+                        const int next = item + STAGES - 1;
+                        wc_copy_async_wait_but();
+                        __syncthreads();
+                        if (next < items) {
+                            const int d = plane_0 + next;
+                            const bool plane_inside = (unsigned)d < (unsigned)D;
+                            const float* plane = x_group + (index_t)d * plane_x;
+                            float* tile = ring + next % STAGES * TILE + lane;
+                            for (int row = warp; row < TILE_ROWS; row += WARPS) {
+                                const int h = p0 - PAD_TOP + row;
+                                const bool row_inside = plane_inside && row < TILE_ROWS && (unsigned)h < (unsigned)H;
+                                const float* from = plane + (index_t)h * W;
+#pragma unroll
+                                for (int m = 0; m < COLUMN_COPIES; ++m) {
+                                    const bool inside = row_inside && place[m] >= 0;
+                                    wc_copy_async_or_zero_4(lane + 32 * m < TILE_COLUMNS, tile + row * PITCH + 32 * m,
+                                        from + place[m], inside);
+                                }
+                            }
+                        }
+                        wc_copy_async_commit();
+                        const float* patch = ring + item % STAGES * TILE + down * PITCH + across;
+                        const float* taps = shared + c * (T * R * S);
+#pragma unroll
+                        for (int r = 0; r < R; ++r) {
+#pragma unroll
+                            for (int row = 0; row < ROWS; ++row) {
+                                const float* from = patch + (row + r) * PITCH;
+                                float in[PATCH];
+                                const float4 in_0 = *(const float4*)from;
+                                in[0] = in_0.x;
+                                in[1] = in_0.y;
+                                in[2] = in_0.z;
+                                in[3] = in_0.w;
+#pragma unroll
+                                for (int i = 4; i < PATCH; ++i) in[i] = from[i];
+#pragma unroll
+                                for (int slot = 0; slot < SLOTS; ++slot) {
+                                    // from the window's begin
+                                    const int reach = (SLOTS - 1 - slot) + u;
+                                    if (0 == 0 && reach < T) {
+#pragma unroll
+                                        for (int k = 0; k < K_TILE; ++k) {
+#pragma unroll
+                                            for (int s = 0; s < S; ++s) {
+                                                const float tap = taps[k * (T * R * S) + (reach * R + r) * S + s];
+#pragma unroll
+                                                for (int i = 0; i < COLUMNS; ++i)
+                                                    sum[slot][k][row][i] = fmaf(in[i + s], tap, sum[slot][k][row][i]);
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                if (z >= z_0 && q < Q) {
+#pragma unroll
+                    for (int k = 0; k < K_TILE; ++k) {
+#pragma unroll
+                        for (int row = 0; row < ROWS; ++row) {
+                            const int p = p0 + down + row;
+                            if (p >= P) continue;
+                            const index_t at = (((n * K_ALL + k_0 + k) * Z + z) * P + p) * Q + q;
+                            *(float4*)(y + at) =
+                                make_float4(sum[0][k][row][0], sum[0][k][row][1], sum[0][k][row][2], sum[0][k][row][3]);
+                        }
+                    }
+                }
+#pragma unroll
+                for (int k = 0; k < K_TILE; ++k) {
+#pragma unroll
+                    for (int row = 0; row < ROWS; ++row) {
+#pragma unroll
+                        for (int i = 0; i < COLUMNS; ++i) {
+#pragma unroll
+                            for (int slot = 1; slot < SLOTS; ++slot) sum[slot - 1][k][row][i] = sum[slot][k][row][i];
+                            sum[SLOTS - 1][k][row][i] = 0.0f;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+// The filter w[k][c][r][s] of the layer whose data gradient this is, turned by half a turn, its filters and channels
+// exchanged within each group: what the kernel above takes as its own.
+extern "C" __global__ void __launch_bounds__(256)
+turn_filter(const float* __restrict__ w, float* __restrict__ turned) {
+    constexpr int TAPS = 3 * 3 * 3;
+    constexpr long long ELEMENTS = 32ll * TAPS;
+    for (long long i = (long long)blockIdx.x * 256 + threadIdx.x; i < ELEMENTS; i += (long long)gridDim.x * 256) {
+        const int tap = (int)(i % TAPS);
+        const long long pair = i / TAPS;                           // (group, c, k) in the order of turned
+        const long long group = pair;
+        turned[i] = w[group * TAPS + (TAPS - 1 - tap)];
+    }
+}

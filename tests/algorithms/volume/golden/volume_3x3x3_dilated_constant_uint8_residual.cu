@@ -1,0 +1,221 @@
+// warpconv 0.1.0: volume, uint8. Generated from templates/volume/march.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,1,D,H,W --filter 1,3,3,3 --padding 1 --padding-mode constant --padding-value 1 \
+//     --dilation 1,2,2 --dtype uint8 --weight-dtype int8 --epilogue residual --arch sm_90 --algorithm volume \
+//     --set form=march --set block_size_x=32 --set block_size_y=4 --set rows=4 --set columns=4 --set k_tile=1 \
+//     --set chunks=4 --set stages=2 --set vector=1
+//
+// layer  x[N, 1, D, H, W] * w[1, 1, 3, 3, 3] -> y[N, 1, Z, P, Q], stride 1, padding 1 (constant), dilation 1,2,2, uint8
+//        with int8 filters, then residual
+//        N, D, H, W (and so Z, P, Q) and BORDER (what stands outside of the image) are arguments; all else is in the
+//        text
+// plan   blocks of 32 x 4 threads walk down the planes, each with 4 x 4 outputs of 1 filter in 3 output planes; 21232
+//        bytes of shared memory a block
+// cost   32 x 16 outputs of a plane: 25 warp loads, 0 shuffles, 432 FMA a lane, about 151 registers (direct: 432 loads)
+//
+// A block walks down the planes of a chunk of the depth. A tile of each plane is in shared memory once, and is added to
+// the SLOTS output planes whose windows have it; the first of them is complete then, and stored.
+constexpr int C = 1;                            // channels of a group
+constexpr int T = 3;                            // filter planes
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int STRIDE_D = 1;                     // input planes from one output to the next
+constexpr int DILATION_H = 2;                   // input rows from one tap to the next
+constexpr int DILATION_W = 2;                   // input columns from one tap to the next
+constexpr int PAD_FRONT = 1;                    // planes before the volume
+constexpr int PAD_TOP = 1;                      // rows above it
+constexpr int PAD_LEFT = 1;                     // columns to the left of it
+constexpr int BLOCK_X = 32;                     // threads of a block along columns
+constexpr int BLOCK_Y = 4;                      // and along rows
+constexpr int THREADS = 128;                    // in all
+constexpr int WARPS = THREADS / 32;             // and their warps
+constexpr int ROWS = 4;                         // output rows of a thread
+constexpr int COLUMNS = 4;                      // output columns of a thread
+constexpr int K_TILE = 1;                       // filters that a thread works on
+constexpr int CHUNKS = 4;                       // of the depth
+constexpr int SLOTS = 3;                        // output planes under way
+constexpr int TILE_ROWS = 20;                   // rows of a plane that a block's outputs meet
+constexpr int TILE_COLUMNS = 132;               // columns of it
+constexpr int PITCH = 132;                      // elements from one row of the tile to the next
+constexpr int TILE = TILE_ROWS * PITCH;         // elements of a tile
+constexpr int STAGES = 2;                       // tiles in shared memory
+constexpr int WEIGHTS = 28;                     // elements of the filters' room before them
+constexpr int ROW_COPIES = 5;                   // rows of a tile that a warp copies
+constexpr int COLUMN_COPIES = 5;                // columns of each that a lane copies
+constexpr int PATCH = 8;                        // columns that a thread's outputs meet with a filter row
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+
+// A value as the uint8 to store: rounded to nearest even, limited to its range
+__device__ __forceinline__ unsigned char to_element(float value) {
+    return (unsigned char)min(max(__float2int_rn(value), 0), 255);
+}
+
+// What happens to an output value before it is stored: residual.
+__device__ __forceinline__ float finish(float value, float residual) {
+    value = value + residual;
+    return value;
+}
+
+extern "C" __global__ void __launch_bounds__(128, 3)
+volume_3x3x3(const unsigned char* __restrict__ x, const signed char* __restrict__ w, const unsigned char* residual,
+        unsigned char* y, int N, int D, int H, int W, int Z, int P, int Q, int BORDER) {
+    extern __shared__ __align__(16) int shared[];
+    int* const ring = shared + WEIGHTS;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    // of this thread, in the block
+    const int across = threadIdx.x % BLOCK_X * COLUMNS, down = threadIdx.x / BLOCK_X * ROWS;
+    const int q0 = blockIdx.x * (BLOCK_X * COLUMNS);              // first output column of the block
+    const int q = q0 + across;
+    const int depth = (Z + CHUNKS - 1) / CHUNKS;                   // output planes of a chunk
+    const index_t plane_x = (index_t)H * W;
+    int place[COLUMN_COPIES];
+#pragma unroll
+    for (int m = 0; m < COLUMN_COPIES; ++m) {
+        const int column = q0 - PAD_LEFT + lane + 32 * m;
+        place[m] = (unsigned)column < (unsigned)W ? column : -1;
+    }
+    unsigned char ahead[ROW_COPIES][COLUMN_COPIES];
+
+    // jobs count images, tiles of filters and chunks of the depth together
+    for (index_t job = blockIdx.z; job < (index_t)N * CHUNKS; job += gridDim.z) {
+        const int z_0 = (int)(job % CHUNKS) * depth, z_end = min(Z, z_0 + depth);
+        const index_t n = job / CHUNKS;
+        if (z_0 >= z_end) continue;
+        const unsigned char* x_group = x + n * D * plane_x;
+        const int plane_0 = z_0 - PAD_FRONT;                       // first plane that the chunk meets
+        const int items = z_end - z_0 + SLOTS - 1;                     // planes, of every channel
+        __syncthreads();
+        for (int i = threadIdx.x; i < T * R * S; i += THREADS) shared[i] = __ldg(w + (index_t)i);
+
+        for (int p0 = blockIdx.y * (BLOCK_Y * ROWS); p0 < P; p0 += gridDim.y * (BLOCK_Y * ROWS)) {
+            int sum[SLOTS][K_TILE][ROWS][COLUMNS] = {};
+            __syncthreads();
+            {
+                const int next = 0;
+                if (next < items) {
+                    const int d = plane_0;
+                    const bool plane_inside = (unsigned)d < (unsigned)D;
+                    const unsigned char* plane = x_group + (index_t)d * plane_x;
+#pragma unroll
+                    for (int i = 0; i < ROW_COPIES; ++i) {
+                        const int row = warp + i * WARPS;
+                        const int h = p0 - PAD_TOP + row;
+                        const bool row_inside = plane_inside && row < TILE_ROWS && (unsigned)h < (unsigned)H;
+#pragma unroll
+                        for (int m = 0; m < COLUMN_COPIES; ++m)
+                            ahead[i][m] = row_inside && place[m] >= 0 ? __ldg(plane + (index_t)h * W + place[m])
+                                : (unsigned char)0;
+                    }
+                }
+            }
+            int item = 0;
+#pragma unroll 1
+            for (int z = z_0 - SLOTS + 1; z < z_end; ++z) {        // the output plane that is complete then
+#pragma unroll
+                for (int u = 0; u < STRIDE_D; ++u) {
+#pragma unroll 1
+                    for (int c = 0; c < C; ++c, ++item) {
+                        const int next = item + 1;
+                        {
+                            const bool plane_inside = (unsigned)(plane_0 + item) < (unsigned)D;
+                            int* tile = ring + item % STAGES * TILE + lane;
+#pragma unroll
+                            for (int i = 0; i < ROW_COPIES; ++i) {
+                                const int row = warp + i * WARPS;
+                                const int h = p0 - PAD_TOP + row;
+                                const bool row_inside = plane_inside && row < TILE_ROWS && (unsigned)h < (unsigned)H;
+#pragma unroll
+                                for (int m = 0; m < COLUMN_COPIES; ++m)
+                                    if (row < TILE_ROWS && lane + 32 * m < TILE_COLUMNS)
+                                        tile[row * PITCH + 32 * m] = row_inside && place[m] >= 0 ? ahead[i][m] : BORDER;
+                            }
+                        }
+                        __syncthreads();
+                        if (next < items) {
+                            const int d = plane_0 + next;
+                            const bool plane_inside = (unsigned)d < (unsigned)D;
+                            const unsigned char* plane = x_group + (index_t)d * plane_x;
+#pragma unroll
+                            for (int i = 0; i < ROW_COPIES; ++i) {
+                                const int row = warp + i * WARPS;
+                                const int h = p0 - PAD_TOP + row;
+                                const bool row_inside = plane_inside && row < TILE_ROWS && (unsigned)h < (unsigned)H;
+#pragma unroll
+                                for (int m = 0; m < COLUMN_COPIES; ++m)
+                                    ahead[i][m] = row_inside && place[m] >= 0
+                                        ? __ldg(plane + (index_t)h * W + place[m]) : (unsigned char)0;
+                            }
+                        }
+                        const int* patch = ring + item % STAGES * TILE + down * PITCH + across;
+                        const int* taps = shared + c * (T * R * S);
+#pragma unroll
+                        for (int r = 0; r < R; ++r) {
+#pragma unroll
+                            for (int row = 0; row < ROWS; ++row) {
+                                const int* from = patch + (row + r * DILATION_H) * PITCH;
+                                int in[PATCH];
+                                const int4 in_0 = *(const int4*)from;
+                                in[0] = in_0.x;
+                                in[1] = in_0.y;
+                                in[2] = in_0.z;
+                                in[3] = in_0.w;
+                                const int4 in_1 = *(const int4*)(from + 4);
+                                in[4] = in_1.x;
+                                in[4 + 1] = in_1.y;
+                                in[4 + 2] = in_1.z;
+                                in[4 + 3] = in_1.w;
+#pragma unroll
+                                for (int i = 2 * 4; i < PATCH; ++i) in[i] = from[i];
+#pragma unroll
+                                for (int slot = 0; slot < SLOTS; ++slot) {
+                                    // from the window's begin
+                                    const int reach = (SLOTS - 1 - slot) + u;
+                                    if (0 == 0 && reach < T) {
+#pragma unroll
+                                        for (int k = 0; k < K_TILE; ++k) {
+#pragma unroll
+                                            for (int s = 0; s < S; ++s) {
+                                                const int tap = taps[k * (T * R * S) + (reach * R + r) * S + s];
+#pragma unroll
+                                                for (int i = 0; i < COLUMNS; ++i)
+                                                    sum[slot][k][row][i] = in[i + s * DILATION_W] * tap
+                                                        + sum[slot][k][row][i];
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                if (z >= z_0 && q < Q) {
+#pragma unroll
+                    for (int k = 0; k < K_TILE; ++k) {
+#pragma unroll
+                        for (int row = 0; row < ROWS; ++row) {
+                            const int p = p0 + down + row;
+                            if (p >= P) continue;
+                            const index_t at = (((n + k) * Z + z) * P + p) * Q + q;
+#pragma unroll
+                            for (int i = 0; i < COLUMNS; ++i)
+                                if (q + i < Q) y[at + i] =
+                                    to_element(finish(sum[0][k][row][i], (float)residual[at + i]));
+                        }
+                    }
+                }
+#pragma unroll
+                for (int k = 0; k < K_TILE; ++k) {
+#pragma unroll
+                    for (int row = 0; row < ROWS; ++row) {
+#pragma unroll
+                        for (int i = 0; i < COLUMNS; ++i) {
+#pragma unroll
+                            for (int slot = 1; slot < SLOTS; ++slot) sum[slot - 1][k][row][i] = sum[slot][k][row][i];
+                            sum[SLOTS - 1][k][row][i] = 0;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

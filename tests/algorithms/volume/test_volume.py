@@ -1,0 +1,72 @@
+"""``volume``: what is planned and refused, and what compilers make of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import warpconv
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.build.pipeline import build
+
+
+def shape(size: int, **layer: Any) -> ConvShape:
+    fields = dict(c=32, k=32, groups=32, d=64, h=64, w=64, t=size, r=size, s=size, padding=size // 2)
+    return ConvShape(**{**fields, **layer})
+
+
+def test_blocks_follow_the_layer():
+    one = plan_layer(shape(3, c=1, k=1, groups=1, d=512, h=512, w=512)).settings()
+    assert one["block_size_x"] == 32 and one["chunks"] == 16 and one["vector"] == 4
+    narrow = plan_layer(shape(3, w=14, h=14, d=14)).settings()
+    assert narrow["block_size_x"] == 4 and narrow["vector"] == 1 and narrow["chunks"] == 1
+    assert plan_layer(shape(3, c=4, k=12, groups=2)).settings()["k_tile"] == 3
+
+
+@pytest.mark.parametrize("layer, form", [
+    (dict(size=9), "march"), (dict(size=15), "march"), (dict(size=3, dilation=4), "march"),
+    (dict(size=3, stride=4), "march"), (dict(size=3, layout="NHWC"), "loops"), (dict(size=17), "loops"),
+    (dict(size=3, c=512, k=512, groups=1), "loops"), (dict(size=3, d=900, dilation=(60, 1, 1)), "loops")])
+def test_what_does_not_fit_is_done_by_loops(layer, form):
+    assert plan_layer(shape(**layer)).options.form.value == form
+
+
+@pytest.mark.parametrize("values, reason", [
+    ({"columns": 3}, "columns = 3"), ({"vector": 2}, "vector = 2"), ({"stages": 1}, "stages = 1"),
+    ({"rows": 8}, "96 sums"), ({"k_tile": 2}, "does not divide"), ({"block_size_y": 100}, "a block of 1600"),
+    ({"block_size_x": 16, "block_size_y": 64, "rows": 4}, "bytes of shared memory")])
+def test_plan_values_that_do_not_go_together_are_refused(values, reason):
+    own = {"block_size_x": 16, "block_size_y": 16, "rows": 4, "columns": 4}
+    with pytest.raises(UnsupportedSpec, match=reason):
+        plan_layer(shape(3), algorithm="volume", settings={**own, **values})
+
+
+def test_images_and_volumes_are_told_apart():
+    plane = ConvShape(c=1, h=50, w=60, k=1, r=3, s=3)
+    assert not plane.is_volume and shape(1).is_volume
+    with pytest.raises(UnsupportedSpec, match="only volumes"):
+        plan_layer(plane, algorithm="volume")
+    with pytest.raises(UnsupportedSpec, match="only images"):
+        plan_layer(shape(3), algorithm="direct")
+    assert {c.algorithm for c in warpconv.explain(shape(3))} == {"volume"}
+    assert {c.algorithm for c in warpconv.explain(shape(3), operation="data_gradient")} == {"volume", "volume_data"}
+    assert {c.algorithm for c in warpconv.explain(shape(3, stride=2), operation="data_gradient") if not c.reason
+            or "slots" in c.reason} == {"volume_data"}
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("layer", [
+    dict(size=3), dict(size=5), dict(size=3, dtype="float16"), dict(size=5, dtype="bfloat16"),
+    dict(size=3, dtype="uint8"), dict(size=3, c=3, k=16, groups=1, stride=2),
+    dict(size=3, c=1, k=1, groups=1, w=512, padding_mode="symmetric")])
+@pytest.mark.parametrize("operation", ["forward", "filter_gradient"])
+def test_nothing_spills(layer, operation):
+    given = shape(**layer)
+    if operation != "forward" and not given.dtype.is_float:
+        pytest.skip("gradients are of floats")
+    made = plan_layer(given, operation=operation)
+    for entry in build(made).compiled.entries:
+        assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry

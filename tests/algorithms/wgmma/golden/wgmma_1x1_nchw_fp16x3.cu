@@ -1,0 +1,559 @@
+// warpconv 0.1.0: wgmma, float32. Generated from templates/wgmma/split.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,256,H,W --filter 64,1,1 --precision fp16x3 --epilogue residual --arch sm_90a \
+//     --algorithm wgmma \
+//     --set form=halo --set filters=64 --set pixels=224 --set stages=4 --set rows=1 --set columns=224 \
+//     --set boxes=2 --set order=planes --set ring=3
+//
+// layer  x[N, 256, H, W] * w[64, 256, 1, 1] -> y[N, 64, P, Q], stride 1, padding 0, float32, fp16x3 products, then
+//        residual
+//        N, H, W (and so P, Q) are arguments; all else is in the text
+// plan   tiles of 64 filters x 1 x 224 outputs from one box of 1 x 224 pixels for all taps, 2 boxes, of 3 boxes of
+//        planes, factors in two parts of float16, by two warp groups and two copying threads, 6 splitting warps, 4
+//        stages, 178176 bytes of shared memory
+// cost   a warp's 1792 outputs: 0 warp loads, 0 shuffles, 43008 FMA a lane, about 200 registers (direct: 14336 loads)
+//
+// A product of matrices on the tensor cores of four warps (wgmma): filters times output pixels, over all taps and
+// channels, as exact as float32 units make it: both factors are scaled by powers of two and split into two parts of
+// float16, of whose four products three are made. Of a block one thread keeps the tensor memory accelerator (TMA)
+// copying filters, which are split already, another one pixels, 32 channels of each; 6 warps split these and turn them
+// into rows of pixels in shared memory; two groups of four warps multiply. Blocks take tiles until none is left.
+//
+// The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled):
+//
+// x_map: x as (H * W, 256, N) of float32, the innermost first, tiled, boxes of 224 x 32 x 1, 0-byte swizzle, zeros
+// outside
+//
+// filter_map: filter as (64, 64, 8) of float16, the innermost first, tiled, boxes of 64 x 64 x 1, 128-byte swizzle,
+// zeros outside
+constexpr int C = 256;                          // channels of a pixel of x
+constexpr int K = 64;                           // channels of a pixel of y: filters
+constexpr int TAPS = 1;                         // of a filter
+constexpr int GROUPS = 2;                       // groups of four warps that multiply
+constexpr int SPLITTERS = 6;                    // warps that split
+constexpr int GROUP_PIXELS = 112;               // pixels from one group's to the next one's
+constexpr int MATRICES = 1;                     // of 64 filters: a group's
+constexpr int SUMS = 56;                        // of a thread: of such a matrix
+constexpr int SLICE = 32;                       // channels of a step
+constexpr int SLICES = 8;                       // of a tap
+constexpr int STEPS = 8;                        // of the reduction: taps of all slices
+constexpr int DEPTHS = 2;                       // of 16 products: a step's instructions
+constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
+constexpr int MATRIX_ROWS = 512;                // 16 bytes each: from one matrix of filters to the next
+constexpr int DEPTH_CELLS = 4;                  // 16 bytes each: both parts of 16 products, along a row
+constexpr int LOW_CELLS = 2;                    // 16 bytes each: from their high parts to the low ones
+constexpr int ROWS = 1;                         // output rows of a tile
+constexpr int COLUMNS = 224;                    // output columns of a tile
+constexpr int BOX_COLUMNS = 224;                // pixels of a row of the box that serves all taps
+constexpr int BOXES = 2;                        // of the ring of pixels: a slice of all taps
+constexpr int BOX_PIXELS = 224;                 // of a box
+constexpr int PIXEL_BYTES = 28672;              // from one box to the next
+constexpr int STAGES = 4;                       // of the ring of filters: a slice of a tap
+constexpr int FILTER_BYTES = 8192;              // of a stage of filters
+constexpr int PLANES = 3;                       // of the ring of boxes as they come, before they are split
+constexpr int PLANE_PIXELS = 224;               // of such a box, as they are copied
+constexpr int COPIED_BYTES = 28672;             // of these
+constexpr int PLANES_BYTES = 28672;             // from one of these to the next
+constexpr int PLANES_AT = 57344;                // where they lie in shared memory
+constexpr int SCALES_EACH = 224;                // pixels of a box that products read, each with its scale
+constexpr int FILTERS = 143360;                 // where filters lie in shared memory,
+constexpr int SCALES = 176128;                  // and the scales of pixels,
+constexpr int COMMON = 177920;                  // and those that all pixels of a box have,
+constexpr int EXTREMES = 177936;                // and what splitting warps tell each other,
+constexpr int BARRIERS = 178032;                // and the barriers
+constexpr int THREADS = 512;                    // threads of a block
+constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
+// digits that pixels of a common scale may be below the largest of its box
+constexpr int LEAST_SCALE = 14;
+constexpr long long FLOATS = 16384;             // floats of the prepared filter: where it is as it was given,
+constexpr long long FILTER_SCALES = 32768;      // and where its filters' scales are
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = float;
+
+// A descriptor, as the driver encodes it.
+struct TensorMap {
+    __align__(64) unsigned long long words[16];
+};
+
+// parts of a float
+__device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
+__device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
+__device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
+
+// What happens to an output value before it is stored: residual.
+__device__ __forceinline__ float finish(float value, float residual) {
+    value = value + residual;
+    return value;
+}
+
+// barriers in shared memory, copies by descriptors, products of four warps
+__device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void wc_barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
+__device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
+__device__ __forceinline__ void wc_registers_fewer() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
+__device__ __forceinline__ void wc_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 200;"); }
+__device__ __forceinline__ void wc_tensor_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ void wc_fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ unsigned long long wc_matrix_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_wgmma_halves(float (&sums)[56], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %58, 0; wgmma.mma_async.sync.aligned.m64n112k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55}, %56, %57, adds, 1, 1, 0, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]) : "l"(a), "l"(b), "r"((int)adds)); }
+__device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[56]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]) : : "memory"); }
+
+// One thread: the filters of this block's tiles, stage after stage, as the groups that multiply free them.
+__device__ __forceinline__ void fetch_filters(unsigned char* ring, unsigned long long* filled,
+        unsigned long long* freed, const TensorMap* filter_map, int tiles) {
+    int stage = 0;
+    unsigned parity = 1;
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_filter = 0;
+        for (int step = 0; step < STEPS; ++step) {
+            wc_barrier_wait(freed + stage, parity);
+            wc_barrier_expect(filled + stage, FILTER_BYTES);
+            wc_tensor_load_3(ring + stage * FILTER_BYTES, filter_map, filled + stage, 0, first_filter, step);
+            if (++stage == STAGES) {
+                stage = 0;
+                parity ^= 1;
+            }
+        }
+    }
+}
+
+// One thread: the pixels of this block's tiles, box after box.
+__device__ __forceinline__ void fetch_boxes(unsigned char* ring, unsigned long long* filled_boxes,
+        unsigned long long* freed_boxes, const TensorMap* x_map, int tiles, int tiles_down, int tiles_across) {
+    int box = 0;
+    unsigned parity = 1;
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int place = tile, image = place / (tiles_across * tiles_down);
+        const int left = place % tiles_across * COLUMNS;
+        for (int slice = 0; slice < SLICES; ++slice) {
+            wc_barrier_wait(freed_boxes + box, parity);
+            wc_barrier_expect(filled_boxes + box, COPIED_BYTES);
+            wc_tensor_load_3(ring + box * PLANES_BYTES, x_map, filled_boxes + box, left, slice * SLICE, image);
+            if (++box == PLANES) {
+                box = 0;
+                parity ^= 1;
+            }
+        }
+    }
+}
+
+// The bits of a magnitude; of none that is not finite, so that it sets no scale.
+__device__ __forceinline__ unsigned magnitude(float value) {
+    const unsigned bits = __float_as_uint(value) & 0x7fffffffu;
+    return bits < 0x7f800000u ? bits : 0u;
+}
+
+// The exponent field of the scale that brings a largest magnitude to 2^14 and more, below 2^15: at most that of 2^126,
+// with which subnormal floats become whole multiples of a half's least.
+__device__ __forceinline__ unsigned scale_exponent(unsigned largest) { return min(268u - (largest >> 23), 253u); }
+
+// What takes a scale back, times 2^36, so that sums of the least floats are not subnormal; infinite where there is no
+// room for that.
+__device__ __forceinline__ float restoring(unsigned exponent) {
+    return __uint_as_float(min(290u - exponent, 255u) << 23);
+}
+
+// Both parts of two floats that are scaled already, as words.
+__device__ __forceinline__ unsigned high_parts(float first, float second) { return wc_floats_to_halves(first, second); }
+
+__device__ __forceinline__ unsigned low_parts(float first, float second, unsigned high) {
+    return wc_floats_to_halves(first - wc_half_low_to_float(high), second - wc_half_high_to_float(high));
+}
+
+// Where a cell of 16 bytes of a row lies, as the descriptors' swizzle has it.
+__device__ __forceinline__ unsigned char* cell_of(unsigned char* rows, int row, int cell) {
+    return rows + row * ROW_BYTES + ((cell ^ (row % 8)) << 4);
+}
+
+// Four channels of a pixel, of planes one behind another.
+__device__ __forceinline__ float4 four_of(const unsigned char* planes, int pixel, int cell) {
+    const float* const from = (const float*)planes + cell * (4 * PLANE_PIXELS) + pixel;
+    return make_float4(from[0], from[PLANE_PIXELS], from[2 * PLANE_PIXELS], from[3 * PLANE_PIXELS]);
+}
+
+__device__ __forceinline__ float4 scaled(float4 four, float scale) {
+    return make_float4(four.x * scale, four.y * scale, four.z * scale, four.w * scale);
+}
+
+// The largest magnitude of a pixel, as bits; of one that is not finite 0, so that it sets no scale: its outputs are
+// made anew.
+__device__ __forceinline__ unsigned largest_of(const unsigned char* from, int pixel) {
+    float most = 0.0f;
+#pragma unroll
+    for (int cell = 0; cell < SLICE / 4; ++cell) {
+        const float4 four = four_of(from, pixel, cell);
+        most = fmaxf(fmaxf(fmaxf(most, fabsf(four.x)), fmaxf(fabsf(four.y), fabsf(four.z))), fabsf(four.w));
+    }
+    return magnitude(most);
+}
+
+// Splits a box, 32 channels of each pixel, into rows of 32 high parts and 32 low ones. A lane has a pixel at a time.
+// All pixels of a box have one scale, by its largest magnitude; where some lie so far below it that their low parts
+// would be lost, each pixel has its own.
+__device__ __forceinline__ void split_box(const unsigned char* from, unsigned char* rows, float* of_rows, float* common,
+        unsigned long long* freed, unsigned parity, uint2* extremes, int warp, int lane) {
+    unsigned largest = 0u, least = 0x7f800000u;
+#pragma unroll 1
+    for (int pixel = warp * 32 + lane; pixel < BOX_PIXELS; pixel += SPLITTERS * 32) {
+        const unsigned most = largest_of(from, pixel);
+        largest = max(largest, most);
+        least = most ? min(least, most) : least;
+    }
+#pragma unroll
+    for (int other = 1; other < 32; other *= 2) {
+        largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, other));
+        least = min(least, __shfl_xor_sync(0xffffffffu, least, other));
+    }
+    if (lane == 0) extremes[warp] = make_uint2(largest, least);
+    wc_sync_threads(3, SPLITTERS * 32);
+#pragma unroll
+    for (int other = 0; other < SPLITTERS; ++other) {
+        const uint2 found = extremes[other];
+        largest = max(largest, found.x);
+        least = min(least, found.y);
+    }
+    const bool one = (least >> 23) + LEAST_SCALE >= (largest >> 23);
+    const unsigned of_box = scale_exponent(largest);
+    wc_barrier_wait(freed, parity);     // the products have read what was in these rows
+    if (warp == 0 && lane == 0) *common = one ? restoring(of_box) : 0.0f;
+#pragma unroll 1
+    for (int pixel = warp * 32 + lane; pixel < BOX_PIXELS; pixel += SPLITTERS * 32) {
+        const unsigned exponent = one ? of_box : scale_exponent(largest_of(from, pixel));
+        const float scale = __uint_as_float(exponent << 23);
+#pragma unroll
+        for (int depth = 0; depth < SLICE / 16; ++depth) {
+            float4 fours[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) fours[i] = scaled(four_of(from, pixel, depth * 4 + i), scale);
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const float4 a = fours[2 * i], b = fours[2 * i + 1];
+                const uint4 high =
+                    make_uint4(high_parts(a.x, a.y), high_parts(a.z, a.w), high_parts(b.x, b.y), high_parts(b.z, b.w));
+                const uint4 low =
+                    make_uint4(low_parts(a.x, a.y, high.x), low_parts(a.z, a.w, high.y), low_parts(b.x, b.y, high.z),
+                    low_parts(b.z, b.w, high.w));
+                *(uint4*)cell_of(rows, pixel, depth * DEPTH_CELLS + i) = high;
+                *(uint4*)cell_of(rows, pixel, depth * DEPTH_CELLS + LOW_CELLS + i) = low;
+            }
+        }
+        if (!one) of_rows[pixel] = restoring(exponent);
+    }
+    wc_fence_shared();
+    __syncwarp();
+}
+
+// The splitting warps, all of them each box.
+__device__ __forceinline__ void split_pixels(unsigned char* shared, unsigned long long* filled_planes,
+        unsigned long long* freed_planes, unsigned long long* split_boxes, unsigned long long* freed_boxes,
+        float* scales, float* common, uint2* extremes, int tiles, int thread) {
+    const int warp = thread / 32, lane = thread % 32;
+    int from = 0, box = 0, turn = 0;
+    unsigned from_parity = 0, parity = 1;
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        for (int slice = 0; slice < SLICES; ++slice) {
+            wc_barrier_wait(filled_planes + from, from_parity);
+            split_box(shared + PLANES_AT + from * PLANES_BYTES, shared + box * PIXEL_BYTES, scales + box * SCALES_EACH,
+                common + box,
+                      freed_boxes + box, parity, extremes + turn * SPLITTERS, warp, lane);
+            if (lane == 0) {
+                wc_barrier_arrive(freed_planes + from);
+                wc_barrier_arrive(split_boxes + box);
+            }
+            turn ^= 1;
+            if (++from == PLANES) {
+                from = 0;
+                from_parity ^= 1;
+            }
+            if (++box == BOXES) {
+                box = 0;
+                parity ^= 1;
+            }
+        }
+    }
+}
+
+// Where a group stands in both rings.
+struct Place {
+    int box, stage;
+    unsigned box_parity, parity;
+};
+
+// A step's products, added to a group's sums. Tensor cores cut their sums, so those of a step begin at zero, the small
+// ones first, and are added to the others here, the scale of the pixels taken back: one, or 0 where each has its own.
+__device__ __forceinline__ void multiply_step(float (&sums)[MATRICES][SUMS], unsigned long long filters,
+        unsigned long long pixels, unsigned long long* freed, Place& at, float scale, const float* own, int thread) {
+    float parts[MATRICES][SUMS];
+    wc_wgmma_fence();
+#pragma unroll
+    for (int depth = 0; depth < DEPTHS; ++depth)
+#pragma unroll
+        for (int m = 0; m < MATRICES; ++m) {
+            wc_wgmma_halves(parts[m], filters + m * MATRIX_ROWS + LOW_CELLS + depth * DEPTH_CELLS,
+                pixels + depth * DEPTH_CELLS, depth > 0);
+            wc_wgmma_halves(parts[m], filters + m * MATRIX_ROWS + depth * DEPTH_CELLS,
+                pixels + LOW_CELLS + depth * DEPTH_CELLS, true);
+        }
+#pragma unroll
+    for (int depth = 0; depth < DEPTHS; ++depth)
+#pragma unroll
+        for (int m = 0; m < MATRICES; ++m)
+            wc_wgmma_halves(parts[m], filters + m * MATRIX_ROWS + depth * DEPTH_CELLS, pixels + depth * DEPTH_CELLS,
+                true);
+    wc_wgmma_commit();
+#pragma unroll
+    for (int m = 0; m < MATRICES; ++m) wc_wgmma_wait_sums(parts[m]);
+    if (thread == 0) wc_barrier_arrive(freed + at.stage);
+    if (++at.stage == STAGES) {
+        at.stage = 0;
+        at.parity ^= 1;
+    }
+    if (scale != 0.0f) {
+#pragma unroll
+        for (int m = 0; m < MATRICES; ++m)
+#pragma unroll
+            for (int i = 0; i < SUMS; ++i) sums[m][i] = fmaf(parts[m][i], scale, sums[m][i]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < SUMS; i += 4) {
+            const float first = own[i * 2], second = own[i * 2 + 1];
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m) {
+                sums[m][i] = fmaf(parts[m][i], first, sums[m][i]);
+                sums[m][i + 1] = fmaf(parts[m][i + 1], second, sums[m][i + 1]);
+                sums[m][i + 2] = fmaf(parts[m][i + 2], first, sums[m][i + 2]);
+                sums[m][i + 3] = fmaf(parts[m][i + 3], second, sums[m][i + 3]);
+            }
+        }
+    }
+}
+
+// The products of a tile: a group's sums over all its boxes, and of each over its taps.
+__device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], const unsigned char* shared,
+        const float* scales, const float* common, unsigned long long* split_boxes, unsigned long long* freed_boxes,
+        unsigned long long* filled, unsigned long long* freed, Place& at, int boxes, int group, int thread) {
+    const int lane = thread % 32;
+#pragma unroll 1
+    for (int box = 0; box < boxes; ++box) {
+        wc_barrier_wait(split_boxes + at.box, at.box_parity);
+        const float scale = common[at.box];
+#pragma unroll 1
+        for (int tap = 0; tap < TAPS; ++tap) {
+            const int row = group * GROUP_PIXELS + tap * BOX_COLUMNS;                   // of the group's first pixel
+            wc_barrier_wait(filled + at.stage, at.parity);
+            multiply_step(sums, wc_matrix_rows_128(shared + FILTERS + at.stage * FILTER_BYTES),
+                wc_matrix_rows_128(shared + at.box * PIXEL_BYTES + row * ROW_BYTES), freed, at, scale,
+                scales + at.box * SCALES_EACH + row + lane % 4 * 2, thread);
+        }
+        __syncwarp();       // all lanes have read scales
+        if (lane == 0) wc_barrier_arrive(freed_boxes + at.box);
+        if (++at.box == BOXES) {
+            at.box = 0;
+            at.box_parity ^= 1;
+        }
+    }
+}
+__device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
+
+// The output of a column of a tile's products, or -1: for those between the columns of the tile, below it, beside the
+// image.
+__device__ __forceinline__ int output_of(int column, int image, int first_p, int first_q, int P, int Q) {
+    const int row = column / BOX_COLUMNS, across = column % BOX_COLUMNS, p = first_p + row, q = first_q + across;
+    return row < ROWS && across < COLUMNS && p < P && q < Q ? (image * P + p) * Q + q : -1;
+}
+
+// An output's sum by float32 units, product after product, in the order of implicit_gemm.
+__device__ __forceinline__ float sum_of(const element* x, const element* filter_k, int pixel, int H, int W, int P,
+        int Q) {
+    const int image = pixel / (P * Q), place = pixel % (P * Q);
+    const int top = place / Q, left = place % Q;
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int tap = 0; tap < TAPS; ++tap) {
+#pragma unroll 1
+        for (int channel = 0; channel < C; ++channel) {
+            const int h = top + tap, w = left;
+            const bool inside = (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W;
+            sum =
+                fmaf(inside ? __ldg(x + (((index_t)image * C + channel) * H + h) * W + w) : 0.0f,
+                filter_k[channel + tap], sum);
+        }
+    }
+    return sum;
+}
+
+// The filter for the products: once for each filter, before the first call. Each filter has its scale; its parts lie in
+// rows as they are copied, slices of the channels of a tap. Behind them are the filter as it was given, and the scales;
+// NaN for a filter of which some row is so small beside the others that its low parts would be lost: its outputs are
+// left to float32 units.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
+    __shared__ unsigned of_warps[SIDE_THREADS / 32];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    for (int k = blockIdx.x; k < K; k += gridDim.x) {
+        const element* const from = w + (long long)k * C;
+        unsigned largest = 0u, lost = 0u;
+        for (int i = threadIdx.x; i < C; i += SIDE_THREADS) {
+            largest = max(largest, magnitude(from[i]));
+            filter[FLOATS + (long long)k * C + i] = from[i];
+        }
+#pragma unroll
+        for (int other = 1; other < 32; other *= 2) largest =
+            max(largest, __shfl_xor_sync(0xffffffffu, largest, other));
+        if (lane == 0) of_warps[warp] = largest;
+        __syncthreads();
+#pragma unroll
+        for (int other = 0; other < SIDE_THREADS / 32; ++other) largest = max(largest, of_warps[other]);
+        __syncthreads();
+        const unsigned exponent = scale_exponent(largest);
+        const float scale = __uint_as_float(exponent << 23);
+        for (int step = warp; step < STEPS; step += SIDE_THREADS / 32) {
+            const int channel = step * SLICE + lane;
+            const float value = channel < C ? from[channel] : 0.0f, first = value * scale;
+            // words of two channels, by every other lane
+            const float second = __shfl_down_sync(0xffffffffu, first, 1);
+            const unsigned high = high_parts(first, second);
+            unsigned* const row = (unsigned*)filter + ((long long)step * K + k) * SLICE;
+            if (lane % 2 == 0) {
+                unsigned* const at = row + lane / 16 * 16 + lane % 16 / 2;
+                at[0] = high;
+                at[8] = low_parts(first, second, high);
+            }
+            unsigned most = magnitude(value);
+#pragma unroll
+            for (int other = 1; other < 32; other *= 2) most = max(most, __shfl_xor_sync(0xffffffffu, most, other));
+            if (most != 0u && (most >> 23) + LEAST_SCALE < (largest >> 23)) lost = 1u;
+        }
+        if (lane == 0) of_warps[warp] = lost;
+        __syncthreads();
+#pragma unroll
+        for (int other = 0; other < SIDE_THREADS / 32; ++other) lost |= of_warps[other];
+        if (threadIdx.x == 0) filter[FILTER_SCALES + k] = __uint_as_float(lost ? 0x7fffffffu : (254u - exponent) << 23);
+        __syncthreads();
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map,
+        const float* __restrict__ x, float* __restrict__ filter, const float* residual, float* y, int N, int H, int W,
+        int P, int Q) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const int tiles_down = 1, tiles_across = (P * Q + COLUMNS - 1) / COLUMNS;       // of an image as one row
+    const int tiles = N * tiles_across;
+    float* const scales = (float*)(shared + SCALES);
+    float* const common = (float*)(shared + COMMON);
+    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const split_boxes = filled_boxes + PLANES;
+    unsigned long long* const freed_boxes = split_boxes + BOXES;
+    unsigned long long* const filled = freed_boxes + BOXES;
+    unsigned long long* const freed = filled + STAGES;
+    unsigned long long* const freed_planes = freed + STAGES;
+    if (threadIdx.x == 0) {
+        for (int box = 0; box < PLANES; ++box) {
+            wc_barrier_init(filled_boxes + box, 1);
+            wc_barrier_init(freed_planes + box, SPLITTERS);
+        }
+        for (int box = 0; box < BOXES; ++box) {
+            wc_barrier_init(split_boxes + box, SPLITTERS);
+            wc_barrier_init(freed_boxes + box, GROUPS * 4);
+        }
+        for (int stage = 0; stage < STAGES; ++stage) {
+            wc_barrier_init(filled + stage, 1);
+            wc_barrier_init(freed + stage, GROUPS);
+        }
+        wc_barriers_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x < 128 || threadIdx.x >= 128 + GROUPS * 128) {
+        // those that copy and split, which need fewer registers
+        wc_registers_fewer();
+        if (threadIdx.x == 0) fetch_filters(shared + FILTERS, filled, freed, &filter_map, tiles);
+        if (threadIdx.x == 32) fetch_boxes(shared + PLANES_AT, filled_boxes, freed_planes, &x_map, tiles, tiles_down,
+            tiles_across);
+        if (threadIdx.x >= 64)
+            split_pixels(shared, filled_boxes, freed_planes, split_boxes, freed_boxes, scales, common,
+                (uint2*)(shared + EXTREMES), tiles, threadIdx.x - (threadIdx.x < 128 ? 64 : 64 + GROUPS * 128));
+    } else {
+        // the groups that multiply
+        wc_registers_more();
+        const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+        Place at = {0, 0, 0, 0};
+        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            const int place = tile, image = place / tiles_across;
+            const int first_q = place % tiles_across * COLUMNS, first_p = 0;
+            float sums[MATRICES][SUMS] = {};
+            multiply_tile(sums, shared, scales, common, split_boxes, freed_boxes, filled, freed, at, SLICES, group,
+                thread);
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m)
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    const int k = m * 64 + warp * 16 + lane / 4 + half * 8;
+                    const float scale = __ldg(filter + FILTER_SCALES + k);
+#pragma unroll
+                    for (int i = half * 2; i < SUMS; i += 4) {
+                        sums[m][i] = sums[m][i] * scale * 1.4551915228366852e-11f;
+                        sums[m][i + 1] = sums[m][i + 1] * scale * 1.4551915228366852e-11f;
+                    }
+                }
+
+            // infinities, NaN and what the scales have no room for come out as float32 units have them
+            bool finite = true;
+#pragma unroll
+            for (int i = 0; i < SUMS; ++i) {
+#pragma unroll
+                for (int m = 0; m < MATRICES; ++m) finite = finite && fabsf(sums[m][i]) <= 3.402823466e38f;
+            }
+            if (!__all_sync(0xffffffffu, finite)) {
+#pragma unroll 1
+                for (int i = lane; i < SUMS * 32; i += 32) {
+                    const int k = i / (SUMS * 32) * 64 + warp * 16 + i % 16, column = i / 16 % (SUMS * 2);
+                    const int pixel = output_of(group * GROUP_PIXELS + column, image, first_p, first_q, 1, P * Q);
+                    if (pixel < 0) continue;
+                    const index_t to = (index_t)(pixel / (P * Q) * K + k) * (P * Q) + pixel % (P * Q);
+                    const float sum = sum_of(x, filter + FLOATS + (long long)k * C, pixel, H, W, P, Q);
+                    y[to] = finish(sum, residual[to]);
+                }
+                continue;
+            }
+
+            // the sums to where they belong, which is worked out for each tile: kept in registers it would be too much
+            const int lane_pixel = wc_settled(lane % 4 * 2);
+            const index_t pixels_y = (index_t)P * Q;
+#pragma unroll
+            for (int i = 0; i < SUMS; i += 4) {
+                const int first =
+                    output_of(group * GROUP_PIXELS + i * 2 + lane_pixel, image, first_p, first_q, 1, P * Q);
+                const int second =
+                    output_of(group * GROUP_PIXELS + i * 2 + lane_pixel + 1, image, first_p, first_q, 1, P * Q);
+                const bool together = first >= 0 && second == first + 1 && first % 2 == 0 && pixels_y % 2 == 0;
+                // in the first filter
+                const index_t at_first = first + image * (K - 1) * pixels_y,
+                    at_second = second + image * (K - 1) * pixels_y;
+#pragma unroll
+                for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                    for (int lower = 0; lower < 2; ++lower) {
+                        const int k = m * 64 + warp * 16 + lane / 4 + lower * 8;
+                        const index_t filter_at = k * pixels_y;
+                        const float one =
+                            finish(sums[m][i + lower * 2], (first >= 0 ? residual[at_first + filter_at] : 0.0f));
+                        const float other =
+                            finish(sums[m][i + lower * 2 + 1], (second >= 0 ? residual[at_second + filter_at] : 0.0f));
+                        if (together) {
+                            *(float2*)(y + at_first + filter_at) = make_float2(one, other);
+                        } else {
+                            if (first >= 0) y[at_first + filter_at] = one;
+                            if (second >= 0) y[at_second + filter_at] = other;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

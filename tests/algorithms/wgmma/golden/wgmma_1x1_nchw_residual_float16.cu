@@ -1,0 +1,288 @@
+// warpconv 0.1.0: wgmma, float16. Generated from templates/wgmma/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,72,H,W --filter 136,1,1 --dtype float16 --epilogue bias,residual,relu --arch sm_90a \
+//     --algorithm wgmma \
+//     --set form=planes --set filters=128 --set pixels=160 --set stages=4 --set splits=1
+//
+// layer  x[N, 72, H, W] * w[136, 72, 1, 1] -> y[N, 136, P, Q], stride 1, padding 0, float16, then bias, residual, relu
+//        N, H, W (and so P, Q) are arguments; all else is in the text
+// plan   tiles of 128 filters x 160 pixels of an image in NCHW by two warp groups and a copying thread, 4 stages,
+//        163904 bytes of shared memory
+// cost   a warp's 2560 outputs: 0 warp loads, 0 shuffles, 10240 FMA a lane, about 232 registers (direct: 5760 loads)
+//
+// A product of matrices on the tensor cores of four warps (wgmma): filters times output pixels, over all taps and
+// channels. One thread of a block keeps the tensor memory accelerator (TMA) copying slices of 64 channels of both into
+// a ring in shared memory; two groups of four warps multiply what has come. Blocks take tiles until none is left.
+// Pixels come from x as they lie there, those of a channel side by side.
+//
+// The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled):
+//
+// x_map: x as (H * W, 72, N) of float16, the innermost first, tiled, boxes of 64 x 64 x 1, 128-byte swizzle, zeros
+// outside
+//
+// filter_map: filter as (72, 1, 136) of float16, the innermost first, tiled, boxes of 64 x 1 x 128, 128-byte swizzle,
+// zeros outside
+constexpr int C = 72;                           // channels of a pixel of x
+constexpr int K = 136;                          // channels of a pixel of y: filters
+constexpr int GROUPS = 2;                       // groups of four warps that multiply
+constexpr int TILE_FILTERS = 128;               // filters of a tile
+constexpr int FILTER_TILES = 2;                 // tiles across all filters
+constexpr int GROUP_FILTERS = 64;               // filters from one group's to the next one's
+constexpr int MATRICES = 1;                     // of 64 filters: a group's
+constexpr int SUMS = 80;                        // of a thread: of such a matrix
+constexpr int SLICE = 64;                       // channels of a step
+constexpr int STEPS = 2;                        // of the reduction: slices of all taps
+constexpr int DEPTHS = 4;                       // of 16 products: a step's instructions
+constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
+constexpr int MATRIX_ROWS = 512;                // 16 bytes each: from one matrix of filters to the next
+constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: 16 products, along a row
+constexpr int TILE_PIXELS = 160;                // pixels of a tile, all of one image
+// of the ring: a slice of channels of the tile's pixels, and that of its filters
+constexpr int STAGES = 4;
+constexpr int STAGE_BYTES = 40960;              // of shared memory
+constexpr int PLANE_CHANNELS = 64;              // channels of a step
+constexpr int PLANES = 3;                       // times 64 pixels: a stage's,
+constexpr int PLANES_BYTES = 8192;              // of 64 pixels, in all channels of a step
+constexpr int PLANE_CELLS = 128;                // 16 bytes each: 16 channels of 64 pixels
+constexpr int PIXEL_BYTES = 24576;              // of a stage: pixels come first
+constexpr int BARRIERS = 163840;                // and the barriers,
+constexpr int THREADS = 384;                    // threads of a block
+constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = unsigned short;                 // float16, as bits
+
+// A descriptor, as the driver encodes it.
+struct TensorMap {
+    __align__(64) unsigned long long words[16];
+};
+
+// float16 elements: bits in memory, float in registers
+__device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
+__device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
+__device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
+
+// What happens to an output value before it is stored: bias, then residual, then relu.
+__device__ __forceinline__ float finish(float value, float bias, float residual) {
+    value = value + bias;
+    value = value + residual;
+    value = value < 0.0f ? 0.0f : value;
+    return value;
+}
+
+// barriers in shared memory, copies by descriptors, products of four warps
+__device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void wc_barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
+__device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_registers_fewer() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_tensor_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ unsigned long long wc_matrix_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ unsigned long long wc_matrix_columns_128(const void* rows, int next) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | (unsigned long long)(next / 16) << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_wgmma_halves_b_across(float (&sums)[80], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %82, 0; wgmma.mma_async.sync.aligned.m64n160k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, %80, %81, adds, 1, 1, 0, 1; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]), "+f"(sums[60]), "+f"(sums[61]), "+f"(sums[62]), "+f"(sums[63]), "+f"(sums[64]), "+f"(sums[65]), "+f"(sums[66]), "+f"(sums[67]), "+f"(sums[68]), "+f"(sums[69]), "+f"(sums[70]), "+f"(sums[71]), "+f"(sums[72]), "+f"(sums[73]), "+f"(sums[74]), "+f"(sums[75]), "+f"(sums[76]), "+f"(sums[77]), "+f"(sums[78]), "+f"(sums[79]) : "l"(a), "l"(b), "r"((int)adds)); }
+__device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_all() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_but_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
+__device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
+        const TensorMap* x_map, const TensorMap* filter_map, int tiles, int image_tiles) {
+    int stage = 0;
+    unsigned parity = 1;
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_filter = tile % FILTER_TILES * TILE_FILTERS, of_pixels = tile / FILTER_TILES;
+        const int image = of_pixels / image_tiles, place = of_pixels % image_tiles * TILE_PIXELS;
+        for (int step = 0; step < STEPS; ++step) {
+            unsigned char* const to = ring + stage * STAGE_BYTES;
+            wc_barrier_wait(freed + stage, parity);
+            wc_barrier_expect(filled + stage, STAGE_BYTES);
+#pragma unroll
+            for (int planes = 0; planes < PLANES; ++planes) {
+                const int first = place + planes * 64;
+                wc_tensor_load_3(to + planes * PLANES_BYTES, x_map, filled + stage, first, step * PLANE_CHANNELS,
+                    image);
+            }
+            wc_tensor_load_3(to + PIXEL_BYTES, filter_map, filled + stage, step * SLICE, 0, first_filter);
+            if (++stage == STAGES) {
+                stage = 0;
+                parity ^= 1;
+            }
+        }
+    }
+}
+
+// The products of a tile: a group's sums over all steps. Those of a step are under way while the next stage is waited
+// for; then the stage before is free.
+__device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], const unsigned char* ring,
+        unsigned long long* filled, unsigned long long* freed, int& stage, unsigned& parity, int steps, int group,
+        int thread) {
+    int before = 0;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+        wc_barrier_wait(filled + stage, parity);
+        const unsigned char* const at = ring + stage * STAGE_BYTES;
+        const unsigned long long filters = wc_matrix_rows_128(at + PIXEL_BYTES + group * (GROUP_FILTERS * ROW_BYTES));
+        const unsigned long long pixels = wc_matrix_columns_128(at, PLANES_BYTES);
+        wc_wgmma_fence();
+#pragma unroll
+        for (int depth = 0; depth < DEPTHS; ++depth)
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m)
+                wc_wgmma_halves_b_across(sums[m], filters + m * MATRIX_ROWS + depth * DEPTH_CELLS,
+                    pixels + depth * PLANE_CELLS, step > 0 || depth > 0);
+        wc_wgmma_commit();
+        if (step > 0) {
+            wc_wgmma_wait_but_1();
+            if (thread == 0) wc_barrier_arrive(freed + before);
+        }
+        before = stage;
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+    wc_wgmma_wait_all();
+    if (thread == 0) wc_barrier_arrive(freed + before);
+}
+
+// The four lanes of a row have two columns of four matrices each; after it lane i of them has the eight of matrix i.
+__device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3, int lane) {
+    const bool odd = lane & 1, upper = lane & 2;
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 1);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 1);
+    // columns of lanes 0, 1 or 2, 3: of matrix 0 or 1, and of matrix 2 or 3
+    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
+    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 2);
+    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
+}
+
+// Eight pixels of a filter to y, from `place` of their image on; they may go on in the next.
+__device__ __forceinline__ void store_eight(element* y, uint4 eight, index_t image, index_t place, int k,
+        index_t pixels, index_t pixels_y) {
+    element* to = y + (image * K + k) * pixels_y + place;
+    const index_t left = pixels - image * pixels_y - place;         // pixels of the batch from here on
+    if (pixels_y % 8 == 0) {
+        if (left > 0) *(uint4*)to = eight;
+        return;
+    }
+    element* const second = place + 4 < pixels_y ? to + 4 : to + 4 + (K - 1) * pixels_y;
+    if (left > 0) *(uint2*)to = make_uint2(eight.x, eight.y);
+    if (left > 4) *(uint2*)second = make_uint2(eight.z, eight.w);
+}
+
+// The filter with the channels of a tap side by side: once for each filter, before the first call.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
+    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < (long long)K * C; i += gridDim.x * SIDE_THREADS) {
+        const int channel = (int)(i % C);
+        filter[i] = w[i / C * C + channel];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map,
+        const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int P,
+        int Q) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const int image_tiles = (P * Q + TILE_PIXELS - 1) / TILE_PIXELS, tiles = N * image_tiles * FILTER_TILES;
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const freed = filled + STAGES;
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            wc_barrier_init(filled + stage, 1);
+            wc_barrier_init(freed + stage, GROUPS);
+        }
+        wc_barriers_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        // the group that copies: one thread, which needs few registers
+        wc_registers_fewer();
+        if (threadIdx.x == 0) fetch(shared, filled, freed, &x_map, &filter_map, tiles, image_tiles);
+    } else {
+        // the groups that multiply
+        wc_registers_more();
+        const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+        int stage = 0;
+        unsigned parity = 0;
+        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            const int first_filter = tile % FILTER_TILES * TILE_FILTERS + group * GROUP_FILTERS;
+            const int of_pixels = tile / FILTER_TILES, image_of = of_pixels / image_tiles;
+            const index_t first_pixel = (index_t)image_of * P * Q + of_pixels % image_tiles * TILE_PIXELS;
+            const index_t image_end = (index_t)(image_of + 1) * P * Q;
+            float biases[MATRICES][2];      // of this thread's filters, eight apart
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                for (int lower = 0; lower < 2; ++lower) {
+                    const int k = first_filter + m * 64 + warp * 16 + lane / 4 + lower * 8;
+                    biases[m][lower] = k < K ? wc_half_to_float(__ldg(bias + k)) : 0.0f;
+                }
+            }
+            float sums[MATRICES][SUMS];
+            multiply_tile(sums, shared, filled, freed, stage, parity, STEPS, group, thread);
+
+            // the sums to where they belong
+            const int first_k = first_filter + warp * 16 + lane / 4;            // of this lane's filters of a matrix
+            const index_t pixels_y = (index_t)P * Q;
+            if (pixels_y % 4 != 0) {
+                // images begin anywhere: every pixel by itself
+#pragma unroll
+                for (int i = 0; i < SUMS / 2; ++i) {
+                    const index_t pixel = first_pixel + i / 2 * 8 + lane % 4 * 2 + i % 2;
+                    const index_t first = pixel / pixels_y * K * pixels_y + pixel % pixels_y;
+                    if (pixel >= image_end) break;
+#pragma unroll
+                    for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                        for (int half = 0; half < 2; ++half) {
+                            const int k = first_k + m * 64 + half * 8, sum = i / 2 * 4 + half * 2 + i % 2;
+                            const index_t at = first + k * pixels_y;
+                            if (k < K) y[at] =
+                                wc_float_to_half(finish(sums[m][sum], biases[m][half], wc_half_to_float(residual[at])));
+                        }
+                    }
+                }
+                continue;
+            }
+#pragma unroll
+            for (int n = 0; n < SUMS / 4; n += 4) {
+                // the four lanes of a filter exchange their pixels, and each stores eight that lie side by side
+                const index_t pixel = first_pixel + (n + lane % 4) * 8, image = pixel / pixels_y,
+                    place = pixel % pixels_y;
+                index_t added_at[4][2];         // of this lane's pixels before the exchange, in the first filter
+#pragma unroll
+                for (int i = 0; i < 8; ++i) {
+                    const index_t wanted = first_pixel + (n + i / 2) * 8 + lane % 4 * 2 + i % 2;
+                    const index_t added = wanted < image_end ? wanted : image_end - 1;
+                    added_at[i / 2][i % 2] = added / pixels_y * K * pixels_y + added % pixels_y;
+                }
+#pragma unroll
+                for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                    for (int half = 0; half < 2; ++half) {
+                        const int k = first_k + m * 64 + half * 8;
+                        const bool exists = k < K;
+                        unsigned words[4];
+#pragma unroll
+                        for (int i = 0; i < 4; ++i) {
+                            const int sum = (n + i) * 4 + half * 2;
+                            const element* const added = residual + (exists ? k * pixels_y : 0);
+                            const float added_0 = wc_half_to_float(added[added_at[i][0]]),
+                                added_1 = wc_half_to_float(added[added_at[i][1]]);
+                            words[i] =
+                                wc_floats_to_halves(finish(sums[m][sum], biases[m][half], added_0),
+                                finish(sums[m][sum + 1], biases[m][half], added_1));
+                        }
+                        const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
+                        if (exists) store_eight(y, eight, image, place, k, image_end, pixels_y);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,319 @@
+// warpconv 0.1.0: wgmma, bfloat16. Generated from templates/wgmma/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,60,H,W --filter 64,1,1 --stride 2,2 --dtype bfloat16 --epilogue bias --arch sm_90a \
+//     --algorithm wgmma \
+//     --set form=im2col --set filters=64 --set pixels=192 --set stages=4 --set buffer=96 --set splits=1
+//
+// layer  x[N, 60, H, W] * w[64, 60, 1, 1] -> y[N, 64, P, Q], stride 2, padding 0, bfloat16, then bias
+//        N, H, W (and so P, Q) are arguments; all else is in the text
+// plan   tiles of 64 filters x 192 pixels by two warp groups and a copying thread, 4 stages, 131136 bytes of shared
+//        memory
+// cost   a warp's 1536 outputs: 0 warp loads, 0 shuffles, 3072 FMA a lane, about 232 registers (direct: 2880 loads)
+//
+// A product of matrices on the tensor cores of four warps (wgmma): filters times output pixels, over all taps and
+// channels. One thread of a block keeps the tensor memory accelerator (TMA) copying slices of 64 channels of both into
+// a ring in shared memory; two groups of four warps multiply what has come. Blocks take tiles until none is left. The
+// entry before it leaves x in NHWC.
+//
+// The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled):
+//
+// x_map: x_nhwc as (64, N * P * Q) of bfloat16, the innermost first, tiled, boxes of 64 x 192, 128-byte swizzle, zeros
+// outside
+//
+// filter_map: filter as (64, 1, 64) of bfloat16, the innermost first, tiled, boxes of 64 x 1 x 64, 128-byte swizzle,
+// zeros outside
+constexpr int C = 60;                           // channels of a pixel of x
+constexpr int K = 64;                           // channels of a pixel of y: filters
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int GROUPS = 2;                       // groups of four warps that multiply
+constexpr int GROUP_PIXELS = 96;                // pixels from one group's to the next one's
+constexpr int MATRICES = 1;                     // of 64 filters: a group's
+constexpr int SUMS = 48;                        // of a thread: of such a matrix
+constexpr int STEPS = 1;                        // of the reduction: slices of all taps
+constexpr int DEPTHS = 4;                       // of 16 products: a step's instructions
+constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
+constexpr int MATRIX_ROWS = 512;                // 16 bytes each: from one matrix of filters to the next
+constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: 16 products, along a row
+constexpr int TILE_PIXELS = 192;                // pixels of a tile
+// of the ring: a slice of a tap of the tile's pixels, and that of its filters
+constexpr int STAGES = 4;
+constexpr int STAGE_BYTES = 32768;              // of shared memory
+constexpr int PIXEL_BYTES = 24576;              // of a stage: pixels come first
+constexpr int BARRIERS = 131072;                // and the barriers,
+constexpr int C_PIXEL = 64;                     // channels of a pixel of x_nhwc, filled up with zeros
+constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
+constexpr int PASS_PIXELS = 64;                 // pixels
+constexpr int THREADS = 384;                    // threads of a block
+constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = unsigned short;                 // bfloat16, as bits
+
+// A descriptor, as the driver encodes it.
+struct TensorMap {
+    __align__(64) unsigned long long words[16];
+};
+
+// bfloat16 elements: bits in memory, float in registers
+__device__ __forceinline__ float wc_bfloat16_to_float(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
+__device__ __forceinline__ unsigned short wc_float_to_bfloat16(float value) { unsigned short bits; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
+__device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
+
+// What happens to an output value before it is stored: bias.
+__device__ __forceinline__ float finish(float value, float bias) {
+    value = value + bias;
+    return value;
+}
+
+// barriers in shared memory, copies by descriptors, products of four warps
+__device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void wc_barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
+__device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_registers_fewer() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_tensor_load_2(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1) : "memory"); }
+__device__ __forceinline__ void wc_tensor_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ unsigned long long wc_matrix_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_wgmma_bfloat16s(float (&sums)[48], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, %48, %49, adds, 1, 1, 0, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]) : "l"(a), "l"(b), "r"((int)adds)); }
+__device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_all() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_but_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
+__device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
+        const TensorMap* x_map, const TensorMap* filter_map, int tiles) {
+    int stage = 0;
+    unsigned parity = 1;
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_filter = 0, first_pixel = tile * TILE_PIXELS;
+        for (int step = 0; step < STEPS; ++step) {
+            const int tap = step, channel = 0;
+            unsigned char* const to = ring + stage * STAGE_BYTES;
+            wc_barrier_wait(freed + stage, parity);
+            wc_barrier_expect(filled + stage, STAGE_BYTES);
+            wc_tensor_load_2(to, x_map, filled + stage, channel, first_pixel);
+            wc_tensor_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
+            if (++stage == STAGES) {
+                stage = 0;
+                parity ^= 1;
+            }
+        }
+    }
+}
+
+// The products of a tile: a group's sums over all steps. Those of a step are under way while the next stage is waited
+// for; then the stage before is free.
+__device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], const unsigned char* ring,
+        unsigned long long* filled, unsigned long long* freed, int& stage, unsigned& parity, int steps, int group,
+        int thread) {
+    int before = 0;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+        wc_barrier_wait(filled + stage, parity);
+        const unsigned char* const at = ring + stage * STAGE_BYTES;
+        const unsigned long long filters = wc_matrix_rows_128(at + PIXEL_BYTES);
+        const unsigned long long pixels = wc_matrix_rows_128(at + group * (GROUP_PIXELS * ROW_BYTES));
+        wc_wgmma_fence();
+#pragma unroll
+        for (int depth = 0; depth < DEPTHS; ++depth)
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m)
+                wc_wgmma_bfloat16s(sums[m], filters + m * MATRIX_ROWS + depth * DEPTH_CELLS,
+                    pixels + depth * DEPTH_CELLS, step > 0 || depth > 0);
+        wc_wgmma_commit();
+        if (step > 0) {
+            wc_wgmma_wait_but_1();
+            if (thread == 0) wc_barrier_arrive(freed + before);
+        }
+        before = stage;
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+    wc_wgmma_wait_all();
+    if (thread == 0) wc_barrier_arrive(freed + before);
+}
+
+// The four lanes of a row have two columns of four matrices each; after it lane i of them has the eight of matrix i.
+__device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3, int lane) {
+    const bool odd = lane & 1, upper = lane & 2;
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 1);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 1);
+    // columns of lanes 0, 1 or 2, 3: of matrix 0 or 1, and of matrix 2 or 3
+    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
+    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 2);
+    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
+}
+
+// Eight pixels of a filter to y, from `place` of their image on; they may go on in the next.
+__device__ __forceinline__ void store_eight(element* y, uint4 eight, index_t image, index_t place, int k,
+        index_t pixels, index_t pixels_y) {
+    element* to = y + (image * K + k) * pixels_y + place;
+    const index_t left = pixels - image * pixels_y - place;         // pixels of the batch from here on
+    if (pixels_y % 8 == 0) {
+        if (left > 0) *(uint4*)to = eight;
+        return;
+    }
+    element* const second = place + 4 < pixels_y ? to + 4 : to + 4 + (K - 1) * pixels_y;
+    if (left > 0) *(uint2*)to = make_uint2(eight.x, eight.y);
+    if (left > 4) *(uint2*)second = make_uint2(eight.z, eight.w);
+}
+
+// The filter with the channels of a tap side by side: once for each filter, before the first call.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
+    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < (long long)K * C_PIXEL;
+            i += gridDim.x * SIDE_THREADS) {
+        const int channel = (int)(i % C_PIXEL);
+        filter[i] = channel >= C ? 0 : w[i / C_PIXEL * C + channel];
+    }
+}
+
+// Eight pixels of a channel that outputs read, from output `place` of their image on; they may go on in the next.
+__device__ __forceinline__ void load_sampled(element (&some)[8], const element* x, index_t image, index_t place,
+        int channel, index_t pixels, int H, int W, int P, int Q) {
+    const index_t left = pixels - image * P * Q - place;            // outputs of the batch from here on
+    int p = (int)(place / Q), q = (int)(place % Q);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        if (i < left) some[i] = __ldg(x + ((image * C + channel) * H + p * STRIDE_H) * W + q * STRIDE_W);
+        if (++q == Q) {
+            q = 0;
+            if (++p == P) {
+                p = 0;
+                ++image;
+            }
+        }
+    }
+}
+
+// Where a pixel's channel lies in a tile: 16 bytes are left out after eight pixels, so that lanes with eight pixels of
+// a channel each are in different banks.
+__device__ __forceinline__ int in_tile(int pixel, int channel) {
+    return pixel * PASS_CHANNELS + pixel / 8 * 8 + channel;
+}
+
+// x as NHWC has it, a tile of pixels x channels through shared memory.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+to_nhwc(const unsigned short* __restrict__ x, unsigned short* __restrict__ x_nhwc, int N, int H, int W, int P, int Q) {
+    __shared__ __align__(16) element tile[PASS_PIXELS * PASS_CHANNELS + PASS_PIXELS];
+    constexpr int EIGHTS = PASS_PIXELS / 8, ROUNDS = PASS_CHANNELS * EIGHTS / SIDE_THREADS, ACROSS = PASS_CHANNELS / 8;
+    const index_t pixels_x = (index_t)P * Q, pixels = N * pixels_x, first_pixel = (index_t)blockIdx.x * PASS_PIXELS;
+    const int first_channel = blockIdx.y * PASS_CHANNELS;
+    element eights[ROUNDS][8] = {};
+    const int eight = threadIdx.x % EIGHTS;
+    const index_t of_eight = first_pixel + eight * 8, image = of_eight / pixels_x, place = of_eight % pixels_x;
+#pragma unroll
+    for (int i = 0; i < ROUNDS; ++i) {
+        const int channel = first_channel + threadIdx.x / EIGHTS + i * (SIDE_THREADS / EIGHTS);
+        if (channel < C && of_eight < pixels) load_sampled(eights[i], x, image, place, channel, pixels, H, W, P, Q);
+    }
+#pragma unroll
+    for (int i = 0; i < ROUNDS; ++i)
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+            tile[in_tile(eight * 8 + j, threadIdx.x / EIGHTS + i * (SIDE_THREADS / EIGHTS))] = eights[i][j];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < ROUNDS; ++i) {
+        const int cell = threadIdx.x + i * SIDE_THREADS, pixel = cell / ACROSS, channel = cell % ACROSS * 8;
+        const element* const from = tile + in_tile(pixel, channel);
+        element* const to = x_nhwc + (first_pixel + pixel) * C_PIXEL + first_channel + channel;
+        if (first_pixel + pixel >= pixels) break;
+        if (first_channel + channel < C_PIXEL) *(uint4*)to = *(const uint4*)from;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map,
+        const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int P, int Q) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS;
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const freed = filled + STAGES;
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            wc_barrier_init(filled + stage, 1);
+            wc_barrier_init(freed + stage, GROUPS);
+        }
+        wc_barriers_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        // the group that copies: one thread, which needs few registers
+        wc_registers_fewer();
+        if (threadIdx.x == 0) fetch(shared, filled, freed, &x_map, &filter_map, tiles);
+    } else {
+        // the groups that multiply
+        wc_registers_more();
+        const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+        int stage = 0;
+        unsigned parity = 0;
+        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            const int first_pixel = tile * TILE_PIXELS + group * GROUP_PIXELS;
+            float biases[MATRICES][2];      // of this thread's filters, eight apart
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                for (int lower = 0; lower < 2; ++lower) {
+                    const int k = m * 64 + warp * 16 + lane / 4 + lower * 8;
+                    biases[m][lower] = wc_bfloat16_to_float(__ldg(bias + k));
+                }
+            }
+            float sums[MATRICES][SUMS];
+            multiply_tile(sums, shared, filled, freed, stage, parity, STEPS, group, thread);
+
+            // the sums to where they belong
+            const int first_k = warp * 16 + lane / 4;                           // of this lane's filters of a matrix
+            const index_t pixels_y = (index_t)P * Q;
+            if (pixels_y % 4 != 0) {
+                // images begin anywhere: every pixel by itself
+#pragma unroll
+                for (int i = 0; i < SUMS / 2; ++i) {
+                    const index_t pixel = first_pixel + i / 2 * 8 + lane % 4 * 2 + i % 2;
+                    const index_t first = pixel / pixels_y * K * pixels_y + pixel % pixels_y;
+                    if (pixel >= pixels) break;
+#pragma unroll
+                    for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                        for (int half = 0; half < 2; ++half) {
+                            const int k = first_k + m * 64 + half * 8, sum = i / 2 * 4 + half * 2 + i % 2;
+                            const index_t at = first + k * pixels_y;
+                            y[at] = wc_float_to_bfloat16(finish(sums[m][sum], biases[m][half]));
+                        }
+                    }
+                }
+                continue;
+            }
+#pragma unroll
+            for (int n = 0; n < SUMS / 4; n += 4) {
+                // the four lanes of a filter exchange their pixels, and each stores eight that lie side by side
+                const index_t pixel = first_pixel + (n + lane % 4) * 8, image = pixel / pixels_y,
+                    place = pixel % pixels_y;
+#pragma unroll
+                for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                    for (int half = 0; half < 2; ++half) {
+                        const int k = first_k + m * 64 + half * 8;
+                        unsigned words[4];
+#pragma unroll
+                        for (int i = 0; i < 4; ++i) {
+                            const int sum = (n + i) * 4 + half * 2;
+                            words[i] =
+                                wc_floats_to_bfloat16s(finish(sums[m][sum], biases[m][half]),
+                                finish(sums[m][sum + 1], biases[m][half]));
+                        }
+                        const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
+                        store_eight(y, eight, image, place, k, pixels, pixels_y);
+                    }
+                }
+            }
+        }
+    }
+}

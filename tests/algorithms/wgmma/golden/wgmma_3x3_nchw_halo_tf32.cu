@@ -1,0 +1,344 @@
+// warpconv 0.1.0: wgmma, float32. Generated from templates/wgmma/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,66,H,W --filter 66,3,3 --padding 1 --precision tf32 --epilogue bias --arch sm_90a \
+//     --algorithm wgmma \
+//     --set form=halo --set filters=64 --set pixels=240 --set stages=4 --set rows=8 --set columns=28 --set boxes=2 \
+//     --set order=pixels
+//
+// layer  x[N, 66, H, W] * w[66, 66, 3, 3] -> y[N, 66, P, Q], stride 1, padding 1, float32, tf32 products, then bias
+//        N, H, W (and so P, Q) are arguments; all else is in the text
+// plan   tiles of 64 filters x 8 x 28 outputs from one box of 10 x 30 pixels for all taps, 2 boxes, factors rounded to
+//        TF32, by two warp groups and a copying thread, 4 stages, 110688 bytes of shared memory
+// cost   a warp's 1920 outputs: 0 warp loads, 0 shuffles, 51840 FMA a lane, about 232 registers (direct: 35640 loads)
+//
+// A product of matrices on the tensor cores of four warps (wgmma): filters times output pixels, over all taps and
+// channels. One thread of a block keeps the tensor memory accelerator (TMA) copying slices of 32 channels of both into
+// a ring in shared memory; two groups of four warps multiply what has come. Blocks take tiles until none is left. The
+// entry before it leaves x in NHWC.
+//
+// The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled):
+//
+// x_map: x_nhwc as (68, W, H, N) of float32 rounded to TF32, the innermost first, tiled, boxes of 32 x 30 x 10 x 1,
+// 128-byte swizzle, zeros outside
+//
+// filter_map: filter as (68, 9, 66) of float32, the innermost first, tiled, boxes of 32 x 1 x 64, 128-byte swizzle,
+// zeros outside
+constexpr int C = 66;                           // channels of a pixel of x
+constexpr int K = 66;                           // channels of a pixel of y: filters
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int GROUPS = 2;                       // groups of four warps that multiply
+constexpr int TILE_FILTERS = 64;                // filters of a tile
+constexpr int FILTER_TILES = 2;                 // tiles across all filters
+constexpr int GROUP_PIXELS = 120;               // pixels from one group's to the next one's
+constexpr int MATRICES = 1;                     // of 64 filters: a group's
+constexpr int SUMS = 60;                        // of a thread: of such a matrix
+constexpr int SLICE = 32;                       // channels of a step
+constexpr int SLICES = 3;                       // of a tap
+constexpr int DEPTHS = 4;                       // of 8 products: a step's instructions
+constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
+constexpr int MATRIX_ROWS = 512;                // 16 bytes each: from one matrix of filters to the next
+constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: 8 products, along a row
+constexpr int ROWS = 8;                         // output rows of a tile
+constexpr int COLUMNS = 28;                     // output columns of a tile
+constexpr int BOX_COLUMNS = 30;                 // pixels of a row of the box that serves all taps
+constexpr int BOX_BYTES = 38400;                // of the box, as they are copied
+constexpr int BOXES = 2;                        // of the ring of boxes, each a slice of all taps
+constexpr int STAGES = 4;                       // of the ring of filters: a slice of a tap each
+constexpr int TAPS = 9;                         // of a filter
+constexpr int PIXEL_BYTES = 38912;              // of a stage: pixels come first
+constexpr int FILTER_BYTES = 8192;              // of a stage of filters
+constexpr int BARRIERS = 110592;                // and the barriers,
+constexpr int C_PIXEL = 68;                     // channels of a pixel of x_nhwc, filled up with zeros
+constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
+constexpr int PASS_PIXELS = 64;                 // pixels
+constexpr int THREADS = 384;                    // threads of a block
+constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = float;
+
+// A descriptor, as the driver encodes it.
+struct TensorMap {
+    __align__(64) unsigned long long words[16];
+};
+
+// What happens to an output value before it is stored: bias.
+__device__ __forceinline__ float finish(float value, float bias) {
+    value = value + bias;
+    return value;
+}
+
+// barriers in shared memory, copies by descriptors, products of four warps
+__device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void wc_barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
+__device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_registers_fewer() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_tensor_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ void wc_tensor_load_4(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2, int c3) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory"); }
+__device__ __forceinline__ unsigned long long wc_matrix_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_wgmma_tf32s(float (&sums)[60], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %62, 0; wgmma.mma_async.sync.aligned.m64n120k8.f32.tf32.tf32 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59}, %60, %61, adds, 1, 1; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]) : "l"(a), "l"(b), "r"((int)adds)); }
+__device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_all() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_but_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+__device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
+
+// The output of a column of a tile's products, or -1: for those between the columns of the tile, below it, beside the
+// image.
+__device__ __forceinline__ int output_of(int column, int image, int first_p, int first_q, int P, int Q) {
+    const int row = column / BOX_COLUMNS, across = column % BOX_COLUMNS, p = first_p + row, q = first_q + across;
+    return row < ROWS && across < COLUMNS && p < P && q < Q ? (image * P + p) * Q + q : -1;
+}
+
+// One thread: the copies of this block's tiles, a box and the filters of all its taps, as the groups that multiply free
+// them.
+__device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long* filled_boxes,
+        unsigned long long* freed_boxes, unsigned long long* filled, unsigned long long* freed, const TensorMap* x_map,
+        const TensorMap* filter_map, int tiles, int tiles_down, int tiles_across) {
+    int box = 0, stage = 0;
+    unsigned box_parity = 1, parity = 1;
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_filter = tile % FILTER_TILES * TILE_FILTERS, place = tile / FILTER_TILES;
+        const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;
+        const int image = place / (tiles_across * tiles_down);
+        for (int slice = 0; slice < SLICES; ++slice) {
+            wc_barrier_wait(freed_boxes + box, box_parity);
+            wc_barrier_expect(filled_boxes + box, BOX_BYTES);
+            wc_tensor_load_4(shared + box * PIXEL_BYTES, x_map, filled_boxes + box, slice * SLICE, first_q - PAD_LEFT,
+                first_p - PAD_TOP, image);
+            if (++box == BOXES) {
+                box = 0;
+                box_parity ^= 1;
+            }
+            for (int tap = 0; tap < TAPS; ++tap) {
+                wc_barrier_wait(freed + stage, parity);
+                wc_barrier_expect(filled + stage, FILTER_BYTES);
+                wc_tensor_load_3(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filter_map, filled + stage,
+                    slice * SLICE, tap, first_filter);
+                if (++stage == STAGES) {
+                    stage = 0;
+                    parity ^= 1;
+                }
+            }
+        }
+    }
+}
+
+// Where a group stands in both rings.
+struct Place {
+    int box, stage;
+    unsigned box_parity, parity;
+};
+
+// The products of a tile: a group's sums over all slices and taps. Those of a tap are under way while the next one's
+// filters are waited for; then the filters before are free, and after a slice's last tap its box.
+__device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], const unsigned char* shared,
+        unsigned long long* filled_boxes, unsigned long long* freed_boxes, unsigned long long* filled,
+        unsigned long long* freed, Place& at, int group, int thread) {
+    int before = -1, box_before = -1;
+#pragma unroll 1
+    for (int slice = 0; slice < SLICES; ++slice) {
+        wc_barrier_wait(filled_boxes + at.box, at.box_parity);
+#pragma unroll 1
+        for (int tap = 0; tap < TAPS; ++tap) {
+            wc_barrier_wait(filled + at.stage, at.parity);
+            const unsigned long long filters = wc_matrix_rows_128(
+                shared + BOXES * PIXEL_BYTES + at.stage * FILTER_BYTES);
+            const unsigned long long pixels = wc_matrix_rows_128(
+                shared + at.box * PIXEL_BYTES + (group * GROUP_PIXELS + tap / S * BOX_COLUMNS + tap % S) * ROW_BYTES);
+            wc_wgmma_fence();
+#pragma unroll
+            for (int depth = 0; depth < DEPTHS; ++depth)
+#pragma unroll
+                for (int m = 0; m < MATRICES; ++m)
+                    wc_wgmma_tf32s(sums[m], filters + m * MATRIX_ROWS + depth * DEPTH_CELLS,
+                        pixels + depth * DEPTH_CELLS, slice > 0 || tap > 0 || depth > 0);
+            wc_wgmma_commit();
+            if (before >= 0) {
+                wc_wgmma_wait_but_1();
+                if (thread == 0) wc_barrier_arrive(freed + before);
+            }
+            if (box_before >= 0) {
+                if (thread == 0) wc_barrier_arrive(freed_boxes + box_before);
+                box_before = -1;
+            }
+            before = at.stage;
+            if (++at.stage == STAGES) {
+                at.stage = 0;
+                at.parity ^= 1;
+            }
+        }
+        box_before = at.box;
+        if (++at.box == BOXES) {
+            at.box = 0;
+            at.box_parity ^= 1;
+        }
+    }
+    wc_wgmma_wait_all();
+    if (thread == 0) {
+        wc_barrier_arrive(freed + before);
+        wc_barrier_arrive(freed_boxes + box_before);
+    }
+}
+
+// A float rounded to TF32, 11 digits of the fraction's 24, ties away from zero; NaN stays NaN.
+__device__ __forceinline__ float rounded(float value) {
+    const unsigned bits = __float_as_uint(value);
+    return __uint_as_float((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : (bits + 0x1000u) & 0xffffe000u);
+}
+
+// The filter with the channels of a tap side by side: once for each filter, before the first call.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
+    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < (long long)K * R * S * C_PIXEL;
+            i += gridDim.x * SIDE_THREADS) {
+        const int channel = (int)(i % C_PIXEL), tap = (int)(i / C_PIXEL % (R * S));
+        filter[i] = channel >= C ? 0 : rounded(w[(i / (C_PIXEL * R * S) * C + channel) * (R * S) + tap]);
+    }
+}
+
+// Four pixels of a channel, from `place` of their image on; they may go on in the next.
+__device__ __forceinline__ float4 load_four(const float* x, index_t image, index_t place, int channel, index_t pixels,
+        index_t pixels_x) {
+    const float* from = x + (image * C + channel) * pixels_x + place;
+    if (pixels_x % 4 == 0) return __ldg((const float4*)from);
+    const index_t left = pixels - image * pixels_x - place;         // pixels of the batch from here on
+    float four[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        four[i] = i < left ? __ldg(from) : 0.0f;
+        ++from;
+        if (++place == pixels_x) {
+            place = 0;
+            from += (C - 1) * pixels_x;
+        }
+    }
+    return make_float4(four[0], four[1], four[2], four[3]);
+}
+
+// Where a pixel's channel lies in a tile: 16 bytes are left out after four pixels, so that lanes with four pixels of a
+// channel each are in different banks.
+__device__ __forceinline__ int in_tile(int pixel, int channel) {
+    return pixel * PASS_CHANNELS + pixel / 4 * 4 + channel;
+}
+
+// x as NHWC has it, a tile of pixels x channels through shared memory.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+to_nhwc(const float* __restrict__ x, float* __restrict__ x_nhwc, int N, int H, int W) {
+    __shared__ __align__(16) float tile[PASS_PIXELS * PASS_CHANNELS + PASS_PIXELS];
+    constexpr int FOURS = PASS_PIXELS / 4, ROUNDS = PASS_CHANNELS * FOURS / SIDE_THREADS, ACROSS = PASS_CHANNELS / 4;
+    const index_t pixels_x = (index_t)H * W, pixels = N * pixels_x, first_pixel = (index_t)blockIdx.x * PASS_PIXELS;
+    const int first_channel = blockIdx.y * PASS_CHANNELS;
+    float4 fours[ROUNDS] = {};
+    const int four = threadIdx.x % FOURS;
+    const index_t of_four = first_pixel + four * 4, image = of_four / pixels_x, place = of_four % pixels_x;
+#pragma unroll
+    for (int i = 0; i < ROUNDS; ++i) {
+        const int channel = first_channel + threadIdx.x / FOURS + i * (SIDE_THREADS / FOURS);
+        if (channel < C && of_four < pixels) fours[i] = load_four(x, image, place, channel, pixels, pixels_x);
+    }
+#pragma unroll
+    for (int i = 0; i < ROUNDS; ++i) {
+        float* const to = tile + in_tile(four * 4, threadIdx.x / FOURS + i * (SIDE_THREADS / FOURS));
+        to[0] = fours[i].x;
+        to[PASS_CHANNELS] = fours[i].y;
+        to[2 * PASS_CHANNELS] = fours[i].z;
+        to[3 * PASS_CHANNELS] = fours[i].w;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < ROUNDS; ++i) {
+        const int cell = threadIdx.x + i * SIDE_THREADS, pixel = cell / ACROSS, channel = cell % ACROSS * 4;
+        const float* const from = tile + in_tile(pixel, channel);
+        float* const to = x_nhwc + (first_pixel + pixel) * C_PIXEL + first_channel + channel;
+        if (first_pixel + pixel >= pixels) break;
+        if (first_channel + channel < C_PIXEL) *(float4*)to = *(const float4*)from;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map,
+        const float* __restrict__ bias, float* __restrict__ y, int N, int P, int Q) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const int tiles_down = (P + ROWS - 1) / ROWS, tiles_across = (Q + COLUMNS - 1) / COLUMNS;
+    const int tiles = N * tiles_down * tiles_across * FILTER_TILES;
+    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const freed_boxes = filled_boxes + BOXES;
+    unsigned long long* const filled = freed_boxes + BOXES;
+    unsigned long long* const freed = filled + STAGES;
+    if (threadIdx.x == 0) {
+        for (int box = 0; box < BOXES; ++box) {
+            wc_barrier_init(filled_boxes + box, 1);
+            wc_barrier_init(freed_boxes + box, GROUPS);
+        }
+        for (int stage = 0; stage < STAGES; ++stage) {
+            wc_barrier_init(filled + stage, 1);
+            wc_barrier_init(freed + stage, GROUPS);
+        }
+        wc_barriers_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        // the group that copies: one thread, which needs few registers
+        wc_registers_fewer();
+        if (threadIdx.x == 0) fetch(shared, filled_boxes, freed_boxes, filled, freed, &x_map, &filter_map, tiles,
+            tiles_down, tiles_across);
+    } else {
+        // the groups that multiply
+        wc_registers_more();
+        const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+        Place at = {0, 0, 0, 0};
+        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            const int first_filter = tile % FILTER_TILES * TILE_FILTERS;
+            const int place = tile / FILTER_TILES, image = place / (tiles_across * tiles_down);
+            const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;
+            float biases[MATRICES][2];      // of this thread's filters, eight apart
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                for (int lower = 0; lower < 2; ++lower) {
+                    const int k = first_filter + m * 64 + warp * 16 + lane / 4 + lower * 8;
+                    biases[m][lower] = k < K ? __ldg(bias + k) : 0.0f;
+                }
+            }
+            float sums[MATRICES][SUMS];
+            multiply_tile(sums, shared, filled_boxes, freed_boxes, filled, freed, at, group, thread);
+
+            // the sums to where they belong, which is worked out for each tile: kept in registers it would be too much
+            const int lane_pixel = wc_settled(lane % 4 * 2);
+            const index_t pixels_y = (index_t)P * Q;
+#pragma unroll
+            for (int i = 0; i < SUMS; i += 4) {
+                const int first = output_of(group * GROUP_PIXELS + i * 2 + lane_pixel, image, first_p, first_q, P, Q);
+                const int second =
+                    output_of(group * GROUP_PIXELS + i * 2 + lane_pixel + 1, image, first_p, first_q, P, Q);
+                const bool together = first >= 0 && second == first + 1 && first % 2 == 0 && pixels_y % 2 == 0;
+                // in the first filter
+                const index_t at_first = first + image * (K - 1) * pixels_y,
+                    at_second = second + image * (K - 1) * pixels_y;
+#pragma unroll
+                for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                    for (int lower = 0; lower < 2; ++lower) {
+                        const int k = first_filter + m * 64 + warp * 16 + lane / 4 + lower * 8;
+                        if (k >= K) continue;
+                        const index_t filter_at = k * pixels_y;
+                        const float one = finish(sums[m][i + lower * 2], biases[m][lower]);
+                        const float other = finish(sums[m][i + lower * 2 + 1], biases[m][lower]);
+                        if (together) {
+                            *(float2*)(y + at_first + filter_at) = make_float2(one, other);
+                        } else {
+                            if (first >= 0) y[at_first + filter_at] = one;
+                            if (second >= 0) y[at_second + filter_at] = other;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
