@@ -25,16 +25,25 @@ import warpconv
 
 PACKS: dict[str, warpconv.Pack] = {}
 DOMAIN = "ai.onnx.contrib"
-FLOAT, TEXT = PyCustomOpDef.dt_float, PyCustomOpDef.dt_string
+TEXT = PyCustomOpDef.dt_string
+ELEMENTS = {"float32": PyCustomOpDef.dt_float, "uint8": PyCustomOpDef.dt_uint8, "int8": PyCustomOpDef.dt_int8}
+TYPES = [("float32", "float32"), *((x, y) for x in ("uint8", "int8") for y in ("uint8", "int8"))]
 
 
-@onnx_op(op_type="WarpConv", inputs=[FLOAT], outputs=[FLOAT], attrs={"pack": TEXT, "layer": TEXT})
-def warp_conv(x: np.ndarray, pack: str, layer: str) -> np.ndarray:
-    """A layer of a pack."""
-    return PACKS[pack].conv(layer, device="cpu")(x)
+def register(x_type: str, y_type: str) -> None:
+    """An operator for layers from these elements to those: such operators have fixed types."""
+    @onnx_op(op_type=f"WarpConv_{x_type}_{y_type}", inputs=[ELEMENTS[x_type]], outputs=[ELEMENTS[y_type]],
+             attrs={"pack": TEXT, "layer": TEXT})
+    def warp_conv(x: np.ndarray, pack: str, layer: str) -> np.ndarray:
+        return PACKS[pack].conv(layer, device="cpu")(x)
 
 
-@onnx_op(op_type="WarpConvAdd", inputs=[FLOAT, FLOAT], outputs=[FLOAT], attrs={"pack": TEXT, "layer": TEXT})
+for one in TYPES:
+    register(*one)
+
+
+@onnx_op(op_type="WarpConvAdd_float32_float32", inputs=[ELEMENTS["float32"]] * 2, outputs=[ELEMENTS["float32"]],
+         attrs={"pack": TEXT, "layer": TEXT})
 def warp_conv_add(x: np.ndarray, residual: np.ndarray, pack: str, layer: str) -> np.ndarray:
     """A layer of a pack that adds a residual."""
     return PACKS[pack].conv(layer, device="cpu")(x, residual=residual)
@@ -51,6 +60,7 @@ def exchanged(model: Any, layers: Any, pack: str) -> Any:
         layer = ours.get(node.output[0])
         if layer is not None:
             op = "WarpConvAdd" if layer.residual else "WarpConv"
+            op += f"_{layer.shape.dtype.value}_{layer.shape.y_dtype.value}"
             inputs = [name for name in (layer.input, layer.residual) if name]
             nodes.append(helper.make_node(op, inputs, [layer.output], name=layer.node, domain=DOMAIN, pack=pack,
                                           layer=layer.name))

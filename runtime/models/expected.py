@@ -9,6 +9,7 @@ from warpconv.codegen import adjoint
 from warpconv.codegen.batch import batch_matters
 from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.hardware import DEFAULT_ARCH, H200, H200_COPY, Arch
+from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.registry import algorithm
 from warpconv.codegen.request import Request
@@ -57,9 +58,10 @@ def outputs(shape: ConvShape) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def by_rule(shape: ConvShape, epilogue: tuple[Epilogue, ...], operation: Operation = Operation.FORWARD,
-            arch: Arch = DEFAULT_ARCH) -> float:
+            arch: Arch = DEFAULT_ARCH, numerics: Numerics = Numerics.FLOAT32) -> float:
     """Seconds of the plan that the rule chooses. Raises UnsupportedSpec where there is none."""
-    return seconds(resolve(Request.of(shape, arch=arch, epilogue=epilogue, operation=operation)).plan, shape)
+    request = Request.of(shape, arch=arch, epilogue=epilogue, operation=operation, numerics=numerics)
+    return seconds(resolve(request).plan, shape)
 
 
 def residual_pays(shape: ConvShape, epilogue: tuple[Epilogue, ...]) -> bool:
@@ -69,4 +71,16 @@ def residual_pays(shape: ConvShape, epilogue: tuple[Epilogue, ...]) -> bool:
     try:
         return by_rule(shape, epilogue) <= by_rule(shape, before) + 3 * outputs(shape) / BYTES
     except WarpconvError:       # no kernel at all: the build says so
+        return False
+
+
+def bytes_pay(shape: ConvShape, epilogue: tuple[Epilogue, ...], numerics: Numerics, wide: ConvShape,
+              wide_epilogue: tuple[Epilogue, ...]) -> bool:
+    """Whether a layer from bytes to bytes takes less time than ``wide``, the same of floating-point numbers, with the
+    passes that make these of the bytes and bytes of the output."""
+    images = math.prod(shape.input_shape) * (shape.dtype.itemsize + wide.dtype.itemsize)
+    try:
+        mine = by_rule(shape, epilogue, numerics=numerics)
+        return mine <= by_rule(wide, wide_epilogue) + (images + outputs(wide) + outputs(shape)) / BYTES
+    except WarpconvError:       # no kernel of one of them
         return False

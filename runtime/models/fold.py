@@ -161,12 +161,12 @@ def _step(graph: Graph, node: Node) -> Epilogue | None:
     if node.op == "LeakyRelu":
         return Epilogue.expr(f"where(v < 0, {float(node.attributes.get('alpha', 0.01))!r} * v, v)")
     if node.op == "Clip":
-        bounds = _bounds(graph, node)
-        return None if bounds is None else _clamp(*bounds)
+        limits = bounds(graph, node)
+        return None if limits is None else _clamp(*limits)
     return None
 
 
-def _bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
+def bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
     """The limits of a Clip, float32's own where one is left out; None where they are computed."""
     found = []
     for place, name, default in ((1, "min", -LARGEST), (2, "max", LARGEST)):

@@ -39,7 +39,7 @@ class ModelLayer(NamedLayer):
     input, residual, output : str
         The model's names of the arrays that the kernel reads and writes; ``residual`` is empty where nothing is added.
     folded : tuple of str
-        The following nodes that the kernel's epilogue or its filter do.
+        The nodes that the kernel does too: following ones by its epilogue or its filter, and those that quantise.
     inner : tuple of str
         The model's names of the values between, the convolution's own first: nobody else sees them.
     constant : bool

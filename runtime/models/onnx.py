@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, FileError, ToolNotFound, WarpconvError
 from warpconv.runtime import paths
 
+from .constants import Store, first_line, is_external
 from .graph import Graph, LeftOutError, Node, Value
 from .model import AS_IT_IS, Form, Model, check_dims
 from .read import model_of
@@ -41,7 +41,7 @@ def read_onnx(path: str | os.PathLike[str], dims: Mapping[str, int] | None = Non
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError) as error:
         # names that are no text, attributes of other types, sizes that nothing has
-        raise FileError(f"the file is no ONNX model, or is damaged: {_line(error)}", argument="LAYERS",
+        raise FileError(f"the file is no ONNX model, or is damaged: {first_line(error)}", argument="LAYERS",
                         value=source) from error
 
 
@@ -49,7 +49,7 @@ def _read(onnx: Any, model: Any, source: str, dims: Mapping[str, int], form: For
     name, light = Path(source).name, _light(onnx, model)
     opened = _fill(light, dims)
     inferred = _inferred(onnx, light, source)
-    store = _Store(onnx, Path(source).parent, source)
+    store = Store(onnx, Path(source).parent, source, {one.domain: one.version for one in model.opset_import})
     store.take(model.graph)
     try:
         return model_of(name, _graphs(onnx, inferred.graph, store, {}, ""), form, may_ask=bool(opened))
@@ -79,7 +79,7 @@ def _loaded(onnx: Any, source: str) -> Any:
         raise FileError(f"the model cannot be read: {error.strerror or error}", argument="LAYERS",
                         value=source) from error
     except Exception as error:      # protobuf's own errors have no base of their own in all its versions
-        raise FileError(f"the file is no ONNX model, or is damaged: {_line(error)}", argument="LAYERS",
+        raise FileError(f"the file is no ONNX model, or is damaged: {first_line(error)}", argument="LAYERS",
                         value=source) from error
     if not model.graph.node or not model.opset_import:
         raise FileError("the file is no ONNX model, or is damaged: it has no nodes or names no version of ONNX",
@@ -98,7 +98,7 @@ def _light(onnx: Any, model: Any) -> Any:
         getattr(light.graph, field).extend(getattr(model.graph, field))
     given = {value.name for value in model.graph.input}
     for tensor in model.graph.initializer:
-        if math.prod(tensor.dims) <= SMALL and not _is_external(onnx, tensor):
+        if math.prod(tensor.dims) <= SMALL and not is_external(onnx, tensor):
             light.graph.initializer.append(tensor)
         elif tensor.name not in given:
             light.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
@@ -138,11 +138,11 @@ def _inferred(onnx: Any, light: Any, source: str) -> Any:
             light = inliner.inline_local_functions(light)
         return onnx.shape_inference.infer_shapes(light, check_type=False, strict_mode=False, data_prop=True)
     except Exception as error:      # of its C++, or protobuf's: damage, an unknown version
-        raise FileError(f"the model's sizes cannot be inferred: {_line(error)}", argument="LAYERS", value=source,
+        raise FileError(f"the model's sizes cannot be inferred: {first_line(error)}", argument="LAYERS", value=source,
                         hint="onnx.checker.check_model says what is wrong with it") from error
 
 
-def _graphs(onnx: Any, graph: Any, store: _Store, outer: Mapping[str, Value], prefix: str) -> Iterator[Graph]:
+def _graphs(onnx: Any, graph: Any, store: Store, outer: Mapping[str, Value], prefix: str) -> Iterator[Graph]:
     """The graph, and those within it (branches, loops), which see its values."""
     values = {**outer, **{value.name: _value(onnx, value.type)
                           for value in (*graph.input, *graph.value_info, *graph.output)}}
@@ -153,15 +153,12 @@ def _graphs(onnx: Any, graph: Any, store: _Store, outer: Mapping[str, Value], pr
     seen = {name for _, one in inner for name in _taken(one)}
     nodes = [_node(onnx, node, prefix) for node in graph.node]
     store.take(graph)
-    for node in nodes:              # a copy of a constant is one
-        for name in node.outputs[:1]:
-            if node.op == "Identity" and store.shape(node.input(0)) is not None:
-                store.alias(name, node.input(0))
+    store.compute(graph, values)
     made = Graph(nodes=nodes, values=values, constants=store,
                  kept=frozenset({value.name for value in graph.output} | seen))
     yield made
     for number, (node, one) in enumerate(inner):
-        yield from _graphs(onnx, one, store, values, f"{prefix}{node.name or f'{node.op_type}_{number}'}/")
+        yield from _graphs(onnx, one, store.inner(), values, f"{prefix}{node.name or f'{node.op_type}_{number}'}/")
 
 
 def _taken(graph: Any) -> Iterator[str]:
@@ -205,72 +202,3 @@ def _type(onnx: Any, number: int) -> tuple[DType | None, str]:
         name = str(number)
     dtype = _NAMES.get(name)
     return dtype, dtype.value if dtype else {"DOUBLE": "float64"}.get(name, name.lower())
-
-
-@dataclass(frozen=True)
-class _Held:
-    """Where a constant's data are: a TensorProto, or what a Constant node has."""
-
-    shape: tuple[int, ...]
-    tensor: Any
-
-
-class _Store:
-    """The constants of a model by name."""
-
-    def __init__(self, onnx: Any, folder: Path, source: str):
-        self._onnx, self._folder, self._source = onnx, folder, source
-        self._held: dict[str, _Held] = {}
-
-    def take(self, graph: Any) -> None:
-        """Those of a graph; what is there already stays (the whole model's come before the light one's)."""
-        for tensor in graph.initializer:
-            self._held.setdefault(tensor.name, _Held(tuple(tensor.dims), tensor))
-        for node in graph.node:
-            if node.op_type == "Constant" and node.domain in ("", "ai.onnx") and len(node.output) == 1:
-                tensor = self._of_node(node)
-                if tensor is not None:
-                    self._held.setdefault(node.output[0], _Held(tuple(tensor.dims), tensor))
-
-    def alias(self, name: str, of: str) -> None:
-        self._held.setdefault(name, self._held[of])
-
-    def shape(self, name: str) -> tuple[int, ...] | None:
-        held = self._held.get(name)
-        return None if held is None else held.shape
-
-    def array(self, name: str) -> Any:
-        held = self._held[name]
-        copy = held.tensor
-        if _is_external(self._onnx, copy):
-            copy = self._onnx.TensorProto()     # reading fills the tensor in: of a copy, that goes
-            copy.CopyFrom(held.tensor)
-        try:
-            return self._onnx.numpy_helper.to_array(copy, base_dir=str(self._folder))
-        except Exception as error:      # a missing file, a place outside its folder, data of another length
-            raise FileError(f"the data of {name!r} cannot be read: {_line(error)}", argument="LAYERS",
-                            value=self._source) from error
-
-    def _of_node(self, node: Any) -> Any:
-        helper = self._onnx.helper
-        for one in node.attribute:
-            value = helper.get_attribute_value(one)
-            if one.name == "value":
-                return value
-            kinds = {"value_float": self._onnx.TensorProto.FLOAT, "value_floats": self._onnx.TensorProto.FLOAT,
-                     "value_int": self._onnx.TensorProto.INT64, "value_ints": self._onnx.TensorProto.INT64}
-            if one.name in kinds:
-                many = one.name.endswith("s")
-                return helper.make_tensor(node.output[0], kinds[one.name], [len(value)] if many else [],
-                                          list(value) if many else [value])
-        return None
-
-
-def _is_external(onnx: Any, tensor: Any) -> bool:
-    return tensor.HasField("data_location") and tensor.data_location == onnx.TensorProto.EXTERNAL
-
-
-def _line(error: Exception) -> str:
-    """The first line of an error of somebody else's."""
-    lines: Sequence[str] = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

@@ -1,15 +1,18 @@
-"""ConvInteger and QLinearConv as layers of 8-bit images.
+"""ConvInteger, QLinearConv, and a Conv between DequantizeLinear and QuantizeLinear (qdq.py), as layers of 8-bit images.
 
     ConvInteger   y = sum (x - x0) (w - w0), int32: integer filters w - w0, exact sums
     QLinearConv   y = saturate(round(m (sum (x - x0) (w - w0) + b)) + y0), m = sx sw / sy
+    between DequantizeLinear and QuantizeLinear the same, with a bias in units of the output, b sx sw, and a Clip
 
-Zero points of the filter go into the filter. That of the image is what stands in the padding, and its share of every
-sum, x0 * sum(w - w0), is a constant for each filter: it goes into the bias. With one scale the sums are exact integers
-and ``quantize`` scales them; with a scale for each filter m goes into a float32 filter.
+Zero points of the filter go into the filter, which is int16 where int8 has not all of its range. That of the image is
+what stands in the padding, and its share of every sum, x0 * sum(w - w0), is a constant for each filter: it goes into
+the bias. With one scale the sums are exact integers and ``quantize`` scales them; with a scale for each filter m goes
+into a float32 filter.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +23,7 @@ from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.shape import ConvShape
 
+from .fold import LARGEST
 from .geometry import check_sizes, forward_geometry
 from .graph import Graph, LeftOutError, Node
 from .model import Arrays, Form, in_type, planar
@@ -53,8 +57,7 @@ def conv_integer(graph: Graph, node: Node, form: Form) -> Quantized:
     geometry = forward_geometry(graph, node, node.input(0), node.input(1))
     check_sizes(graph, w0, "w_zero_point", (), (1,), (geometry.k,))
     border = {"padding_mode": "constant", "padding_value": float(x0)} if x0 else {}
-    wide = given is DType.UINT8 or bool(w0)
-    shape = geometry.shape(dtype=dtype, weight_dtype=DType.INT16 if wide else DType.INT8, out_dtype=DType.INT32,
+    shape = geometry.shape(dtype=dtype, weight_dtype=_filter_type(graph, given, w0), out_dtype=DType.INT32,
                            layout=form.layout, **border)
 
     def read() -> Arrays:
@@ -70,58 +73,98 @@ def conv_integer(graph: Graph, node: Node, form: Form) -> Quantized:
                      read=read if constant else None)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Operands:
+    """The names of what a quantised convolution takes. ``bias``: integers that are added to the sums, or, where it is
+    ``real``, numbers in units of the output; ``low``, ``high``: what the output is clipped to in these."""
+
+    x: str
+    x_scale: str
+    x0: str
+    w: str
+    w_scale: str
+    w0: str
+    y_scale: str
+    y0: str
+    bias: str
+    real: bool = False
+    low: float = -math.inf
+    high: float = math.inf
+
+
 def qlinear_conv(graph: Graph, node: Node, form: Form) -> Quantized:
     """Of a QLinearConv. Raises LeftOutError."""
-    x, w, b = node.input(0), node.input(3), node.input(8)
-    dtype = _bytes(graph, x, "its input")
-    given = _bytes(graph, w, "its filter")
-    for name, value in (("filter", w), ("x_scale", node.input(1)), ("w_scale", node.input(4)),
-                        ("w_zero_point", node.input(5)), ("y_scale", node.input(6)), ("bias", b)):
+    x, x_scale, x0, w, w_scale, w0, y_scale, y0, bias = map(node.input, range(9))
+    out = graph.value(y0).dtype or _bytes(graph, x, "its input")
+    return scaled(graph, node, Operands(x=x, x_scale=x_scale, x0=x0, w=w, w_scale=w_scale, w0=w0, y_scale=y_scale,
+                                        y0=y0, bias=bias), out, form)
+
+
+def scaled(graph: Graph, node: Node, of: Operands, out: DType, form: Form) -> Quantized:
+    """The layer of a quantised convolution whose attributes are ``node``'s. Raises LeftOutError."""
+    dtype = _bytes(graph, of.x, "its input")
+    given = _bytes(graph, of.w, "its filter")
+    for name, value in (("filter", of.w), ("x_scale", of.x_scale), ("w_scale", of.w_scale), ("w_zero_point", of.w0),
+                        ("y_scale", of.y_scale), ("bias", of.bias)):
         if value and not graph.is_constant(value):
             raise LeftOutError(f"its {name} is computed, and not the model's own")
-    x0, y0 = _scalar(graph, node.input(2), "x_zero_point"), _scalar(graph, node.input(7), "y_zero_point")
-    out = graph.value(node.input(7)).dtype or dtype
+    x0, y0 = _scalar(graph, of.x0, "x_zero_point"), _scalar(graph, of.y0, "y_zero_point")
     if out not in BYTES:
         raise LeftOutError("its output is neither uint8 nor int8")
-    scales = _scales(graph, node)
-    geometry = forward_geometry(graph, node, x, w)
-    for name, value in (("w_scale", node.input(4)), ("w_zero_point", node.input(5))):
+    scales = _scales(graph, of)
+    geometry = forward_geometry(graph, node, of.x, of.w)
+    for name, value in (("w_scale", of.w_scale), ("w_zero_point", of.w0)):
         check_sizes(graph, value, name, (), (1,), (geometry.k,))
-    check_sizes(graph, b, "bias", (geometry.k,))
+    check_sizes(graph, of.bias, "bias", (geometry.k,))
     border = {"padding_mode": "constant", "padding_value": float(x0)} if x0 else {}
     types = {"dtype": dtype, "out_dtype": out, "layout": form.layout, **border}
     if len(set(scales.tolist())) == 1:
-        wide = given is DType.UINT8 or bool(node.input(5))
-        shape = geometry.shape(weight_dtype=DType.INT16 if wide else DType.INT8, **types)
-        steps: tuple[Epilogue, ...] = (Epilogue.BIAS,) if b or x0 else ()
+        shape = geometry.shape(weight_dtype=_filter_type(graph, given, of.w0), **types)
+        steps: tuple[Epilogue, ...] = (Epilogue.BIAS,) if of.bias or x0 else ()
+        m = float(scales[0])
         try:
-            last = Epilogue.quantize(1.0 / float(scales[0]), int(y0))
+            steps += (*_clipped(graph, of, out, y0, m), Epilogue.quantize(1.0 / m, int(y0)))
         except WarpconvError as error:
             raise LeftOutError(str(error)) from None
-        return Quantized(shape=shape, axes=geometry.axes, epilogue=(*steps, last), numerics=Numerics.INT32,
-                         read=lambda: _arrays(graph, node, shape, x0, None, 0.0))
+        return Quantized(shape=shape, axes=geometry.axes, epilogue=steps, numerics=Numerics.INT32,
+                         read=lambda: _arrays(graph, of, shape, x0, None, 0.0))
     shape = geometry.shape(**types)
-    return Quantized(shape=shape, axes=geometry.axes, epilogue=(Epilogue.BIAS,), numerics=Numerics.FLOAT32,
-                     read=lambda: _arrays(graph, node, shape, x0, scales, float(y0)))
+    return Quantized(shape=shape, axes=geometry.axes, epilogue=(Epilogue.BIAS, *_clipped(graph, of, out, y0, None)),
+                     numerics=Numerics.FLOAT32, read=lambda: _arrays(graph, of, shape, x0, scales, float(y0)))
 
 
-def _arrays(graph: Graph, node: Node, shape: ConvShape, x0: int, scales: Any, y0: float) -> Arrays:
-    """A QLinearConv's filter and bias: integers and their sums where ``scales`` is None, else scaled, with y0 added."""
+def _clipped(graph: Graph, of: Operands, out: DType, y0: int, m: float | None) -> tuple[Epilogue, ...]:
+    """The clip, of sums that m scales, or (None) of what is stored, as far as its limits are within the stored type's,
+    which saturate anyhow."""
+    sy = float(_numbers(graph, of.y_scale)[0])
+    least, most = out.limits
+    low, high = of.low / sy + y0, of.high / sy + y0
+    if low <= least and high >= most:
+        return ()
+    if m is not None:
+        low, high = (low - y0) / m, (high - y0) / m
+    return (Epilogue.clamp(max(low, -LARGEST), min(high, LARGEST)),)
+
+
+def _arrays(graph: Graph, of: Operands, shape: ConvShape, x0: int, scales: Any, y0: float) -> Arrays:
+    """The filter and the bias: integers and their sums where ``scales`` is None, else scaled, with y0 added."""
     import numpy as np
-    weight = _centred(graph, node.input(3), node.input(5))
-    bias = np.zeros(shape.k) if not node.input(8) else np.asarray(graph.constants.array(node.input(8)), np.float64)
+    weight = _centred(graph, of.w, of.w0)
+    bias = np.zeros(shape.k) if not of.bias else _numbers(graph, of.bias)
+    if of.real:
+        bias = bias / (_numbers(graph, of.x_scale) * _numbers(graph, of.w_scale))
     bias = bias - float(x0) * weight.reshape(shape.k, -1).sum(1)
     if scales is not None:
         by = np.broadcast_to(scales, (shape.k,))
         weight, bias = weight * by.reshape(-1, 1, 1, 1), bias * by + y0
-    needed = scales is not None or bool(node.input(8)) or bool(x0)
+    needed = scales is not None or bool(of.bias) or bool(x0)
     return Arrays(in_type(weight, shape.w_dtype), bias.astype(np.float32) if needed else None)
 
 
-def _scales(graph: Graph, node: Node) -> Any:
+def _scales(graph: Graph, of: Operands) -> Any:
     """m: one number, or one for each filter."""
     import numpy as np
-    sx, sw, sy = (np.asarray(graph.constants.array(node.input(place)), np.float64).reshape(-1) for place in (1, 4, 6))
+    sx, sw, sy = (_numbers(graph, name) for name in (of.x_scale, of.w_scale, of.y_scale))
     if sx.size != 1 or sy.size != 1:
         raise LeftOutError("x_scale or y_scale is more than one number")
     made = sx * sw / sy
@@ -140,11 +183,24 @@ def _centred(graph: Graph, w: str, w0: str) -> Any:
     return weight - zero
 
 
+def _filter_type(graph: Graph, given: DType, w0: str) -> DType:
+    """The narrowest type that has every w - w0."""
+    zeros = _numbers(graph, w0) if w0 else (0.0,)
+    (least, most), (low, high) = given.limits, DType.INT8.limits
+    return DType.INT8 if least - max(zeros) >= low and most - min(zeros) <= high else DType.INT16
+
+
 def _largest_sum(graph: Graph, node: Node, w0: str) -> float:
     """The largest magnitude that a sum can have, whatever the image."""
     import numpy as np
     weight = _centred(graph, node.input(1), w0)
     return float(255.0 * np.abs(weight).reshape(weight.shape[0], -1).sum(1).max())
+
+
+def _numbers(graph: Graph, name: str) -> Any:
+    """A constant's elements in float64, one after the other."""
+    import numpy as np
+    return np.asarray(graph.constants.array(name), np.float64).reshape(-1)
 
 
 def _scalar(graph: Graph, name: str, what: str) -> int:

@@ -12,8 +12,8 @@ from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Operation
 
-from . import quantized
-from .expected import residual_pays
+from . import qdq, quantized
+from .expected import bytes_pay, residual_pays
 from .fold import Folded, fold
 from .geometry import Geometry, check_sizes, forward_geometry, transposed_geometry
 from .graph import Graph, LeftOutError, Node
@@ -67,7 +67,8 @@ def _found(graph: Graph, number: int, node: Node, form: Form) -> Found:
     if node.domain:
         raise LeftOutError(f"there are no kernels for {node.domain}.{node.op}, an operation outside ONNX")
     if node.op in ("Conv", "ConvTranspose"):
-        return _float(graph, number, node, form)
+        found = _float(graph, number, node, form)
+        return found if node.op == "ConvTranspose" else _of_bytes(graph, number, form, found) or found
     if node.op == "ConvInteger":
         return _quantized(node, quantized.conv_integer(graph, node, form))
     if node.op == "QLinearConv":
@@ -123,6 +124,19 @@ def outputs_first(weight: Any, groups: int, transposed: bool) -> Any:
     first, second, *taps = weight.shape
     return weight.reshape(groups, first // groups, second, *taps).swapaxes(1, 2).reshape(
         second * groups, first // groups, *taps)
+
+
+def _of_bytes(graph: Graph, number: int, form: Form, found: Found) -> Found | None:
+    """A Conv between numbers made of bytes and bytes made of numbers, where the kernel that reads and writes bytes is
+    the quicker one."""
+    around = qdq.surrounded(graph, number, form)
+    if around is None:
+        return None
+    made = around.layer
+    if not bytes_pay(made.shape, made.epilogue, made.numerics, found.shape, found.epilogue):
+        return None
+    return Found(node=found.node, shape=made.shape, axes=made.axes, input=around.input, folded=around.folded,
+                 epilogue=made.epilogue, read=made.read, numerics=made.numerics)
 
 
 def _quantized(node: Node, made: quantized.Quantized) -> Found:

@@ -82,7 +82,7 @@ def test_a_filter_of_a_node_or_a_copy_is_the_models_own(tmp_path):
 
 
 def test_a_filter_that_the_model_computes_is_the_callers(tmp_path):
-    proto = model([node("Neg", ["w"], ["v"]), conv(["x", "v"])], {"x": [1, 3, 8, 9]}, ["y"], {"w": W})
+    proto = model([node("Mul", ["w", "a"], ["v"]), conv(["x", "v"])], {"x": [1, 3, 8, 9], "a": [1]}, ["y"], {"w": W})
     (layer,) = read_model(saved(proto, tmp_path))
     assert not layer.constant and layer.shape.k == 4
     with pytest.raises(ArgumentError, match="does not hold"):
@@ -176,7 +176,7 @@ def test_external_data_are_read_when_they_are_asked_for_and_let_go(tmp_path, mon
     np.testing.assert_array_equal(layer.arrays().weight, W)
     store = layer.read.__closure__              # the model's own tensor stays without its data
     graph = next(cell.cell_contents for cell in store if hasattr(cell.cell_contents, "constants"))
-    assert graph.constants._held["w"].tensor.raw_data == b""
+    assert graph.constants._held["w"].source.raw_data == b""
 
 
 @pytest.mark.parametrize("place", ["../secret.bin", "/etc/hostname"])
