@@ -29,7 +29,8 @@ _STYLES = {"failed": "red", "declined": "yellow", "up-to-date": "dim"}
 @click.option("--weights", is_flag=True,
               help="Keep a model's filters and biases in the pack, with what is folded into them.")
 @click.option("--jobs", type=int, metavar="N", help="Compilations at the same time (default: WARPCONV_COMPILE_JOBS).")
-@click.option("--allow-spills", is_flag=True, help="Accept kernels that spill though their plan promises not to.")
+@click.option("--allow-spills", is_flag=True,
+              help="Accept kernels that spill many registers though their plan promises not to.")
 @click.option("--force", is_flag=True, help="Build a pack anew whose manifest is damaged.")
 @layer_options(arch=False, operation=True)
 @templates_option

@@ -31,6 +31,7 @@ from .nodes import check_holds_arrays, node_meta, with_arrays
 from .write import Existing, FolderWriter, Writer, ZipWriter, existing, writing
 
 CHECKPOINT_SECONDS = 2.0
+FEW_SPILLED = 64        # bytes of a thread: an estimate of registers that is a few short costs little
 
 BUILT, UP_TO_DATE, FAILED, DECLINED = "built", "up-to-date", "failed", "declined"
 
@@ -112,7 +113,8 @@ def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], arc
     jobs : int, optional
         Compilers at the same time, WARPCONV_COMPILE_JOBS (else the usable CPUs) if None.
     allow_spills : bool
-        Keep kernels that spill registers though their plan promises not to; else their row has failed.
+        Keep kernels that spill many registers, more than 64 bytes of a thread's, though their plan promises not to;
+        else their row has failed. What is spilled stands in each row.
     force : bool
         Overwrite a pack whose manifest is damaged.
     weights : bool
@@ -268,12 +270,12 @@ class _Builder:
             self.progress(row)
 
     def _judged(self, task: _Task, row: Row) -> Row:
-        """The row, failed where the kernel uses local memory though its plan promises registers."""
-        if self.allow_spills or not task.plan.cost.no_spills or not (row.spills or row.stack):
+        """The row, failed where the kernel uses much local memory though its plan promises registers."""
+        if self.allow_spills or not task.plan.cost.no_spills or (row.stack or 0) <= FEW_SPILLED:
             return row
         return replace(row, status=FAILED, kernel=None, reason=(
             f"the plan promises registers and the kernel uses local memory ({row.stack} bytes of stack, "
-            f"{row.spills} bytes spilled)"))
+            f"{row.spills} bytes spilled); allow_spills=True, --allow-spills keeps it"))
 
     def _fail(self, task: _Task, reason: str) -> None:
         task.row = Row(name=task.layer.name, algorithm=task.plan.spec.algorithm, arch=str(task.arch), status=FAILED,

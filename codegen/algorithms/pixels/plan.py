@@ -34,7 +34,11 @@ from .numbers import (WORD_BYTES, PixelsNumbers, PixelsOptions, Sums, make_numbe
 
 REGISTER_LIMIT = 255 - 30     # registers of a thread, less what addresses and the loop take
 REGISTER_MARGIN = 10          # beyond the planned registers, which nvcc 13.0 was seen to take without a spill;
-FEW_WEIGHTS = 9               # none up to 3x3, where 24 warps of a multiprocessor are 10 % quicker than 16 (H200)
+FEW_WEIGHTS = 9               # none up to 3x3, where 24 warps of a multiprocessor are 10 % quicker than 16 (H200),
+MORE_REGISTERS = 14           # but of 16-bit pixels and of a single weight;
+EARLY_REGISTERS = 20          # of integer products, and of rows at any address, whose pixels are taken apart early;
+NARROW_REGISTERS = 36         # of integer products of int8 pixels or weights, more than few;
+BANK_REGISTERS = 30           # of weights in constant memory
 BANK_WEIGHTS = 30             # of a single filter that are quicker in constant memory: 5x5 takes 93 us so, 97 with a
                               # register each; 7x7 180 and 187, but others like it spill (8192^2, H200)
 ROOM_FOR_ROWS = 125           # planned registers from which more rows ahead leave too few warps (7x7, H200)
@@ -191,8 +195,7 @@ def plan(spec: KernelSpec, options: PixelsOptions) -> KernelPlan:
     numbers = make_numbers(spec, options)
     registers = _registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
-        few = numbers.weight_count <= FEW_WEIGHTS and not any(step.calls_functions for step in spec.epilogue)
-        taken = min(255, registers + (0 if few else REGISTER_MARGIN))
+        taken = min(255, registers + _margin(spec, options, numbers))
         options = replace(options, min_blocks=resident_blocks(spec.hardware, taken, numbers.threads))
     refusal = _block_refusal(spec, options, numbers, registers)
     if refusal is not None:
@@ -290,6 +293,21 @@ def _registers(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers)
     window = numbers.step_rows * window_registers(spec, options.columns, options.sums)
     outputs = options.columns * options.filters
     return numbers.slots * outputs + rows + window + weights + 16 + step_registers(spec, outputs)
+
+
+def _margin(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> int:
+    """Registers that the compiler is left beyond the planned ones."""
+    few = numbers.weight_count <= FEW_WEIGHTS and not any(step.calls_functions for step in spec.epilogue)
+    if options.sums is Sums.MAD:
+        narrow = DType.INT8 in (spec.dtype, spec.w_dtype)
+        return EARLY_REGISTERS if few else NARROW_REGISTERS if narrow else REGISTER_MARGIN
+    if options.weights is BankWeights.CONSTANT:
+        return BANK_REGISTERS
+    if not few:
+        return REGISTER_MARGIN
+    if numbers.shifted:
+        return EARLY_REGISTERS
+    return MORE_REGISTERS if spec.dtype not in DP4A_PIXELS or numbers.weight_count == 1 else 0
 
 
 def _products(spec: KernelSpec, options: PixelsOptions) -> int:

@@ -26,6 +26,7 @@ class FakeCompiler:
         self.calls = []
         self.isa = "8.4"
         self.spilling = self.refusing = self.exploding = None
+        self.spilled = 72
         self._lock = threading.Lock()
 
     def __call__(self, text, *, arch, kind=None, ptx=False, name="kernel.cu", settings=None):
@@ -35,7 +36,7 @@ class FakeCompiler:
             raise KeyboardInterrupt
         if self.refusing and self.refusing in name:
             raise compilers.CompileError("refused", source=text, options=(), log="error: no")
-        spilled = 8 if self.spilling and self.spilling in name else 0
+        spilled = self.spilled if self.spilling and self.spilling in name else 0
         cubin = b"\x7fELF" + hashlib.sha256(f"{arch} {text}".encode()).digest()
         ptx_text = f".version {self.isa}\n.target {arch}\n" if ptx else None
         return Compiled(cubin=cubin, ptx=ptx_text, ptx_isa=self.isa if ptx else None, version="13.0", arch=arch,

@@ -111,11 +111,18 @@ def test_spills_fail_unless_allowed(compiler, output):
               NamedLayer(name="two", shape=SHAPE, algorithm="reuse")]
     report = build_pack(layers, output, ["sm_90"])
     assert not report.ok and statuses(report) == ["failed", "built"]
-    assert "promises registers" in report.rows[0].reason and report.rows[0].spills == 16
+    assert "promises registers" in report.rows[0].reason and report.rows[0].spills == 144
+    assert "--allow-spills" in report.rows[0].reason
     assert [kernel.layers for kernel in open_pack(output).kernels()] == [("two",)]
     allowed = build_pack(layers, output, ["sm_90"], allow_spills=True)
     assert allowed.ok and statuses(allowed) == ["built", "up-to-date"]
     assert statuses(build_pack(layers, output, ["sm_90"])) == ["failed", "up-to-date"]     # not forgiven by a resume
+
+
+def test_a_few_registers_may_spill_and_are_told(compiler, output):
+    compiler.spilling, compiler.spilled = "direct", 64
+    report = build_pack([NamedLayer(name="one", shape=SHAPE, algorithm="direct")], output, ["sm_90"])
+    assert report.ok and (report.rows[0].spills, report.rows[0].stack) == (128, 64)
 
 
 def test_a_plan_that_promises_no_registers_may_spill(compiler, output):
