@@ -53,6 +53,10 @@ def _from_torch(value: Any, argument: str) -> ArrayView:
     if value.requires_grad and torch.is_grad_enabled():
         raise ArgumentTypeError("the tensor requires grad, and this call records no gradient", argument=argument,
                                 hint="use .detach(), or call under torch.no_grad()")
+    if _is_recorded(torch):
+        raise ArgumentTypeError("PyTorch records what is called, and would record an output that nobody fills",
+                                argument=argument, hint="what it can record are operators: warpconv.conv2d and its like, "
+                                                        "and the layers of warpconv.torch")
     dtype = _TORCH_TYPES.get(value.dtype) or _torch_element(value.dtype, argument)
     device = value.device
     if device.type not in ("cuda", "cpu"):
@@ -67,6 +71,16 @@ def _from_torch(value: Any, argument: str) -> ArrayView:
         raise ArgumentTypeError("the tensor is a lazy negation", argument=argument, hint="use .resolve_neg()")
     ordinal = None if device.type == "cpu" else _torch_ordinal(device)
     return ArrayView(ArrayKind.TORCH, pointer, tuple(value.shape), strides, dtype, ordinal, value, False)
+
+
+def _is_recorded(torch: Any) -> bool:
+    """Whether torch.jit.trace or make_fx writes calls down. Other modes, as that which counts operations, only look."""
+    if torch._C._get_tracing_state() is not None:
+        return True
+    if not torch._C._len_torch_dispatch_stack():
+        return False
+    proxies = sys.modules.get("torch.fx.experimental.proxy_tensor")
+    return proxies is not None and proxies.get_proxy_mode() is not None
 
 
 def _from_cupy(value: Any, argument: str) -> ArrayView:

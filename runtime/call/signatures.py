@@ -39,12 +39,14 @@ class Library(Protocol):
 class _Torch:
     def __init__(self, torch: Any):
         self._grad = torch.is_grad_enabled
+        self._tracing, self._modes = torch._C._get_tracing_state, torch._C._len_torch_dispatch_stack
         self.stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or array_streams.torch_stream
         self.pointer = torch.Tensor.data_ptr
 
     def sign(self, tensor: Any) -> Signature | None:
         ordinal = tensor.get_device()
-        if ordinal < 0 or (tensor.requires_grad and self._grad()) or tensor.is_neg():
+        if (ordinal < 0 or (tensor.requires_grad and self._grad()) or tensor.is_neg() or self._tracing() is not None
+                or self._modes()):
             return None
         try:
             return tensor.shape, tensor.stride(), tensor.dtype, ordinal

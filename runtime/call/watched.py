@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from warpconv.codegen.errors import ShapeError
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -24,9 +26,20 @@ def watched(function: Function) -> Function:
         if torch is not None and is_watched(torch, *args, *named.values()):
             from warpconv.runtime.torch import functional
             return getattr(functional, name)(*args, **named)
-        return function(*args, **named)
+        try:
+            return function(*args, **named)
+        except ShapeError:
+            if torch is None or not _has_no_images(torch, *args, *named.values()):
+                raise
+        from warpconv.runtime.torch import functional       # PyTorch's layers take batches of no images
+        return getattr(functional, name)(*args, **named)
 
     return call     # type: ignore[return-value]
+
+
+def _has_no_images(torch: Any, *arguments: Any) -> bool:
+    """Whether a batch among the arguments is empty."""
+    return any(isinstance(value, torch.Tensor) and value.dim() > 2 and value.shape[0] == 0 for value in arguments)
 
 
 def is_watched(torch: Any, *arguments: Any) -> bool:

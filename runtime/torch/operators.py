@@ -19,6 +19,7 @@ from torch import Tensor
 
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.epilogue import split_steps
+from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import env
 from warpconv.runtime.call import conv, gradients, signatures, volume
 from warpconv.runtime.call.checks import MOST_LAYERS
@@ -95,6 +96,8 @@ def run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
     entry = None if signed is None else _entries.get(key)
     if entry is not None and (made := entry.repeat(input, weight, bias, residual, None, None)) is not None:
         return made
+    if not input.shape[0]:
+        return _no_images(input, weight, stride, padding, dilation, groups, padding_mode, out_dtype)
     dense = _dense(input)
     # a tensor with gaps may come back in either order, by what is quicker: the compilers were told which
     out = None if dense else _output(input, weight, stride, padding, dilation, out_dtype)
@@ -119,6 +122,8 @@ def _remember(key: tuple[Any, ...], kernel: Kernel) -> None:
 
 def run_conv2d_input(input_size: list[int], weight: Tensor, grad_output: Tensor, stride: list[int], padding: list[int],
                      dilation: list[int], groups: int, padding_mode: str, padding_value: float, device: str) -> Tensor:
+    if not input_size[0]:
+        return _shape_input(input_size, weight, grad_output)
     return _data_gradient(tuple(input_size), weight, _settled(grad_output), tuple(stride), _sides(padding),
                           tuple(dilation), groups, padding_mode=padding_mode, device=device)
 
@@ -126,6 +131,8 @@ def run_conv2d_input(input_size: list[int], weight: Tensor, grad_output: Tensor,
 def run_conv2d_weight(input: Tensor, weight_size: list[int], grad_output: Tensor, stride: list[int],
                       padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
                       device: str) -> Tensor:
+    if not input.shape[0]:
+        return _shape_weight(input, weight_size, grad_output).zero_()
     return _filter_gradient(_settled(input), tuple(weight_size), grad_output, tuple(stride), _sides(padding),
                             tuple(dilation), groups, padding_mode=padding_mode, padding_value=padding_value,
                             device=device)
@@ -140,6 +147,8 @@ def run_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
     entry = None if signed is None else _entries.get(key)
     if entry is not None and (made := entry.repeat(input, weight, bias, residual, None, None)) is not None:
         return made
+    if not input.shape[0]:
+        return _no_images(input, weight, stride, padding, dilation, groups, padding_mode, out_dtype)
     dense = _dense(input)
     out = None if dense else _output(input, weight, stride, padding, dilation, out_dtype)
     kernel, made = volume.conv3d_and_kernel(
@@ -154,6 +163,8 @@ def run_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
 
 def run_conv3d_input(input_size: list[int], weight: Tensor, grad_output: Tensor, stride: list[int], padding: list[int],
                      dilation: list[int], groups: int, padding_mode: str, padding_value: float, device: str) -> Tensor:
+    if not input_size[0]:
+        return _shape_input(input_size, weight, grad_output)
     return _volume_gradient(tuple(input_size), weight, _settled(grad_output), tuple(stride), _sides(padding),
                             tuple(dilation), groups, padding_mode=padding_mode, device=device)
 
@@ -161,9 +172,20 @@ def run_conv3d_input(input_size: list[int], weight: Tensor, grad_output: Tensor,
 def run_conv3d_weight(input: Tensor, weight_size: list[int], grad_output: Tensor, stride: list[int],
                       padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
                       device: str) -> Tensor:
+    if not input.shape[0]:
+        return _shape_weight(input, weight_size, grad_output).zero_()
     return _volume_filter_gradient(_settled(input), tuple(weight_size), grad_output, tuple(stride), _sides(padding),
                                    tuple(dilation), groups, padding_mode=padding_mode, padding_value=padding_value,
                                    device=device)
+
+
+def _no_images(input: Tensor, weight: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int,
+               padding_mode: str, out_dtype: str | None) -> Tensor:
+    """The output of a batch of no images, which PyTorch's layers take. Raises ShapeError for what a layer of one image
+    would be refused for."""
+    ConvShape.of((1, *input.shape[1:]), tuple(weight.shape), stride=tuple(stride), padding=_sides(padding),
+                 dilation=tuple(dilation), groups=groups, padding_mode=padding_mode)
+    return _output(input, weight, stride, padding, dilation, out_dtype)
 
 
 def _settled(tensor: Tensor) -> Tensor:

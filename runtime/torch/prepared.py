@@ -21,7 +21,7 @@ MOST_INPUTS = 256       # kinds of input that a layer remembers
 
 class _Made(NamedTuple):
     filter: Filter
-    at: int             # the weight's address and version that it was made of
+    weight: Tensor      # what it was made of: its memory is held, so that no other weight can get its address
     version: int
 
 
@@ -64,10 +64,10 @@ class Prepared:
 
     def _first(self, kind: tuple[Any, ...], input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
                padding: Any, dilation: Any, groups: int, padding_mode: str, precision: str) -> Tensor:
-        """A call of a kind that is not known: what it took is remembered for the next. One without an axis of images
-        goes the checked way every time."""
-        if input.dim() != 4:
-            return _forward(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
+        """A call of a kind that is not known: what it took is remembered for the next. One without an axis of images,
+        or without images, goes the checked way every time."""
+        if input.dim() != 4 or not input.shape[0]:
+            return conv.conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
                             separable=False, precision=precision)
         kernel, output = conv.conv2d_and_kernel(
             input, weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
@@ -92,8 +92,8 @@ class Prepared:
         write to parameters, and where PyTorch counts no versions."""
         if weight.is_inference() or weight.is_cuda and torch.cuda.is_current_stream_capturing():
             return None
-        at, version = weight.data_ptr(), weight._version
+        version = weight._version
         made = self._filters.get(kernel)
-        if made is None or made.at != at or made.version != version:
-            made = self._filters[kernel] = _Made(kernel.prepare(weight, separable=False), at, version)
+        if made is None or made.version != version or made.weight.data_ptr() != weight.data_ptr():
+            made = self._filters[kernel] = _Made(kernel.prepare(weight, separable=False), weight.detach(), version)
         return made.filter

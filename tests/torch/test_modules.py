@@ -9,6 +9,7 @@ import pickle
 import pytest
 import torch
 
+import warpconv
 import warpconv.torch as layers
 from warpconv.runtime.call.kernel import Kernel
 
@@ -105,6 +106,17 @@ def dense(monkeypatch):
 
 def right(layer, x):
     close(layer(x), torch.nn.functional.conv2d(x.double(), layer.weight.double(), layer.bias.double(), padding=1), 2.0)
+
+
+def test_a_weight_that_gets_the_address_of_one_that_is_gone_is_prepared_anew(dense):
+    """Module.bfloat16() and back: PyTorch counts no version, and its allocator may give the same memory again."""
+    layer, x, _ = dense
+    right(layer, x)
+    for _ in range(12):
+        layer.weight.copy_(torch.randn_like(layer.weight))
+        right(layer, x)
+        layer.bfloat16().half()
+        assert torch.equal(layer(x), warpconv.conv2d(x, layer.weight, layer.bias, padding=1))
 
 
 def test_a_weight_is_prepared_once_and_again_when_it_has_changed(dense):
