@@ -55,8 +55,8 @@ def _from_torch(value: Any, argument: str) -> ArrayView:
                                 hint="use .detach(), or call under torch.no_grad()")
     if _is_recorded(torch):
         raise ArgumentTypeError("PyTorch records what is called, and would record an output that nobody fills",
-                                argument=argument, hint="what it can record are operators: warpconv.conv2d and its like, "
-                                                        "and the layers of warpconv.torch")
+                                argument=argument, hint="what it can record are operators: warpconv.conv2d and its "
+                                                        "like, and the layers of warpconv.torch")
     dtype = _TORCH_TYPES.get(value.dtype) or _torch_element(value.dtype, argument)
     device = value.device
     if device.type not in ("cuda", "cpu"):

@@ -93,7 +93,8 @@ def torch(monkeypatch):
     module.Tensor = Tensor
     module.is_grad_enabled = lambda: True
     module.empty = lambda shape, dtype, device: Tensor(shape, str.lower(dtype), (device.type, device.index))
-    module._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda ordinal: 500 + ordinal)
+    module._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda ordinal: 500 + ordinal,
+                                      _get_tracing_state=lambda: None, _len_torch_dispatch_stack=lambda: 0)
     module.cuda = types.SimpleNamespace(current_device=lambda: 2, stream=StreamContext,
                                         ExternalStream=lambda handle, device: ("external", handle, device.index),
                                         default_stream=lambda device: ("default", device.index))

@@ -110,7 +110,8 @@ def test_tensors_that_require_grad(monkeypatch):
     import sys
     import types
     torch = types.ModuleType("torch")
-    torch.Tensor, torch.is_grad_enabled, torch._C = FakeTensor, lambda: True, None
+    torch.Tensor, torch.is_grad_enabled = FakeTensor, lambda: True
+    torch._C = types.SimpleNamespace(_get_tracing_state=lambda: None, _len_torch_dispatch_stack=lambda: 0)
     monkeypatch.setitem(sys.modules, "torch", torch)
     with pytest.raises(ArgumentTypeError) as caught:
         call(x=FakeTensor())
