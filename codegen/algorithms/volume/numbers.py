@@ -74,7 +74,8 @@ def registers_of(spec: KernelSpec, options: VolumeOptions, made: MarchNumbers) -
     """Planned registers of a thread: sums, a filter row of each plane, the patch's row, copies on their way."""
     outputs = options.rows * options.columns * options.k_tile
     words = spec.dtype.itemsize / 4 if spec.dtype.is_float else 1
-    ahead = 0 if made.past_registers else int(made.row_copies * made.column_copies * words)
+    beside = 2 if spec.stride[2] > 1 else 0     # of a copy on its way, its address
+    ahead = 0 if made.past_registers else int(made.row_copies * made.column_copies * (words + beside))
     weights = min(spec.taps[0], 8) * spec.s * options.k_tile
     return (28 + made.slots * outputs + weights + made.patch_columns * options.rows + made.column_copies + ahead
             + step_registers(spec, outputs))

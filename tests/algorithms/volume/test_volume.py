@@ -70,3 +70,13 @@ def test_nothing_spills(layer, operation):
     made = plan_layer(given, operation=operation)
     for entry in build(made).compiled.entries:
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("dtype, taps, size", [("float16", 1, 56), ("bfloat16", 2, 28), ("float16", 1, 14)])
+def test_16_bit_layers_with_strides_spill_a_few_registers_at_most(dtype, taps, size):
+    """Their copies have an address each: for want of these registers 240 bytes of a thread were spilled."""
+    made = plan_layer(warpconv.ConvShape(c=64, d=16, h=size, w=size, k=64, t=taps, r=taps, s=taps, stride=2,
+                                         dtype=dtype))
+    for entry in build(made).compiled.entries:
+        assert max(entry.spill_stores, entry.spill_loads, entry.stack_bytes) <= 64, entry
