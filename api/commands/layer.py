@@ -176,8 +176,7 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
 
     Raises ArgumentError, ShapeError or ArgumentTypeError for what fits no layer.
     """
-    filters = options["filter_"].count(",") + 1 if shapes is None and options["filter_"] else 3
-    axes = len(shapes[1]) - 2 if shapes is not None else 3 if filters == 4 else 2
+    axes = len(shapes[1]) - 2 if shapes is not None else _axes(options)
     geometry = {"stride": _along(options["stride"], "--stride", axes), "padding": _padding(options["padding"], axes),
                 "dilation": _along(options["dilation"], "--dilation", axes),
                 "groups": _number(options["groups"], "--groups"),
@@ -249,11 +248,24 @@ def _one_arch(texts: tuple[str, ...]) -> Arch | None:
     return archs[0] if archs else None
 
 
-def _shape(options: dict[str, Any], geometry: dict[str, Any]) -> tuple[ConvShape, tuple[str, ...]]:
+def _axes(options: dict[str, Any]) -> int:
+    """Spatial axes of --input and --filter: two, or three of volumes. Raises ArgumentError."""
     for option, key, form in (("--input", "input_", "1,3,224,224"), ("--filter", "filter_", "64,3,3")):
         if options[key] is None:
             raise ArgumentError(f"{option} is missing", argument=option, hint=f"for instance {option} {form}")
-    k, *taps = _numbers(options["filter_"], "--filter", (3, 4), "K,R,S, for instance 64,3,3, or K,T,R,S of volumes")
+    axes = 3 if options["input_"].count(",") == 4 else 2
+    form = ("K,T,R,S beside an input N,C,D,H,W, K,R,S beside N,C,H,W" if axes == 3 else
+            "K,R,S beside an input N,C,H,W, K,T,R,S beside N,C,D,H,W")
+    numbers = _numbers(options["filter_"], "--filter", (axes + 1, axes + 2), form)
+    if len(numbers) == axes + 2:        # PyTorch's sizes
+        k, _, *taps = map(str, numbers)
+        raise ArgumentError("this is a number too many", argument="--filter", value=options["filter_"],
+                            hint=f"{form}; without the channels, which are --input's, {','.join((k, *taps))}")
+    return axes
+
+
+def _shape(options: dict[str, Any], geometry: dict[str, Any]) -> tuple[ConvShape, tuple[str, ...]]:
+    k, *taps = _numbers(options["filter_"], "--filter", (3, 4), "")
     words = [word.strip() for word in options["input_"].split(",")]
     volume = len(taps) == 3
     axes = "".join(geometry["layout"].stored(tuple("NCDHW" if volume else "NCHW")))
