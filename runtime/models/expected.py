@@ -84,3 +84,13 @@ def bytes_pay(shape: ConvShape, epilogue: tuple[Epilogue, ...], numerics: Numeri
         return mine <= by_rule(wide, wide_epilogue) + (images + outputs(wide) + outputs(shape)) / BYTES
     except WarpconvError:       # no kernel of one of them
         return False
+
+
+def border_pays(shape: ConvShape, padded: ConvShape, epilogue: tuple[Epilogue, ...]) -> bool:
+    """Whether a layer with a border of its own takes less time than ``padded``, which has none, with the pass that
+    writes the larger image. Not every algorithm has every border."""
+    passed = (math.prod(shape.input_shape) + math.prod(padded.input_shape)) * shape.dtype.itemsize
+    try:
+        return by_rule(shape, epilogue) <= by_rule(padded, epilogue) + passed / BYTES
+    except WarpconvError:       # no kernel for that border
+        return False

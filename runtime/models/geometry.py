@@ -68,7 +68,7 @@ def transposed_geometry(graph: Graph, node: Node, x: str, w: str) -> Geometry:
     wanted = node.attributes.get("output_shape")
     if wanted:
         target = list(wanted)[-axes:]
-    elif _auto(node).startswith("SAME"):
+    elif auto_pad(node).startswith("SAME"):
         target = [size * step for size, step in zip(sizes[2:], stride)]
     else:
         target = None
@@ -76,7 +76,7 @@ def transposed_geometry(graph: Graph, node: Node, x: str, w: str) -> Geometry:
         totals = [most - size for most, size in zip(full, target)]
         if min(totals) < 0:
             raise LeftOutError(f"its output_shape {target} is larger than its input and filter make")
-        first = [total - total // 2 for total in totals] if _auto(node) != "SAME_UPPER" else [t // 2 for t in totals]
+        first = [total - total // 2 for total in totals] if auto_pad(node) != "SAME_UPPER" else [t // 2 for t in totals]
         pads = [(before, total - before) for before, total in zip(first, totals)]
     else:
         pads = _pads(node, axes, [0] * axes)
@@ -140,7 +140,7 @@ def _steps(node: Node, axes: int) -> tuple[tuple[int, ...], tuple[int, ...], int
 
 def _pads(node: Node, axes: int, same: Sequence[int]) -> list[tuple[int, int]]:
     """(before, after) for each axis; ``same``: the totals of SAME. Raises LeftOutError."""
-    auto = _auto(node)
+    auto = auto_pad(node)
     if auto == "VALID":
         return [(0, 0)] * axes
     if auto == "SAME_UPPER":
@@ -155,7 +155,8 @@ def _pads(node: Node, axes: int, same: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(pads[:axes], pads[axes:]))
 
 
-def _auto(node: Node) -> str:
+def auto_pad(node: Node) -> str:
+    """A node's auto_pad, empty where it has none."""
     value = node.attributes.get("auto_pad", "")
     return value.decode() if isinstance(value, bytes) else str(value)
 

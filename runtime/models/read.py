@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.epilogue import Epilogue
 from warpconv.codegen.numerics import Numerics
@@ -13,11 +14,12 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Operation
 
 from . import qdq, quantized
-from .expected import bytes_pay, residual_pays
+from .expected import border_pays, bytes_pay, residual_pays
 from .fold import Folded, fold
 from .geometry import Geometry, check_sizes, forward_geometry, transposed_geometry
 from .graph import Graph, LeftOutError, Node
 from .model import AS_IT_IS, Arrays, Form, LeftOut, Model, ModelLayer, in_type, names_of, planar
+from .padded import padded
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 
@@ -91,6 +93,13 @@ def _float(graph: Graph, number: int, node: Node, form: Form) -> Found:
     folded = fold(graph, number, **given, residuals=not transposed)
     if folded.residual and not residual_pays(shape, folded.epilogue):
         folded = fold(graph, number, **given, residuals=False)
+    around = None if transposed else padded(graph, node, geometry, shape)
+    if around is not None and (around.shape.padding_mode is Border.ZEROS
+                               or border_pays(around.shape, shape, folded.epilogue)):
+        shape, x = around.shape, around.node.input(0)
+        if graph.only_taker(node.input(0)) is node:
+            folded.nodes.insert(0, around.node.label)
+            folded.inner.append(node.input(0))
     read = None
     if graph.is_constant(w):        # a bias that the model computes is the caller's to give
         read = _reader(graph, w, b if own_bias else "", geometry, folded, shape.dtype, transposed)
