@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
 from warpconv.codegen.shape import ConvShape
 
 from .geometry import Geometry, auto_pad
