@@ -95,9 +95,11 @@ def channels_follow(value: Any, axis: int) -> bool:
         (_, second, third), one = value.stride(), 1
     else:
         (_, second, third), one = value.strides, value.dtype.itemsize
-    if (second == one) == (third == one):       # one channel, one element, or gaps in both: as the axes are
-        return axis == 1
-    return (third == one) == (axis == 1)
+    # by branches: torch.compile cannot compare two answers about a length that it does not know. One channel, one
+    # element, or gaps in both: as the axes are
+    if third != one and second == one:
+        return axis == 2
+    return axis == 1
 
 
 def batched(value: Any, argument: str, alone: bool) -> Any:

@@ -61,8 +61,8 @@ def conv2d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
     _check_axes(4, weight=weight, grad_output=grad_output)
     n, c, h, w = (input_size[axis] for axis in ((0, 3, 1, 2) if last else (0, 1, 2, 3)))
     stride, padding, dilation = _geometry(stride, padding, dilation, weight)
-    made = ops.conv2d_input([n, c, h, w], weight, _first(grad_output, False, last), stride, padding, dilation, groups,
-                            _text(padding_mode), 0.0, device)
+    made = _sized(ops.conv2d_input, [n, c, h, w], weight, _first(grad_output, False, last), stride, padding, dilation,
+                  groups, _text(padding_mode), 0.0, device)
     return _given(_back(made, False, last), out, weight, grad_output)
 
 
@@ -77,8 +77,8 @@ def conv2d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
     _check_axes(4, input=input, grad_output=grad_output)
     x, grad = (_first(tensor, False, last) for tensor in (input, grad_output))
     stride, padding, dilation = _geometry(stride, padding, dilation, None, weight_size)
-    made = ops.conv2d_weight(x, list(weight_size), grad, stride, padding, dilation, groups, _text(padding_mode),
-                             _number(padding_value), device)
+    made = _sized(ops.conv2d_weight, x, list(weight_size), grad, stride, padding, dilation, groups,
+                  _text(padding_mode), _number(padding_value), device)
     return _given(made, out, input, grad_output)
 
 
@@ -109,8 +109,8 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
                                  argument="output_padding", value=output_padding,
                                  hint="less than the stride, or no more than the padding")
             sides[2 * axis + 1] -= extra
-    made = ops.conv2d_input([x.shape[0], weight.shape[1] * groups, *size], weight, x, stride, sides, dilation, groups,
-                            "zeros", 0.0, device)
+    made = _sized(ops.conv2d_input, [x.shape[0], weight.shape[1] * groups, *size], weight, x, stride, sides, dilation,
+                  groups, "zeros", 0.0, device)
     if bias is not None:
         made = made + bias[:, None, None]
     return _given(_back(made, alone, last), out, input, weight, bias)
@@ -149,8 +149,8 @@ def conv3d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
     _check_axes(5, weight=weight, grad_output=grad_output)
     size = [input_size[axis] for axis in ((0, 4, 1, 2, 3) if last else range(5))]
     stride, padding, dilation = _geometry(stride, padding, dilation, weight, axes=3)
-    made = ops.conv3d_input(size, weight, _first(grad_output, False, last, 5), stride, padding, dilation, groups,
-                            _text(padding_mode), 0.0, device)
+    made = _sized(ops.conv3d_input, size, weight, _first(grad_output, False, last, 5), stride, padding, dilation,
+                  groups, _text(padding_mode), 0.0, device)
     return _given(_back(made, False, last), out, weight, grad_output)
 
 
@@ -164,8 +164,8 @@ def conv3d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
     _check_axes(5, input=input, grad_output=grad_output)
     x, grad = (_first(tensor, False, last, 5) for tensor in (input, grad_output))
     stride, padding, dilation = _geometry(stride, padding, dilation, None, weight_size, axes=3)
-    made = ops.conv3d_weight(x, list(weight_size), grad, stride, padding, dilation, groups, _text(padding_mode),
-                             _number(padding_value), device)
+    made = _sized(ops.conv3d_weight, x, list(weight_size), grad, stride, padding, dilation, groups,
+                  _text(padding_mode), _number(padding_value), device)
     return _given(made, out, input, grad_output)
 
 
@@ -222,6 +222,17 @@ def _given(made: Tensor, out: Any, *read: Tensor | None) -> Tensor:
     if wants_grad(torch, *read):
         _no_output(out)
     return out.copy_(made)
+
+
+def _sized(op: Any, *args: Any) -> Tensor:
+    """An operator that takes sizes, first or second; sizes that are tensors, as torch.jit.trace has them, stay part of
+    what it records."""
+    at = 0 if isinstance(args[0], list) else 1
+    if any(isinstance(size, Tensor) for size in args[at]):
+        sizes = torch.stack([torch.as_tensor(size) for size in args[at]])
+        op, args = op.overloadpacket.traced, (*args[:at], sizes, *args[at + 1:])
+    made: Tensor = op(*args)
+    return made
 
 
 # ---- axes

@@ -41,10 +41,12 @@ LIBRARY.define(f"conv2d(Tensor input, Tensor weight, Tensor? bias, Tensor? resid
 LIBRARY.define(f"conv3d(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, {GEOMETRY}, "
                "str epilogue, str algorithm, str? out_dtype, str cast) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
 for _name in ("conv2d", "conv3d"):
-    LIBRARY.define(f"{_name}_input(SymInt[] input_size, Tensor weight, Tensor grad_output, {GEOMETRY}) -> Tensor",
-                   tags=(torch.Tag.pt2_compliant_tag,))
-    LIBRARY.define(f"{_name}_weight(Tensor input, SymInt[] weight_size, Tensor grad_output, {GEOMETRY}) -> Tensor",
-                   tags=(torch.Tag.pt2_compliant_tag,))
+    # sizes are tensors to torch.jit.trace, which takes them in no list: the overloads have them in one tensor
+    for _overload, _sizes, _tags in (("", "SymInt[]", (torch.Tag.pt2_compliant_tag,)), (".traced", "Tensor", ())):
+        LIBRARY.define(f"{_name}_input{_overload}({_sizes} input_size, Tensor weight, Tensor grad_output, {GEOMETRY})"
+                       " -> Tensor", tags=_tags)
+        LIBRARY.define(f"{_name}_weight{_overload}(Tensor input, {_sizes} weight_size, Tensor grad_output, {GEOMETRY})"
+                       " -> Tensor", tags=_tags)
 
 conv2d = torch.ops.warpconv.conv2d.default
 conv2d_input = torch.ops.warpconv.conv2d_input.default
@@ -227,6 +229,15 @@ def _shape_weight(input: Tensor, weight_size: list[Any], grad_output: Tensor, *_
     return torch.empty(weight_size, dtype=input.dtype, device=input.device)
 
 
+def _by_sizes(op: Any, at: int) -> Callable[..., Tensor]:
+    """An operator's overload: it reads the sizes, argument ``at``, from their tensor."""
+    def run(*args: Any) -> Tensor:
+        made: Tensor = op(*args[:at], args[at].tolist(), *args[at + 1:])
+        return made
+
+    return run
+
+
 # ---- casts
 
 def _cast(op: Any, kind: str) -> Callable[..., Tensor]:
@@ -265,5 +276,8 @@ for _op, _run, _run_input, _run_weight, _shape in (
     torch.library.register_fake(f"warpconv::{_name}", _shape, lib=LIBRARY)
     torch.library.register_fake(f"warpconv::{_name}_input", _shape_input, lib=LIBRARY)
     torch.library.register_fake(f"warpconv::{_name}_weight", _shape_weight, lib=LIBRARY)
+    for _sized, _at in ((f"{_name}_input", 0), (f"{_name}_weight", 1)):
+        LIBRARY.impl(f"{_sized}.traced", _by_sizes(getattr(torch.ops.warpconv, _sized).default, _at),
+                     "CompositeImplicitAutograd")
 
 from . import autograd  # noqa: E402,F401 - it adds the gradients of the operators that stand here

@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 import torch
+import torch._dynamo.testing
 import torch.nn.functional as F
 
 import warpconv
@@ -109,6 +110,62 @@ def test_compiled_without_a_break():
         fullgraph=True, backend="aot_eager")(*(t.detach() for t in mine[:2])), warpconv.conv1d_weight(
             mine[0].detach(), (6, 1, 4), warpconv.conv1d_input((2, 6, 21), mine[1].detach(), mine[0].detach(),
                                                                padding="causal", groups=6), padding="causal", groups=6))
+
+
+LAYERS = {"dense": {"groups": 1, "padding": 1}, "strided": {"groups": 1, "stride": 2}, "depthwise": {"padding": "same"},
+          "causal": {"padding": "causal", "dilation": 2}}
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["NCL", "NCL over NLC"])
+@pytest.mark.parametrize("dynamic", [None, True], ids=["from the second length", "from the first"])
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.thin(3)
+def test_compiled_for_lengths_that_differ(name, dynamic, last):
+    layer = layers.Conv1d(6, 6, 4, **{"groups": 6, **LAYERS[name]})
+    counter = torch._dynamo.testing.CompileCounterWithBackend("eager")
+    torch._dynamo.reset()
+    compiled = torch.compile(layer, fullgraph=True, dynamic=dynamic, backend=counter)
+    frames = []
+    for length in (40, 30, 21, 17):
+        x = torch.randn(2, length, 6).transpose(1, 2) if last else torch.randn(2, 6, length)
+        made, wanted = compiled(x), layer(x)
+        assert torch.equal(made, wanted) and made.stride() == wanted.stride()
+        frames.append(counter.frame_count)
+    assert frames == ([1] * 4 if dynamic else [1, 2, 2, 2])
+    layer.eval()
+    with torch.no_grad():
+        assert torch.equal(compiled(x), wanted)
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["NCL", "NCL over NLC"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_exported_with_a_dynamic_length(name, last):
+    layer = layers.Conv1d(6, 6, 4, **{"groups": 6, **LAYERS[name]}).eval()
+
+    def drawn(length):
+        return torch.randn(2, length, 6).transpose(1, 2) if last else torch.randn(2, 6, length)
+
+    length = torch.export.Dim("length", min=10, max=4000)
+    program = torch.export.export(layer, (drawn(40),), dynamic_shapes=({2: length},)).module()
+    for x in (drawn(30), drawn(21)):
+        assert torch.equal(program(x), layer(x))
+
+
+def test_functions_compiled_for_lengths_that_differ():
+    _, w, b = (t.detach() for t in operands())
+    torch._dynamo.reset()
+
+    def step(x):
+        y, state = ours(x, w, b, return_state=True)
+        back = warpconv.conv1d_input(x.shape, w, y, padding="causal", dilation=2, groups=6)
+        return warpconv.conv_transpose1d(y, w, stride=2, groups=6), state, warpconv.conv1d_weight(
+            x, (6, 1, 4), back, padding="causal", dilation=2, groups=6)
+
+    compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="eager")
+    for length in (40, 30, 21):
+        x = torch.randn(2, 6, length)
+        for made, wanted in zip(compiled(x), step(x)):
+            assert torch.equal(made, wanted)
 
 
 @pytest.mark.parametrize("last", [False, True])

@@ -75,6 +75,22 @@ def test_a_layer_is_compiled(name, args, options):
     close(compiled(x).detach(), theirs(x.double()).detach())
 
 
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("name, args, options", ALL)
+def test_a_layer_is_traced_for_other_sizes(name, args, options):
+    ours, _, x = pair(name, args, options)
+    other = torch.randn((3, args[0], 11, 7, 8)[:x.dim()])
+    for layer in (ours.train(), ours.eval()):
+        file = io.BytesIO()
+        torch.jit.save(torch.jit.trace(layer, x), file)
+        file.seek(0)
+        loaded = torch.jit.load(file)
+        assert torch.equal(loaded(other), ours(other)) and torch.equal(loaded(x), ours(x))
+    wanted = torch.autograd.grad(ours(other).square().sum(), list(ours.parameters()))
+    for made, grad in zip(torch.autograd.grad(loaded(other).square().sum(), list(loaded.parameters())), wanted):
+        assert torch.equal(made, grad)
+
+
 @pytest.mark.parametrize("name, args, options", [ALL[0].values, ALL[6].values, ALL[9].values, ALL[12].values])
 def test_copies_and_pickles(name, args, options):
     ours, _, x = pair(name, args, options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 
 import pytest
 import torch
@@ -109,6 +110,26 @@ def test_traced():
     torch.jit.save(layer, file)
     file.seek(0)
     assert torch.equal(torch.jit.load(file)(other), layer(other))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_traced_for_other_sizes(rank):
+    """Operators that take sizes: what was traced computes them of the tensors that it meets."""
+    w = torch.randn(4, 4, *[3] * rank)
+    data, filters = (getattr(warpconv, f"conv{rank}d_{name}") for name in ("input", "weight"))
+
+    def step(x):
+        y = data(x.shape, w, x, padding=1)
+        return (y, filters(x, w.shape, y, padding=1),
+                getattr(warpconv, f"conv_transpose{rank}d")(x, w, stride=2, padding=1) if rank < 3 else x)
+
+    with warnings.catch_warnings():     # of sizes and strides of the weight, which are kept as they are
+        warnings.simplefilter("ignore", torch.jit.TracerWarning)
+        traced = torch.jit.trace(step, torch.randn(2, 4, *range(5, 5 + rank)))
+    for size in ((3, 4, 7, 6, 5), (1, 4, 4, 9, 8)):
+        x = torch.randn(size[:2 + rank])
+        for made, wanted in zip(traced(x), step(x)):
+            assert torch.equal(made, wanted)
 
 
 def test_exported_with_a_dynamic_batch():
