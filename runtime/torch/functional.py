@@ -16,6 +16,7 @@ from torch import Tensor
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.epilogue import parse_epilogue
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.runtime.arrays.readers import torch_element
 from warpconv.runtime.call.volume import order_of
 from warpconv.runtime.call.watched import wants_grad
 
@@ -185,10 +186,17 @@ def _check_axes(rank: int, **named: Tensor) -> None:
                              value=tuple(tensor.shape), hint="add axes of length 1, or reshape")
 
 
+@torch.compiler.assume_constant_result
+def _check_element(dtype: torch.dtype) -> None:
+    """What is no number that kernels read is no integer either: complex and quantised elements."""
+    torch_element(dtype, "input")
+
+
 def _check_recorded(steps: str, out: Any, input: Tensor, out_dtype: Any) -> None:
     _check_steps(steps)
     _no_output(out)
     if out_dtype in _INTEGERS or not input.is_floating_point():
+        _check_element(input.dtype)
         raise ArgumentTypeError("integers have no gradient, and a tensor of the call requires one",
                                 argument="out_dtype" if input.is_floating_point() else "input",
                                 hint="floating-point tensors, or a call under torch.no_grad()")

@@ -9,6 +9,7 @@ import pickle
 import pytest
 import torch
 
+import warpconv
 import warpconv.torch as layers
 from warpconv.runtime.call.kernel import Kernel
 
@@ -173,6 +174,49 @@ def test_hooks_and_parametrizations_are_kept():
     layer.train()
     layer(x).sum().backward()
     assert len(seen) == 2 and layer.parametrizations.weight.original1.grad is not None
+
+
+WRONG = [torch.uint8, torch.int32, torch.float16, torch.float64, torch.complex64]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", WRONG, ids=str)
+def test_an_input_of_another_type_than_the_weights(name, dtype):
+    """PyTorch's layers raise; the functions would make pixels of pixels."""
+    ours, theirs, x = pair(name, *CASES[name][0])
+    wrong = (x.abs() * 100).to(dtype)
+    words = r"\.real and \.imag" if dtype.is_complex else rf"torch\.float32 \(input = {dtype}\); input\.to\(torch\.float32\)"
+    for training in (True, False):
+        ours.train(training)
+        for grad in (True, False):
+            for cast in (False, True):
+                if cast and dtype is torch.float16:     # autocast brings both to its type
+                    continue
+                with torch.set_grad_enabled(grad), torch.autocast("cpu", torch.bfloat16, enabled=cast):
+                    with pytest.raises(RuntimeError):
+                        theirs.float()(wrong)
+                    with pytest.raises(warpconv.ArgumentTypeError, match=words) as caught:
+                        ours(wrong)
+                    assert caught.value.argument == "input"
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert ours(x.half()).dtype is torch.bfloat16
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_inputs_that_are_no_numbers_of_a_kernel():
+    layer, x = layers.Conv2d(2, 2, 3), torch.randn(1, 2, 5, 5)
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad):
+            with pytest.raises(warpconv.ArgumentTypeError, match="dequantize"):
+                layer(torch.quantize_per_tensor(x, 0.1, 0, torch.quint8))
+            with pytest.raises(warpconv.ArgumentTypeError, match="takes a tensor .input = 'ndarray'"):
+                layer(x.numpy())
+
+
+def test_a_chunk_of_another_type_than_the_weights():
+    layer, x = layers.Conv1d(2, 2, 3, padding="causal"), torch.randn(1, 2, 5)
+    with torch.no_grad(), pytest.raises(warpconv.ArgumentTypeError, match="input = torch.float16"):
+        layer.stream(x.half())
 
 
 def test_frozen_layers_compute_no_gradient_of_themselves():
