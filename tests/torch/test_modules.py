@@ -219,6 +219,22 @@ def test_a_chunk_of_another_type_than_the_weights():
         layer.stream(x.half())
 
 
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("axes", [1, 2])
+def test_transposed_layers_refuse_by_the_callers_names(axes, grad):
+    """They are data gradients to the operator, whose input is grad_output."""
+    layer, sizes = getattr(layers, f"ConvTranspose{axes}d")(3, 4, 2, padding=1), (7, 8)[:axes]
+    refused = [(layer, torch.randn(1, 5, *sizes), "weight has 3 channels and input has 5"),
+               (layer, torch.randn(1, 3, *(1,) * axes), "empty output.*padding"),
+               (copy.deepcopy(layer).double(), torch.randn(1, 3, *sizes).double(), "input = 'float64'"),
+               (copy.deepcopy(layer).requires_grad_(False).to(torch.float64), torch.randn(1, 3, *sizes).double(),
+                "input = 'float64'")]
+    for given, x, words in refused:
+        with torch.set_grad_enabled(grad), pytest.raises(warpconv.WarpconvError, match=words) as caught:
+            given(x)
+        assert "grad_output" not in str(caught.value) and "input_size" not in str(caught.value)
+
+
 def test_frozen_layers_compute_no_gradient_of_themselves():
     layer = layers.Conv2d(2, 2, 3).requires_grad_(False)
     x = torch.randn(1, 2, 5, 5, requires_grad=True)
