@@ -64,7 +64,8 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     """Compute a model's convolution layers by warpconv where that is quicker.
 
     A layer stays the same object, with its parameters, hooks and name; its class becomes ``warpconv.torch``'s. Layers
-    of other classes than PyTorch's own are left alone, and so are transposed layers of volumes.
+    of other classes than PyTorch's own are left alone, and so are transposed layers of volumes, and layers of types
+    and on devices without kernels (float64, meta).
 
     Parameters
     ----------
@@ -128,6 +129,9 @@ def _converted(name: str, module: Any, inputs: dict[torch.nn.Module, list[Tensor
     met = [] if inputs is None else inputs.get(module, [])
     if inputs is not None and not met:
         return Row(name, said, False, "the example does not come by")
+    unserved = sizes.unserved(module, met)
+    if unserved is not None:
+        return Row(name, said, False, f"not served: {unserved}")
     wanted, why, ours, theirs = _asked(where, name, module, met)
     if wanted:
         changed.append((module, kind))

@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.layer import Layer
+from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.arrays.readers import torch_element
 from warpconv.runtime.call.way import way_of
 from warpconv.runtime.torch.operators import memory_format
 
@@ -64,6 +67,21 @@ def shape_of(module: Any, input: Tensor) -> ConvShape:
     return ConvShape.of(size, tuple(weight.shape), dtype=str(planar.dtype).removeprefix("torch."), stride=stride,
                         padding=padding, dilation=dilation, groups=module.groups,
                         layout=Layout.NHWC if nhwc else Layout.NCHW, padding_mode=module.padding_mode)
+
+
+def unserved(module: Any, inputs: list[Tensor]) -> str | None:
+    """Why there is no kernel for a layer at these inputs, whatever its plan; None where there may be one."""
+    places = {tensor.device.type for tensor in (module.weight, *inputs)} - {"cpu", "cuda"}
+    if places:
+        return f"kernels run on GPUs and on the host, and it is on device {places.pop()}"
+    try:
+        if torch_element(module.weight.dtype, "weight") not in FLOATS:
+            return f"a layer of {module.weight.dtype}"
+        for x in inputs:
+            shape_of(module, x)
+    except WarpconvError as error:
+        return str(error)
+    return None
 
 
 def said(module: Any) -> str:

@@ -57,7 +57,8 @@ def _from_torch(value: Any, argument: str) -> ArrayView:
     device = value.device
     if device.type not in ("cuda", "cpu"):
         raise ArgumentTypeError(f"the tensor is on device {device.type}", argument=argument,
-                                hint="move it with .cuda() or .cpu()")
+                                hint="it has no elements: make it on a GPU or the host" if device.type == "meta"
+                                else "move it with .cuda() or .cpu()")
     try:
         pointer, strides = value.data_ptr(), tuple(value.stride())
     except RuntimeError as error:       # sparse, quantised, fake and wrapped tensors have no plain memory

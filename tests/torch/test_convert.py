@@ -152,13 +152,32 @@ def test_the_estimate(options, quicker):
     assert taken is quicker and why.startswith("estimated") and (ours < estimate.MARGIN * theirs) is quicker
 
 
-def test_what_is_not_served_stays(x):
-    model = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 3).double())
-    with pytest.raises(warpconv.WarpconvError, match="float64"):      # asked for: the error of its kernel
-        layers.convert(model, x.double(), where="all")
-    assert type(model[0]) is torch.nn.Conv2d
-    done = layers.convert(model, x.double(), where="measure")
-    assert not done.rows[0].converted and done.rows[0].why.startswith("not served")
+class Beside(torch.nn.Module):
+    """A layer that is served beside one of another type or device."""
+
+    def __init__(self, **of):
+        super().__init__()
+        self.served, self.other, self.of = torch.nn.Conv2d(2, 2, 3), torch.nn.Conv2d(2, 2, 3, **of), of
+
+    def forward(self, x):
+        self.other(x.to(**self.of))
+        return self.served(x)
+
+
+@pytest.mark.parametrize("where", ["all", "measure", "estimate", lambda *_: True],
+                         ids=["all", "measure", "estimate", "rule"])
+@pytest.mark.parametrize("of, words", [({"dtype": torch.float64}, "no kernels for float64"),
+                                       ({"device": "meta"}, "device meta")], ids=["float64", "meta"])
+def test_what_is_not_served_stays(where, of, words):
+    """Left alone, and the table says so, whoever asks for it."""
+    model, asked = Beside(**of), where == "all" or callable(where)
+    for example in (torch.randn(1, 2, 5, 5), None)[:1 + asked]:
+        done = layers.convert(model, example, where=where)
+        rows = {row.name: row for row in done.rows}
+        assert type(model.other) is torch.nn.Conv2d and not rows["other"].converted
+        assert rows["other"].why.startswith("not served") and words in rows["other"].why
+        assert rows["served"].converted == (type(model.served) is layers.Conv2d) and rows["served"].converted >= asked
+        done.undo()
 
 
 @pytest.mark.parametrize("training", [False, True])
