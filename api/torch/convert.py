@@ -71,8 +71,8 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     ----------
     model : torch.nn.Module
         Changed in place.
-    example : Tensor or tuple of them, optional
-        What the model is called with once, without gradients and in eval mode, to see the layers' sizes; needed by
+    example : Tensor, tuple or mapping, optional
+        What the model is called with once (a tuple holds positional arguments, a mapping those by name), without gradients and in eval mode, to see the layers' sizes; needed by
         'estimate' and 'measure', and by whoever wants the kernels compiled now, at the same time, and not one by one at
         the first call.
     where : str or callable
@@ -91,7 +91,8 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     Raises
     ------
     ArgumentError, ArgumentTypeError
-        ``where`` is no rule, or needs an example and there is none; ``model`` is no module.
+        ``where`` is no rule, or needs an example and there is none; ``example`` is nothing that the model can be called
+        with; ``model`` is no module.
     WarpconvError
         A kernel cannot be made; the model is then as it was.
     """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 
+import numpy as np
 import pytest
 import torch
 
@@ -202,3 +204,34 @@ def test_mistakes(model, arguments, error):
         layers.convert(model, **arguments)
     with pytest.raises(warpconv.ArgumentTypeError):
         layers.convert([model])
+
+
+class Named(torch.nn.Module):
+    """A model whose arguments have names alone, as many from libraries of models have, and its layer's, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(2, 2, 3)
+
+    def forward(self, *, pixel_values, scale=1.0):
+        return self.layer(input=pixel_values) * scale
+
+
+def test_examples_by_name():
+    model, seen = Named(), []
+    for example in ({"pixel_values": torch.randn(1, 2, 5, 6)},
+                    collections.UserDict(pixel_values=torch.randn(1, 2, 7, 6), scale=2.0)):
+        layers.convert(model, example, where=lambda name, layer, input: bool(seen.append(tuple(input.shape))))
+    assert seen == [(1, 2, 5, 6), (1, 2, 7, 6)]
+
+
+@pytest.mark.parametrize("example", [
+    np.ones((1, 2, 5, 5), np.float32), (1, 2, 5, 5), (np.ones((1, 2, 5, 5), np.float32),), 5, "x", {"input": 3},
+    {"pixels": torch.ones(1, 2, 5, 5)}, {3: torch.ones(1, 2, 5, 5)}, (torch.ones(1, 2, 5, 5),) * 2,
+    [[torch.ones(1, 2, 5, 5)]], object()],
+    ids=["array", "sizes", "arrays", "number", "text", "named number", "unknown name", "no name", "two", "nested", "object"])
+def test_examples_that_cannot_be(example):
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 2, 3)).train()
+    with pytest.raises(warpconv.ArgumentTypeError, match=r"\(example = .*a mapping of keyword arguments") as caught:
+        layers.convert(model, example, where="all")
+    assert caught.value.argument == "example" and model.training and not model[0]._forward_pre_hooks
