@@ -235,6 +235,25 @@ def test_transposed_layers_refuse_by_the_callers_names(axes, grad):
         assert "grad_output" not in str(caught.value) and "input_size" not in str(caught.value)
 
 
+def test_copies_of_modules_that_hold_a_kernel():
+    class Own(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.randn(2, 1, 3, 3))
+            self.kernel = warpconv.specialize(warpconv.ConvShape(c=2, h=6, w=7, k=2, r=3, s=3, groups=2), device="cpu")
+
+        def forward(self, x):
+            return self.kernel(x, self.weight)
+
+    module, x = Own(), torch.randn(1, 2, 6, 7)
+    made = copy.deepcopy(module)
+    with torch.no_grad():
+        made.weight.mul_(2.0)
+        assert torch.equal(made(x), 2.0 * module(x))
+    with pytest.raises(warpconv.ArgumentTypeError, match="not pickled"):
+        torch.save(module, io.BytesIO())
+
+
 def test_frozen_layers_compute_no_gradient_of_themselves():
     layer = layers.Conv2d(2, 2, 3).requires_grad_(False)
     x = torch.randn(1, 2, 5, 5, requires_grad=True)
