@@ -235,17 +235,18 @@ def test_transposed_layers_refuse_by_the_callers_names(axes, grad):
         assert "grad_output" not in str(caught.value) and "input_size" not in str(caught.value)
 
 
+class Holder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(2, 1, 3, 3))
+        self.kernel = warpconv.specialize(warpconv.ConvShape(c=2, h=6, w=7, k=2, r=3, s=3, groups=2), device="cpu")
+
+    def forward(self, x):
+        return self.kernel(x, self.weight)
+
+
 def test_copies_of_modules_that_hold_a_kernel():
-    class Own(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.randn(2, 1, 3, 3))
-            self.kernel = warpconv.specialize(warpconv.ConvShape(c=2, h=6, w=7, k=2, r=3, s=3, groups=2), device="cpu")
-
-        def forward(self, x):
-            return self.kernel(x, self.weight)
-
-    module, x = Own(), torch.randn(1, 2, 6, 7)
+    module, x = Holder(), torch.randn(1, 2, 6, 7)
     made = copy.deepcopy(module)
     with torch.no_grad():
         made.weight.mul_(2.0)
