@@ -186,7 +186,8 @@ def _list(path: Path, named: bool, as_json: bool) -> None:
     from warpconv.runtime.tuning import files
     from warpconv.runtime.tuning.choice import shipped
     own = files.read(path) if named else files.read_or_empty(path)
-    rows = [layer_row(database, subject, origin) for origin, database in (("shipped", shipped()), (str(path), own)) for subject in database.subjects()]
+    rows = [layer_row(database, subject, origin) for origin, database in (("shipped", shipped()), (str(path), own))
+            for subject in database.subjects()]
     if as_json:
         echo_record(layers_record(rows, path))
     else:

@@ -72,9 +72,9 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     model : torch.nn.Module
         Changed in place.
     example : Tensor, tuple or mapping, optional
-        What the model is called with once (a tuple holds positional arguments, a mapping those by name), without gradients and in eval mode, to see the layers' sizes; needed by
-        'estimate' and 'measure', and by whoever wants the kernels compiled now, at the same time, and not one by one at
-        the first call.
+        What the model is called with once (a tuple holds positional arguments, a mapping those by name), without
+        gradients and in eval mode, to see the layers' sizes; needed by 'estimate' and 'measure', and by whoever wants
+        the kernels compiled now, at the same time, and not one by one at the first call.
     where : str or callable
         'estimate': where the planner's estimate is below what PyTorch takes for such a layer on an H200, which is
         not known of volumes; 'measure': where a layer alone takes less time on the device that it is on, forward and,

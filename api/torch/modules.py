@@ -133,7 +133,8 @@ class ConvTranspose1d(_Layer, torch.nn.ConvTranspose1d):
 
 def _check_types(input: Any, weight: Tensor) -> None:
     """Raises ArgumentTypeError for an input of another type than the weight's: the functions have a meaning for pixels
-    by floating-point filters, whose outputs are pixels again, and PyTorch's layers have none."""
+    by floating-point filters, whose outputs are pixels again, and PyTorch's layers have none. Autocast brings
+    floating-point tensors to its own type."""
     if isinstance(input, torch.fx.Proxy):
         return
     if not isinstance(input, Tensor):
@@ -144,8 +145,8 @@ def _check_types(input: Any, weight: Tensor) -> None:
         return
     if given.is_complex or input.is_quantized:      # no cast to the weight's type keeps what they hold
         torch_element(given, "input")
-    raise ArgumentTypeError(f"a layer's input is of its weight's type, which is {wanted}", argument="input", value=given,
-                            hint=f"input.to({wanted})" + (f", or layer.to({given})" if given in _CAST else ""))
+    raise ArgumentTypeError(f"a layer's input is of its weight's type, which is {wanted}", argument="input",
+                            value=given, hint=f"input.to({wanted})" + (f", or layer.to({given})" if given in _CAST else ""))
 
 
 def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int,

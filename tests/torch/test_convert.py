@@ -229,7 +229,8 @@ def test_examples_by_name():
     np.ones((1, 2, 5, 5), np.float32), (1, 2, 5, 5), (np.ones((1, 2, 5, 5), np.float32),), 5, "x", {"input": 3},
     {"pixels": torch.ones(1, 2, 5, 5)}, {3: torch.ones(1, 2, 5, 5)}, (torch.ones(1, 2, 5, 5),) * 2,
     [[torch.ones(1, 2, 5, 5)]], object()],
-    ids=["array", "sizes", "arrays", "number", "text", "named number", "unknown name", "no name", "two", "nested", "object"])
+    ids=["array", "sizes", "arrays", "number", "text", "named number", "unknown name", "no name", "two", "nested",
+         "object"])
 def test_examples_that_cannot_be(example):
     model = torch.nn.Sequential(torch.nn.Conv2d(2, 2, 3)).train()
     with pytest.raises(warpconv.ArgumentTypeError, match=r"\(example = .*a mapping of keyword arguments") as caught:

@@ -185,7 +185,8 @@ def test_an_input_of_another_type_than_the_weights(name, dtype):
     """PyTorch's layers raise; the functions would make pixels of pixels."""
     ours, theirs, x = pair(name, *CASES[name][0])
     wrong = (x.abs() * 100).to(dtype)
-    words = r"\.real and \.imag" if dtype.is_complex else rf"torch\.float32 \(input = {dtype}\); input\.to\(torch\.float32\)"
+    words = (r"\.real and \.imag" if dtype.is_complex else
+             rf"torch\.float32 \(input = {dtype}\); input\.to\(torch\.float32\)")
     for training in (True, False):
         ours.train(training)
         for grad in (True, False):
