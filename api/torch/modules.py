@@ -140,13 +140,21 @@ def _check_types(input: Any, weight: Tensor) -> None:
     if not isinstance(input, Tensor):
         raise ArgumentTypeError("a layer takes a tensor", argument="input", value=type(input).__name__,
                                 hint="torch.as_tensor(...)")
-    given, wanted = input.dtype, weight.dtype
-    if given is wanted or given in _CAST and wanted in _CAST and torch.is_autocast_enabled(input.device.type):
+    given, wanted, place = input.dtype, weight.dtype, input.device.type
+    if given is wanted or (given in _CAST and wanted in _CAST and place in ("cpu", "cuda")
+                           and torch.is_autocast_enabled(place)):
         return
-    if given.is_complex or input.is_quantized:      # no cast to the weight's type keeps what they hold
+    _refuse(given, wanted, input.is_quantized)
+
+
+@torch.compiler.assume_constant_result
+def _refuse(given: torch.dtype, wanted: torch.dtype, quantised: bool) -> None:
+    """Raises ArgumentTypeError, out of torch.compile, too, which cannot follow an exception of our own."""
+    if given.is_complex or quantised:       # no cast to the weight's type keeps what they hold
         torch_element(given, "input")
+    other = f", or layer.to({given})" if given in _CAST else ""
     raise ArgumentTypeError(f"a layer's input is of its weight's type, which is {wanted}", argument="input",
-                            value=given, hint=f"input.to({wanted})" + (f", or layer.to({given})" if given in _CAST else ""))
+                            value=given, hint=f"input.to({wanted}){other}")
 
 
 def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int,

@@ -203,6 +203,16 @@ def test_an_input_of_another_type_than_the_weights(name, dtype):
         assert ours(x.half()).dtype is torch.bfloat16
 
 
+def test_a_compiled_layers_input_of_another_type():
+    torch._dynamo.reset()
+    compiled = torch.compile(layers.Conv2d(2, 2, 3).eval(), fullgraph=True, backend="aot_eager")
+    x = torch.randn(1, 2, 5, 5)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert compiled(x.half()).dtype is torch.bfloat16
+    with torch.no_grad(), pytest.raises(Exception, match=r"input = torch\.uint8.*input\.to\(torch\.float32\)"):
+        compiled(x.to(torch.uint8))
+
+
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
 def test_inputs_that_are_no_numbers_of_a_kernel():
     layer, x = layers.Conv2d(2, 2, 3), torch.randn(1, 2, 5, 5)
@@ -212,6 +222,8 @@ def test_inputs_that_are_no_numbers_of_a_kernel():
                 layer(torch.quantize_per_tensor(x, 0.1, 0, torch.quint8))
             with pytest.raises(warpconv.ArgumentTypeError, match="takes a tensor .input = 'ndarray'"):
                 layer(x.numpy())
+            with pytest.raises(warpconv.ArgumentTypeError, match="input = torch.float16"):
+                layers.Conv2d(2, 2, 3, device="meta")(x.half().to("meta"))
 
 
 def test_a_chunk_of_another_type_than_the_weights():
