@@ -22,7 +22,8 @@ PACKED = 4          # of PNG: 40 % of the time of Pillow's 6, files 3 % larger (
 _READ_AS = {"1": "L", "L": "L", "LA": "LA", "P": "RGBA", "RGB": "RGB", "RGBA": "RGBA", "RGBX": "RGB", "CMYK": "RGB",
             "YCbCr": "RGB", "HSV": "RGB", "LAB": "RGB", "PA": "RGBA", "La": "LA", "RGBa": "RGBA",
             "I;16": "I;16", "I;16B": "I;16", "I;16L": "I;16", "I": "I;16", "F": "F"}
-_OWN_COLOURS = ("L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "I;16", "I;16B", "I;16L", "I", "F")
+_OWN_COLOURS = ("1", "La", "RGBa", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "I;16", "I;16B", "I;16L", "I", "F")
+_OTHER_PIXELS = {"1": "8-bit gray", "La": "gray with alpha", "RGBa": "RGB with alpha"}    # colours stay
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _LARGEST = {"uint8": 255, "uint16": 65535}
 # EXIF's tags that describe how the file stores its pixels, which another file does in its own way.
@@ -149,8 +150,11 @@ def _read_with_pillow(image: Any, path: str, argument: str) -> Picture:
         raise ArgumentError(f"images of Pillow's mode {image.mode} are not served", argument=argument, value=path,
                             hint="gray or colour of 8 or 16 bits, or float32")
     own_colours = image.mode in _OWN_COLOURS
-    told = None if own_colours else (f"its colours are {image.mode}: it was filtered as RGB and is written so, without "
-                                     "its colour profile")
+    told = None
+    if not own_colours:
+        told = f"its colours are {image.mode}: it was filtered as RGB and is written so, without its colour profile"
+    elif image.mode in _OTHER_PIXELS:
+        told = f"its pixels are of mode {image.mode}: it was filtered as {_OTHER_PIXELS[image.mode]} and is written so"
     image = ImageOps.exif_transpose(image)
     about = _about(image, own_colours)
     if mode in ("I;16", "F"):

@@ -12,6 +12,7 @@ has a lighter form.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -107,9 +108,13 @@ class Resolution:
             plans = [(a.estimate, a.plan) for a in map(self._answer, wave) if a.plan is not None]
             if plans:
                 return min(plans, key=lambda found: found[0] or 0.0)[1]
+        reasons, hint = "; ".join(f"{a.algorithm}: {a.reason}" for a in self.candidates), None
         if request.settings:
-            return _plan(rows[0], request)      # its own words for what is wrong with them
-        raise UnsupportedSpec(None, "; ".join(f"{a.algorithm}: {a.reason}" for a in self.candidates))
+            with contextlib.suppress(UnsupportedSpec):
+                return _plan(rows[0], request)      # its own words for a value that is none
+            reasons = f"of the algorithms that have {', '.join(name for name, _ in request.settings)}, {reasons}"
+            hint = "other plan values, or none"
+        raise UnsupportedSpec(None, reasons, hint=hint)
 
     @property
     def tuned(self) -> bool:

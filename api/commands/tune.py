@@ -60,7 +60,7 @@ def tune(ctx: click.Context, names: tuple[str, ...], dims: tuple[str, ...], devi
         return
     path = _database(database)
     if listing:
-        _list(path, as_json)
+        _list(path, database is not None, as_json)
         return
     if plot is not None:
         from .tune_plot import check_picture
@@ -181,11 +181,13 @@ def _tune(layer: dict[str, Any], device: str, quiet: bool, session: dict[str, An
             best=f"best {state.best.us:.4g} us" if state.best is not None else ""))
 
 
-def _list(path: Path, as_json: bool) -> None:
+def _list(path: Path, named: bool, as_json: bool) -> None:
+    """A file that was ``named`` is there; the default one comes with the first session. Raises FileError."""
     from warpconv.runtime.tuning import files
     from warpconv.runtime.tuning.choice import shipped
-    rows = [layer_row(database, subject, origin) for origin, database in
-            (("shipped", shipped()), (str(path), files.read_or_empty(path))) for subject in database.subjects()]
+    own = files.read(path) if named else files.read_or_empty(path)
+    rows = [layer_row(database, subject, origin) for origin, database in (("shipped", shipped()), (str(path), own))
+            for subject in database.subjects()]
     if as_json:
         echo_record(layers_record(rows, path))
     else:

@@ -45,9 +45,14 @@ def tune_record(results: Sequence[Any], path: Path) -> Any:
 
 
 def show_layers(rows: Sequence[Any], path: Path) -> None:
-    """A table of what is measured."""
+    """A table of what is measured in each database, that of ``path`` the last."""
+    for origin in dict.fromkeys((*(row.database for row in rows), str(path))):
+        _show_database(origin, [row for row in rows if row.database == origin])
+
+
+def _show_database(origin: str, rows: Sequence[Any]) -> None:
     out = console()
-    heading(out, "database", str(path))
+    heading(out, "database", origin)
     if not rows:
         click.echo("nothing is measured")
         return

@@ -64,16 +64,17 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     """Compute a model's convolution layers by warpconv where that is quicker.
 
     A layer stays the same object, with its parameters, hooks and name; its class becomes ``warpconv.torch``'s. Layers
-    of other classes than PyTorch's own are left alone, and so are transposed layers of volumes.
+    of other classes than PyTorch's own are left alone, and so are transposed layers of volumes, and layers of types
+    and on devices without kernels (float64, meta).
 
     Parameters
     ----------
     model : torch.nn.Module
         Changed in place.
-    example : Tensor or tuple of them, optional
-        What the model is called with once, without gradients and in eval mode, to see the layers' sizes; needed by
-        'estimate' and 'measure', and by whoever wants the kernels compiled now, at the same time, and not one by one at
-        the first call.
+    example : Tensor, tuple or mapping, optional
+        What the model is called with once (a tuple holds positional arguments, a mapping those by name), without
+        gradients and in eval mode, to see the layers' sizes; needed by 'estimate' and 'measure', and by whoever wants
+        the kernels compiled now, at the same time, and not one by one at the first call.
     where : str or callable
         'estimate': where the planner's estimate is below what PyTorch takes for such a layer on an H200, which is
         not known of volumes; 'measure': where a layer alone takes less time on the device that it is on, forward and,
@@ -90,7 +91,8 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     Raises
     ------
     ArgumentError, ArgumentTypeError
-        ``where`` is no rule, or needs an example and there is none; ``model`` is no module.
+        ``where`` is no rule, or needs an example and there is none; ``example`` is nothing that the model can be called
+        with; ``model`` is no module.
     WarpconvError
         A kernel cannot be made; the model is then as it was.
     """
@@ -128,6 +130,9 @@ def _converted(name: str, module: Any, inputs: dict[torch.nn.Module, list[Tensor
     met = [] if inputs is None else inputs.get(module, [])
     if inputs is not None and not met:
         return Row(name, said, False, "the example does not come by")
+    unserved = sizes.unserved(module, met)
+    if unserved is not None:
+        return Row(name, said, False, f"not served: {unserved}")
     wanted, why, ours, theirs = _asked(where, name, module, met)
     if wanted:
         changed.append((module, kind))

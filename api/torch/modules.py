@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from warpconv.codegen.errors import ArgumentTypeError
+from warpconv.runtime.arrays.readers import torch_element
 from warpconv.runtime.call.conv import conv2d
 from warpconv.runtime.call.line import conv1d
 from warpconv.runtime.call.volume import conv3d
@@ -15,6 +17,7 @@ from warpconv.runtime.torch.functional import conv_transpose2d
 from warpconv.runtime.torch.prepared import Prepared
 
 _NOT_KEPT = "_warpconv_prepared"        # made anew where it is missing
+_CAST = (torch.float32, torch.float16, torch.bfloat16)      # what autocast brings to its own type
 
 
 class _Layer(torch.nn.Module):
@@ -42,7 +45,7 @@ class _Forward(_Layer):
     def forward(self, input: Tensor) -> Tensor:
         if not self.training and not torch.compiler.is_compiling():
             weight, bias = self._parameters.get("weight"), self._parameters.get("bias")
-            if Prepared.serves(input, weight, bias):
+            if Prepared.serves(input, weight, bias) and input.dtype is weight.dtype:
                 geometry, kept = (*self._geometry(), self.precision), self.__dict__.get(_NOT_KEPT)
                 if kept is None or kept[0] != geometry:
                     kept = self.__dict__[_NOT_KEPT] = geometry, Prepared()
@@ -53,6 +56,7 @@ class _Forward(_Layer):
         return call(input, weight, bias, *geometry)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        _check_types(input, weight)
         return self._by(_conv2d, input, weight, bias, (*self._geometry(), self.precision))
 
 
@@ -77,6 +81,7 @@ class Conv1d(_Forward, torch.nn.Conv1d):
     def stream(self, input: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The outputs of a chunk behind the state that the call for the chunk before returned (None: the first), and
         the next state; for padding 'causal' and stride 1. Raises as warpconv.conv1d does."""
+        _check_types(input, self.weight)
         made: tuple[Tensor, Tensor] = conv1d(
             input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups,
             padding_mode=self.padding_mode, precision=self.precision, state=state, return_state=True)
@@ -100,6 +105,7 @@ class Conv3d(_Layer, torch.nn.Conv3d):
     volumes wants a prepared weight."""
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        _check_types(input, weight)
         made: Tensor = conv3d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups,
                               padding_mode=self.padding_mode)
         return made
@@ -109,6 +115,7 @@ class ConvTranspose2d(_Layer, torch.nn.ConvTranspose2d):
     """torch.nn.ConvTranspose2d by the kernels of a layer's data gradient."""
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        _check_types(input, self.weight)
         more = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 2, self.dilation)
         return conv_transpose2d(input, self.weight, self.bias, self.stride, self.padding, tuple(more), self.groups,
                                 self.dilation)
@@ -118,9 +125,36 @@ class ConvTranspose1d(_Layer, torch.nn.ConvTranspose1d):
     """torch.nn.ConvTranspose1d as a plane of one row."""
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        _check_types(input, self.weight)
         more = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 1, self.dilation)
         return conv_transpose2d(input.unsqueeze(-2), self.weight.unsqueeze(-2), self.bias, (1, *self.stride),
                                 (0, *self.padding), (0, *more), self.groups, (1, *self.dilation)).squeeze(-2)
+
+
+def _check_types(input: Any, weight: Tensor) -> None:
+    """Raises ArgumentTypeError for an input of another type than the weight's: the functions have a meaning for pixels
+    by floating-point filters, whose outputs are pixels again, and PyTorch's layers have none. Autocast brings
+    floating-point tensors to its own type."""
+    if isinstance(input, torch.fx.Proxy):
+        return
+    if not isinstance(input, Tensor):
+        raise ArgumentTypeError("a layer takes a tensor", argument="input", value=type(input).__name__,
+                                hint="torch.as_tensor(...)")
+    given, wanted, place = input.dtype, weight.dtype, input.device.type
+    if given is wanted or (given in _CAST and wanted in _CAST and place in ("cpu", "cuda")
+                           and torch.is_autocast_enabled(place)):
+        return
+    _refuse(given, wanted, input.is_quantized)
+
+
+@torch.compiler.assume_constant_result
+def _refuse(given: torch.dtype, wanted: torch.dtype, quantised: bool) -> None:
+    """Raises ArgumentTypeError, out of torch.compile, too, which cannot follow an exception of our own."""
+    if given.is_complex or quantised:       # no cast to the weight's type keeps what they hold
+        torch_element(given, "input")
+    other = f", or layer.to({given})" if given in _CAST else ""
+    raise ArgumentTypeError(f"a layer's input is of its weight's type, which is {wanted}", argument="input",
+                            value=given, hint=f"input.to({wanted}){other}")
 
 
 def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int,

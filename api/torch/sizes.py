@@ -3,36 +3,74 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.errors import ArgumentTypeError, WarpconvError
 from warpconv.codegen.layer import Layer
+from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.arrays.readers import torch_element
 from warpconv.runtime.call.way import way_of
 from warpconv.runtime.torch.operators import memory_format
 
 CONVOLUTION = torch.nn.modules.conv._ConvNd
 TRANSPOSED = torch.nn.modules.conv._ConvTransposeNd
+_FORMS = "a tensor, a tuple of positional arguments, or a mapping of keyword arguments"
+_NO_TENSORS = (bool, int, float, complex, str, bytes, np.ndarray, np.generic, type(None))
 
 
 def inputs_of(model: torch.nn.Module, example: Any) -> dict[torch.nn.Module, list[Tensor]]:
     """The inputs of each convolution layer in one call of the model, without gradients, in eval mode: no statistics
-    change."""
+    change. Raises ArgumentTypeError for an example that the model cannot be called with."""
+    args, named = _arguments(example)
     met: dict[torch.nn.Module, list[Tensor]] = {}
     training = {module: module.training for module in model.modules()}
     with contextlib.ExitStack() as stack:
         for module in model.modules():
             if isinstance(module, CONVOLUTION):
-                hook = module.register_forward_pre_hook(lambda layer, args: met.setdefault(layer, []).append(args[0]))
+                hook = module.register_forward_pre_hook(_seen(met), with_kwargs=True)
                 stack.callback(hook.remove)
         stack.callback(_restore, training)
         model.eval()
         with torch.no_grad():
-            model(*example) if isinstance(example, (tuple, list)) else model(example)
+            try:
+                model(*args, **named)
+            except WarpconvError:
+                raise
+            except TypeError as error:      # other arguments than it takes, or of other kinds
+                raise ArgumentTypeError(f"the model cannot be called with it: {_first_line(error)}",
+                                        argument="example", value=type(example).__name__, hint=_FORMS) from error
     return met
+
+
+def _arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What the model is called with, by position and by name."""
+    args: tuple[Any, ...] = tuple(example) if isinstance(example, (tuple, list)) else (example,)
+    named: dict[Any, Any] = {}
+    if isinstance(example, Mapping):
+        args, named = (), dict(example)
+    given = (*args, *named.values())
+    if given and all(isinstance(value, _NO_TENSORS) for value in given):
+        raise ArgumentTypeError("there is no tensor in it to call the model with", argument="example",
+                                value=type(example).__name__, hint=_FORMS)
+    return args, named
+
+
+def _seen(met: dict[torch.nn.Module, list[Tensor]]) -> Callable[..., None]:
+    def note(layer: torch.nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        met.setdefault(layer, []).append(args[0] if args else named["input"])
+
+    return note
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _restore(training: dict[torch.nn.Module, bool]) -> None:
@@ -64,6 +102,21 @@ def shape_of(module: Any, input: Tensor) -> ConvShape:
     return ConvShape.of(size, tuple(weight.shape), dtype=str(planar.dtype).removeprefix("torch."), stride=stride,
                         padding=padding, dilation=dilation, groups=module.groups,
                         layout=Layout.NHWC if nhwc else Layout.NCHW, padding_mode=module.padding_mode)
+
+
+def unserved(module: Any, inputs: list[Tensor]) -> str | None:
+    """Why there is no kernel for a layer at these inputs, whatever its plan; None where there may be one."""
+    places = {tensor.device.type for tensor in (module.weight, *inputs)} - {"cpu", "cuda"}
+    if places:
+        return f"kernels run on GPUs and on the host, and it is on device {places.pop()}"
+    try:
+        if torch_element(module.weight.dtype, "weight") not in FLOATS:
+            return f"a layer of {module.weight.dtype}"
+        for x in inputs:
+            shape_of(module, x)
+    except WarpconvError as error:
+        return str(error)
+    return None
 
 
 def said(module: Any) -> str:

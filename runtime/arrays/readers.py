@@ -57,11 +57,12 @@ def _from_torch(value: Any, argument: str) -> ArrayView:
         raise ArgumentTypeError("PyTorch records what is called, and would record an output that nobody fills",
                                 argument=argument, hint="what it can record are operators: warpconv.conv2d and its "
                                                         "like, and the layers of warpconv.torch")
-    dtype = _TORCH_TYPES.get(value.dtype) or _torch_element(value.dtype, argument)
+    dtype = _TORCH_TYPES.get(value.dtype) or torch_element(value.dtype, argument)
     device = value.device
     if device.type not in ("cuda", "cpu"):
         raise ArgumentTypeError(f"the tensor is on device {device.type}", argument=argument,
-                                hint="move it with .cuda() or .cpu()")
+                                hint="it has no elements: make it on a GPU or the host" if device.type == "meta"
+                                else "move it with .cuda() or .cpu()")
     try:
         pointer, strides = value.data_ptr(), tuple(value.stride())
     except RuntimeError as error:       # sparse, quantised, fake and wrapped tensors have no plain memory
@@ -134,7 +135,8 @@ _TORCH_TYPES: dict[Any, DType] = {}         # torch.dtype -> DType, filled as th
 _NUMPY_TYPES: dict[np.dtype, DType] = {}    # the same for NumPy, whose dtype.name takes longer than all the rest
 
 
-def _torch_element(dtype: Any, argument: str) -> DType:
+def torch_element(dtype: Any, argument: str) -> DType:
+    """The element type of a torch.dtype. Raises ArgumentTypeError for one without kernels."""
     element = _TORCH_TYPES[dtype] = _named_element(str(dtype).removeprefix("torch."), argument)
     return element
 
@@ -154,10 +156,19 @@ def _numpy_element(dtype: np.dtype, argument: str) -> DType:
 def _named_element(name: str, argument: str) -> DType:
     element = _BY_NAME.get(name)
     if element is None:
-        raw = "; bfloat16 has no code in this interface: give the array itself, or DLPack" if name == "void16" else ""
         raise ArgumentTypeError(f"there are no kernels for {name} elements", argument=argument, value=name,
-                                hint=f"cast the array, e.g. to float32{raw}")
+                                hint=_way_out(name))
     return element
+
+
+def _way_out(name: str) -> str:
+    """What to do with elements that no kernel reads."""
+    if name.startswith("complex"):
+        return "call with .real and .imag, one after the other: a cast to a real type drops the imaginary part"
+    if name.startswith(("qint", "quint")):
+        return "use .dequantize()"
+    raw = "; bfloat16 has no code in this interface: give the array itself, or DLPack" if name == "void16" else ""
+    return f"cast the array, e.g. to float32{raw}"
 
 
 def _parse_typestr(typestr: str, argument: str) -> np.dtype:

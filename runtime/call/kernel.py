@@ -46,7 +46,24 @@ class Backend(Protocol):
         """Bytes that an operand's address must be a multiple of to be used where it is."""
 
 
-class Filter:
+class _Shared:
+    """What nothing changes once it is made: copies are the object itself. Pickles are refused: it is code or memory of
+    a device of this process."""
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        name = type(self).__name__
+        raise ArgumentTypeError(f"a {name} belongs to one device of this process, and is not pickled", argument=name,
+                                hint="pickle the ConvShape, and call specialize() (and prepare()) where it is loaded; "
+                                     "packs carry compiled kernels")
+
+
+class Filter(_Shared):
     """A weight prepared for one kernel; owns its copies, so the array it was made from may change or go.
 
     ``separable``: where the weight is a column times a row, that in words, and ``factored`` is the Filter of these
@@ -66,7 +83,7 @@ class Filter:
         return f"<warpconv.Filter {self.shape} for {self.kernel.spec.name} on {self.kernel.device}{factors}>"
 
 
-class Kernel:
+class Kernel(_Shared):
     """A convolution specialised to a class of layers (any N, H and W) on one device.
 
     ``kernel(input, weight, bias=None, *, residual=None, out=None, stream=None)`` computes it: input with its axes in
@@ -76,7 +93,7 @@ class Kernel:
     than between rows, planes and images). ``out`` may be the residual itself, to add in place. The
     result is ``out`` or a new array of the input's library, its axes in the same order. On a GPU the work is queued on
     ``stream`` (default: the stream that the input's library is on); for NumPy arrays the call returns when the result
-    is there.
+    is there. Copies (``copy.deepcopy`` of what holds one) are the kernel itself; it is not pickled.
     """
 
     def __init__(self, spec: KernelSpec, program: Program, backend: Backend, *, source: str, report: Any = None,

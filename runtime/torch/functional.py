@@ -16,6 +16,8 @@ from torch import Tensor
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.epilogue import parse_epilogue
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.codegen.parts.refusals import FLOATS
+from warpconv.runtime.arrays.readers import torch_element
 from warpconv.runtime.call.volume import order_of
 from warpconv.runtime.call.watched import wants_grad
 
@@ -92,9 +94,13 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
     _by_rule(stream, algorithm, workspace_limit)
     if torch.is_autocast_enabled(input.device.type):
         input, weight, bias = ops.cast_tensors(input.device.type, input, weight, bias)
+    _check_float(input.dtype)       # by these names: the operator has another for its input
     alone, last = input.dim() == 3, _is_last(layout)
     x = _first(input, alone, last)
     _check_axes(4, input=x, weight=weight)
+    if weight.shape[0] != x.shape[1]:
+        raise ShapeError(f"weight has {weight.shape[0]} channels and input has {x.shape[1]}", argument="weight",
+                         value=tuple(weight.shape), hint="a transposed layer's weight is (C, K/groups, R, S)")
     if isinstance(padding, str):
         raise ArgumentError("padding of a transposed layer is in numbers", argument="padding", value=padding,
                             hint="an int or (vertical, horizontal)")
@@ -109,6 +115,9 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
                                  argument="output_padding", value=output_padding,
                                  hint="less than the stride, or no more than the padding")
             sides[2 * axis + 1] -= extra
+    if not torch.compiler.is_compiling() and min(size) < 1:     # there it would bound sizes that may be any
+        raise ShapeError(f"empty output: {size[0]} x {size[1]}", argument="padding", value=padding,
+                         hint="less padding, or a larger filter")
     made = _sized(ops.conv2d_input, [x.shape[0], weight.shape[1] * groups, *size], weight, x, stride, sides, dilation,
                   groups, "zeros", 0.0, device)
     if bias is not None:
@@ -185,10 +194,25 @@ def _check_axes(rank: int, **named: Tensor) -> None:
                              value=tuple(tensor.shape), hint="add axes of length 1, or reshape")
 
 
+@torch.compiler.assume_constant_result
+def _check_element(dtype: torch.dtype) -> None:
+    """What is no number that kernels read is no integer either: complex and quantised elements."""
+    torch_element(dtype, "input")
+
+
+@torch.compiler.assume_constant_result
+def _check_float(dtype: torch.dtype) -> None:
+    element = torch_element(dtype, "input")
+    if element not in FLOATS:
+        raise ArgumentTypeError(f"elements must be {' or '.join(t.value for t in FLOATS)}", argument="input",
+                                value=element.value, hint="cast the array first")
+
+
 def _check_recorded(steps: str, out: Any, input: Tensor, out_dtype: Any) -> None:
     _check_steps(steps)
     _no_output(out)
     if out_dtype in _INTEGERS or not input.is_floating_point():
+        _check_element(input.dtype)
         raise ArgumentTypeError("integers have no gradient, and a tensor of the call requires one",
                                 argument="out_dtype" if input.is_floating_point() else "input",
                                 hint="floating-point tensors, or a call under torch.no_grad()")

@@ -111,6 +111,19 @@ def test_cmyk_is_told(tmp_path):
     assert "colours are" not in run(tmp_path / "out.png", tmp_path / "again.png", "--kernel", "identity").output
 
 
+def test_pixels_of_one_bit_are_told_and_keep_their_profile(tmp_path):
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    drawing = Image.fromarray(drawn((20, 24), np.uint8)).convert("1")
+    drawing.save(tmp_path / "one.png", icc_profile=profile)
+    made = run(tmp_path / "one.png", tmp_path / "out.png", "--kernel", "box:3")
+    assert made.exit_code == 0 and "RGB" not in made.output and "colours" not in made.output
+    assert "one.png: its pixels are of mode 1: it was filtered as 8-bit gray and is written so" in " ".join(
+        made.output.split())
+    with Image.open(tmp_path / "out.png") as out:
+        assert out.mode == "L" and out.info["icc_profile"] == profile
+        check(np.asarray(drawing.convert("L"))[:, :, None], np.asarray(out)[:, :, None], weights("box:3"))
+
+
 @pytest.mark.parametrize("form", ["GIF", "PNG", "WEBP"])
 def test_an_animation_is_told(tmp_path, form):
     frames = [Image.fromarray(np.full((8, 8, 3), level, np.uint8)) for level in (0, 90, 200)]

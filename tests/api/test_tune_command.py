@@ -26,7 +26,7 @@ def run(*arguments):
     return CliRunner().invoke(cli, ["tune", *map(str, arguments)])
 
 
-def test_the_command_times_lists_merges_and_draws(path, tmp_path, monkeypatch):
+def test_the_command_times_lists_merges_and_draws(path, tmp_path):
     pytest.importorskip("matplotlib")
     words = [*COMMAND, "--algorithm", "direct", "--set", "block_size_x=16,32", "--database", path]
     done = run(*words, "--plot", tmp_path / "space.svg")
@@ -37,9 +37,6 @@ def test_the_command_times_lists_merges_and_draws(path, tmp_path, monkeypatch):
     assert layer["tried"] == {} and layer["skipped"] == sum(layer["measured"]["outcomes"].values())
     assert layer["measured"]["best"]["values"]["block_size_x"] in (16, 32, 64)
     assert "CPU device" in run("--list", "--database", path).stdout
-    assert "CPU device" not in run("--list", "--database", tmp_path / "none.json").stdout      # what is shipped
-    monkeypatch.setattr(choice, "shipped", Database)
-    assert "nothing is measured" in run("--list", "--database", tmp_path / "none.json").stdout
     merged = tmp_path / "merged.json"
     assert run("--merge", path, path, "-o", merged).exit_code == 0 and merged.read_text() == path.read_text()
     record = json.loads(run("--merge", path, "-o", merged, "--best", 1, "--json").stdout)
@@ -48,6 +45,23 @@ def test_the_command_times_lists_merges_and_draws(path, tmp_path, monkeypatch):
     assert plan["chosen"] == "direct" and plan["tuning"].startswith("measured: ") and "CPU device" in plan["tuning"]
     emitted = CliRunner().invoke(cli, ["emit", *COMMAND[:-2], "--tuning", str(path)]).stdout
     assert f"block_size_x={layer['measured']['best']['values']['block_size_x']}" in emitted and "2026" not in emitted
+
+
+def test_a_listing_says_which_database_has_what(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPCONV_TUNE_DB", str(tmp_path / "none.json"))     # the first session would make it
+    shipped, own = run("--list").stdout.split("none.json")
+    assert "H200" in shipped and "shipped" in shipped and own.split() == ["nothing", "is", "measured"]
+    record = json.loads(run("--list", "--json").stdout)
+    assert {row["database"] for row in record["layers"]} == {"shipped"}
+    monkeypatch.setattr(choice, "shipped", Database)
+    assert "nothing is measured" in run("--list").stdout
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_database_that_is_named_and_not_there_is_told(tmp_path, more):
+    done = run("--list", "--database", tmp_path / "none.json", *more)
+    assert done.exit_code and done.stdout == "" and "none.json" in done.stderr and "cannot be read" in done.stderr
+    assert "--database" in done.stderr and not (tmp_path / "none.json").exists()
 
 
 def test_a_file_of_layers(tmp_path, path):

@@ -153,3 +153,18 @@ def test_named_algorithms_are_not_replaced():
 
 def test_the_public_names_are_these():
     assert warpconv.select is select and warpconv.explain is explain and warpconv.plan_layer is plan_layer
+
+
+def test_plan_values_without_an_algorithm_that_none_serves():
+    """Nobody named an algorithm, so the answer is that of all that have the value."""
+    layer = ConvShape(n=8, c=32, h=56, w=56, k=32, r=3, s=3, groups=32)
+    with pytest.raises(UnsupportedSpec) as caught:
+        plan_layer(layer, settings={"k_tile": 5})
+    said = str(caught.value)
+    assert caught.value.argument is None and caught.value.spec is None
+    assert all(f"{name}: k_tile = 5 does not divide" in said for name in ("reuse", "direct", "tiled"))
+    with pytest.raises(UnsupportedSpec, match="^reuse cannot serve") as caught:
+        plan_layer(layer, algorithm="reuse", settings={"k_tile": 5})
+    assert caught.value.value == "reuse"
+    with pytest.raises(ArgumentError, match="exchange"):
+        plan_layer(layer, settings={"exchange": "luck"})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 
+import numpy as np
 import pytest
 import torch
 
@@ -152,13 +154,32 @@ def test_the_estimate(options, quicker):
     assert taken is quicker and why.startswith("estimated") and (ours < estimate.MARGIN * theirs) is quicker
 
 
-def test_what_is_not_served_stays(x):
-    model = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 3).double())
-    with pytest.raises(warpconv.WarpconvError, match="float64"):      # asked for: the error of its kernel
-        layers.convert(model, x.double(), where="all")
-    assert type(model[0]) is torch.nn.Conv2d
-    done = layers.convert(model, x.double(), where="measure")
-    assert not done.rows[0].converted and done.rows[0].why.startswith("not served")
+class Beside(torch.nn.Module):
+    """A layer that is served beside one of another type or device."""
+
+    def __init__(self, **of):
+        super().__init__()
+        self.served, self.other, self.of = torch.nn.Conv2d(2, 2, 3), torch.nn.Conv2d(2, 2, 3, **of), of
+
+    def forward(self, x):
+        self.other(x.to(**self.of))
+        return self.served(x)
+
+
+@pytest.mark.parametrize("where", ["all", "measure", "estimate", lambda *_: True],
+                         ids=["all", "measure", "estimate", "rule"])
+@pytest.mark.parametrize("of, words", [({"dtype": torch.float64}, "no kernels for float64"),
+                                       ({"device": "meta"}, "device meta")], ids=["float64", "meta"])
+def test_what_is_not_served_stays(where, of, words):
+    """Left alone, and the table says so, whoever asks for it."""
+    model, asked = Beside(**of), where == "all" or callable(where)
+    for example in (torch.randn(1, 2, 5, 5), None)[:1 + asked]:
+        done = layers.convert(model, example, where=where)
+        rows = {row.name: row for row in done.rows}
+        assert type(model.other) is torch.nn.Conv2d and not rows["other"].converted
+        assert rows["other"].why.startswith("not served") and words in rows["other"].why
+        assert rows["served"].converted == (type(model.served) is layers.Conv2d) and rows["served"].converted >= asked
+        done.undo()
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -183,3 +204,35 @@ def test_mistakes(model, arguments, error):
         layers.convert(model, **arguments)
     with pytest.raises(warpconv.ArgumentTypeError):
         layers.convert([model])
+
+
+class Named(torch.nn.Module):
+    """A model whose arguments have names alone, as many from libraries of models have, and its layer's, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(2, 2, 3)
+
+    def forward(self, *, pixel_values, scale=1.0):
+        return self.layer(input=pixel_values) * scale
+
+
+def test_examples_by_name():
+    model, seen = Named(), []
+    for example in ({"pixel_values": torch.randn(1, 2, 5, 6)},
+                    collections.UserDict(pixel_values=torch.randn(1, 2, 7, 6), scale=2.0)):
+        layers.convert(model, example, where=lambda name, layer, input: bool(seen.append(tuple(input.shape))))
+    assert seen == [(1, 2, 5, 6), (1, 2, 7, 6)]
+
+
+@pytest.mark.parametrize("example", [
+    np.ones((1, 2, 5, 5), np.float32), (1, 2, 5, 5), (np.ones((1, 2, 5, 5), np.float32),), 5, "x", {"input": 3},
+    {"pixels": torch.ones(1, 2, 5, 5)}, {3: torch.ones(1, 2, 5, 5)}, (torch.ones(1, 2, 5, 5),) * 2,
+    [[torch.ones(1, 2, 5, 5)]], object()],
+    ids=["array", "sizes", "arrays", "number", "text", "named number", "unknown name", "no name", "two", "nested",
+         "object"])
+def test_examples_that_cannot_be(example):
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 2, 3)).train()
+    with pytest.raises(warpconv.ArgumentTypeError, match=r"\(example = .*a mapping of keyword arguments") as caught:
+        layers.convert(model, example, where="all")
+    assert caught.value.argument == "example" and model.training and not model[0]._forward_pre_hooks

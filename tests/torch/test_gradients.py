@@ -235,6 +235,12 @@ def test_pixels_have_no_gradient():
         warpconv.conv2d(x, w)
 
 
+def test_complex_elements_are_no_integers():
+    x, w = torch.randn(1, 1, 8, 8) + 1j, torch.randn(1, 1, 3, 3, requires_grad=True)
+    with pytest.raises(warpconv.ArgumentTypeError, match=r"no kernels for complex64.*\.real"):
+        warpconv.conv2d(x, w)
+
+
 @pytest.mark.parametrize("transform", ["grad", "jvp", "dual"])
 def test_transforms_that_would_lose_the_gradient_are_refused(transform):
     x, w, _, options = drawn("depthwise", settings.seed)

@@ -203,6 +203,98 @@ def test_hooks_and_parametrizations_are_kept():
     assert len(seen) == 2 and layer.parametrizations.weight.original1.grad is not None
 
 
+WRONG = [torch.uint8, torch.int32, torch.float16, torch.float64, torch.complex64]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", WRONG, ids=str)
+def test_an_input_of_another_type_than_the_weights(name, dtype):
+    """PyTorch's layers raise; the functions would make pixels of pixels."""
+    ours, theirs, x = pair(name, *CASES[name][0])
+    wrong = (x.abs() * 100).to(dtype)
+    words = (r"\.real and \.imag" if dtype.is_complex else
+             rf"torch\.float32 \(input = {dtype}\); input\.to\(torch\.float32\)")
+    for training in (True, False):
+        ours.train(training)
+        for grad in (True, False):
+            for cast in (False, True):
+                if cast and dtype is torch.float16:     # autocast brings both to its type
+                    continue
+                with torch.set_grad_enabled(grad), torch.autocast("cpu", torch.bfloat16, enabled=cast):
+                    with pytest.raises(RuntimeError):
+                        theirs.float()(wrong)
+                    with pytest.raises(warpconv.ArgumentTypeError, match=words) as caught:
+                        ours(wrong)
+                    assert caught.value.argument == "input"
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert ours(x.half()).dtype is torch.bfloat16
+
+
+def test_a_compiled_layers_input_of_another_type():
+    torch._dynamo.reset()
+    compiled = torch.compile(layers.Conv2d(2, 2, 3).eval(), fullgraph=True, backend="aot_eager")
+    x = torch.randn(1, 2, 5, 5)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert compiled(x.half()).dtype is torch.bfloat16
+    with torch.no_grad(), pytest.raises(Exception, match=r"input = torch\.uint8.*input\.to\(torch\.float32\)"):
+        compiled(x.to(torch.uint8))
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_inputs_that_are_no_numbers_of_a_kernel():
+    layer, x = layers.Conv2d(2, 2, 3), torch.randn(1, 2, 5, 5)
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad):
+            with pytest.raises(warpconv.ArgumentTypeError, match="dequantize"):
+                layer(torch.quantize_per_tensor(x, 0.1, 0, torch.quint8))
+            with pytest.raises(warpconv.ArgumentTypeError, match="takes a tensor .input = 'ndarray'"):
+                layer(x.numpy())
+            with pytest.raises(warpconv.ArgumentTypeError, match="input = torch.float16"):
+                layers.Conv2d(2, 2, 3, device="meta")(x.half().to("meta"))
+
+
+def test_a_chunk_of_another_type_than_the_weights():
+    layer, x = layers.Conv1d(2, 2, 3, padding="causal"), torch.randn(1, 2, 5)
+    with torch.no_grad(), pytest.raises(warpconv.ArgumentTypeError, match="input = torch.float16"):
+        layer.stream(x.half())
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("axes", [1, 2])
+def test_transposed_layers_refuse_by_the_callers_names(axes, grad):
+    """They are data gradients to the operator, whose input is grad_output."""
+    layer, sizes = getattr(layers, f"ConvTranspose{axes}d")(3, 4, 2, padding=1), (7, 8)[:axes]
+    refused = [(layer, torch.randn(1, 5, *sizes), "weight has 3 channels and input has 5"),
+               (layer, torch.randn(1, 3, *(1,) * axes), "empty output.*padding"),
+               (copy.deepcopy(layer).double(), torch.randn(1, 3, *sizes).double(), "input = 'float64'"),
+               (copy.deepcopy(layer).requires_grad_(False).to(torch.float64), torch.randn(1, 3, *sizes).double(),
+                "input = 'float64'")]
+    for given, x, words in refused:
+        with torch.set_grad_enabled(grad), pytest.raises(warpconv.WarpconvError, match=words) as caught:
+            given(x)
+        assert "grad_output" not in str(caught.value) and "input_size" not in str(caught.value)
+
+
+class Holder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(2, 1, 3, 3))
+        self.kernel = warpconv.specialize(warpconv.ConvShape(c=2, h=6, w=7, k=2, r=3, s=3, groups=2), device="cpu")
+
+    def forward(self, x):
+        return self.kernel(x, self.weight)
+
+
+def test_copies_of_modules_that_hold_a_kernel():
+    module, x = Holder(), torch.randn(1, 2, 6, 7)
+    made = copy.deepcopy(module)
+    with torch.no_grad():
+        made.weight.mul_(2.0)
+        assert torch.equal(made(x), 2.0 * module(x))
+    with pytest.raises(warpconv.ArgumentTypeError, match="not pickled"):
+        torch.save(module, io.BytesIO())
+
+
 def test_frozen_layers_compute_no_gradient_of_themselves():
     layer = layers.Conv2d(2, 2, 3).requires_grad_(False)
     x = torch.randn(1, 2, 5, 5, requires_grad=True)

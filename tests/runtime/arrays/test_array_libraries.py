@@ -37,7 +37,8 @@ class TestTorch:
         assert view(torch.Tensor(requires_grad=True), "weight").pointer == 1024
 
     @pytest.mark.parametrize("options, words", [
-        ({"dtype": "float64"}, "no kernels for float64"), ({"device": ("meta", None)}, "device meta"),
+        ({"dtype": "float64"}, "no kernels for float64"), ({"device": ("meta", None)}, "device meta.*no elements"),
+        ({"device": ("mps", 0)}, r"device mps.*\.cuda\(\)"),
         ({"pointer": None}, "no plain memory"), ({"neg": True}, "lazy negation")])
     def test_refused(self, torch, options, words):
         with pytest.raises(ArgumentTypeError, match=words):
