@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from warpconv.codegen.errors import ArgumentError
+from warpconv.runtime.call.watched import uncompiled
 from warpconv.runtime.ndimage.arguments import real, whole
 from warpconv.runtime.ndimage.correlate import taps_of
 from warpconv.runtime.ndimage.lines import Pass
@@ -40,6 +41,7 @@ FILTER_SCHARR = -1
 LARGEST_DERIVATIVE = 31     # ksize of Sobel and Laplacian
 
 
+@uncompiled
 def filter2D(src: Any, ddepth: Any, kernel: Any, dst: Any = None, anchor: Any = (-1, -1), delta: float = 0,
              borderType: Any = BORDER_DEFAULT, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
              dtype: Any = None) -> Any:
@@ -76,6 +78,7 @@ def filter2D(src: Any, ddepth: Any, kernel: Any, dst: Any = None, anchor: Any = 
                     "filter2D", taps, origins, border)
 
 
+@uncompiled
 def sepFilter2D(src: Any, ddepth: Any, kernelX: Any, kernelY: Any, dst: Any = None, anchor: Any = (-1, -1),
                 delta: float = 0, borderType: Any = BORDER_DEFAULT, *, device: str = "auto", stream: Any = None,
                 algorithm: str = "auto", dtype: Any = None) -> Any:
@@ -107,6 +110,7 @@ def sepFilter2D(src: Any, ddepth: Any, kernelX: Any, kernelY: Any, dst: Any = No
                      dtype)
 
 
+@uncompiled
 def GaussianBlur(src: Any, ksize: Any, sigmaX: float, dst: Any = None, sigmaY: float = 0,
                  borderType: Any = BORDER_DEFAULT, hint: int = 0, *, device: str = "auto", stream: Any = None,
                  algorithm: str = "auto", dtype: Any = None) -> Any:
@@ -155,6 +159,7 @@ def GaussianBlur(src: Any, ksize: Any, sigmaX: float, dst: Any = None, sigmaY: f
     return separable(src, -1, row, column, dst, (-1, -1), 0, borderType, extras, dtype)
 
 
+@uncompiled
 def Sobel(src: Any, ddepth: Any, dx: int, dy: int, dst: Any = None, ksize: int = 3, scale: float = 1, delta: float = 0,
           borderType: Any = BORDER_DEFAULT, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
           dtype: Any = None) -> Any:
@@ -190,6 +195,7 @@ def Sobel(src: Any, ddepth: Any, dx: int, dy: int, dst: Any = None, ksize: int =
                      Extras(device, stream, algorithm), dtype)
 
 
+@uncompiled
 def Scharr(src: Any, ddepth: Any, dx: int, dy: int, dst: Any = None, scale: float = 1, delta: float = 0,
            borderType: Any = BORDER_DEFAULT, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
            dtype: Any = None) -> Any:
@@ -220,6 +226,7 @@ def Scharr(src: Any, ddepth: Any, dx: int, dy: int, dst: Any = None, scale: floa
                  algorithm=algorithm, dtype=dtype)
 
 
+@uncompiled
 def Laplacian(src: Any, ddepth: Any, dst: Any = None, ksize: int = 1, scale: float = 1, delta: float = 0,
               borderType: Any = BORDER_DEFAULT, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
               dtype: Any = None) -> Any:
@@ -260,6 +267,7 @@ def Laplacian(src: Any, ddepth: Any, dst: Any = None, ksize: int = 1, scale: flo
                     "Laplacian", size, factor, border)
 
 
+@uncompiled
 def boxFilter(src: Any, ddepth: Any, ksize: Any, dst: Any = None, anchor: Any = (-1, -1), normalize: bool = True,
               borderType: Any = BORDER_DEFAULT, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
               dtype: Any = None) -> Any:
@@ -301,6 +309,7 @@ def boxFilter(src: Any, ddepth: Any, ksize: Any, dst: Any = None, anchor: Any = 
     return filtered(plan, src, ddepth, dst, 0, extras, dtype, "boxFilter", width, height, quotient, origins, border)
 
 
+@uncompiled
 def blur(src: Any, ksize: Any, dst: Any = None, anchor: Any = (-1, -1), borderType: Any = BORDER_DEFAULT, *,
          device: str = "auto", stream: Any = None, algorithm: str = "auto", dtype: Any = None) -> Any:
     """Means of rectangles in src's type, as cv2.blur.
@@ -328,6 +337,7 @@ def blur(src: Any, ksize: Any, dst: Any = None, anchor: Any = (-1, -1), borderTy
                      dtype=dtype)
 
 
+@uncompiled
 def getGaussianKernel(ksize: int, sigma: float) -> np.ndarray:
     """The samples of a Gaussian, their sum 1, as cv2.getGaussianKernel.
 
@@ -351,6 +361,7 @@ def getGaussianKernel(ksize: int, sigma: float) -> np.ndarray:
     return gaussian_taps(whole(ksize, "ksize"), real(sigma, "sigma"))[:, None]
 
 
+@uncompiled
 def getDerivKernels(dx: int, dy: int, ksize: int, normalize: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """The row and the column of Sobel's or Scharr's filter, as cv2.getDerivKernels.
 

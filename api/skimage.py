@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.runtime.call.watched import uncompiled
 from warpconv.runtime.ndimage import correlate
 from warpconv.runtime.ndimage.arguments import real
 from warpconv.runtime.ndimage.lines import line_of
@@ -28,6 +29,7 @@ _FARID = (0.0376593171958126, 0.249153396177344, 0.426374573253687, 0.2491533961
 _FARID_EDGE = (-0.109603762960254, -0.276690988455557, 0.0, 0.276690988455557, 0.109603762960254)
 
 
+@uncompiled
 def unsharp_mask(image: Any, radius: Any = 1.0, amount: float = 1.0, preserve_range: bool = False, *,
                  channel_axis: int | None = None, device: str = "auto", stream: Any = None, algorithm: str = "auto",
                  dtype: Any = None) -> Any:
@@ -71,6 +73,7 @@ def unsharp_mask(image: Any, radius: Any = 1.0, amount: float = 1.0, preserve_ra
                 Extras(device, stream, algorithm), dtype, scales=not preserve_range)
 
 
+@uncompiled
 def difference_of_gaussians(image: Any, low_sigma: Any, high_sigma: Any = None, *, mode: str = "nearest",
                             cval: float = 0, channel_axis: int | None = None, truncate: float = 4.0,
                             device: str = "auto", stream: Any = None, algorithm: str = "auto",
@@ -117,6 +120,7 @@ def difference_of_gaussians(image: Any, low_sigma: Any, high_sigma: Any = None, 
     return run(plan, image, told, Extras(device, stream, algorithm), dtype)
 
 
+@uncompiled
 def gaussian(image: Any, sigma: Any = 1.0, *, mode: str = "nearest", cval: float = 0, preserve_range: bool = False,
              truncate: float = 4.0, channel_axis: int | None = None, out: Any = None, device: str = "auto",
              stream: Any = None, algorithm: str = "auto", dtype: Any = None) -> Any:
@@ -162,6 +166,7 @@ def gaussian(image: Any, sigma: Any = 1.0, *, mode: str = "nearest", cval: float
                 Extras(device, stream, algorithm), dtype, scales=not preserve_range, out=out)
 
 
+@uncompiled
 def gabor(image: Any, frequency: float, theta: float = 0, bandwidth: float = 1, sigma_x: float | None = None,
           sigma_y: float | None = None, n_stds: float = 3, offset: float = 0, mode: str = "reflect", cval: float = 0, *,
           device: str = "auto", stream: Any = None, algorithm: str = "auto", dtype: Any = None) -> tuple[Any, Any]:
@@ -198,6 +203,7 @@ def gabor(image: Any, frequency: float, theta: float = 0, bandwidth: float = 1, 
     return one, other
 
 
+@uncompiled
 def gabor_kernel(frequency: float, theta: float = 0, bandwidth: float = 1, sigma_x: float | None = None,
                  sigma_y: float | None = None, n_stds: float = 3, offset: float = 0,
                  dtype: Any = np.complex128) -> np.ndarray:
@@ -254,6 +260,7 @@ def gabor_kernel(frequency: float, theta: float = 0, bandwidth: float = 1, sigma
     return (bell * np.exp(1j * (2 * np.pi * wave * u + real(offset, "offset")))).astype(dtype)
 
 
+@uncompiled
 def laplace(image: Any, ksize: int = 3, mask: Any = None, *, device: str = "auto", stream: Any = None,
             algorithm: str = "auto", dtype: Any = None) -> Any:
     """The negative of the second derivatives' sum, as skimage.filters.laplace.
@@ -305,12 +312,12 @@ def _edges(name: str, author: str, smooth: tuple[float, ...],
 
         return _direction(f"{name}_{'hv'[axis]}", f"{author} slope along axis {axis}", one, keyword=name == "farid")
 
-    _told(any_axis, name, f"{author} slope along ``axis``, or the magnitude along several", more='''
+    told = _told(any_axis, name, f"{author} slope along ``axis``, or the magnitude along several", more='''
     axis : int or sequence of int, optional
         The axis to take the slope along; the magnitude of several (of all if None) is the root of their mean square.
     mode, cval
         As in warpconv.correlate; cval in the units of the converted image.''')
-    return any_axis, of_plane(0), of_plane(1)
+    return told, of_plane(0), of_plane(1)
 
 
 def _diagonal(name: str, doc: str, *taps: tuple[tuple[float, ...], ...]) -> Callable[..., Any]:
@@ -360,7 +367,7 @@ def _told(filtered: Callable[..., Any], name: str, doc: str, shape: str = "", si
     ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
         As warpconv.correlate does.
     """
-    return filtered
+    return uncompiled(filtered)
 
 
 def _check_plane(image: Any) -> None:

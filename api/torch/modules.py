@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx import Proxy
 
-from warpconv.codegen.errors import ArgumentTypeError
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.runtime.arrays.readers import torch_element
 from warpconv.runtime.call.conv import conv2d
-from warpconv.runtime.call.line import conv1d
+from warpconv.runtime.call.line import conv1d, conv_transpose1d
 from warpconv.runtime.call.volume import conv3d
 from warpconv.runtime.call.way import way_of
 from warpconv.runtime.torch.functional import conv_transpose2d
@@ -31,18 +32,48 @@ class _Layer(torch.nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != _NOT_KEPT}
 
+    def __prepare_scriptable__(self) -> Any:
+        """What torch.jit.script asks before it reads a module."""
+        raise ArgumentTypeError("torch.jit.script does not take warpconv's layers", argument="obj",
+                                value=type(self).__name__, hint="torch.jit.trace, torch.export, or undo() of what "
+                                "convert returned before the model is scripted")
+
+    def _recorded(self, input: Proxy, *more: Any) -> Any:
+        """One call of the layer in the graph that torch.fx draws; where the layer is the whole of what is traced, and
+        has no name there, one of the function."""
+        tracer: Any = input.tracer
+        try:
+            name = tracer.path_of_module(self)
+        except NameError:
+            name = ""
+        if name:
+            return tracer.create_proxy("call_module", name, (input, *more), {})
+        if any(value is not None for value in more):
+            raise ArgumentError("a layer traced by itself has no output_size", argument="output_size", value=more[0],
+                                hint="a module that has the layer, or concrete_args={'output_size': None}")
+        function, args, named = self._call()
+        return tracer.create_proxy("call_function", function, (input, self.weight, self.bias, *args), named)
+
+    def _call(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """The function that the layer is, its arguments behind the bias, and those by name."""
+        raise NotImplementedError
+
 
 class _Forward(_Layer):
     """Layers whose forward is a convolution. ``precision`` is conv2d's, of the forward
     pass; it may be set on a layer, and is part of no state."""
 
     precision: str = "float32"
+    _function: Any
+    _more: dict[str, Any] = {}
 
     def _geometry(self) -> tuple[Any, ...]:
         """(stride, padding, dilation, groups, padding_mode) of the layer."""
         raise NotImplementedError
 
     def forward(self, input: Tensor) -> Tensor:
+        if isinstance(input, Proxy):
+            return self._recorded(input)        # type: ignore[no-any-return]
         if not self.training and not torch.compiler.is_compiling():
             weight, bias = self._parameters.get("weight"), self._parameters.get("bias")
             if Prepared.serves(input, weight, bias) and input.dtype is weight.dtype:
@@ -59,9 +90,16 @@ class _Forward(_Layer):
         _check_types(input, weight)
         return self._by(_conv2d, input, weight, bias, (*self._geometry(), self.precision))
 
+    def _call(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        *args, padding_mode = self._geometry()
+        return self._function, tuple(args), {"padding_mode": padding_mode, "precision": self.precision, **self._more}
+
 
 class Conv2d(_Forward, torch.nn.Conv2d):
     """torch.nn.Conv2d by kernels specialised to the layer, forward and backward; borders are made by the kernel."""
+
+    _function = staticmethod(conv2d)
+    _more = {"separable": False}
 
     def _geometry(self) -> tuple[Any, ...]:
         return self.stride, self.padding, self.dilation, self.groups, self.padding_mode
@@ -70,6 +108,8 @@ class Conv2d(_Forward, torch.nn.Conv2d):
 class Conv1d(_Forward, torch.nn.Conv1d):
     """torch.nn.Conv1d as a plane of one row or column. ``padding`` may be 'causal', too: dilation * (kernel_size - 1)
     on the left, none on the right."""
+
+    _function = staticmethod(conv1d)
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
                  *args: Any, **named: Any):
@@ -104,6 +144,14 @@ class Conv3d(_Layer, torch.nn.Conv3d):
     """torch.nn.Conv3d by kernels for volumes, forward and backward; borders are made by the kernel. No kernel of
     volumes wants a prepared weight."""
 
+    def forward(self, input: Tensor) -> Tensor:
+        if isinstance(input, Proxy):
+            return self._recorded(input)        # type: ignore[no-any-return]
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _call(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        return (conv3d, (self.stride, self.padding, self.dilation, self.groups), {"padding_mode": self.padding_mode})
+
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         _check_types(input, weight)
         made: Tensor = conv3d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups,
@@ -115,20 +163,30 @@ class ConvTranspose2d(_Layer, torch.nn.ConvTranspose2d):
     """torch.nn.ConvTranspose2d by the kernels of a layer's data gradient."""
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        if isinstance(input, Proxy):
+            return self._recorded(input, output_size)       # type: ignore[no-any-return]
         _check_types(input, self.weight)
         more = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 2, self.dilation)
         return conv_transpose2d(input, self.weight, self.bias, self.stride, self.padding, tuple(more), self.groups,
                                 self.dilation)
+
+    def _call(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        return (conv_transpose2d, (self.stride, self.padding, self.output_padding, self.groups, self.dilation), {})
 
 
 class ConvTranspose1d(_Layer, torch.nn.ConvTranspose1d):
     """torch.nn.ConvTranspose1d as a plane of one row."""
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        if isinstance(input, Proxy):
+            return self._recorded(input, output_size)       # type: ignore[no-any-return]
         _check_types(input, self.weight)
         more = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 1, self.dilation)
         return conv_transpose2d(input.unsqueeze(-2), self.weight.unsqueeze(-2), self.bias, (1, *self.stride),
                                 (0, *self.padding), (0, *more), self.groups, (1, *self.dilation)).squeeze(-2)
+
+    def _call(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        return (conv_transpose1d, (self.stride, self.padding, self.output_padding, self.groups, self.dilation), {})
 
 
 def _check_types(input: Any, weight: Tensor) -> None:

@@ -24,7 +24,7 @@ from .kernel import Filter, Kernel
 from .place import resolve_device
 from .quick import Entry
 from .recording import recording
-from .watched import watched
+from .watched import uncompiled, watched
 
 _quick: dict[tuple, tuple[Entry, ...]] = {}     # by the call's arguments as they were given
 on_clear: list[Callable[[], None]] = []         # of those who remember kernels themselves
@@ -252,6 +252,7 @@ def _factors(ask: kernels.Ask, weight: Any, view: ArrayView, separable: bool | N
     return found if found is not None and (separable or factors_of.pays(ask.request)) else None
 
 
+@uncompiled
 def specialize(shape: ConvShape, *, arch: Arch | str | None = None, device: str = "auto", algorithm: str = "auto",
                plan: KernelPlan | None = None, epilogue: Iterable[Any] = (), bias: bool = False,
                activation: str | None = None, settings: Mapping[str, Any] | None = None,

@@ -21,6 +21,7 @@ from .checks import (MOST_LAYERS, Call, Misaligned, check_address, check_bias, c
                      contiguous, layer_of, name_of, place, same_memory, written_in_place)
 from .quick import Entry, QuickCalls
 from .recording import recording
+from .watched import is_compiled, uncompiled
 
 
 class Prepared(Protocol):
@@ -132,6 +133,8 @@ class Kernel(_Shared):
     def __call__(self, input: Any, weight: Any, bias: Any = None, *, residual: Any = None, out: Any = None,
                  stream: Any = None) -> Any:
         """Raises ShapeError, ArgumentError or ArgumentTypeError before anything is launched or written."""
+        if is_compiled():
+            return _apart(self, input, weight, bias, residual=residual, out=out, stream=stream)
         if type(weight) is not Filter:
             entry = self._entries.get(signatures.sign_call(input, weight, bias, residual, out))
             if entry is not None and recording.graph is None:
@@ -250,6 +253,7 @@ class Kernel(_Shared):
         return Kernel(self.spec, self.program, self._backend, source=self.source, report=self.report, plan=self.plan,
                       **{"padding_value": self.padding_value, **changes})
 
+    @uncompiled
     def prepare(self, weight: Any, *, stream: Any = None, separable: bool | None = None) -> Filter:
         """Copy, reorder or move ``weight`` once; the Filter is accepted in its place by this kernel.
 
@@ -384,6 +388,9 @@ class Kernel(_Shared):
         if view.is_device and view.device != self._backend.ordinal:
             raise ArgumentTypeError(f"{argument} is {place(view.device)} and this kernel was made for {self.device}",
                                     argument=argument, hint=f"specialize(..., device='cuda:{view.device}')")
+
+
+_apart = uncompiled(Kernel.__call__)     # a decorator would take longer than the question does
 
 
 def _orders(given: Layout, memory: Layout, rank: int) -> tuple[Any, Any]:

@@ -42,6 +42,37 @@ def _has_no_images(torch: Any, *arguments: Any) -> bool:
     return any(isinstance(value, torch.Tensor) and value.dim() > 2 and value.shape[0] == 0 for value in arguments)
 
 
+def uncompiled(function: Function) -> Function:
+    """A public function that PyTorch has no operator for: torch.compile breaks its graph there and calls the function
+    as it is, with nothing below compiled; fullgraph=True and torch.export refuse it with this as the reason."""
+    apart: list[Any] = []
+
+    def made() -> bool:
+        if not apart:
+            apart.append(sys.modules["torch"].compiler.disable(
+                function, reason="warpconv's kernels, SciPy-style filters and packs are not part of a graph"))
+        return True
+
+    # as torch.compiler.assume_constant_result says it, where PyTorch is not imported: the compiler calls it as it is
+    made._dynamo_marked_constant = True     # type: ignore[attr-defined]
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        if is_compiled() and made():
+            return apart[0](*args, **named)
+        return function(*args, **named)
+
+    # the compiler counts what it makes of a code object: of each function by itself
+    call.__code__ = call.__code__.replace(co_name=function.__name__)
+    return call     # type: ignore[return-value]
+
+
+def is_compiled() -> bool:
+    """Whether torch.compile reads the call, which it does by taking the answer to be yes."""
+    modules = sys.modules
+    return "torch._dynamo" in modules and modules["torch"].compiler.is_dynamo_compiling()
+
+
 def is_watched(torch: Any, *arguments: Any) -> bool:
     """Whether PyTorch has to see a call: a gradient is wanted, autocast is on, or it is compiled, traced or
     transformed."""

@@ -38,6 +38,7 @@ from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.shape import INTEGER_WEIGHTS
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayKind
+from warpconv.runtime.call.watched import uncompiled
 
 from . import batches, planes, recipes
 from .arguments import axes_of, axis_of, plain, sequence
@@ -48,6 +49,7 @@ from .work import Extras, Passes
 MOST_PLANES = 1024      # that a filter of more than two axes may have
 
 
+@uncompiled
 def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect", cval: float = 0.0, origin: Any = 0,
               *, axes: Any = None, device: str = "auto", stream: Any = None, algorithm: str = "auto",
               layout: str | None = None, dtype: Any = None) -> Any:
@@ -110,6 +112,7 @@ def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect
                        Extras(device, stream, algorithm), dtype)
 
 
+@uncompiled
 def convolve(input: Any, weights: Any, output: Any = None, mode: str = "reflect", cval: float = 0.0, origin: Any = 0,
              *, axes: Any = None, device: str = "auto", stream: Any = None, algorithm: str = "auto",
              layout: str | None = None, dtype: Any = None) -> Any:
@@ -140,6 +143,7 @@ def convolve(input: Any, weights: Any, output: Any = None, mode: str = "reflect"
                        Extras(device, stream, algorithm), dtype)
 
 
+@uncompiled
 def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: float = 0.0,
                 origin: int = 0, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
                 layout: str | None = None, dtype: Any = None) -> Any:
@@ -172,6 +176,7 @@ def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mo
     return recipes.call(_along_one, input, output, arguments, Extras(device, stream, algorithm), dtype)
 
 
+@uncompiled
 def convolve1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: float = 0.0,
                origin: int = 0, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
                layout: str | None = None, dtype: Any = None) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.runtime.call.watched import uncompiled
 
 from . import converted, lines as passes, recipes
 from .arguments import axes_of, axis_of, each, sequence
@@ -30,6 +31,7 @@ _CROSS = np.array([[0.0, 1.0, 0.0], [1.0, -4.0, 1.0], [0.0, 1.0, 0.0]])
 SQUARED, ROOT = "expr(v * v)", "expr(sqrt(v))"      # of each slope, and of the sum of their squares
 
 
+@uncompiled
 def sobel(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: float = 0.0, *,
           device: str = "auto", stream: Any = None, algorithm: str = "auto",
           layout: str | None = None, dtype: Any = None) -> Any:
@@ -60,6 +62,7 @@ def sobel(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect",
                         Extras(device, stream, algorithm), dtype)
 
 
+@uncompiled
 def prewitt(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: float = 0.0, *,
             device: str = "auto", stream: Any = None, algorithm: str = "auto",
             layout: str | None = None, dtype: Any = None) -> Any:
@@ -91,6 +94,7 @@ def prewitt(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect
                         Extras(device, stream, algorithm), dtype)
 
 
+@uncompiled
 def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: float = 0.0, *, axes: Any = None,
             device: str = "auto", stream: Any = None, algorithm: str = "auto",
             layout: str | None = None, dtype: Any = None) -> Any:
@@ -120,6 +124,7 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: float =
     return recipes.call(_laplace, input, output, (mode, cval, axes, layout), Extras(device, stream, algorithm), dtype)
 
 
+@uncompiled
 def gaussian_laplace(input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: float = 0.0, *,
                      axes: Any = None, truncate: float = 4.0, radius: Any = None, device: str = "auto",
                      stream: Any = None, algorithm: str = "auto", layout: str | None = None,
@@ -155,6 +160,7 @@ def gaussian_laplace(input: Any, sigma: Any, output: Any = None, mode: Any = "re
                         Extras(device, stream, algorithm), dtype)
 
 
+@uncompiled
 def gaussian_gradient_magnitude(input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: float = 0.0, *,
                                 axes: Any = None, truncate: float = 4.0, radius: Any = None, device: str = "auto",
                                 stream: Any = None, algorithm: str = "auto", layout: str | None = None,
@@ -192,6 +198,7 @@ def gaussian_gradient_magnitude(input: Any, sigma: Any, output: Any = None, mode
                         Extras(device, stream, algorithm), dtype)
 
 
+@uncompiled
 def generic_laplace(input: Any, derivative2: Callable[..., Any], output: Any = None, mode: Any = "reflect",
                     cval: float = 0.0, extra_arguments: Sequence[Any] = (),
                     extra_keywords: Mapping[str, Any] | None = None, *, axes: Any = None,
@@ -233,6 +240,7 @@ def generic_laplace(input: Any, derivative2: Callable[..., Any], output: Any = N
     return told.once(input, output) if dtype is None else converted.call(told.once, input, output, dtype, stream)
 
 
+@uncompiled
 def generic_gradient_magnitude(input: Any, derivative: Callable[..., Any], output: Any = None, mode: Any = "reflect",
                                cval: float = 0.0, extra_arguments: Sequence[Any] = (),
                                extra_keywords: Mapping[str, Any] | None = None, *, axes: Any = None,

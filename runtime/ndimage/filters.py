@@ -16,6 +16,7 @@ import numpy as np
 
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError
+from warpconv.runtime.call.watched import uncompiled
 
 from . import lines as passes
 from . import recipes
@@ -25,6 +26,7 @@ from .planes import Image
 from .work import Extras, Passes
 
 
+@uncompiled
 def gaussian_filter(input: Any, sigma: Any, order: Any = 0, output: Any = None, mode: Any = "reflect",
                     cval: float = 0.0, truncate: float = 4.0, *, radius: Any = None, axes: Any = None,
                     device: str = "auto", stream: Any = None, algorithm: str = "auto",
@@ -64,6 +66,7 @@ def gaussian_filter(input: Any, sigma: Any, order: Any = 0, output: Any = None, 
                         Extras(device, stream, algorithm), dtype)
 
 
+@uncompiled
 def gaussian_filter1d(input: Any, sigma: float, axis: int = -1, order: int = 0, output: Any = None,
                       mode: str = "reflect", cval: float = 0.0, truncate: float = 4.0, *, radius: int | None = None,
                       device: str = "auto", stream: Any = None, algorithm: str = "auto",
@@ -101,6 +104,7 @@ def gaussian_filter1d(input: Any, sigma: float, axis: int = -1, order: int = 0, 
                         Extras(device, stream, algorithm), dtype)
 
 
+@uncompiled
 def uniform_filter(input: Any, size: Any = 3, output: Any = None, mode: Any = "reflect", cval: float = 0.0,
                    origin: Any = 0, *, axes: Any = None, device: str = "auto", stream: Any = None,
                    algorithm: str = "auto", layout: str | None = None, dtype: Any = None) -> Any:
@@ -136,6 +140,7 @@ def uniform_filter(input: Any, size: Any = 3, output: Any = None, mode: Any = "r
                         Extras(device, stream, algorithm), dtype)
 
 
+@uncompiled
 def uniform_filter1d(input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect",
                      cval: float = 0.0, origin: int = 0, *, device: str = "auto", stream: Any = None,
                      algorithm: str = "auto", layout: str | None = None, dtype: Any = None) -> Any:

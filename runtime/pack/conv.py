@@ -14,6 +14,7 @@ from warpconv.codegen.spec import Epilogue, KernelSpec, Operation
 from warpconv.runtime import arrays, forks
 from warpconv.runtime.call.kernel import Filter, Kernel
 from warpconv.runtime.call.volume import LAYOUTS
+from warpconv.runtime.call.watched import uncompiled
 
 from .format import Tree
 from .nodes import NodeRecord, read_array
@@ -110,6 +111,7 @@ class PackConv:
         ordinal = resolve_device(device or self._device, arrays.view(planar, "weight"), self.shape)
         return self._kernel(ordinal).prepare(planar, stream=stream, separable=False)
 
+    @uncompiled
     def __call__(self, x: Any, weight: Any = None, bias: Any = None, *, residual: Any = None, out: Any = None,
                  layout: Layout | str = Layout.NCHW, stream: Any = None) -> Any:
         """Compute the layer.

@@ -8,6 +8,7 @@ import pickle
 
 import pytest
 import torch
+import torch.fx
 
 import warpconv
 import warpconv.torch as layers
@@ -89,6 +90,33 @@ def test_a_layer_is_traced_for_other_sizes(name, args, options):
     wanted = torch.autograd.grad(ours(other).square().sum(), list(ours.parameters()))
     for made, grad in zip(torch.autograd.grad(loaded(other).square().sum(), list(loaded.parameters())), wanted):
         assert torch.equal(made, grad)
+
+
+@pytest.mark.parametrize("name, args, options", ALL)
+def test_a_layer_is_one_call_to_fx(name, args, options):
+    ours, _, x = pair(name, args, options)
+    model = torch.nn.Sequential(torch.nn.ReLU(), ours)
+    for whole in (model.train(), model.eval()):
+        graph = torch.fx.symbolic_trace(whole)
+        assert [node.target for node in graph.graph.nodes if node.op.startswith("call")] == ["0", "1"]
+        with torch.no_grad():
+            for made in (graph, copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
+                assert torch.equal(made(x), whole(x))
+        assert torch.equal(graph(x), whole(x))
+    alone = torch.fx.symbolic_trace(ours, {"output_size": None} if "Transpose" in name else None)
+    assert torch.equal(alone(x), ours(x))
+    named = [node.target.__name__ for node in alone.graph.nodes if node.op == "call_function"]
+    assert [name for name in named if "assert" not in name] == [{"ConvTranspose": "conv_transpose", "Conv": "conv"}[
+        name[:-2]] + name[-2:]]      # torch.fx asserts that output_size is not given
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_scripting_is_refused_in_words(name):
+    ours, _, _ = pair(name, *CASES[name][0])
+    with pytest.raises(warpconv.ArgumentTypeError, match="torch.jit.script does not take warpconv's layers.*undo"):
+        torch.jit.script(torch.nn.Sequential(ours))
+    with pytest.raises(warpconv.ArgumentError, match="output_size"):
+        torch.fx.symbolic_trace(layers.ConvTranspose2d(2, 2, 3))
 
 
 @pytest.mark.parametrize("name, args, options", [ALL[0].values, ALL[6].values, ALL[9].values, ALL[12].values])
