@@ -16,10 +16,10 @@ from warpconv.codegen.spec import Epilogue, Numerics
 from .. import drawn, gradients, reference
 from ..axes import Choose
 from ..cases import Case
+from .memory import PLACES, Canvas, placed, same_bits, told
 from .world import World
 
 CALLS = (2, 8, 16)     # of a layer
-GUARD = 3       # elements beside an array of its own, which a call must leave as they are
 
 
 def values(choose: Choose, world: World) -> str:
@@ -57,24 +57,17 @@ def _call(choose: Choose, world: World, case: Case, shape: ConvShape, named: str
     bias = bias if Epilogue.BIAS in steps else None
     residual = reference.residual(shape, rng) if Epilogue.RESIDUAL in steps else None
     where = {name: choose(PLACES) for name in ("x", "w", "out")}
-    out, around, before, poisoned = None, None, None, reference.poisoned(shape)
+    poisoned = reference.poisoned(shape)
     stays = world.keeps(x, w, residual, poisoned)
-    if where["out"] is not None:
-        canvas, before = guarded(poisoned)
-        out, around = (canvas, before) if stays else world.placed(canvas)
-        before = before.copy()
+    canvas = Canvas(world, None if where["out"] is None else poisoned, stays)
     world.tell(f"{case}, {shape}, algorithm={named!r}, arrays {where}")
     given_x, given_w = (world.array(placed(array, where[name]), stays) for name, array in (("x", x), ("w", w)))
     got = warpconv.conv2d(
         given_x, given_w, None if bias is None else world.array(bias, stays), **geometry(shape),
         layout=shape.layout.value, epilogue=steps, algorithm=named, accum_dtype=accumulated(case, shape),
         precision=case.numerics.precision.value, residual=None if residual is None else world.array(residual, stays),
-        device=world.device, separable=True if separable and shape.channels == 1 and stays else None, out=out)
-    if out is not None:
-        assert got is out, "out= is not what comes back"
-        inside = np.zeros(before.shape, bool)
-        inside[tuple(slice(GUARD, -GUARD) for _ in out.shape)] = True
-        assert same_bits(world.host(around)[~inside], before[~inside]), "an element beside the output was written"
+        device=world.device, separable=True if separable and shape.channels == 1 and stays else None, out=canvas.out)
+    canvas.check(got)
     assert same_bits(world.host(given_x), x) and same_bits(world.host(given_w), w), "an input was written"
     reference.expected(x, w, shape, bias=bias, residual=residual, epilogue=steps, numerics=case.numerics).check(
         world.host(got), str(case))
@@ -99,36 +92,6 @@ def geometry(shape: ConvShape) -> dict[str, Any]:
 def accumulated(case: Case, shape: ConvShape) -> str | None:
     """conv2d's name of a case's arithmetic."""
     return "float16" if case.numerics is Numerics.FLOAT16 and shape.dtype.value == "float16" else None
-
-
-PLACES = (None, "plain", "crop", "turned", "backwards", "steps")
-
-
-def placed(array: np.ndarray, how: str | None) -> np.ndarray:
-    """The same elements elsewhere in memory: a part of a larger array, its axes in another order, backwards, apart."""
-    if how == "crop":
-        return guarded(array)[0]
-    if how == "turned":
-        return np.ascontiguousarray(array.transpose()).transpose()
-    if how == "backwards":
-        return array[..., ::-1].copy()[..., ::-1]
-    if how == "steps":
-        wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
-        wide[..., ::2] = array
-        return wide[..., ::2]
-    return array.copy()
-
-
-def guarded(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A copy inside a larger array, and that array."""
-    around = np.resize(np.arange(251, dtype=np.uint8), tuple(n + 2 * GUARD for n in array.shape)).astype(array.dtype)
-    inner = around[tuple(slice(GUARD, -GUARD) for _ in array.shape)]
-    inner[...] = array
-    return inner, around
-
-
-def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    return np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
 
 
 # values for any argument: most of them cannot be
@@ -167,7 +130,3 @@ def arguments(choose: Choose, world: World) -> str:
     except WarpconvError:
         return "refused"
     return "right"
-
-
-def told(value: Any) -> str:
-    return f"zeros({value.shape}, {value.dtype})" if isinstance(value, np.ndarray) else repr(value)[:60]
