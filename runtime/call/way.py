@@ -45,7 +45,9 @@ class Way(NamedTuple):
         return _plane(value, argument, self.inserted)
 
     def weight(self, value: Any, argument: str = "weight") -> Any:
-        """The same of a filter."""
+        """The same of a filter, which is left out only where it is an output."""
+        if value is None and argument == "weight":
+            arrays.view(value, argument)
         return _plane(value, argument, 2 + self.column)
 
     def line(self, value: Any) -> Any:

@@ -70,11 +70,7 @@ class Job:
         numbers of axes that are not, or outputs that do not fit; else what the call on one image raises. All of these
         come before anything is written.
         """
-        outputs = None if output is None or is_dtype(output) else output
-        if outputs is not None and (not isinstance(outputs, (list, tuple)) or len(outputs) != len(values)):
-            raise ShapeError("output has to be a list with an array for each image", argument="output",
-                             value=len(outputs) if isinstance(outputs, (list, tuple)) else type(outputs).__name__,
-                             hint=f"{len(values)} arrays, an element type, or None")
+        lists.check_given(values, None if output is None or is_dtype(output) else output)
         images = lists.read(values)
         target = BatchTarget.of(output, images)
         own = self.arguments[0] if self.arguments and isinstance(self.arguments[0], Own) else None
@@ -195,13 +191,7 @@ class BatchTarget(Target):
             raise ArgumentError(f"output {gaps.argmax()} has gaps", argument="output",
                                 value=tuple(written.places.strides[gaps.argmax()].tolist()),
                                 hint="give contiguous arrays, or none and copy the results")
-        low, high = written.ends
-        order = np.flatnonzero(low < high)[np.argsort(low[low < high], kind="stable")]
-        meets = high[order][:-1] > low[order][1:]
-        if meets.any():
-            pair = sorted(order[int(meets.argmax()):][:2].tolist())
-            raise ArgumentError(f"outputs {pair[0]} and {pair[1]} share memory", argument="output", value=tuple(pair),
-                                hint="give each memory of its own")
+        lists.check_apart(*written.ends)
         return cls(written.like.dtype, output, None, images=written)
 
     @property

@@ -31,7 +31,7 @@ TAPS: Mapping[int, tuple[int, ...]] = {1: (1, 2, 3, 4, 4, 7, 16, 31, 64, 130, 30
                                        3: (1, 2, 3, 3, 4, 5)}
 SIZES = {"d": tuple(range(1, 9)), "h": (*range(1, 11), 17), "w": (1, 2, 3, 8, 12, 13, 16, 31, 32, 33, 64, 70),
          "l": (1, 2, 5, 19, 31, 32, 33, 64, 65, 100, 150, 257, 300)}
-VALUE = 0.625           # of a border 'constant'
+VALUES = {False: 0.625, True: 3.0}          # of a border 'constant'; whole beside filters of integers
 ACTIVATIONS = ("relu", "relu6", "silu", "gelu", "hardswish")
 
 
@@ -86,12 +86,13 @@ def fields_of(choose: Choose, rank: int, types: Sequence[Mapping[str, Any]], cau
     if sides is None:
         sides = [(choose((0, 0, 1, 2, 3, 7)), choose((0, 0, 1, 2, 3, 7))) for _ in range(rank)]
     mode = "zeros" if causal else choose(("zeros", "zeros", *BORDERS))
-    before = [1] * (rank == 1)
+    before, kinds = [1] * (rank == 1), choose(types)
+    value = VALUES[str(kinds.get("weight_dtype")).startswith("int")] if mode == "constant" else 0.0
     names = ("t", "r", "s")[-max(rank, 2):]
     return {"groups": groups, "c": groups * each, "k": groups * filters, **dict(zip(names, before + taps)),
             "stride": (*before, *stride), "dilation": (*before, *dilation),
             "padding": ((0, 0),) * (rank == 1) + tuple(sides), "padding_mode": mode,
-            "padding_value": VALUE if mode == "constant" else 0.0, **choose(types)}
+            "padding_value": value, **kinds}
 
 
 def sized(choose: Choose, rank: int, fields: Mapping[str, Any]) -> ConvShape | None:

@@ -261,6 +261,27 @@ def test_refusals():
         warpconv.sobel([a, b], device="gpu")
 
 
+def test_refusals_of_converted_lists():
+    """What no kernel reads or stores is refused as other lists are, before the first result is written."""
+    a, b = (image.astype(np.float64) for image in drawn("float32", ((4, 5), (6, 7))))
+    memory = np.zeros(60)
+    fixed = np.zeros((6, 7))
+    fixed.flags.writeable = False
+    for images, output, error, text in (
+            ([], None, ArgumentError, "at least one image"), ([a, b[None]], None, ShapeError, "number of axes"),
+            ([a, b], 3, ShapeError, "a list with an array for each image"), ([a, b], [], ShapeError, "list with"),
+            ([a, b], a.copy(), ShapeError, "a list with"), ([a, b], [np.zeros((4, 5)), b.T], ShapeError, "shape"),
+            ([a, b], [np.zeros((4, 5)), fixed], ArgumentError, "read-only"),
+            ([a, a], [memory[:20].reshape(4, 5), memory[34:14:-1].reshape(4, 5)], ArgumentError,
+             "outputs 0 and 1 share memory")):
+        with pytest.raises(error, match=text):
+            warpconv.sobel(images, output=output, dtype="float32", device="cpu")
+        assert not memory.any() and (not isinstance(output, list) or not output or not output[0].any())
+    apart = [memory[0:40:2].reshape(4, 5), memory[59:39:-1].reshape(4, 5)]
+    warpconv.sobel([a, a], output=apart, dtype="float32", device="cpu")
+    same(apart, scipy("sobel", [a, a]), "float32")
+
+
 def test_a_refused_call_writes_nothing():
     images = drawn("float32", ((4, 5), (6, 7)))
     outputs = [np.full(image.shape, 7, np.float32) for image in images]
