@@ -77,7 +77,16 @@ class Job:
         try:
             return self._at_once(images, target, own)
         except Unserved:
-            return self.one_by_one(values, output)
+            if target.images is None or recording.graph is not None:
+                return self.one_by_one(values, output)
+        # a later image may be refused, or lie where an earlier one's result goes: all are made before any is written
+        made = self.one_by_one(values, target.dtype.value)
+        for each, found in zip(output, made):
+            view = arrays.view(each, "output")
+            stream = arrays.current_stream(view) if self.extras.stream is None else arrays.stream_handle(
+                self.extras.stream)
+            arrays.copy_into(view, found, stream or 0)
+        return list(output)
 
     def _at_once(self, images: Images, target: BatchTarget, own: Own | None) -> list[Any]:
         image, extras = images.image, self.extras
@@ -102,7 +111,7 @@ class Job:
             return list(work.do(passes))
 
     def one_by_one(self, values: Sequence[Any], output: Any) -> list[Any]:
-        """The same by a call for each image."""
+        """The same by a call for each image; ``output`` may be a list of element types, too."""
         into = [output] * len(values) if output is None or is_dtype(output) else output
         head, *rest = self.arguments or (None,)
         told = [(head.taps[i], *rest) if isinstance(head, Own) else self.arguments for i in range(len(values))]

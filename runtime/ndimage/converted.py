@@ -82,16 +82,25 @@ def of_list(job: Any, images: Sequence[Any], output: Any, dtype: Any, stream: An
         for i, each in enumerate(output):
             _check_output(each, images[i])
         lists.check_apart(*map(np.array, zip(*map(_ends, output))))
-    if recording.graph is not None or len(set(names)) != 1 or names[0] not in TYPES:
+    if recording.graph is not None or not set(names) <= set(TYPES):
         return list(job.one_by_one(images, output))     # which says what is wrong
-    if names[0] not in {each.value for each in output_types(wanted)}:
-        kept = kept_as(names[0], wanted)
-        if kept.whole or not own:
-            return list(job.one_by_one(images, output))
+    kept = kept_as(names[0], wanted)
+    if len(set(names)) != 1:
+        made = job.one_by_one(images, output if own else names)
+    elif names[0] in {each.value for each in output_types(wanted)}:
+        x = [image if name == wanted.value else cast(image, wanted.value, stream) for image, name in zip(images, given)]
+        return list(job(x, names[0] if own else output))
+    elif kept.whole:
+        made = job.one_by_one(images, names[0])
+    else:
         made = job([cast(image, wanted.value, stream) for image in images], kept.dtype.value)
-        return [cast(each, names[0], stream) for each in made]
-    x = [image if name == wanted.value else cast(image, wanted.value, stream) for image, name in zip(images, given)]
-    return list(job(x, names[0] if own else output))
+        made = [cast(each, names[0], stream) for each in made]
+    if own:
+        return list(made)
+    for into, each in zip(output, made):        # when all are done: an image may be where the result before it goes
+        with _on(into, stream):
+            into[...] = each
+    return list(output)
 
 
 def kept_as(name: str, wanted: DType) -> Kept:

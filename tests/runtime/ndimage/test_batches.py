@@ -12,7 +12,7 @@ import warpconv
 from tests import checks, settings
 from tests.reference import ELEMENTS
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError, UnsupportedSpec
 from warpconv.runtime.call import ragged
 from warpconv.runtime.ndimage import batches
 
@@ -227,6 +227,27 @@ def test_what_is_done_image_by_image(monkeypatch):
     same(warpconv.convolve(volumes, filters[0], device="cpu"),
          [ndimage.convolve(volume, filters[0]) for volume in volumes], "float32")
     assert len(done) == 4
+
+
+@pytest.mark.parametrize("dtype, options", [
+    ("float32", {"algorithm": "direct"}), ("float64", {"dtype": "float32"}), ("int64", {"dtype": "float32"})])
+def test_outputs_where_other_images_lie(dtype, options):
+    """Nothing is written before the last image has been read."""
+    images = [image.astype(dtype) for image in drawn("float32", ((5, 6),) * 3)]
+    expected = warpconv.correlate(images, TAPS, device="cpu", **options)
+    outputs = images[1:] + images[:1]
+    found = warpconv.correlate(images, TAPS, output=outputs, device="cpu", **options)
+    assert all(each is output for each, output in zip(found, outputs))
+    assert all(np.allclose(each, other, atol=1e-5) for each, other in zip(outputs, expected))
+
+
+@pytest.mark.parametrize("dtype, options", [("float32", {}), ("float64", {"dtype": "float32"})])
+def test_an_image_that_a_named_kernel_refuses_leaves_the_outputs_as_they_are(dtype, options):
+    images = [np.ones((1, 1), dtype), np.ones((33, 2), dtype)]
+    outputs = [np.full(image.shape, 7, dtype) for image in images]
+    with pytest.raises(UnsupportedSpec):
+        warpconv.correlate1d(images, [1.0, 2.0], 0, outputs, algorithm="wide", device="cpu", **options)
+    assert all((output == 7).all() for output in outputs)
 
 
 # ---- refusals
