@@ -102,7 +102,10 @@ DTYPES = ("float32", "float16", "float64", "int64", "uint8", "int8", "bool", "co
           "datetime64[s]")
 ARGUMENTS = ("bias", "stride", "padding", "dilation", "groups", "activation", "padding_mode", "padding_value",
              "epilogue", "algorithm", "layout", "accum_dtype", "residual", "out", "out_dtype", "cast", "device",
-             "stream", "workspace_limit", "separable", "precision")
+             "stream", "workspace_limit", "separable", "precision", "output_padding", "state", "return_state")
+NAMED = ("conv2d",) * 6 + ("conv2d_input", "conv2d_weight", "conv_transpose2d", "conv2d_bias", "conv1d", "conv1d",
+                           "conv1d_input", "conv1d_weight", "conv_transpose1d", "conv3d", "conv3d", "conv3d_input",
+                           "conv3d_weight")
 
 
 def arguments(choose: Choose, world: World) -> str:
@@ -114,13 +117,16 @@ def arguments(choose: Choose, world: World) -> str:
                       for _ in range(choose((rank,) * 6 + (0, 1, 2, 3, 5))))
         return np.zeros(sizes, choose(("float32",) * 4 + DTYPES))
 
-    x, w = array(4), array(4)
-    name = choose(("conv2d",) * 4 + ("conv2d_input", "conv2d_weight", "conv_transpose2d", "conv2d_bias"))
-    known = ARGUMENTS if name == "conv2d" else tuple(
-        argument for argument in ARGUMENTS if argument in inspect.signature(getattr(warpconv, name)).parameters)
+    name = choose(NAMED)
+    rank = 2 + next(int(letter) for letter in name if letter.isdigit())
+    x, w = array(rank), array(rank)
+    taken = inspect.signature(getattr(warpconv, name)).parameters
+    known = tuple(argument for argument in ARGUMENTS if argument in taken)
     given = {choose(known): choose(ODD) for _ in range(choose((0, 1, 1, 2, 3)))}
-    sizes = choose(((2, 4, 4, 4), (4, 4, 1, 1), (1, 4, 5, 5), (1, 2), "4444", None, 4, (4, -1, 4, 4), (2**40,) * 4))
-    before = {"conv2d_input": (sizes, w, x), "conv2d_weight": (x, sizes, w), "conv2d_bias": (x,)}.get(name, (x, w))
+    sizes = choose(((2, 4, 4, 4, 4), (4, 4, 1, 1, 1), (1, 4, 5, 5, 5), (1, 2), "44444", None, 4, (4, -1, 4, 4, 4),
+                    (2**40,) * 5))
+    sizes = sizes[:rank] if isinstance(sizes, (tuple, str)) else sizes
+    before = {"input": (sizes, w, x), "weight": (x, sizes, w), "bias": (x,)}.get(name.partition("_")[2], (x, w))
     given.setdefault("device", world.device)
     if world.device == "cpu" and (given["device"] is None or isinstance(given["device"], str)):
         given["device"] = "cpu"

@@ -254,6 +254,12 @@ X, W = np.ones((2, 4, 9), np.float32), np.ones((4, 1, 3), np.float32)
 
 @pytest.mark.parametrize("error, argument, given", [
     (ArgumentError, "layout", {"layout": "NCHW"}),
+    (ArgumentError, "layout", {"layout": ["NCL"]}),
+    (ArgumentTypeError, "return_state", {"return_state": np.zeros(2)}),
+    (ArgumentTypeError, "padding", {"padding": np.zeros(2)}),
+    (ArgumentError, "padding_mode", {"padding": "causal", "padding_mode": np.zeros(2)}),
+    (ArgumentTypeError, "algorithm", {"padding": "causal", "algorithm": np.zeros(2)}),
+    (ArgumentTypeError, "epilogue", {"padding": "causal", "epilogue": np.zeros(2)}),
     (ShapeError, "padding", {"padding": "full"}),
     (ShapeError, "padding", {"padding": (1, 2, 3)}),
     (ShapeError, "padding", {"padding": -1}),
