@@ -42,6 +42,10 @@ class Unserved(Exception):
     """No kernel for differing sizes does this; nothing of the caller's has been written."""
 
 
+class Captured(Unserved):
+    """The call becomes part of a graph, whose launches write to the caller's arrays."""
+
+
 @dataclass(frozen=True)
 class Own:
     """A filter for each image: float64, all of one shape (n, ...)."""
@@ -76,8 +80,8 @@ class Job:
         own = self.arguments[0] if self.arguments and isinstance(self.arguments[0], Own) else None
         try:
             return self._at_once(images, target, own)
-        except Unserved:
-            if target.images is None or recording.graph is not None:
+        except Unserved as why:
+            if target.images is None or isinstance(why, Captured):
                 return self.one_by_one(values, output)
         # a later image may be refused, or lie where an earlier one's result goes: all are made before any is written
         made = self.one_by_one(values, target.dtype.value)
@@ -90,7 +94,9 @@ class Job:
 
     def _at_once(self, images: Images, target: BatchTarget, own: Own | None) -> list[Any]:
         image, extras = images.image, self.extras
-        if extras.algorithm not in ("auto", "ragged") or recording.graph is not None:
+        if recording.graph is not None:
+            raise Captured
+        if extras.algorithm not in ("auto", "ragged"):
             raise Unserved
         device = resolve_device(extras.device, images.like, _stack(len(images.shapes), max(1, image.shape[-1])))
         handle = None if extras.stream is None else arrays.stream_handle(extras.stream)
