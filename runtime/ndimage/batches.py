@@ -26,7 +26,7 @@ from warpconv.runtime.call.place import resolve_device
 from warpconv.runtime.call.ragged import Places, host_view
 from warpconv.runtime.call.recording import recording
 
-from . import lists, weights
+from . import converted, lists, weights
 from .arguments import sequence
 from .lines import Pass, divided, exact
 from .lists import Images
@@ -141,9 +141,10 @@ def for_each(images: Sequence[Any], filters: Any, axes: Any) -> bool:
 
 
 def by_size(call: Callable[[Any, Any, Any], Any], images: Sequence[Any], filters: Sequence[np.ndarray],
-            output: Any, taps_of: Callable[[Any], np.ndarray]) -> Any:
+            output: Any, taps_of: Callable[[Any], np.ndarray], dtype: Any, stream: Any) -> Any:
     """``call(images, filters, output)`` for the images whose filters have one size together, in the list's order.
-    Raises ShapeError where there are not as many filters as images, and what ``taps_of`` does."""
+    Raises ShapeError where there are not as many filters as images, and what ``taps_of`` does. ``dtype``, ``stream``:
+    the call's."""
     if len(filters) != len(images):
         raise ShapeError("there are as many filters as images", argument="weights", value=len(filters),
                          hint=f"{len(images)}, or one filter for all")
@@ -153,8 +154,12 @@ def by_size(call: Callable[[Any, Any, Any], Any], images: Sequence[Any], filters
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, shape in enumerate(shapes):
         groups.setdefault(shape, []).append(i)
-    parts = isinstance(output, (list, tuple))
-    if parts:       # all is checked before the first of them is written
+    parts, into = isinstance(output, (list, tuple)), output
+    if parts and dtype is not None:
+        _, names = converted.types_of_list(images, output)
+        lists.alike("output", "element type", names)
+        into = names[0]
+    elif parts:     # all is checked before the first of them is written
         given = lists.where(images)
         target = BatchTarget.of(output, given)
         if lists.meet(target.images, given):
@@ -163,10 +168,10 @@ def by_size(call: Callable[[Any, Any, Any], Any], images: Sequence[Any], filters
     made: list[Any] = [None] * len(images)
     for chosen in groups.values():
         found = call([images[i] for i in chosen], Own(taps_of([filters[i] for i in chosen])),
-                     [output[i] for i in chosen] if parts else output)
+                     into if into is not output or not parts else [output[i] for i in chosen])
         for i, each in zip(chosen, found):
             made[i] = each
-    return made
+    return made if into is output else converted.write(output, made, stream)
 
 
 def _of_pass(own: Own, passes: Passes, flip: bool) -> np.ndarray:

@@ -71,17 +71,9 @@ def call(once: Callable[[Any, Any, bool], Any], input: Any, output: Any, dtype: 
 def of_list(job: Any, images: Sequence[Any], output: Any, dtype: Any, stream: Any) -> list[Any]:
     """The same of a list of images: converted one by one, filtered together. Raises as ``call`` and a list's call do,
     before anything is written."""
-    from . import lists
     wanted = served(dtype)
     own = output is None or is_dtype(output)
-    lists.check_given(images, None if own else output)
-    given = [type_of(image, "input") for image in images]
-    lists.alike("input", "number of axes", [image.ndim for image in images], ShapeError)
-    names = given if output is None else [name_of(output, "output")] if own else [type_of(o, "output") for o in output]
-    if not own:
-        for i, each in enumerate(output):
-            _check_output(each, images[i])
-        lists.check_apart(*map(np.array, zip(*map(_ends, output))))
+    given, names = types_of_list(images, output)
     if recording.graph is not None or not set(names) <= set(TYPES):
         return list(job.one_by_one(images, output))     # which says what is wrong
     kept = kept_as(names[0], wanted)
@@ -95,12 +87,31 @@ def of_list(job: Any, images: Sequence[Any], output: Any, dtype: Any, stream: An
     else:
         made = job([cast(image, wanted.value, stream) for image in images], kept.dtype.value)
         made = [cast(each, names[0], stream) for each in made]
+    return list(made) if own else write(output, made, stream)
+
+
+def types_of_list(images: Sequence[Any], output: Any) -> tuple[list[str], list[str]]:
+    """The names of the element types of a list's images and of their results. Raises as ``of_list`` does."""
+    from . import lists
+    own = output is None or is_dtype(output)
+    lists.check_given(images, None if own else output)
+    given = [type_of(image, "input") for image in images]
+    lists.alike("input", "number of axes", [image.ndim for image in images], ShapeError)
     if own:
-        return list(made)
-    for into, each in zip(output, made):        # when all are done: an image may be where the result before it goes
+        return given, given if output is None else [name_of(output, "output")]
+    names = [type_of(each, "output") for each in output]
+    for i, each in enumerate(output):
+        _check_output(each, images[i])
+    lists.check_apart(*map(np.array, zip(*map(_ends, output))))
+    return given, names
+
+
+def write(outputs: Sequence[Any], made: Sequence[Any], stream: Any) -> list[Any]:
+    """Results in the caller's arrays, when all are there: an image may lie where the result of one before it goes."""
+    for into, each in zip(outputs, made):
         with _on(into, stream):
             into[...] = each
-    return list(output)
+    return list(outputs)
 
 
 def kept_as(name: str, wanted: DType) -> Kept:

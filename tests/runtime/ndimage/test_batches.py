@@ -209,6 +209,19 @@ def test_converted_types():
          "float32")
 
 
+def test_converted_outputs_beside_filters_of_several_sizes():
+    images = [image.astype(np.float64) for image in drawn("float32", ((5, 6),) * 3)]
+    filters = own_filters(images, [(3, 3), (2, 2), (3, 3)])
+    expected = [scipy("correlate", [image], (taps,))[0] for image, taps in zip(images, filters)]
+    outputs = images[1:] + images[:1]       # nothing is written before the last image has been read
+    found = warpconv.correlate(images, filters, outputs, dtype="float32", device="cpu")
+    assert all(each is output for each, output in zip(found, outputs))
+    same(found, expected, "float32")
+    with pytest.raises(ArgumentTypeError, match="output 1|image 1"):
+        warpconv.correlate(images, filters, [outputs[0], outputs[1].astype(np.float32), outputs[2]], dtype="float32",
+                           device="cpu")
+
+
 # ---- what no kernel for a batch serves
 
 def test_what_is_done_image_by_image(monkeypatch):
