@@ -195,7 +195,8 @@ class Layer:
                                 value=out.value, hint=f"one of {', '.join(dict.fromkeys(t.value for t in outputs))}")
         set_(self, "weight_dtype", None if weight is usual else weight)
         set_(self, "out_dtype", None if out is self.dtype else out)
-        set_(self, "cast", Cast.parse(self.cast) if out.is_integer else Cast.NEAREST)
+        cast = Cast.parse(self.cast)
+        set_(self, "cast", cast if out.is_integer else Cast.NEAREST)
 
     def _told(self, name: str) -> Any:
         """A field's value as it was told; 1 (of the padding 0) for a volume that has the default, that of images."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import numpy as np
@@ -10,12 +11,14 @@ from PIL import Image
 from click.testing import CliRunner
 
 import warpconv
-from tests import checks
+from tests import checks, gradients
 from tests.fuzz import __main__ as fuzz
-from tests.fuzz import images, layers
+from tests.fuzz import exact, images, layers, lists
 from tests.fuzz.choices import Choices, smaller
+from tests.fuzz.world import World
 from tests.runtime import device_object
 from warpconv.cli import cli
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentTypeError
 from warpconv.commands.files import InputFileError, read_array
 
@@ -88,6 +91,69 @@ def test_a_fault_is_seen_and_told(tmp_path, monkeypatch, capsys, change, how):
     assert kept["sources"] and ("--seed 5 --case" in said) == (how != "right") == bool(kept["failed"])
 
 
+CALLS = {"volume": ("conv3d", "conv3d_input", "conv3d_weight"),
+         "line": ("conv1d", "conv1d_input", "conv1d_weight", "conv_transpose1d", "conv_transpose2d"),
+         "lists": lists.CALLS}
+
+
+@pytest.mark.thin(3)
+@needs_compiler
+@pytest.mark.parametrize("kind", CALLS)
+def test_kinds_see_a_wrong_element(kind, monkeypatch, capsys):
+    """Of lists an element of the last image: the images alone are as they were."""
+    def off(real):
+        @functools.wraps(real)
+        def other(*args, **kwargs):
+            made = real(*args, **kwargs)
+            y = made[0] if isinstance(made, tuple) else made[-1] if isinstance(made, list) else made
+            if y.size and (kind != "lists" or isinstance(made, list)):
+                y.flat[-1] += np.ones((), y.dtype) * 64
+            return made
+        return other
+
+    monkeypatch.setattr(fuzz, "TRIES", 0)
+    for name in CALLS[kind]:
+        monkeypatch.setattr(warpconv, name, off(getattr(warpconv, name)))
+    assert fuzz.main(["--seed", "5", "--kind", kind, "--cases", "6"]) == 1
+    assert f"{kind} wrong" in capsys.readouterr().out
+
+
+@pytest.mark.thin(3)
+@pytest.mark.parametrize("kind", CALLS)
+def test_kinds_see_what_should_be_refused(kind, tmp_path, monkeypatch):
+    """A call that takes anything: what cannot be is told, as often as it is drawn."""
+    world, seen = World("cpu", tmp_path), []
+    for name in CALLS[kind]:
+        monkeypatch.setattr(warpconv, name, functools.wraps(getattr(warpconv, name))(
+            lambda *args, **given: args[0] if args else given.get("input")))
+    for case in range(60):
+        seen.append(fuzz.outcome(fuzz.KINDS[kind][0], Choices((5, case)), world)[1])
+    assert 2 <= sum("not refused" in words for words in seen) <= 30
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_exact_gradients_are_those_of_the_scattered_ones(number):
+    """Two ways to make them: by slices of a padded image, and element by element."""
+    rng = np.random.default_rng(number)
+    shape = gradients.draw_shape(rng)
+    x, w, dy = (rng.standard_normal(sizes) for sizes in (shape.input_shape, shape.weight_shape, shape.output_shape))
+    dx, dw = gradients.scattered(x, w, dy, shape)
+    np.testing.assert_allclose(exact.data_gradient(w, dy, shape).output, dx, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(exact.filter_gradient(x, dy, shape).output, dw, rtol=1e-9, atol=1e-9)
+
+
+def test_an_exact_transposed_layer():
+    """By its definition: the layer's matrix turned round, as np.convolve has it."""
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal((1, 1, 7)), rng.standard_normal((1, 1, 4))
+    wide = np.zeros(19)
+    wide[::3] = x[0, 0]
+    made = exact.transposed(x, w, np.ones(1), ((2, 1),), (2,), 1, (3,), (1,), DType.FLOAT32)
+    whole = np.concatenate([np.convolve(wide, w[0, 0]), np.zeros(2)])
+    np.testing.assert_allclose(made.output[0, 0], whole[2:-1] + 1)
+    assert exact.transposed(x, w, None, ((20, 5),), (0,), 1, (3,), (1,), DType.FLOAT32) is None
+
+
 def test_scipys_results_are_compared():
     given = {"cval": 0.0}
     theirs = np.arange(6, dtype=np.uint8)
@@ -102,7 +168,7 @@ def test_scipys_results_are_compared():
 @needs_compiler
 def test_the_first_cases_of_each_kind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for kind in ("arguments", "scipy", "files", "commands"):
+    for kind in ("arguments", "scipy", "volume", "line", "lists", "files", "commands"):
         pytest.importorskip("scipy")
         assert fuzz.main(["--seed", "4", "--kind", kind, "--cases", "12"]) == 0
     assert not list(tmp_path.iterdir())         # nothing is written where the fuzzer was started

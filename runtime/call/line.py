@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from warpconv.codegen.errors import ArgumentError
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 
 from . import gradients, long_filters
 from .conv import conv2d
@@ -76,6 +76,9 @@ def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     DeviceError
         The device cannot be used. All of these come before anything is launched or written.
     """
+    if not isinstance(return_state, bool):
+        raise ArgumentTypeError("return_state is True or False", argument="return_state", value=return_state,
+                                hint="True: the next state comes back, too")
     alone = getattr(input, "ndim", 3) == 2
     x, added, y, before = (batched(value, name, alone) for name, value in (
         ("input", input), ("residual", residual), ("out", out), ("state", state)))
@@ -94,14 +97,17 @@ def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
         return way.line(made) if out is None else out
 
     after = None
+    causal, zeros = (isinstance(given, str) and given == name
+                     for given, name in ((padding, CAUSAL), (padding_mode, "zeros")))
     if before is None and not return_state:
-        plain = (padding == CAUSAL and step == apart == 1 and padding_mode == "zeros" and algorithm == "auto"
-                 and added is stream is accum_dtype is out_dtype is workspace_limit is None and not epilogue)
+        plain = (causal and zeros and step == apart == 1 and isinstance(algorithm, str) and algorithm == "auto"
+                 and added is stream is accum_dtype is out_dtype is workspace_limit is None
+                 and isinstance(epilogue, (tuple, list)) and not epilogue)
         if plain and way.axis == 2 and not channels_follow(x, 2) and long_filters.wanted(x, weight, bias, out):
             made = long_filters.causal(conv1d, x, weight, bias, groups, activation, y, device, precision)
         else:
             made = call(x, padding, added, y)
-    elif padding != CAUSAL or step != 1 or padding_mode != "zeros" or stream is not None:
+    elif not causal or step != 1 or not zeros or stream is not None:
         raise ArgumentError("a state stands before a chunk of a causal layer, and is copied on its library's stream",
                             argument="state", value=f"padding={padding!r}, stride={stride!r}, "
                             f"padding_mode={padding_mode!r}, stream={stream!r}",

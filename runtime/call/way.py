@@ -45,7 +45,9 @@ class Way(NamedTuple):
         return _plane(value, argument, self.inserted)
 
     def weight(self, value: Any, argument: str = "weight") -> Any:
-        """The same of a filter."""
+        """The same of a filter, which is left out only where it is an output."""
+        if value is None and argument == "weight":
+            arrays.view(value, argument)
         return _plane(value, argument, 2 + self.column)
 
     def line(self, value: Any) -> Any:
@@ -77,7 +79,7 @@ class Way(NamedTuple):
 def way_of(layout: Any, input: Any = None, weight_size: Sequence[Any] = (), *, told: bool = False) -> Way:
     """How a layer is seen. Without a filter's three sizes, as a row. ``told``: axes (N, C, L) over memory in NLC order
     are turned, so that copies of what has gaps keep that order, too. Raises ArgumentError."""
-    if layout not in _LAYOUTS:
+    if not isinstance(layout, str) or layout not in _LAYOUTS:
         raise ArgumentError("unknown layout", argument="layout", value=layout, hint="'NCL' or 'NLC'")
     order, axis = _LAYOUTS[layout]
     follow = channels_follow(input, axis)

@@ -17,7 +17,7 @@ from warpconv.runtime.devices.cuda.backend import Queue
 from warpconv.runtime.devices.cuda.memory import Block
 
 from . import lists
-from .batches import Place, Unserved
+from .batches import Captured, Place
 from .lists import Images
 
 
@@ -43,7 +43,7 @@ class Gpu(Place):
         self._context.__enter__()
         if streams.capturing(self._queue.handle):       # a graph would read this call's table again, from memory lent
             self._context.__exit__(None, None, None)
-            raise Unserved
+            raise Captured
         return self
 
     def __exit__(self, *error: Any) -> None:

@@ -26,7 +26,7 @@ from warpconv.runtime.call.place import resolve_device
 from warpconv.runtime.call.ragged import Places, host_view
 from warpconv.runtime.call.recording import recording
 
-from . import lists, weights
+from . import converted, lists, weights
 from .arguments import sequence
 from .lines import Pass, divided, exact
 from .lists import Images
@@ -40,6 +40,10 @@ MOST_WHOLE = 49     # taps of a product that is done at once: beyond them, its f
 
 class Unserved(Exception):
     """No kernel for differing sizes does this; nothing of the caller's has been written."""
+
+
+class Captured(Unserved):
+    """The call becomes part of a graph, whose launches write to the caller's arrays."""
 
 
 @dataclass(frozen=True)
@@ -70,22 +74,29 @@ class Job:
         numbers of axes that are not, or outputs that do not fit; else what the call on one image raises. All of these
         come before anything is written.
         """
-        outputs = None if output is None or is_dtype(output) else output
-        if outputs is not None and (not isinstance(outputs, (list, tuple)) or len(outputs) != len(values)):
-            raise ShapeError("output has to be a list with an array for each image", argument="output",
-                             value=len(outputs) if isinstance(outputs, (list, tuple)) else type(outputs).__name__,
-                             hint=f"{len(values)} arrays, an element type, or None")
+        lists.check_given(values, None if output is None or is_dtype(output) else output)
         images = lists.read(values)
         target = BatchTarget.of(output, images)
         own = self.arguments[0] if self.arguments and isinstance(self.arguments[0], Own) else None
         try:
             return self._at_once(images, target, own)
-        except Unserved:
-            return self.one_by_one(values, output)
+        except Unserved as why:
+            if target.images is None or isinstance(why, Captured):
+                return self.one_by_one(values, output)
+        # a later image may be refused, or lie where an earlier one's result goes: all are made before any is written
+        made = self.one_by_one(values, target.dtype.value)
+        for each, found in zip(output, made):
+            view = arrays.view(each, "output")
+            stream = arrays.current_stream(view) if self.extras.stream is None else arrays.stream_handle(
+                self.extras.stream)
+            arrays.copy_into(view, found, stream or 0)
+        return list(output)
 
     def _at_once(self, images: Images, target: BatchTarget, own: Own | None) -> list[Any]:
         image, extras = images.image, self.extras
-        if extras.algorithm not in ("auto", "ragged") or recording.graph is not None:
+        if recording.graph is not None:
+            raise Captured
+        if extras.algorithm not in ("auto", "ragged"):
             raise Unserved
         device = resolve_device(extras.device, images.like, _stack(len(images.shapes), max(1, image.shape[-1])))
         handle = None if extras.stream is None else arrays.stream_handle(extras.stream)
@@ -106,7 +117,7 @@ class Job:
             return list(work.do(passes))
 
     def one_by_one(self, values: Sequence[Any], output: Any) -> list[Any]:
-        """The same by a call for each image."""
+        """The same by a call for each image; ``output`` may be a list of element types, too."""
         into = [output] * len(values) if output is None or is_dtype(output) else output
         head, *rest = self.arguments or (None,)
         told = [(head.taps[i], *rest) if isinstance(head, Own) else self.arguments for i in range(len(values))]
@@ -130,9 +141,10 @@ def for_each(images: Sequence[Any], filters: Any, axes: Any) -> bool:
 
 
 def by_size(call: Callable[[Any, Any, Any], Any], images: Sequence[Any], filters: Sequence[np.ndarray],
-            output: Any, taps_of: Callable[[Any], np.ndarray]) -> Any:
+            output: Any, taps_of: Callable[[Any], np.ndarray], dtype: Any, stream: Any) -> Any:
     """``call(images, filters, output)`` for the images whose filters have one size together, in the list's order.
-    Raises ShapeError where there are not as many filters as images, and what ``taps_of`` does."""
+    Raises ShapeError where there are not as many filters as images, and what ``taps_of`` does. ``dtype``, ``stream``:
+    the call's."""
     if len(filters) != len(images):
         raise ShapeError("there are as many filters as images", argument="weights", value=len(filters),
                          hint=f"{len(images)}, or one filter for all")
@@ -142,8 +154,12 @@ def by_size(call: Callable[[Any, Any, Any], Any], images: Sequence[Any], filters
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, shape in enumerate(shapes):
         groups.setdefault(shape, []).append(i)
-    parts = isinstance(output, (list, tuple))
-    if parts:       # all is checked before the first of them is written
+    parts, into = isinstance(output, (list, tuple)), output
+    if parts and dtype is not None:
+        _, names = converted.types_of_list(images, output)
+        lists.alike("output", "element type", names)
+        into = names[0]
+    elif parts:     # all is checked before the first of them is written
         given = lists.where(images)
         target = BatchTarget.of(output, given)
         if lists.meet(target.images, given):
@@ -152,10 +168,10 @@ def by_size(call: Callable[[Any, Any, Any], Any], images: Sequence[Any], filters
     made: list[Any] = [None] * len(images)
     for chosen in groups.values():
         found = call([images[i] for i in chosen], Own(taps_of([filters[i] for i in chosen])),
-                     [output[i] for i in chosen] if parts else output)
+                     into if into is not output or not parts else [output[i] for i in chosen])
         for i, each in zip(chosen, found):
             made[i] = each
-    return made
+    return made if into is output else converted.write(output, made, stream)
 
 
 def _of_pass(own: Own, passes: Passes, flip: bool) -> np.ndarray:
@@ -195,13 +211,7 @@ class BatchTarget(Target):
             raise ArgumentError(f"output {gaps.argmax()} has gaps", argument="output",
                                 value=tuple(written.places.strides[gaps.argmax()].tolist()),
                                 hint="give contiguous arrays, or none and copy the results")
-        low, high = written.ends
-        order = np.flatnonzero(low < high)[np.argsort(low[low < high], kind="stable")]
-        meets = high[order][:-1] > low[order][1:]
-        if meets.any():
-            pair = sorted(order[int(meets.argmax()):][:2].tolist())
-            raise ArgumentError(f"outputs {pair[0]} and {pair[1]} share memory", argument="output", value=tuple(pair),
-                                hint="give each memory of its own")
+        lists.check_apart(*written.ends)
         return cls(written.like.dtype, output, None, images=written)
 
     @property

@@ -69,21 +69,49 @@ def call(once: Callable[[Any, Any, bool], Any], input: Any, output: Any, dtype: 
 
 
 def of_list(job: Any, images: Sequence[Any], output: Any, dtype: Any, stream: Any) -> list[Any]:
-    """The same of a list of images: converted one by one, filtered together. Raises as ``call`` does."""
+    """The same of a list of images: converted one by one, filtered together. Raises as ``call`` and a list's call do,
+    before anything is written."""
     wanted = served(dtype)
-    given = [type_of(image, "input") for image in images]
     own = output is None or is_dtype(output)
-    names = given if output is None else [name_of(output, "output")] if own else [type_of(o, "output") for o in output]
-    if recording.graph is not None or len(set(names)) != 1 or names[0] not in TYPES:
+    given, names = types_of_list(images, output)
+    if recording.graph is not None or not set(names) <= set(TYPES):
         return list(job.one_by_one(images, output))     # which says what is wrong
-    if names[0] not in {each.value for each in output_types(wanted)}:
-        kept = kept_as(names[0], wanted)
-        if kept.whole or not own:
-            return list(job.one_by_one(images, output))
+    kept = kept_as(names[0], wanted)
+    if len(set(names)) != 1:
+        made = job.one_by_one(images, output if own else names)
+    elif names[0] in {each.value for each in output_types(wanted)}:
+        x = [image if name == wanted.value else cast(image, wanted.value, stream) for image, name in zip(images, given)]
+        return list(job(x, names[0] if own else output))
+    elif kept.whole:
+        made = job.one_by_one(images, names[0])
+    else:
         made = job([cast(image, wanted.value, stream) for image in images], kept.dtype.value)
-        return [cast(each, names[0], stream) for each in made]
-    x = [image if name == wanted.value else cast(image, wanted.value, stream) for image, name in zip(images, given)]
-    return list(job(x, names[0] if own else output))
+        made = [cast(each, names[0], stream) for each in made]
+    return list(made) if own else write(output, made, stream)
+
+
+def types_of_list(images: Sequence[Any], output: Any) -> tuple[list[str], list[str]]:
+    """The names of the element types of a list's images and of their results. Raises as ``of_list`` does."""
+    from . import lists
+    own = output is None or is_dtype(output)
+    lists.check_given(images, None if own else output)
+    given = [type_of(image, "input") for image in images]
+    lists.alike("input", "number of axes", [image.ndim for image in images], ShapeError)
+    if own:
+        return given, given if output is None else [name_of(output, "output")]
+    names = [type_of(each, "output") for each in output]
+    for i, each in enumerate(output):
+        _check_output(each, images[i])
+    lists.check_apart(*map(np.array, zip(*map(_ends, output))))
+    return given, names
+
+
+def write(outputs: Sequence[Any], made: Sequence[Any], stream: Any) -> list[Any]:
+    """Results in the caller's arrays, when all are there: an image may lie where the result of one before it goes."""
+    for into, each in zip(outputs, made):
+        with _on(into, stream):
+            into[...] = each
+    return list(outputs)
 
 
 def kept_as(name: str, wanted: DType) -> Kept:
@@ -151,6 +179,19 @@ def _check_output(output: Any, input: Any) -> None:
                          hint=f"{tuple(input.shape)}")
     if isinstance(output, np.ndarray) and not output.flags.writeable:
         raise ArgumentError("the array is read-only", argument="output", hint="give one that can be written")
+
+
+def _ends(array: Any) -> tuple[int, int]:
+    """First address of an array, and the one behind its last; equal for one without elements."""
+    library = _library(array)
+    first, steps = (
+        (array.data_ptr(), [step * array.element_size() for step in array.stride()]) if library == "torch" else
+        (array.data.ptr if library == "cupy" else array.ctypes.data, array.strides))
+    size = array.element_size() if library == "torch" else array.itemsize
+    if 0 in array.shape:
+        return first, first
+    reach = [(count - 1) * step for count, step in zip(array.shape, steps)]
+    return first + sum(min(each, 0) for each in reach), first + sum(max(each, 0) for each in reach) + size
 
 
 def _on(array: Any, stream: Any) -> Any:

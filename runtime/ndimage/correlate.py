@@ -215,7 +215,7 @@ def _correlated(input: Any, weights: Any, output: Any, arguments: tuple[Any, ...
 
     if isinstance(input, (list, tuple)):
         if batches.for_each(input, weights, arguments[3]):
-            return batches.by_size(call, input, weights, output, taps_of)
+            return batches.by_size(call, input, weights, output, taps_of, dtype, extras.stream)
         if planes.on_gpu(weights) or any(map(planes.on_gpu, weights if isinstance(weights, (list, tuple)) else ())):
             raise ArgumentTypeError("the filters of a list of images are in host memory", argument="weights",
                                     value=type(weights).__name__, hint="give lists or NumPy arrays")

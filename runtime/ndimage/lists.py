@@ -59,13 +59,33 @@ class Images:
         return first + at[0], first + at[1]
 
 
-def read(values: Sequence[Any]) -> Images:
-    """A list's images. Raises ArgumentError for none, ArgumentTypeError and ShapeError where they are not alike."""
+def check_given(values: Sequence[Any], outputs: Any) -> None:
+    """Raises ArgumentError for no images, ShapeError for ``outputs``, where they are given, that are no list of as
+    many."""
     if not values:
         raise ArgumentError("a batch has at least one image", argument="input", value=values, hint="a list of arrays")
+    if outputs is not None and (not isinstance(outputs, (list, tuple)) or len(outputs) != len(values)):
+        raise ShapeError("output has to be a list with an array for each image", argument="output",
+                         value=len(outputs) if isinstance(outputs, (list, tuple)) else type(outputs).__name__,
+                         hint=f"{len(values)} arrays, an element type, or None")
+
+
+def check_apart(low: np.ndarray, high: np.ndarray) -> None:
+    """Raises ArgumentError where two outputs share memory: first addresses and those behind the last, equal for
+    arrays without elements."""
+    order = np.flatnonzero(low < high)[np.argsort(low[low < high], kind="stable")]
+    meets = high[order][:-1] > low[order][1:]
+    if meets.any():
+        pair = sorted(order[int(meets.argmax()):][:2].tolist())
+        raise ArgumentError(f"outputs {pair[0]} and {pair[1]} share memory", argument="output", value=tuple(pair),
+                            hint="give each memory of its own")
+
+
+def read(values: Sequence[Any]) -> Images:
+    """A list's images, one at least. Raises ArgumentTypeError and ShapeError where they are not alike."""
     first = Image.of(values[0]).view
     if first.kind is ArrayKind.NUMPY and _of_one_kind(values):
-        _alike("input", "element type", list(map(_dtype, values)))
+        alike("input", "element type", list(map(_dtype, values)))
         return _packed(_sizes(values, "input"), list(map(np.ravel, values)), first)
     if first.is_device:
         return where(values)
@@ -116,9 +136,9 @@ def _viewed(number: int, value: Any) -> ArrayView:
 
 
 def _check_alike(views: Sequence[ArrayView], argument: str) -> None:
-    _alike(argument, "element type", [view.dtype.value for view in views])
-    _alike(argument, "place", [(view.kind.value, view.device) for view in views])
-    _alike(argument, "number of axes", [len(view.shape) for view in views], ShapeError)
+    alike(argument, "element type", [view.dtype.value for view in views])
+    alike(argument, "place", [(view.kind.value, view.device) for view in views])
+    alike(argument, "number of axes", [len(view.shape) for view in views], ShapeError)
 
 
 def _of_one_kind(values: Sequence[Any]) -> bool:
@@ -134,8 +154,8 @@ def _together(values: Sequence[Any], argument: str, first: ArrayView) -> Images 
     torch = first.kind is ArrayKind.TORCH
     if torch and (any(map(operator.attrgetter("requires_grad"), values)) or any(map(kind.is_neg, values))):
         return None     # one by one, which says what is wrong
-    _alike(argument, "element type", list(map(_dtype, values)))
-    _alike(argument, "place", list(map(kind.get_device if torch else operator.attrgetter("data.device_id"), values)))
+    alike(argument, "element type", list(map(_dtype, values)))
+    alike(argument, "place", list(map(kind.get_device if torch else operator.attrgetter("data.device_id"), values)))
     shapes = _sizes(values, argument)
     if torch:
         pointers = list(map(kind.data_ptr, values))
@@ -152,7 +172,7 @@ def _together(values: Sequence[Any], argument: str, first: ArrayView) -> Images 
 
 def _sizes(values: Sequence[Any], argument: str) -> np.ndarray:
     shapes = list(map(operator.attrgetter("shape"), values))
-    _alike(argument, "number of axes", list(map(len, shapes)), ShapeError)
+    alike(argument, "number of axes", list(map(len, shapes)), ShapeError)
     rank = len(shapes[0])
     return np.fromiter(itertools.chain.from_iterable(shapes), np.int64, rank * len(shapes)).reshape(-1, rank)
 
@@ -184,7 +204,7 @@ def _counted(shapes: np.ndarray, strides: np.ndarray, pointers: np.ndarray, like
     return Images(shapes, Places(memory, (pointers - base) // like.dtype.itemsize, strides), like, producers)
 
 
-def _alike(argument: str, what: str, found: Sequence[Any], error: type = ArgumentTypeError) -> None:
+def alike(argument: str, what: str, found: Sequence[Any], error: type = ArgumentTypeError) -> None:
     """Raises where one of the list's arrays differs from the first."""
     if found.count(found[0]) != len(found):
         odd = next(i for i, each in enumerate(found) if each != found[0])

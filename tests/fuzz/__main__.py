@@ -25,7 +25,7 @@ from pathlib import Path
 from warpconv.runtime import env
 from warpconv.runtime.call import conv
 
-from . import images, inputs, layers, stopped
+from . import images, inputs, layers, line, lists, stopped, volume
 from .choices import Choices, smaller
 from .world import World
 
@@ -34,6 +34,8 @@ Play = Callable[[Choices, World], str]
 KINDS: dict[str, tuple[Play, int, bool]] = {
     "conv2d": (layers.values, 40, False), "gradient": (layers.gradient, 10, False),
     "arguments": (layers.arguments, 20, False), "scipy": (images.values, 20, False),
+    "volume": (volume.values, 12, False), "line": (line.values, 16, False),
+    "lists": (lists.values, 8, False),
     "opencv": (images.opencv, 0, False), "skimage": (images.skimage, 0, False),
     "files": (inputs.files, 5, True), "commands": (inputs.commands, 4, True), "stopped": (stopped.processes, 1, True)}
 TRIES = 60              # that making a case smaller may take

@@ -16,10 +16,10 @@ from warpconv.codegen.spec import Epilogue, Numerics
 from .. import drawn, gradients, reference
 from ..axes import Choose
 from ..cases import Case
+from .memory import PLACES, Canvas, placed, same_bits, told
 from .world import World
 
 CALLS = (2, 8, 16)     # of a layer
-GUARD = 3       # elements beside an array of its own, which a call must leave as they are
 
 
 def values(choose: Choose, world: World) -> str:
@@ -57,24 +57,17 @@ def _call(choose: Choose, world: World, case: Case, shape: ConvShape, named: str
     bias = bias if Epilogue.BIAS in steps else None
     residual = reference.residual(shape, rng) if Epilogue.RESIDUAL in steps else None
     where = {name: choose(PLACES) for name in ("x", "w", "out")}
-    out, around, before, poisoned = None, None, None, reference.poisoned(shape)
+    poisoned = reference.poisoned(shape)
     stays = world.keeps(x, w, residual, poisoned)
-    if where["out"] is not None:
-        canvas, before = guarded(poisoned)
-        out, around = (canvas, before) if stays else world.placed(canvas)
-        before = before.copy()
+    canvas = Canvas(world, None if where["out"] is None else poisoned, stays)
     world.tell(f"{case}, {shape}, algorithm={named!r}, arrays {where}")
     given_x, given_w = (world.array(placed(array, where[name]), stays) for name, array in (("x", x), ("w", w)))
     got = warpconv.conv2d(
         given_x, given_w, None if bias is None else world.array(bias, stays), **geometry(shape),
         layout=shape.layout.value, epilogue=steps, algorithm=named, accum_dtype=accumulated(case, shape),
         precision=case.numerics.precision.value, residual=None if residual is None else world.array(residual, stays),
-        device=world.device, separable=True if separable and shape.channels == 1 and stays else None, out=out)
-    if out is not None:
-        assert got is out, "out= is not what comes back"
-        inside = np.zeros(before.shape, bool)
-        inside[tuple(slice(GUARD, -GUARD) for _ in out.shape)] = True
-        assert same_bits(world.host(around)[~inside], before[~inside]), "an element beside the output was written"
+        device=world.device, separable=True if separable and shape.channels == 1 and stays else None, out=canvas.out)
+    canvas.check(got)
     assert same_bits(world.host(given_x), x) and same_bits(world.host(given_w), w), "an input was written"
     reference.expected(x, w, shape, bias=bias, residual=residual, epilogue=steps, numerics=case.numerics).check(
         world.host(got), str(case))
@@ -101,36 +94,6 @@ def accumulated(case: Case, shape: ConvShape) -> str | None:
     return "float16" if case.numerics is Numerics.FLOAT16 and shape.dtype.value == "float16" else None
 
 
-PLACES = (None, "plain", "crop", "turned", "backwards", "steps")
-
-
-def placed(array: np.ndarray, how: str | None) -> np.ndarray:
-    """The same elements elsewhere in memory: a part of a larger array, its axes in another order, backwards, apart."""
-    if how == "crop":
-        return guarded(array)[0]
-    if how == "turned":
-        return np.ascontiguousarray(array.transpose()).transpose()
-    if how == "backwards":
-        return array[..., ::-1].copy()[..., ::-1]
-    if how == "steps":
-        wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
-        wide[..., ::2] = array
-        return wide[..., ::2]
-    return array.copy()
-
-
-def guarded(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A copy inside a larger array, and that array."""
-    around = np.resize(np.arange(251, dtype=np.uint8), tuple(n + 2 * GUARD for n in array.shape)).astype(array.dtype)
-    inner = around[tuple(slice(GUARD, -GUARD) for _ in array.shape)]
-    inner[...] = array
-    return inner, around
-
-
-def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    return np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
-
-
 # values for any argument: most of them cannot be
 ODD: tuple[Any, ...] = (0, -1, 1, 2, 3, 2**31, 2**63, 1.5, float("nan"), float("inf"), None, True, "", "same", "zeros",
                         "reflect", "float16", "NHWC", "x" * 300, "\x00", (), (1,), (1, 2), (1, 2, 3), ((1, 2), (3, 4)),
@@ -139,7 +102,10 @@ DTYPES = ("float32", "float16", "float64", "int64", "uint8", "int8", "bool", "co
           "datetime64[s]")
 ARGUMENTS = ("bias", "stride", "padding", "dilation", "groups", "activation", "padding_mode", "padding_value",
              "epilogue", "algorithm", "layout", "accum_dtype", "residual", "out", "out_dtype", "cast", "device",
-             "stream", "workspace_limit", "separable", "precision")
+             "stream", "workspace_limit", "separable", "precision", "output_padding", "state", "return_state")
+NAMED = ("conv2d",) * 6 + ("conv2d_input", "conv2d_weight", "conv_transpose2d", "conv2d_bias", "conv1d", "conv1d",
+                           "conv1d_input", "conv1d_weight", "conv_transpose1d", "conv3d", "conv3d", "conv3d_input",
+                           "conv3d_weight")
 
 
 def arguments(choose: Choose, world: World) -> str:
@@ -151,13 +117,16 @@ def arguments(choose: Choose, world: World) -> str:
                       for _ in range(choose((rank,) * 6 + (0, 1, 2, 3, 5))))
         return np.zeros(sizes, choose(("float32",) * 4 + DTYPES))
 
-    x, w = array(4), array(4)
-    name = choose(("conv2d",) * 4 + ("conv2d_input", "conv2d_weight", "conv_transpose2d", "conv2d_bias"))
-    known = ARGUMENTS if name == "conv2d" else tuple(
-        argument for argument in ARGUMENTS if argument in inspect.signature(getattr(warpconv, name)).parameters)
+    name = choose(NAMED)
+    rank = 2 + next(int(letter) for letter in name if letter.isdigit())
+    x, w = array(rank), array(rank)
+    taken = inspect.signature(getattr(warpconv, name)).parameters
+    known = tuple(argument for argument in ARGUMENTS if argument in taken)
     given = {choose(known): choose(ODD) for _ in range(choose((0, 1, 1, 2, 3)))}
-    sizes = choose(((2, 4, 4, 4), (4, 4, 1, 1), (1, 4, 5, 5), (1, 2), "4444", None, 4, (4, -1, 4, 4), (2**40,) * 4))
-    before = {"conv2d_input": (sizes, w, x), "conv2d_weight": (x, sizes, w), "conv2d_bias": (x,)}.get(name, (x, w))
+    sizes = choose(((2, 4, 4, 4, 4), (4, 4, 1, 1, 1), (1, 4, 5, 5, 5), (1, 2), "44444", None, 4, (4, -1, 4, 4, 4),
+                    (2**40,) * 5))
+    sizes = sizes[:rank] if isinstance(sizes, (tuple, str)) else sizes
+    before = {"input": (sizes, w, x), "weight": (x, sizes, w), "bias": (x,)}.get(name.partition("_")[2], (x, w))
     given.setdefault("device", world.device)
     if world.device == "cpu" and (given["device"] is None or isinstance(given["device"], str)):
         given["device"] = "cpu"
@@ -167,7 +136,3 @@ def arguments(choose: Choose, world: World) -> str:
     except WarpconvError:
         return "refused"
     return "right"
-
-
-def told(value: Any) -> str:
-    return f"zeros({value.shape}, {value.dtype})" if isinstance(value, np.ndarray) else repr(value)[:60]

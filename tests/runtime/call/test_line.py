@@ -254,6 +254,12 @@ X, W = np.ones((2, 4, 9), np.float32), np.ones((4, 1, 3), np.float32)
 
 @pytest.mark.parametrize("error, argument, given", [
     (ArgumentError, "layout", {"layout": "NCHW"}),
+    (ArgumentError, "layout", {"layout": ["NCL"]}),
+    (ArgumentTypeError, "return_state", {"return_state": np.zeros(2)}),
+    (ArgumentTypeError, "padding", {"padding": np.zeros(2)}),
+    (ArgumentError, "padding_mode", {"padding": "causal", "padding_mode": np.zeros(2)}),
+    (ArgumentTypeError, "algorithm", {"padding": "causal", "algorithm": np.zeros(2)}),
+    (ArgumentTypeError, "epilogue", {"padding": "causal", "epilogue": np.zeros(2)}),
     (ShapeError, "padding", {"padding": "full"}),
     (ShapeError, "padding", {"padding": (1, 2, 3)}),
     (ShapeError, "padding", {"padding": -1}),
@@ -263,6 +269,8 @@ X, W = np.ones((2, 4, 9), np.float32), np.ones((4, 1, 3), np.float32)
     (ShapeError, "weight", {"weight": W[:, 0]}),
     (ShapeError, "out", {"input": X[0], "out": X}),
     (ArgumentTypeError, "input", {"input": "x"}),
+    (ArgumentTypeError, "weight", {"weight": None}),
+    (ArgumentTypeError, "weight", {"weight": "x"}),
     (ArgumentTypeError, "input", {"input": DlpackOnly(X)}),
     (ArgumentError, "state", {"return_state": True}),
     (ArgumentError, "state", {"return_state": True, "padding": "causal", "stride": 2}),
@@ -283,6 +291,11 @@ def test_mistakes_of_the_gradients():
         warpconv.conv1d_input((2, 4), W, X, groups=4)
     with pytest.raises(ArgumentTypeError, match="three sizes"):
         warpconv.conv1d_weight(X, 3, X, groups=4)
+    for mistaken in (lambda: warpconv.conv1d_input(X.shape, None, X, groups=4),
+                     lambda: warpconv.conv_transpose1d(X, None, groups=4)):
+        with pytest.raises(ArgumentTypeError) as caught:
+            mistaken()
+        assert caught.value.argument == "weight"
     with pytest.raises(ArgumentError, match="in numbers"):
         warpconv.conv_transpose1d(X, W, padding="causal")
     with pytest.raises(ShapeError, match="one number"):

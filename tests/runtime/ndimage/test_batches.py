@@ -12,7 +12,7 @@ import warpconv
 from tests import checks, settings
 from tests.reference import ELEMENTS
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError, UnsupportedSpec
 from warpconv.runtime.call import ragged
 from warpconv.runtime.ndimage import batches
 
@@ -209,6 +209,19 @@ def test_converted_types():
          "float32")
 
 
+def test_converted_outputs_beside_filters_of_several_sizes():
+    images = [image.astype(np.float64) for image in drawn("float32", ((5, 6),) * 3)]
+    filters = own_filters(images, [(3, 3), (2, 2), (3, 3)])
+    expected = [scipy("correlate", [image], (taps,))[0] for image, taps in zip(images, filters)]
+    outputs = images[1:] + images[:1]       # nothing is written before the last image has been read
+    found = warpconv.correlate(images, filters, outputs, dtype="float32", device="cpu")
+    assert all(each is output for each, output in zip(found, outputs))
+    same(found, expected, "float32")
+    with pytest.raises(ArgumentTypeError, match="output 1|image 1"):
+        warpconv.correlate(images, filters, [outputs[0], outputs[1].astype(np.float32), outputs[2]], dtype="float32",
+                           device="cpu")
+
+
 # ---- what no kernel for a batch serves
 
 def test_what_is_done_image_by_image(monkeypatch):
@@ -227,6 +240,27 @@ def test_what_is_done_image_by_image(monkeypatch):
     same(warpconv.convolve(volumes, filters[0], device="cpu"),
          [ndimage.convolve(volume, filters[0]) for volume in volumes], "float32")
     assert len(done) == 4
+
+
+@pytest.mark.parametrize("dtype, options", [
+    ("float32", {"algorithm": "direct"}), ("float64", {"dtype": "float32"}), ("int64", {"dtype": "float32"})])
+def test_outputs_where_other_images_lie(dtype, options):
+    """Nothing is written before the last image has been read."""
+    images = [image.astype(dtype) for image in drawn("float32", ((5, 6),) * 3)]
+    expected = warpconv.correlate(images, TAPS, device="cpu", **options)
+    outputs = images[1:] + images[:1]
+    found = warpconv.correlate(images, TAPS, output=outputs, device="cpu", **options)
+    assert all(each is output for each, output in zip(found, outputs))
+    assert all(np.allclose(each, other, atol=1e-5) for each, other in zip(outputs, expected))
+
+
+@pytest.mark.parametrize("dtype, options", [("float32", {}), ("float64", {"dtype": "float32"})])
+def test_an_image_that_a_named_kernel_refuses_leaves_the_outputs_as_they_are(dtype, options):
+    images = [np.ones((1, 1), dtype), np.ones((33, 2), dtype)]
+    outputs = [np.full(image.shape, 7, dtype) for image in images]
+    with pytest.raises(UnsupportedSpec):
+        warpconv.correlate1d(images, [1.0, 2.0], 0, outputs, algorithm="wide", device="cpu", **options)
+    assert all((output == 7).all() for output in outputs)
 
 
 # ---- refusals
@@ -259,6 +293,27 @@ def test_refusals():
         warpconv.sobel([a, b], stream=0, device="cpu")
     with pytest.raises((DeviceError, ArgumentError)):
         warpconv.sobel([a, b], device="gpu")
+
+
+def test_refusals_of_converted_lists():
+    """What no kernel reads or stores is refused as other lists are, before the first result is written."""
+    a, b = (image.astype(np.float64) for image in drawn("float32", ((4, 5), (6, 7))))
+    memory = np.zeros(60)
+    fixed = np.zeros((6, 7))
+    fixed.flags.writeable = False
+    for images, output, error, text in (
+            ([], None, ArgumentError, "at least one image"), ([a, b[None]], None, ShapeError, "number of axes"),
+            ([a, b], 3, ShapeError, "a list with an array for each image"), ([a, b], [], ShapeError, "list with"),
+            ([a, b], a.copy(), ShapeError, "a list with"), ([a, b], [np.zeros((4, 5)), b.T], ShapeError, "shape"),
+            ([a, b], [np.zeros((4, 5)), fixed], ArgumentError, "read-only"),
+            ([a, a], [memory[:20].reshape(4, 5), memory[34:14:-1].reshape(4, 5)], ArgumentError,
+             "outputs 0 and 1 share memory")):
+        with pytest.raises(error, match=text):
+            warpconv.sobel(images, output=output, dtype="float32", device="cpu")
+        assert not memory.any() and (not isinstance(output, list) or not output or not output[0].any())
+    apart = [memory[0:40:2].reshape(4, 5), memory[59:39:-1].reshape(4, 5)]
+    warpconv.sobel([a, a], output=apart, dtype="float32", device="cpu")
+    same(apart, scipy("sobel", [a, a]), "float32")
 
 
 def test_a_refused_call_writes_nothing():

@@ -1,0 +1,33 @@
+"""Calls of conv3d and its gradients on drawn volumes, against float64."""
+
+from __future__ import annotations
+
+from warpconv.codegen.registry import VOLUMES
+from warpconv.codegen.spec import Operation
+
+from .. import drawn
+from ..axes import Choose
+from . import spatial
+from .spatial import Layer
+from .world import World
+
+OPERATIONS = {"conv3d_input": Operation.DATA_GRADIENT, "conv3d_weight": Operation.FILTER_GRADIENT}
+EPILOGUES = drawn.EPILOGUES + drawn.MORE_EPILOGUES + drawn.RESIDUALS
+
+
+def values(choose: Choose, world: World) -> str:
+    """A layer or one of its gradients, at several sizes, on arrays placed in several ways."""
+    name = choose(("conv3d", "conv3d", *OPERATIONS))
+    forward = name == "conv3d"
+    steps = choose(EPILOGUES) if forward else ()
+    fields = spatial.fields_of(choose, 3, spatial.types(forward))
+    named = [row.name for row in VOLUMES.values() if row.operation is OPERATIONS.get(name, Operation.FORWARD)]
+    algorithm = choose(("auto", "auto", *named, *["volume"] * (name == "conv3d_input")))
+    more = {"algorithm": algorithm}
+
+    def call(layer: Layer) -> str:
+        if forward:
+            return spatial.forward(choose, world, layer, steps, name, more)
+        return spatial.gradient(choose, world, layer, name, more, may_refuse=algorithm == "volume")
+
+    return spatial.several(choose, world, 3, fields, forward, call)
