@@ -193,8 +193,6 @@ def _check_types(input: Any, weight: Tensor) -> None:
     """Raises ArgumentTypeError for an input of another type than the weight's: the functions have a meaning for pixels
     by floating-point filters, whose outputs are pixels again, and PyTorch's layers have none. Autocast brings
     floating-point tensors to its own type."""
-    if isinstance(input, torch.fx.Proxy):
-        return
     if not isinstance(input, Tensor):
         raise ArgumentTypeError("a layer takes a tensor", argument="input", value=type(input).__name__,
                                 hint="torch.as_tensor(...)")
