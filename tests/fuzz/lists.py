@@ -19,7 +19,7 @@ from .world import World
 
 CALLS = tuple(name for name in images.CALLS if not name.startswith("generic_"))
 SIDES = {1: (1, 2, 5, 33, 64, 130, 300), 2: (1, 1, 2, 3, 5, 7, 9, 20, 31, 33, 64, 65, 130), 3: (1, 2, 3, 4, 5, 8, 18)}
-ALL = ("mode", "cval", "device", "layout", "algorithm")         # arguments of an image alone, too
+ALL = ("mode", "device", "layout", "algorithm")         # arguments of an image alone, too
 HALF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}       # the distance of a type's elements beside 1
 TYPES = (*images.TYPES, *images.SERVED, *HALF)
 
@@ -134,7 +134,7 @@ def faults(listed: list[Any], given: dict[str, Any], shapes: list[tuple[int, ...
         ("input", [*listed, first.astype(np.complex64)]), ("input", [[1.0, 2.0], [3.0, 4.0]]), ("input", [3, 4]),
         ("input", [*listed, listed]), ("mode", "nowhere"), ("mode", 3), ("device", "tpu"), ("layout", "NC"),
         ("output", first.copy()), ("output", []), ("output", [first.copy()] * (len(listed) + 1)), ("output", 3),
-        ("output", "complex64"), ("output", [None] * len(listed)), ("algorithm", "none such"), ("cval", "x")]
+        ("output", "complex64"), ("output", [None] * len(listed)), ("algorithm", "none such")]
     if world.device == "cpu":
         found += [("stream", 0)] if any(map(np.prod, shapes)) else []
         fixed = [np.zeros(shape, first.dtype) for shape in shapes]
