@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -121,10 +122,42 @@ def drawn(torch, sizes, dtype, seed):
     return torch.randint(0, 3, sizes, device="cuda", generator=generator, dtype=torch.uint8).to(getattr(torch, dtype))
 
 
+# forms that those layers do not reach
+NHWC = dict(n=10800, c=64, h=56, w=56, k=64, r=3, s=3, padding=1, layout="NHWC")
+NCHW = {**NHWC, "layout": "NCHW"}
+SINGLE = dict(c=64, k=64, r=1, s=1, dtype="float16")
+FORMS = {
+    "wgmma, a stride": ("wgmma", {**NHWC, "stride": 2, "dtype": "float16"}, {"form": "im2col"}, "float32"),
+    "wgmma, a pass to NHWC": ("wgmma", {**NCHW, "dtype": "float16"}, {}, "float32"),
+    "wgmma, planes": ("wgmma", dict(SINGLE, n=10800, h=56, w=56), {"form": "planes"}, "float32"),
+    "wgmma, images": ("wgmma", dict(SINGLE, n=22000, c=512, h=14, w=14), {"form": "images"}, "float32"),
+    "wgmma, images and taps": ("wgmma", dict(SINGLE, n=22000, c=512, h=14, w=14, r=3, s=3, padding=1),
+                               {"form": "images"}, "float32"),
+    "wgmma, float32": ("wgmma", NHWC, {"form": "halo"}, "fp16x3"),
+    "wgmma, float32, planes": ("wgmma", NCHW, {"form": "halo", "order": "planes"}, "fp16x3"),
+    "wgmma, float32, 1x1": ("wgmma", {**NHWC, "r": 1, "s": 1, "padding": 0}, {"form": "im2col"}, "fp16x3"),
+    "wgmma, tf32": ("wgmma", NHWC, {}, "tf32"),
+    "mma, float32": ("mma", NHWC, {}, "tf32x3"),
+    "mma, float32, NCHW": ("mma", NCHW, {}, "tf32x3"),
+    "mma, 1x1 in NCHW": ("mma", dict(SINGLE, n=10800, h=56, w=56), {}, "float32"),
+}
+
+
 @pytest.mark.parametrize("algorithm", list(ALGORITHMS))
 def test_each_algorithm_past_2_31_elements(torch, algorithm):
+    check_images(torch, big_layer(algorithm), algorithm)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_past_2_31_elements(torch, form):
+    algorithm, layer, values, precision = FORMS[form]
+    if algorithm == "wgmma" and not support.arch().startswith("sm_90"):
+        pytest.skip(f"{support.arch()} has no wgmma")
+    check_images(torch, ConvShape(**layer), algorithm, values, precision)
+
+
+def check_images(torch, shape: ConvShape, algorithm: str, values: Mapping = {}, precision: str = "float32") -> None:
     """No output may be missing, and images on both sides of the limit are those of a float64 convolution."""
-    shape = big_layer(algorithm)
     stored, layout, each = shape.layout.stored, shape.layout.value, int(np.prod(shape.input_shape[1:]))
     assert shape.n * each > 2**31
     x = drawn(torch, stored(shape.input_shape), shape.dtype.value, 1)
@@ -133,7 +166,7 @@ def test_each_algorithm_past_2_31_elements(torch, algorithm):
         out = torch.full(stored(shape.output_shape), 255, device="cuda", dtype=torch.uint8)
     else:
         out = torch.full(stored(shape.output_shape), float("nan"), device="cuda", dtype=x.dtype)
-    kernel = warpconv.specialize(shape, device="cuda", algorithm=algorithm)
+    kernel = warpconv.specialize(shape, device="cuda", algorithm=algorithm, settings=values, precision=precision)
     assert kernel.spec.index_bits == 64
     if kernel.program.library_calls:
         support.needs_cublas()
@@ -146,26 +179,8 @@ def test_each_algorithm_past_2_31_elements(torch, algorithm):
     middle = 2**31 // each
     for image in sorted({0, middle - 1, middle, min(middle + 1, shape.n - 1), shape.n - 1}):
         one = x[image:image + 1].permute(order).double()
-        expected = torch.nn.functional.conv2d(one, w.double(), padding=1, stride=shape.stride,
-                                              groups=shape.groups)
-        assert torch.equal(out[image:image + 1].permute(order).double(), expected), (algorithm, image)
+        expected = torch.nn.functional.conv2d(one, w.double(), padding=[low for low, _ in shape.padding],
+                                              stride=shape.stride, groups=shape.groups).to(out.dtype)
+        assert torch.equal(out[image:image + 1].permute(order), expected), (algorithm, values, image)
     del x, out
-    torch.cuda.empty_cache()
-
-
-def test_gradients_past_2_31_elements(torch):
-    """The filter's is the sum of those of two halves of the images, the data's that of each image by itself."""
-    shape = ConvShape(n=21600, c=32, h=56, w=56, k=32, groups=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC")
-    x, y = (drawn(torch, sizes, "float16", seed) - 1
-            for seed, sizes in enumerate(map(shape.layout.stored, (shape.input_shape, shape.output_shape))))
-    w = drawn(torch, shape.weight_shape, "float16", 3)
-    options = dict(padding=1, groups=32, layout="NHWC")
-    dx = warpconv.conv2d_input(x.shape, w, y, **options)
-    for image in (0, 21399, 21400, 21599):
-        assert torch.equal(dx[image:image + 1], warpconv.conv2d_input(x[:1].shape, w, y[image:image + 1], **options))
-    del dx
-    dw = warpconv.conv2d_weight(x, w.shape, y, **options).double()
-    halves = [warpconv.conv2d_weight(x[part], w.shape, y[part], **options).double()
-              for part in (slice(0, 10800), slice(10800, 21600))]
-    assert float((dw - sum(halves)).abs().max()) <= 2**-9 * float(dw.abs().max() + max(h.abs().max() for h in halves))
     torch.cuda.empty_cache()
