@@ -22,6 +22,7 @@ OURS: dict[type, type] = {
     torch.nn.ConvTranspose1d: modules.ConvTranspose1d, torch.nn.ConvTranspose2d: modules.ConvTranspose2d}
 Answer = tuple[bool, str, "float | None", "float | None"]     # whether, why, seconds of ours and of PyTorch's
 Rule = Callable[[str, torch.nn.Module, "Tensor | None"], bool]
+MEASURED = ("measure", "graph")
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,17 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
         Changed in place.
     example : Tensor, tuple or mapping, optional
         What the model is called with once (a tuple holds positional arguments, a mapping those by name), without
-        gradients and in eval mode, to see the layers' sizes; needed by 'estimate' and 'measure', and by whoever wants
-        the kernels compiled now, at the same time, and not one by one at the first call.
+        gradients and in eval mode, to see the layers' sizes (under autocast, where it is on); needed by 'estimate',
+        'measure' and 'graph', and by whoever wants the kernels compiled now, at the same time, and not one by one at
+        the first call.
     where : str or callable
         'estimate': where the planner's estimate is below what PyTorch takes for such a layer on an H200, which is
-        not known of volumes; 'measure': where a layer alone takes less time on the device that it is on, forward and,
-        in training mode, backward;
+        not known of volumes; 'measure': where a layer alone was measured to take less of the time of the device that
+        it is on, forward and, in training mode, backward, and, in a model that keeps a GPU waiting for the host's
+        launches, no more of the host's; 'graph': by the device's time alone, for models that are called by CUDA graphs;
         'all'; or a function of (name, layer, its input or None) that says so.
     workers : int, optional
-        Threads that compile; as in specialize_all.
+        Threads that compile, before anything is measured, too; as in specialize_all.
 
     Returns
     -------
@@ -99,14 +102,16 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     if not isinstance(model, torch.nn.Module):
         raise ArgumentTypeError("convert takes a module", argument="model", value=type(model).__name__,
                                 hint="a torch.nn.Module")
-    if not callable(where) and where not in ("estimate", "measure", "all"):
+    if not callable(where) and where not in ("estimate", *MEASURED, "all"):
         raise ArgumentError("unknown rule", argument="where", value=where,
-                            hint="'estimate', 'measure', 'all', or a function of (name, layer, input)")
-    if example is None and where in ("estimate", "measure"):
+                            hint="'estimate', 'measure', 'graph', 'all', or a function of (name, layer, input)")
+    if example is None and where in ("estimate", *MEASURED):
         raise ArgumentError("the rule needs the layers' sizes", argument="example", value=None,
                             hint="an input of the model, or where='all'")
     inputs = None if example is None else sizes.inputs_of(model, example)
     done = Conversion([])
+    if where in MEASURED:
+        where = _measured(model, example, inputs or {}, where == "graph", workers)
     try:
         for name, module in list(model.named_modules()):
             if isinstance(module, sizes.CONVOLUTION):
@@ -120,8 +125,28 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     return done
 
 
-def _converted(name: str, module: Any, inputs: dict[torch.nn.Module, list[Tensor]] | None, where: str | Rule,
-               changed: list[tuple[torch.nn.Module, type]]) -> Row:
+@dataclass(frozen=True)
+class _Measured:
+    """The rules 'measure' and 'graph', their kernels compiled."""
+
+    host_bound: bool
+
+    def asked(self, module: Any, met: list[Tensor]) -> Answer:
+        return measure.quicker(module, OURS[type(module)], met, self.host_bound)
+
+
+def _measured(model: torch.nn.Module, example: Any, inputs: dict[torch.nn.Module, list[Tensor]], graph: bool,
+              workers: int | None) -> _Measured:
+    served = [(module, x) for module, met in inputs.items()
+              if type(module) in OURS and sizes.unserved(module, met) is None for x in met]
+    ahead.build([use for module, x in served for use in _uses(module, x)], workers, left=WarpconvError)
+    host_bound = bool(served) and not graph and measure.waits_for_the_host(model, *sizes.arguments(example),
+                                                                           served[0][1].device)
+    return _Measured(host_bound)
+
+
+def _converted(name: str, module: Any, inputs: dict[torch.nn.Module, list[Tensor]] | None,
+               where: str | Rule | _Measured, changed: list[tuple[torch.nn.Module, type]]) -> Row:
     """One layer, converted if the rule says so."""
     said, kind = sizes.said(module), type(module)
     if kind not in OURS:
@@ -140,13 +165,13 @@ def _converted(name: str, module: Any, inputs: dict[torch.nn.Module, list[Tensor
     return Row(name, said, wanted, why, ours, theirs)
 
 
-def _asked(where: str | Rule, name: str, module: Any, met: list[Tensor]) -> Answer:
+def _asked(where: str | Rule | _Measured, name: str, module: Any, met: list[Tensor]) -> Answer:
+    if isinstance(where, _Measured):
+        return where.asked(module, met)
     if callable(where):
         return bool(where(name, module, met[0] if met else None)), "the rule that was given", None, None
     if where == "all":
         return True, "all", None, None
-    if where == "measure":
-        return _of_all([measure.quicker(module, OURS[type(module)], x) for x in met])
     if met[0].device.type != "cuda":
         return False, "on the CPU device kernels are executed to be checked, not to be quick", None, None
     try:

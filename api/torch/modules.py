@@ -17,8 +17,9 @@ from warpconv.runtime.call.way import way_of
 from warpconv.runtime.torch.functional import conv_transpose2d
 from warpconv.runtime.torch.prepared import Prepared
 
+from .sizes import CAST
+
 _NOT_KEPT = "_warpconv_prepared"        # made anew where it is missing
-_CAST = (torch.float32, torch.float16, torch.bfloat16)      # what autocast brings to its own type
 
 
 class _Layer(torch.nn.Module):
@@ -197,7 +198,7 @@ def _check_types(input: Any, weight: Tensor) -> None:
         raise ArgumentTypeError("a layer takes a tensor", argument="input", value=type(input).__name__,
                                 hint="torch.as_tensor(...)")
     given, wanted, place = input.dtype, weight.dtype, input.device.type
-    if given is wanted or (given in _CAST and wanted in _CAST and place in ("cpu", "cuda")
+    if given is wanted or (given in CAST and wanted in CAST and place in ("cpu", "cuda")
                            and torch.is_autocast_enabled(place)):
         return
     _refuse(given, wanted, input.is_quantized)
@@ -208,7 +209,7 @@ def _refuse(given: torch.dtype, wanted: torch.dtype, quantised: bool) -> None:
     """Raises ArgumentTypeError, out of torch.compile, too, which cannot follow an exception of our own."""
     if given.is_complex or quantised:       # no cast to the weight's type keeps what they hold
         torch_element(given, "input")
-    other = f", or layer.to({given})" if given in _CAST else ""
+    other = f", or layer.to({given})" if given in CAST else ""
     raise ArgumentTypeError(f"a layer's input is of its weight's type, which is {wanted}", argument="input",
                             value=given, hint=f"input.to({wanted}){other}")
 

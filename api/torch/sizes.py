@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from warpconv.runtime.torch.operators import memory_format
 
 CONVOLUTION = torch.nn.modules.conv._ConvNd
 TRANSPOSED = torch.nn.modules.conv._ConvTransposeNd
+CAST = (torch.float32, torch.float16, torch.bfloat16)       # what autocast brings to its own type
 _FORMS = "a tensor, a tuple of positional arguments, or a mapping of keyword arguments"
 _NO_TENSORS = (bool, int, float, complex, str, bytes, np.ndarray, np.generic, type(None))
 
@@ -28,17 +29,14 @@ _NO_TENSORS = (bool, int, float, complex, str, bytes, np.ndarray, np.generic, ty
 def inputs_of(model: torch.nn.Module, example: Any) -> dict[torch.nn.Module, list[Tensor]]:
     """The inputs of each convolution layer in one call of the model, without gradients, in eval mode: no statistics
     change. Raises ArgumentTypeError for an example that the model cannot be called with."""
-    args, named = _arguments(example)
+    args, named = arguments(example)
     met: dict[torch.nn.Module, list[Tensor]] = {}
-    training = {module: module.training for module in model.modules()}
     with contextlib.ExitStack() as stack:
         for module in model.modules():
             if isinstance(module, CONVOLUTION):
                 hook = module.register_forward_pre_hook(_seen(met), with_kwargs=True)
                 stack.callback(hook.remove)
-        stack.callback(_restore, training)
-        model.eval()
-        with torch.no_grad():
+        with evaluated(model), torch.no_grad():
             try:
                 model(*args, **named)
             except WarpconvError:
@@ -49,7 +47,7 @@ def inputs_of(model: torch.nn.Module, example: Any) -> dict[torch.nn.Module, lis
     return met
 
 
-def _arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What the model is called with, by position and by name."""
     args: tuple[Any, ...] = tuple(example) if isinstance(example, (tuple, list)) else (example,)
     named: dict[Any, Any] = {}
@@ -64,18 +62,33 @@ def _arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def _seen(met: dict[torch.nn.Module, list[Tensor]]) -> Callable[..., None]:
     def note(layer: torch.nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        met.setdefault(layer, []).append(args[0] if args else named["input"])
+        met.setdefault(layer, []).append(_cast(args[0] if args else named["input"]))
 
     return note
+
+
+def _cast(input: Any) -> Any:
+    """As autocast, where it is on, hands it to the layer."""
+    if isinstance(input, Tensor) and input.dtype in CAST and input.device.type in ("cpu", "cuda") \
+            and torch.is_autocast_enabled(input.device.type):
+        return input.to(torch.get_autocast_dtype(input.device.type))
+    return input
 
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def _restore(training: dict[torch.nn.Module, bool]) -> None:
-    for module, was in training.items():
-        module.training = was
+@contextlib.contextmanager
+def evaluated(model: torch.nn.Module) -> Iterator[None]:
+    """The model in eval mode."""
+    training = {module: module.training for module in model.modules()}
+    try:
+        model.eval()
+        yield
+    finally:
+        for module, was in training.items():
+            module.training = was
 
 
 def shape_of(module: Any, input: Tensor) -> ConvShape:

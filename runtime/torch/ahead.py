@@ -25,14 +25,17 @@ class Use(NamedTuple):
     bias: bool = False
 
 
-def build(uses: Iterable[Use], workers: int | None) -> None:
-    """Raises as the calls themselves would, for the first that is seen to fail."""
+def build(uses: Iterable[Use], workers: int | None, *, left: type[Exception] | tuple[()] = ()) -> None:
+    """Raises as the calls themselves would, for the first that is seen to fail, but for errors of the type ``left``,
+    which are left to the calls."""
     asks = []
     for use in uses:
-        device = resolve_device("auto", arrays.view(use.tensor.detach(), "input"), use.shape)
-        asks.append(kernels.asked(use.shape, device, epilogue=("bias",) if use.bias else (), operation=use.operation,
-                                  workspace_limit=kernels.call_limit(None)))
+        with contextlib.suppress(left):
+            device = resolve_device("auto", arrays.view(use.tensor.detach(), "input"), use.shape)
+            asks.append(kernels.asked(use.shape, device, epilogue=("bias",) if use.bias else (),
+                                      operation=use.operation, workspace_limit=kernels.call_limit(None)))
     with contextlib.closing(as_done(lambda number: kernels.kernel_of(asks[number]), range(len(asks)),
                                     workers_of(workers, "workers"))) as finished:
         for _, future in finished:
-            future.result()
+            with contextlib.suppress(left):
+                future.result()

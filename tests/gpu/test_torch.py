@@ -206,11 +206,22 @@ def test_convert_on_the_gpu():
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 64, 3, padding=1), torch.nn.Conv2d(64, 64, 7, padding=3, groups=64),
                                 torch.nn.Conv2d(64, 64, 3, padding=1)).cuda()
     x = torch.randn(16, 3, 56, 56, device="cuda")
-    for where in ("estimate", "measure"):
-        done = layers.convert(model.eval(), x, where=where)
+    for training, where in ((False, "estimate"), (False, "measure"), (False, "graph"), (True, "graph")):
+        done = layers.convert(model.train(training), x, where=where)
         print(done)
         assert done.rows[1].converted and all(row.theirs is not None for row in done.rows), str(done)
         done.undo()
+
+
+def test_a_model_that_waits_for_the_host_is_seen():
+    from warpconv.torch import measure
+    small = torch.nn.Sequential(*(torch.nn.Conv2d(8, 8, 3, padding=1) for _ in range(20))).cuda()
+    large = torch.nn.Sequential(*(torch.nn.Conv2d(256, 256, 3, padding=1) for _ in range(4))).cuda()
+    device = torch.device("cuda", 0)
+    for training in (False, True):
+        assert measure.waits_for_the_host(small.train(training), (torch.zeros(1, 8, 8, 8, device="cuda"),), {}, device)
+        x = torch.zeros(64, 256, 56, 56, device="cuda")
+        assert not measure.waits_for_the_host(large.train(training), (x,), {}, device)
 
 
 @pytest.mark.parametrize("ordinal", range(1, torch.cuda.device_count()) if torch.cuda.is_available() else [])

@@ -13,7 +13,8 @@ import warpconv
 import warpconv.torch as layers
 from warpconv.codegen.hardware import Hardware
 from warpconv.runtime.call import kernels
-from warpconv.torch import estimate
+from warpconv.runtime.torch import ahead
+from warpconv.torch import estimate, measure
 
 from .layers import close
 
@@ -138,6 +139,89 @@ def test_measured(model, x):
     assert any("forward and backward" in row.why for row in training.rows)
 
 
+@pytest.mark.parametrize("host_bound", [False, True])
+@pytest.mark.parametrize("mine, others, quick", [
+    ((1e-4, 5e-5), (2e-4, 4e-5), "device"), ((1e-4, 3e-5), (2e-4, 4e-5), "both"), ((2e-4, 3e-5), (2e-4, 4e-5), "none")])
+def test_where_the_model_waits_for_the_host(monkeypatch, mine, others, quick, host_bound):
+    """The device's time decides, and where the model waits for the host its time, too; 'graph' asks for the first."""
+    monkeypatch.setattr(measure, "in_turn", lambda passes, device: [measure.Times(*mine), measure.Times(*others)])
+    monkeypatch.setattr(measure, "waits_for_the_host", lambda *_: host_bound)
+    for where in ("measure", "graph"):
+        model = torch.nn.Sequential(torch.nn.Conv2d(2, 2, 3))
+        (row,) = layers.convert(model, torch.randn(1, 2, 5, 5), where=where).rows
+        asked = host_bound and where == "measure"
+        taken = quick == "both" or quick == "device" and not asked
+        assert row.converted == taken == isinstance(model[0], layers.Conv2d)
+        assert ("more of the host" in row.why) == (quick == "device" and asked)
+        assert (row.ours, row.theirs) == (mine[0], others[0]) and f"{others[0] / mine[0]:.2g} times" in row.why
+
+
+def test_layers_that_are_called_several_times_are_measured_at_each(monkeypatch):
+    class Twice(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Conv2d(2, 2, 3, padding=1)
+
+        def forward(self, x):
+            return self.layer(self.layer(x)[..., :4])
+
+    monkeypatch.setattr(measure, "in_turn", lambda passes, device: [measure.Times(1.0, 1.0), measure.Times(2.0, 1.0)])
+    (row,) = layers.convert(Twice(), torch.randn(1, 2, 5, 5), where="measure").rows
+    assert (row.converted, row.ours, row.theirs) == (True, 2.0, 4.0) and "in 2 calls" in row.why
+
+
+@pytest.mark.parametrize("where", ["measure", "graph", "all"])
+def test_under_autocast_layers_are_seen_as_they_are_called(where, monkeypatch):
+    """Autocast is asked where the layer is: regions of a model without it are seen as such."""
+    class Parts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.third = (torch.nn.Conv2d(2, 2, 3) for _ in range(3))
+
+        def forward(self, x):
+            x = self.first(x)
+            with torch.autocast("cpu", enabled=False):
+                x = self.second(x.float())
+            return self.third(x)
+
+    compiled = []
+    monkeypatch.setattr(ahead, "build", lambda uses, *_, **__: compiled.extend(
+        (use.operation.value, use.shape.dtype.value) for use in uses))
+    model = Parts()
+    with torch.autocast("cpu", torch.bfloat16):
+        done = layers.convert(model, torch.randn(1, 2, 9, 9), where=where)
+    assert not any(row.why.startswith("not served") for row in done.rows), str(done)
+    assert [dtype for operation, dtype in compiled if operation == "forward"][:3] == ["bfloat16", "float32", "bfloat16"]
+
+
+def test_kernels_are_made_together_before_they_are_measured(model, x, monkeypatch):
+    order = []
+    monkeypatch.setattr(ahead, "build", lambda *_, **__: order.append("built"))
+    monkeypatch.setattr(measure, "quicker", lambda *_: order.append("measured") or (False, "", 1.0, 1.0))
+    layers.convert(model, x, where="measure")
+    assert order[0] == "built" and "measured" in order
+
+
+def test_a_call_of_the_whole_model_leaves_no_trace():
+    """What is timed of a model in training mode: statistics, gradients and drawn numbers are as before."""
+    class Losses(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3), torch.nn.Dropout())
+
+        def forward(self, x, scale=1.0):
+            return {"loss": self.body(x).mean() * scale, "more": [self.body[0](x), 3]}
+
+    model = Losses()
+    before = copy.deepcopy(model.state_dict())
+    once = measure._step(model, (torch.randn(1, 2, 5, 5),), {"scale": 2.0})
+    once()
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert measure.waits_for_the_host(model, (), {}, torch.device("cpu")) is False
+
+
 def test_on_the_cpu_device_nothing_is_quicker_by_estimate(model, x):
     assert not any(row.converted for row in layers.convert(model, x).rows)
 
@@ -198,7 +282,7 @@ def test_kernels_are_made_ahead(model, x, monkeypatch, training):
 
 @pytest.mark.parametrize("arguments, error", [
     ({"where": "often"}, warpconv.ArgumentError), ({"where": "measure"}, warpconv.ArgumentError),
-    ({}, warpconv.ArgumentError)])
+    ({"where": "graph"}, warpconv.ArgumentError), ({}, warpconv.ArgumentError)])
 def test_mistakes(model, arguments, error):
     with pytest.raises(error):
         layers.convert(model, **arguments)
