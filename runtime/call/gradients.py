@@ -18,7 +18,7 @@ from . import kernels
 from .checks import same_memory
 from .given import layer_of_sizes
 from .kernel import Kernel
-from .operands import Operand, check_sizes, launch, run, seen, sizes_of, target_of, turned, weight_of
+from .operands import Operand, Remember, check_sizes, launch, run, seen, sizes_of, target_of, turned, weight_of
 from .place import resolve_device
 from .watched import watched
 
@@ -64,6 +64,15 @@ def conv2d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
     DeviceError
         The device cannot be used. All of these come before anything is launched or written.
     """
+    return data_gradient(input_size, weight, grad_output, stride, padding, dilation, groups, padding_mode, layout,
+                         algorithm, device, out, stream, workspace_limit)
+
+
+def data_gradient(input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any, padding: Any, dilation: Any,
+                  groups: int, padding_mode: str, layout: Layout | str = "NCHW", algorithm: str = "auto",
+                  device: str = "auto", out: Any = None, stream: Any = None, workspace_limit: int | None = None,
+                  remember: Remember | None = None) -> Any:
+    """conv2d_input where PyTorch does not watch; ``remember`` is given what repeats the call."""
     order = Layout.parse(layout)
     dy = arrays.view(grad_output, "grad_output", dtypes=FLOATS, ndim=4)
     w = weight_of(weight, dy)
@@ -74,7 +83,7 @@ def conv2d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
                            memory, geometry)
     check_sizes(dy, "grad_output", order.stored(shape.output_shape), "this layer's output has")
     return _data_gradient(shape, order, dy, grad_output, w, weight, None, algorithm, device, out, stream,
-                          workspace_limit, "grad_output")
+                          workspace_limit, "grad_output", remember)
 
 
 @watched
@@ -186,6 +195,15 @@ def conv2d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stri
     ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
         As conv2d_input, before anything is launched or written.
     """
+    return filter_gradient(input, weight_size, grad_output, stride, padding, dilation, groups, padding_mode,
+                           padding_value, layout, algorithm, device, out, stream, workspace_limit)
+
+
+def filter_gradient(input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any, padding: Any, dilation: Any,
+                    groups: int, padding_mode: str, padding_value: float, layout: Layout | str = "NCHW",
+                    algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
+                    workspace_limit: int | None = None, remember: Remember | None = None) -> Any:
+    """conv2d_weight where PyTorch does not watch; ``remember`` is given what repeats the call."""
     order = Layout.parse(layout)
     x = arrays.view(input, "input", dtypes=FLOATS, ndim=4)
     dy = arrays.view(grad_output, "grad_output", dtypes=(x.dtype,), ndim=4)
@@ -201,7 +219,7 @@ def conv2d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stri
     turn = axes.order(order, memory)
     return run(ask, {"x": Operand("input", input, axes.stored(x, order, memory), turn),
                       "dy": Operand("grad_output", grad_output, axes.stored(dy, order, memory), turn)},
-                "dw", shape.weight_shape, None, out, stream)
+                "dw", shape.weight_shape, None, out, stream, remember)
 
 
 def conv2d_bias(grad_output: Any, *, layout: Layout | str = "NCHW", device: str = "auto", out: Any = None,
@@ -262,7 +280,7 @@ def run_transposed(kernel: Kernel, shape: ConvShape, order: Layout, input: Any, 
 
 def _data_gradient(shape: ConvShape, order: Layout, dy: ArrayView, grad_output: Any, w: ArrayView, weight: Any,
                    bias: Operand | None, algorithm: Any, device: Any, out: Any, stream: Any, workspace_limit: Any,
-                   argument: str) -> Any:
+                   argument: str, remember: Remember | None = None) -> Any:
     """The data gradient of a layer whose arrays are checked."""
     memory = shape.layout
     ask = kernels.asked(shape, resolve_device(device, dy, shape), algorithm=algorithm,
@@ -272,7 +290,7 @@ def _data_gradient(shape: ConvShape, order: Layout, dy: ArrayView, grad_output: 
                 "w": Operand("weight", weight, w)}
     if bias is not None:
         operands["bias"] = bias
-    return run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream)
+    return run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream, remember)
 
 
 def _numbers_only(value: Any, argument: str = "padding") -> Any:

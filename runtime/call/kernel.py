@@ -163,6 +163,11 @@ class Kernel(_Shared):
         """What is remembered of a call of this kernel by the ``signatures`` of its arrays."""
         return self._quick.entries.get(signed)
 
+    def repeating(self, values: dict[str, Any], operands: dict[str, ArrayView], shape: ConvShape) -> Entry | None:
+        """What repeats a call of a gradient that was just done, of the ``values`` of its arguments (what it made among
+        them); None where that cannot be."""
+        return self._quick.entry(values, operands, shape)
+
     def _call(self, input: Any, weight: Any, bias: Any, residual: Any, out: Any, stream: Any) -> Any:
         """A call with everything checked; what passes is remembered for the quick way."""
         spec, handle, given = self.spec, self.handle_of(stream), out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,11 @@ from warpconv.runtime.arrays import ArrayView, axes
 from . import kernels
 from .checks import Call, Misaligned, check_address, contiguous, same_memory
 from .kernel import Kernel
+from .quick import Entry
 from .recording import recording
+
+
+Remember = Callable[[Entry], None]
 
 
 @dataclass(frozen=True)
@@ -29,9 +34,9 @@ class Operand:
 
 
 def run(ask: kernels.Ask, operands: dict[str, Operand], target: str, sizes: tuple[int, ...], order: Layout | None,
-         out: Any, stream: Any) -> Any:
+         out: Any, stream: Any, remember: Remember | None = None) -> Any:
     """One call; ``sizes`` are the result's in memory, ``order`` that of its axes for the caller, None where that is the
-    same."""
+    same. ``remember`` is given what repeats a call of such arrays, where it can be repeated."""
     shape = ask.request.layer
     turns = (None, None) if order is None else (
         axes.order(order, shape.layout, shape.rank), axes.order(shape.layout, order, shape.rank))
@@ -39,13 +44,14 @@ def run(ask: kernels.Ask, operands: dict[str, Operand], target: str, sizes: tupl
     y = None if out is None else target_of(out, sizes, shape.dtype, turns[0], operands)
     kernel = kernels.kernel_of(ask)
     try:
-        return launch(kernel, shape, operands, first, target, sizes, turns, y, out, stream)
+        return launch(kernel, shape, operands, first, target, sizes, turns, y, out, stream, remember)
     except Misaligned:
         return launch(kernels.anywhere(kernel, ask), shape, operands, first, target, sizes, turns, y, out, stream)
 
 
 def launch(kernel: Kernel, shape: ConvShape, operands: dict[str, Operand], first: Operand, target: str,
-            sizes: tuple[int, ...], turns: Any, y: ArrayView | None, out: Any, stream: Any) -> Any:
+           sizes: tuple[int, ...], turns: Any, y: ArrayView | None, out: Any, stream: Any,
+           remember: Remember | None = None) -> Any:
     handle, (turn, back) = kernel.handle_of(stream), turns
     kernel.check_place(first.view, first.argument)
     if recording.graph is not None:
@@ -72,6 +78,10 @@ def launch(kernel: Kernel, shape: ConvShape, operands: dict[str, Operand], first
         return out
     if recording.graph is not None:
         recording.graph.add(given.values(), None)
+    elif remember is not None:
+        values = {name: o.value for name, o in operands.items()} | {target: result}
+        if (entry := kernel.repeating(values, given, shape)) is not None:
+            remember(entry)
     return result
 
 

@@ -18,7 +18,8 @@ from . import signatures
 from .checks import MOST_LAYERS, name_of
 from .signatures import Library
 
-_ROLES = (Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT)
+# of what a call is given and makes; an output's gradient stands in the weight's place
+ROLES = (Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT)
 
 
 class Launch(Protocol):
@@ -79,31 +80,41 @@ class QuickCalls:
     def __init__(self, backend: Any, program: Program):
         self._backend = backend
         self._program = program
-        self._names = tuple(name_of(program, role) for role in _ROLES)
+        self._names = tuple(name_of(program, role) for role in ROLES)
+        if self._names[1] is None:
+            self._names = self._names[0], name_of(program, Role.GRADIENT), *self._names[2:]
         self.entries: dict[tuple, Entry] = {}
 
     def learn(self, x: Any, w: Any, bias: Any, residual: Any, out: Any, result: Any, operands: dict[str, Any],
               shape: ConvShape) -> None:
         """Remember a call that passed. ``w`` is None where a Filter was given, ``out`` where none was; ``result`` is
         the output."""
-        library = signatures.library(x)
-        values = (x, w, bias, residual, result)
+        key = signatures.sign_call(x, w, bias, residual, out)
+        if key is None or key in self.entries:
+            return
+        values = {name: value for name, value in zip(self._names, (x, w, bias, residual, result)) if name is not None}
+        if (entry := self.entry(values, operands, shape)) is None:
+            return
+        if len(self.entries) >= MOST_LAYERS:
+            self.entries.clear()
+        self.entries[key] = entry
+
+    def entry(self, named: dict[str, Any], operands: dict[str, Any], shape: ConvShape) -> Entry | None:
+        """What repeats a call that passed, of the values of its arguments, the output among them (None: a Filter stands
+        in the weight's place, or there is no such array); None where one is another library's, or was copied, or the
+        launches cannot be repeated."""
+        values = [None if name is None else named.get(name) for name in self._names]
+        library = signatures.library(values[0])
         if library is None or any(
                 value is not None and (signatures.library(value) is not library or operands[name].owner is not value)
                 for name, value in zip(self._names, values)):
-            return      # another library's arrays among them, or copies
-        key = signatures.sign_call(x, w, bias, residual, out)
-        made = library.sign_output(result)
-        if key is None or key in self.entries or made is None:
-            return
-        launch = self._backend.quick(shape, operands, by_filter=w is None)
-        if launch is None:
-            return
+            return None
+        made = library.sign_output(values[-1])
+        launch = None if made is None else self._backend.quick(shape, operands, by_filter=values[1] is None)
+        if made is None or launch is None:
+            return None
         views = [None if value is None else operands[name] for name, value in zip(self._names, values)]
         alignment = tuple(1 if view is None else self._backend.alignment(name, view)
                           for name, view in zip(self._names, views))
         nbytes = tuple(0 if view is None else view.span().nbytes for view in views)
-        if len(self.entries) >= MOST_LAYERS:
-            self.entries.clear()
-        self.entries[key] = Entry(launch, library, made[3], alignment, nbytes, made[:3])
-
+        return Entry(launch, library, made[3], alignment, nbytes, made[:3])

@@ -17,7 +17,7 @@ from . import kernels
 from .checks import Misaligned, bias_of, check_out, residual_of, same_memory
 from .given import layer_given, layer_of_sizes
 from .kernel import Filter, Kernel
-from .operands import Operand, check_sizes, run, seen, sizes_of, turned, weight_of
+from .operands import Operand, Remember, check_sizes, run, seen, sizes_of, turned, weight_of
 from .place import resolve_device
 from .watched import watched
 
@@ -179,6 +179,14 @@ def conv3d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
     ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
         As conv2d_input, before anything is launched or written.
     """
+    return data_gradient(input_size, weight, grad_output, stride, padding, dilation, groups, padding_mode, layout,
+                         algorithm, device, out, stream)
+
+
+def data_gradient(input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any, padding: Any, dilation: Any,
+                  groups: int, padding_mode: str, layout: str = "NCDHW", algorithm: str = "auto", device: str = "auto",
+                  out: Any = None, stream: Any = None, remember: Remember | None = None) -> Any:
+    """conv3d_input where PyTorch does not watch; ``remember`` is given what repeats the call."""
     order = order_of(layout)
     dy = arrays.view(grad_output, "grad_output", dtypes=FLOATS, ndim=5)
     w = weight_of(weight, dy, 5)
@@ -192,7 +200,7 @@ def conv3d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
                         operation=Operation.DATA_GRADIENT, workspace_limit=kernels.call_limit(None))
     operands = {"dy": Operand("grad_output", grad_output, axes.stored(dy, order, memory),
                               axes.order(order, memory, 5)), "w": Operand("weight", weight, w)}
-    return run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream)
+    return run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream, remember)
 
 
 @watched
@@ -227,6 +235,15 @@ def conv3d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stri
     ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
         As conv2d_input, before anything is launched or written.
     """
+    return filter_gradient(input, weight_size, grad_output, stride, padding, dilation, groups, padding_mode,
+                           padding_value, layout, algorithm, device, out, stream)
+
+
+def filter_gradient(input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any, padding: Any, dilation: Any,
+                    groups: int, padding_mode: str, padding_value: float, layout: str = "NCDHW",
+                    algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
+                    remember: Remember | None = None) -> Any:
+    """conv3d_weight where PyTorch does not watch; ``remember`` is given what repeats the call."""
     order = order_of(layout)
     x = arrays.view(input, "input", dtypes=FLOATS, ndim=5)
     dy = arrays.view(grad_output, "grad_output", dtypes=(x.dtype,), ndim=5)
@@ -242,4 +259,4 @@ def conv3d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stri
     turn = axes.order(order, memory, 5)
     operands = {"x": Operand("input", input, axes.stored(x, order, memory), turn),
                 "dy": Operand("grad_output", grad_output, axes.stored(dy, order, memory), turn)}
-    return run(ask, operands, "dw", shape.weight_shape, None, out, stream)
+    return run(ask, operands, "dw", shape.weight_shape, None, out, stream, remember)

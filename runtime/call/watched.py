@@ -90,10 +90,11 @@ def is_watched(torch: Any, *arguments: Any) -> bool:
     return met and is_transforming(torch)
 
 
-def is_transforming(torch: Any) -> bool:
-    """Whether autocast, a tracer, a mode or a transform stands between calls and their tensors."""
+def is_transforming(torch: Any, but_for_casts: bool = False) -> bool:
+    """Whether autocast (``but_for_casts``: not asked), a tracer, a mode or a transform stands between calls and their
+    tensors."""
     state = torch._C
-    return (state._is_any_autocast_enabled() or state._get_tracing_state() is not None
+    return (not but_for_casts and state._is_any_autocast_enabled() or state._get_tracing_state() is not None
             or state._len_torch_dispatch_stack() > 0 or state._are_functorch_transforms_active()
             or torch.autograd.forward_ad._current_level >= 0)
 

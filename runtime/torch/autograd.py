@@ -45,18 +45,27 @@ def _operators(geometry: tuple[Any, ...]) -> Operators:
     return _OPERATORS[len(geometry[0])]
 
 
-def conv2d(*args: Any) -> Tensor:
-    """The operator, without the dispatcher where nothing of it is wanted but the gradient."""
-    if _is_plain(args) and not is_transforming(torch):
-        return Conv.apply(*args[:4], args[4:])
-    return ops.conv2d(*args)
+def conv2d(*args: Any, recorded: bool = True) -> Tensor:
+    """The operator, without the dispatcher where nothing of it is wanted but casts and, if ``recorded``, the
+    gradient."""
+    return _without_dispatch(ops.conv2d, ops.run_conv2d, recorded, args)
 
 
-def conv3d(*args: Any) -> Tensor:
+def conv3d(*args: Any, recorded: bool = True) -> Tensor:
     """As conv2d."""
-    if _is_plain(args) and not is_transforming(torch):
-        return Conv.apply(*args[:4], args[4:])
-    return ops.conv3d(*args)
+    return _without_dispatch(ops.conv3d, ops.run_conv3d, recorded, args)
+
+
+def _without_dispatch(op: Any, run: Any, recorded: bool, args: tuple[Any, ...]) -> Tensor:
+    made: Tensor
+    if not _is_plain(args) or is_transforming(torch, but_for_casts=True):
+        made = op(*args)
+        return made
+    tensors, rest, kind = args[:4], args[4:], args[0].device.type
+    if torch.is_autocast_enabled(kind):
+        tensors = ops.cast_tensors(kind, *tensors)
+    made = Conv.apply(*tensors, rest) if recorded else run(*tensors, *rest)
+    return made
 
 
 def _kernel(op: Any, run: Any, *args: Any) -> Tensor:
@@ -65,6 +74,12 @@ def _kernel(op: Any, run: Any, *args: Any) -> Tensor:
         return run(*args)
     with _below():
         return op(*args)
+
+
+def _gradient(op: Any, run: Any, *args: Any) -> Tensor:
+    """A gradient, by the operator where it is itself to be differentiated."""
+    made: Tensor = op(*args) if torch.is_grad_enabled() else _kernel(op, run, *args)
+    return made
 
 
 def _is_plain(args: tuple[Any, ...]) -> bool:
@@ -112,8 +127,8 @@ class Conv(torch.autograd.Function):
         grad = grad.to(dtype).contiguous(memory_format=ctx.order)     # what both gradients then are made from
         needs_x, needs_w, needs_bias, needs_residual = ctx.needs_input_grad[:4]
         size, weight_size = ctx.sizes
-        return (of.data(size, weight, grad, *geometry) if needs_x else None,
-                of.filter(input, weight_size, grad, *geometry) if needs_w else None,
+        return (_gradient(of.data, of.run_data, size, weight, grad, *geometry) if needs_x else None,
+                _gradient(of.filter, of.run_filter, input, weight_size, grad, *geometry) if needs_w else None,
                 of_bias.sum((0, *range(2, grad.dim())), dtype=torch.float32).to(bias_dtype) if needs_bias else None,
                 of_residual.to(residual_dtype) if needs_residual else None, None)
 

@@ -45,10 +45,9 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     x, added = (None if t is None else _first(t, alone, last) for t in (input, residual))
     _check_axes(4, input=x, weight=weight)
     stride, padding, dilation = _geometry(stride, padding, dilation, weight)
-    call = autograd.conv2d if recorded else ops.conv2d
-    made = call(x, weight, bias, added, stride, padding, dilation, groups, _text(padding_mode), _number(padding_value),
-                device, steps, algorithm, _text(accum_dtype), _text(out_dtype), _text(cast), separable, workspace_limit,
-                _text(precision))
+    made = autograd.conv2d(x, weight, bias, added, stride, padding, dilation, groups, _text(padding_mode),
+                           _number(padding_value), device, steps, algorithm, _text(accum_dtype), _text(out_dtype),
+                           _text(cast), separable, workspace_limit, _text(precision), recorded=recorded)
     return _given(_back(made, alone, last), out)
 
 
@@ -142,9 +141,9 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     x, added = (None if t is None else _first(t, alone, last, 5) for t in (input, residual))
     _check_axes(5, input=x, weight=weight)
     stride, padding, dilation = _geometry(stride, padding, dilation, weight, axes=3)
-    call = autograd.conv3d if recorded else ops.conv3d
-    made = call(x, weight, bias, added, stride, padding, dilation, groups, _text(padding_mode), _number(padding_value),
-                device, steps, algorithm, _text(out_dtype), _text(cast))
+    made = autograd.conv3d(x, weight, bias, added, stride, padding, dilation, groups, _text(padding_mode),
+                           _number(padding_value), device, steps, algorithm, _text(out_dtype), _text(cast),
+                           recorded=recorded)
     return _given(_back(made, alone, last), out)
 
 

@@ -24,13 +24,11 @@ from warpconv.runtime import env
 from warpconv.runtime.call import conv, gradients, signatures, volume
 from warpconv.runtime.call.checks import MOST_LAYERS
 from warpconv.runtime.call.kernel import Kernel
+from warpconv.runtime.call.operands import Remember
 from warpconv.runtime.call.quick import Entry
 from warpconv.runtime.call.recording import recording
 
-# what the public functions do where PyTorch does not watch
-_data_gradient, _filter_gradient = gradients.conv2d_input.__wrapped__, gradients.conv2d_weight.__wrapped__
-_volume_gradient, _volume_filter_gradient = volume.conv3d_input.__wrapped__, volume.conv3d_weight.__wrapped__
-_entries: dict[tuple[Any, ...], Entry] = {}     # of forward layers, by the arguments and the signatures of its tensors
+_entries: dict[tuple[Any, ...], Entry] = {}     # by the signatures of a call's tensors, and its arguments
 conv.on_clear.append(_entries.clear)
 GEOMETRY = ("int[] stride, int[] padding, int[] dilation, int groups, str padding_mode, float padding_value, "
             "str device")
@@ -116,18 +114,46 @@ def run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
 
 def _remember(key: tuple[Any, ...], kernel: Kernel) -> None:
     """A call for its next time, by the signatures of its tensors, which stand first in the key."""
-    if key[0] is not None and env.settings().templates is None and (entry := kernel.remembered(key[0])) is not None:
+    if key[0] is not None and (entry := kernel.remembered(key[0])) is not None:
+        _keep(key, entry)
+
+
+def _keep(key: tuple[Any, ...], entry: Entry) -> None:
+    if env.settings().templates is None:
         if len(_entries) >= MOST_LAYERS:
             _entries.clear()
         _entries[key] = entry
+
+
+def _gradient(run: Callable[..., Any], kind: str, first: Tensor, second: Tensor, sizes: list[int],
+              *geometry: Any) -> Tensor:
+    """A gradient of a ``kind`` made of two tensors: as it was made before of such as these, or by ``run``, which is
+    given what remembers the call."""
+    signed = None if recording.graph is not None else signatures.sign_call(first, second, None, None, None)
+    key = (signed, kind, tuple(sizes), *map(_hashable, geometry))
+    entry = None if signed is None else _entries.get(key)
+    made: Tensor | None = None if entry is None else entry.repeat(first, second, None, None, None, None)
+    if made is None:
+        made = run(None if signed is None else functools.partial(_keep, key))
+    assert made is not None
+    return made
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def run_conv2d_input(input_size: list[int], weight: Tensor, grad_output: Tensor, stride: list[int], padding: list[int],
                      dilation: list[int], groups: int, padding_mode: str, padding_value: float, device: str) -> Tensor:
     if not input_size[0]:
         return _shape_input(input_size, weight, grad_output)
-    return _data_gradient(tuple(input_size), weight, _settled(grad_output), tuple(stride), _sides(padding),
-                          tuple(dilation), groups, padding_mode=padding_mode, device=device)
+    grad = _settled(grad_output)
+
+    def run(remember: Remember | None) -> Any:
+        return gradients.data_gradient(tuple(input_size), weight, grad, tuple(stride), _sides(padding), tuple(dilation),
+                                       groups, padding_mode, device=device, remember=remember)
+
+    return _gradient(run, "data", grad, weight, input_size, stride, padding, dilation, groups, padding_mode, device)
 
 
 def run_conv2d_weight(input: Tensor, weight_size: list[int], grad_output: Tensor, stride: list[int],
@@ -135,9 +161,15 @@ def run_conv2d_weight(input: Tensor, weight_size: list[int], grad_output: Tensor
                       device: str) -> Tensor:
     if not input.shape[0]:
         return _shape_weight(input, weight_size, grad_output).zero_()
-    return _filter_gradient(_settled(input), tuple(weight_size), grad_output, tuple(stride), _sides(padding),
-                            tuple(dilation), groups, padding_mode=padding_mode, padding_value=padding_value,
-                            device=device)
+    x = _settled(input)
+
+    def run(remember: Remember | None) -> Any:
+        return gradients.filter_gradient(
+            x, tuple(weight_size), grad_output, tuple(stride), _sides(padding), tuple(dilation), groups, padding_mode,
+            padding_value, device=device, remember=remember)
+
+    return _gradient(run, "filter", x, grad_output, weight_size, stride, padding, dilation, groups, padding_mode,
+                     padding_value, device)
 
 
 def run_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, stride: list[int],
@@ -167,8 +199,13 @@ def run_conv3d_input(input_size: list[int], weight: Tensor, grad_output: Tensor,
                      dilation: list[int], groups: int, padding_mode: str, padding_value: float, device: str) -> Tensor:
     if not input_size[0]:
         return _shape_input(input_size, weight, grad_output)
-    return _volume_gradient(tuple(input_size), weight, _settled(grad_output), tuple(stride), _sides(padding),
-                            tuple(dilation), groups, padding_mode=padding_mode, device=device)
+    grad = _settled(grad_output)
+
+    def run(remember: Remember | None) -> Any:
+        return volume.data_gradient(tuple(input_size), weight, grad, tuple(stride), _sides(padding), tuple(dilation),
+                                    groups, padding_mode, device=device, remember=remember)
+
+    return _gradient(run, "data", grad, weight, input_size, stride, padding, dilation, groups, padding_mode, device)
 
 
 def run_conv3d_weight(input: Tensor, weight_size: list[int], grad_output: Tensor, stride: list[int],
@@ -176,9 +213,15 @@ def run_conv3d_weight(input: Tensor, weight_size: list[int], grad_output: Tensor
                       device: str) -> Tensor:
     if not input.shape[0]:
         return _shape_weight(input, weight_size, grad_output).zero_()
-    return _volume_filter_gradient(_settled(input), tuple(weight_size), grad_output, tuple(stride), _sides(padding),
-                                   tuple(dilation), groups, padding_mode=padding_mode, padding_value=padding_value,
-                                   device=device)
+    x = _settled(input)
+
+    def run(remember: Remember | None) -> Any:
+        return volume.filter_gradient(
+            x, tuple(weight_size), grad_output, tuple(stride), _sides(padding), tuple(dilation), groups, padding_mode,
+            padding_value, device=device, remember=remember)
+
+    return _gradient(run, "filter", x, grad_output, weight_size, stride, padding, dilation, groups, padding_mode,
+                     padding_value, device)
 
 
 def _no_images(input: Tensor, weight: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int,

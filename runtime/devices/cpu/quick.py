@@ -11,10 +11,11 @@ from typing import Any
 
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import KernelFault
-from warpconv.codegen.plan import Launch, Program, Role
+from warpconv.codegen.plan import Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import env
 from warpconv.runtime.call.checks import name_of
+from warpconv.runtime.call.quick import ROLES
 
 from .abi import FAULT_KINDS, KEPT_STACKS, CLaunch
 from .program import CpuProgram
@@ -22,7 +23,6 @@ from .report import Mode
 
 ALIGNMENT = 16          # of arrays without gaps, which the host's vector instructions may insist on
 
-_ROLES = (Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT)
 _ADDRESSES = struct.Struct("@5P")
 
 
@@ -40,7 +40,7 @@ class _Slot:
 
     def __init__(self, compiled: CpuProgram, steps: Sequence[Launch], shape: ConvShape, numbers: dict[str, int],
                  sizes: Sequence[int]):
-        block = (ctypes.c_uint64 * (len(_ROLES) + len(sizes)))(*(0,) * len(_ROLES), *sizes)
+        block = (ctypes.c_uint64 * (len(ROLES) + len(sizes)))(*(0,) * len(ROLES), *sizes)
         self.put: Callable[..., None] = partial(_ADDRESSES.pack_into, block, 0)
         self.runs: list[Callable[[], int]] = []
         self.requests: list[CLaunch] = []
@@ -66,11 +66,11 @@ class QuickLaunch:
         self._compiled = compiled
         self._steps = program.steps
         self._shape = shape
-        self._numbers = {name: number for number, role in enumerate(_ROLES)
+        self._numbers = {name: number for number, role in enumerate(ROLES)
                          if (name := name_of(program, role)) is not None}
-        self._numbers |= {size.value: len(_ROLES) + number for number, size in enumerate(Dimension)}
+        self._numbers |= {size.value: len(ROLES) + number for number, size in enumerate(Dimension)}
         border = program.border_bits(shape)
-        self._numbers |= {name: len(_ROLES) + len(Dimension) for name in border}
+        self._numbers |= {name: len(ROLES) + len(Dimension) for name in border}
         self._sizes = (*(size.of(shape) for size in Dimension), *(bits % 2**32 for bits in border.values()))
         self._free: list[_Slot] = []
 

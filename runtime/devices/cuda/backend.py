@@ -163,16 +163,17 @@ class CudaBackend:
             return None
         with contexts.activate(self.ordinal, x.pointer):
             loaded = self._loaded(contexts.context_key(), None, False)
-            return quick.QuickLaunch(self.program, shape, loaded, self._functions, constant=bool(self._constant),
-                                     shares_memory=x.kind is not ArrayKind.TORCH)
+            return quick.QuickLaunch(self.program, shape, loaded, self._functions, by_filter=by_filter,
+                                     constant=bool(self._constant), shares_memory=x.kind is not ArrayKind.TORCH)
 
     def alignment(self, name: str, view: ArrayView) -> int:
         """Bytes that an operand's address must be a multiple of."""
         return max(view.dtype.itemsize, self.program.argument(name).multiple_of)
 
-    def _functions(self, loaded: _Loaded) -> tuple[int, ...]:
+    @staticmethod
+    def _functions(loaded: _Loaded, steps: Sequence[Launch]) -> tuple[int, ...]:
         """Handles of the steps' kernels in a module of the driver library."""
-        return tuple(loaded.module.function(step.entry) for step in self.program.steps)
+        return tuple(loaded.module.function(step.entry) for step in steps)
 
     def take_back(self, prepared: PreparedFilter) -> None:
         """Modules of a filter that is gone, for the next filter with a constant bank."""

@@ -12,28 +12,46 @@ import ctypes
 import struct
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_int, c_uint, c_ulonglong, c_void_p
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from warpconv.codegen.descriptors import BYTES, TensorMap
 from warpconv.codegen.dimension import Dimension
-from warpconv.codegen.plan import Launch, Program, Role
+from warpconv.codegen.plan import Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.call.checks import name_of
+from warpconv.runtime.call.quick import ROLES
 
-from . import contexts, streams, tensor_maps
+from . import contexts, memory, streams, tensor_maps
 from .libcuda import check, libcuda, unconverted
 
-_ROLES = (Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT)
-_ADDRESSES = struct.Struct("@5P")
 _POINTER_CONTEXT = 1            # CU_POINTER_ATTRIBUTE_CONTEXT
 
 
 def possible(program: Program, by_filter: bool) -> bool:
-    """Whether a call is launches alone: no workspace, no library step, no filter to prepare or to move first."""
+    """Whether a call is launches alone: no library step, no filter to move to a constant bank first."""
     preparation = program.preparation
-    plain = preparation is None or by_filter or not (preparation.steps or preparation.constant)
-    return plain and not program.workspaces and all(isinstance(step, Launch) for step in program.steps)
+    steps = program.steps if preparation is None or by_filter else (*preparation.steps, *program.steps)
+    return (by_filter or preparation is None or not preparation.constant) and all(
+        isinstance(step, Launch) for step in steps)
+
+
+def _shared(workspaces: Sequence[Workspace], sizes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The blocks that workspaces take from the pool, by their bytes, and which of them each one has: as the checked way
+    takes them, where one that is given back serves the next of its size."""
+    blocks: list[tuple[int, int]] = []      # bytes, and the last step that needs it
+    places = []
+    for workspace, nbytes in zip(workspaces, sizes):
+        size = memory.size_class(nbytes)
+        free = (i for i, (held, last) in enumerate(blocks)
+                if memory.size_class(held) == size and last < workspace.first_step)
+        if (place := next(free, None)) is None:
+            place = len(blocks)
+            blocks.append((nbytes, 0))
+        blocks[place] = max(nbytes, blocks[place][0]), workspace.last_step
+        places.append(place)
+    return tuple(nbytes for nbytes, _ in blocks), tuple(places)
 
 
 class _Config(ctypes.Structure):
@@ -49,13 +67,12 @@ class _Slot:
     __slots__ = ("put", "fires", "ask", "number", "ask_owner", "at", "owner", "configs", "stream", "keep",
                  "descriptors")
 
-    def __init__(self, steps: Sequence[_Step], sizes: Sequence[int], functions: Sequence[int],
+    def __init__(self, count: int, steps: Sequence[_Step], sizes: Sequence[int], functions: Sequence[int],
                  maps: Sequence[tuple[int, TensorMap]]):
-        count = len(_ROLES)
         words = len(maps) * (BYTES // 8)
         # a size's lower half is its int, and so of the border's bits, which stand with them; descriptors last
         block = (c_ulonglong * (count + len(sizes) + words))(*(0,) * count, *sizes)
-        self.put: Callable[..., None] = partial(_ADDRESSES.pack_into, block, 0)
+        self.put: Callable[..., None] = partial(struct.Struct(f"@{count}P").pack_into, block, 0)
         self.stream = 0
         start = ctypes.addressof(block)
         self.fires: list[Callable[[], int]] = []
@@ -102,7 +119,7 @@ class _Step:
 
     __slots__ = ("entry", "grid", "block", "shared_bytes", "slots")
 
-    def __init__(self, step: Launch, shape: ConvShape, numbers: dict[str, int]):
+    def __init__(self, step: Launch, shape: ConvShape | None, numbers: dict[str, int]):
         self.entry = step.entry
         self.grid, self.block = ((*extent, 1, 1)[:3] for extent in (step.grid_of(shape), step.block))
         self.shared_bytes = step.shared_bytes
@@ -112,38 +129,54 @@ class _Step:
 class QuickLaunch:
     """One layer of one kernel in the context that is current at its making.
 
-    ``functions`` are the handles of the steps' kernels; a filter with a constant bank has some of its own
-    (``functions_of`` its loaded module)."""
+    ``functions_of`` gives the handles of steps' kernels in a loaded module; a filter with a constant bank has a module
+    of its own. A weight that is given by its address is transformed in each call."""
 
     __slots__ = ("_context", "_number", "_owner", "_constant", "_steps", "_sizes", "_maps", "_functions",
-                 "_functions_of", "_free", "_shares_memory")
+                 "_functions_of", "_free", "_shares_memory", "_count", "_blocks")
 
-    def __init__(self, program: Program, shape: ConvShape, loaded: Any, functions_of: Callable[[Any], tuple[int, ...]],
-                 *, constant: bool, shares_memory: bool):
+    def __init__(self, program: Program, shape: ConvShape, loaded: Any,
+                 functions_of: Callable[[Any, Sequence[Launch]], tuple[int, ...]], *, by_filter: bool, constant: bool,
+                 shares_memory: bool):
         self._context = contexts.context_key()
         self._number = self._context[1]
         self._owner = contexts.current_context()
         self._constant = constant
         self._shares_memory = shares_memory
-        numbers = {name: number for number, role in enumerate(_ROLES)
-                   if (name := name_of(program, role)) is not None}
-        if program.preparation is not None and program.preparation.buffer is not None:
-            numbers[program.preparation.buffer.name] = _ROLES.index(Role.WEIGHT)    # it stands in the weight's place
-        numbers |= {size.value: len(_ROLES) + number for number, size in enumerate(Dimension)}
+        preparation = None if by_filter else program.preparation
+        buffer = None if program.preparation is None else program.preparation.buffer
+        workspaces, nbytes = list(program.workspaces), [w.bytes_of(shape) for w in program.workspaces]
+        if preparation is not None and buffer is not None and preparation.steps:
+            workspaces.insert(0, replace(buffer, first_step=0, last_step=len(program.steps)))     # of all steps
+            nbytes.insert(0, buffer.bytes_each)
+        self._blocks, places = _shared(workspaces, nbytes)
+        names = [name_of(program, role) for role in ROLES]
+        names[1] = names[1] or name_of(program, Role.GRADIENT)
+        given = {name: number for number, name in enumerate(names) if name is not None}
+        given |= {workspace.name: len(ROLES) + place for workspace, place in zip(workspaces, places)}
+        self._count = len(ROLES) + len(self._blocks)
+        numbers = dict(given)
+        if buffer is not None:          # it stands in the weight's place
+            of_buffer = numbers.setdefault(buffer.name, ROLES.index(Role.WEIGHT))
+            numbers[name_of(program, Role.WEIGHT) or buffer.name] = of_buffer
+        numbers |= {size.value: self._count + number for number, size in enumerate(Dimension)}
         border = program.border_bits(shape)
-        numbers |= {name: len(_ROLES) + len(Dimension) for name in border}
+        numbers |= {name: self._count + len(Dimension) for name in border}
         self._sizes = (*(size.of(shape) for size in Dimension), *(bits % 2**32 for bits in border.values()))
         self._maps = tuple((numbers[d.of], d.at(shape)) for d in program.descriptors)
-        first, words = len(_ROLES) + len(self._sizes), BYTES // 8
+        first, words = self._count + len(self._sizes), BYTES // 8
         numbers |= {d.argument: first + words * i for i, d in enumerate(program.descriptors)}
-        self._steps = tuple(_Step(step, shape, numbers) for step in program.steps)
-        self._functions_of = functions_of
-        self._functions = functions_of(loaded)
+        before = () if preparation is None else preparation.steps
+        launches = [*before, *program.steps]
+        self._steps = (*(_Step(step, None, given) for step in before),
+                       *(_Step(step, shape, numbers) for step in program.steps))
+        self._functions_of = partial(functions_of, steps=launches)
+        self._functions = self._functions_of(loaded)
         self._free: list[_Slot] = []
 
     def run(self, x: int, w: int, bias: int, residual: int, y: int, stream: int, prepared: Any) -> bool:
         """Queue the layer; False, and nothing is queued, where the context is another one or the filter has to be seen
-        to. Raises DeviceError where the driver refuses the launch."""
+        to. Raises DeviceError where the driver refuses the launch, or has no memory for the workspaces."""
         free, functions = self._free, self._functions
         if prepared is not None:
             if prepared.context != self._context or streams.capturing(stream):
@@ -159,21 +192,35 @@ class QuickLaunch:
         try:
             slot = free.pop()
         except IndexError:
-            slot = _Slot(self._steps, self._sizes, functions, self._maps)
+            slot = _Slot(self._count, self._steps, self._sizes, functions, self._maps)
         if slot.ask() or slot.number.value != self._number or self._shares_memory and self._is_elsewhere(slot, x):
             free.append(slot)
             return False
         if slot.stream != stream:
             slot.to(stream)
-        slot.put(x, w, bias, residual, y)
+        if not self._blocks:
+            self._fire(slot, (x, w, bias, residual, y))
+            free.append(slot)
+            return True
+        blocks: list[memory.Block] = []
+        try:
+            for nbytes in self._blocks:
+                blocks.append(memory.pool.allocate(nbytes, stream))
+            self._fire(slot, (x, w, bias, residual, y, *[block.pointer for block in blocks]))
+        finally:        # what comes next on the stream waits for what was queued
+            for block in blocks:
+                memory.pool.release(block)
+            free.append(slot)
+        return True
+
+    def _fire(self, slot: _Slot, addresses: tuple[int, ...]) -> None:
+        slot.put(*addresses)
         if slot.descriptors:
-            slot.describe((x, w, bias, residual, y))
+            slot.describe(addresses)
         for fire in slot.fires:
             status = fire()
             if status:
                 self._refused(slot.fires.index(fire), status)
-        free.append(slot)
-        return True
 
     def _is_elsewhere(self, slot: _Slot, pointer: int) -> bool:
         """Whether memory belongs to another context than this one; what belongs to none (pools) does not."""

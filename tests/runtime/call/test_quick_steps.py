@@ -1,0 +1,165 @@
+"""Remembered calls of several launches: with workspaces, with a filter that is transformed in each call, of gradients.
+
+A repeated call has to launch what the checked one launched, with the same arguments: the same pool gives the same
+workspaces.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.runtime.arrays.fake_arrays import torch  # noqa: F401
+from tests.runtime.call.quick import ORDINAL, dense, load
+from tests.runtime.devices.fake_cuda import PRIMARY, cuda  # noqa: F401
+from warpconv.codegen.errors import DeviceError
+from warpconv.codegen.plan import Workspace
+from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.runtime import arrays
+from warpconv.runtime.call.operands import Operand, launch
+from warpconv.runtime.devices.cuda import memory, quick, tensor_maps
+
+DENSE = dict(n=2, c=64, h=14, w=14, k=64, r=3, s=3, padding=1, dtype="float16")
+APART = dict(n=2, c=40, h=14, w=14, k=40, r=3, s=3, padding=1, groups=40, dtype="float16")
+FORWARD = {
+    "a filter in another order": ({**DENSE, "layout": "NHWC"}, "mma", {"splits": 1}),
+    "split sums": ({**DENSE, "layout": "NHWC"}, "mma", {"splits": 4}),
+    "a pass to NHWC": (DENSE, "mma", {}), "descriptors": ({**DENSE, "layout": "NHWC"}, "wgmma", {}),
+    "descriptors of a workspace": (DENSE, "wgmma", {}), "float32": ({**DENSE, "dtype": "float32"}, "implicit_gemm", {}),
+    "several channels": ({**APART, "layout": "NHWC"}, "channels", {})}
+GRADIENTS = {
+    "data, by a forward kernel": ("data_gradient", APART),
+    "data, dense": ("data_gradient", {**DENSE, "layout": "NHWC"}),
+    "data, a stride": ("data_gradient", {**DENSE, "stride": 2}),
+    "data, phases": ("data_gradient", {**APART, "stride": 2}), "filter": ("filter_gradient", APART),
+    "filter, in another order": ("filter_gradient", {**APART, "layout": "NHWC"}),
+    "filter, dense": ("filter_gradient", {**DENSE, "layout": "NHWC"}), "filter, NCHW": ("filter_gradient", DENSE)}
+
+
+def tensors(torch, *sizes, dtype):
+    """Each at an address of its own."""
+    found = []
+    for size in sizes:
+        torch.pointer += 1 << 24
+        found.append(torch.Tensor(size, dtype, strides=dense(size), pointer=torch.pointer))
+    return found
+
+
+def told(cuda):
+    """What was launched since the last question: functions, extents, streams, and arguments in 32 bits."""
+    found = [(*launched[:4], tuple(word % 2**32 for word in words))
+             for launched, words in zip(cuda.launched, cuda.arguments)]
+    del cuda.launched[:], cuda.arguments[:]
+    return found
+
+
+@pytest.fixture(autouse=True)
+def context(cuda, monkeypatch):
+    """A current context; descriptors are made of the address that they describe."""
+    cuda.stack.append(PRIMARY + ORDINAL)
+    monkeypatch.setattr(tensor_maps, "encoded", lambda described, address: address.to_bytes(8, "little") * 16)
+
+
+@pytest.mark.parametrize("case", FORWARD)
+def test_a_forward_call_again(cuda, torch, case):
+    layer, algorithm, settings = FORWARD[case]
+    shape = ConvShape(**layer)
+    plan = plan_layer(shape, algorithm=algorithm, settings=settings, arch="sm_90a")
+    kernel = load(cuda, plan)
+    checked = []
+    real = kernel._call
+    kernel._call = lambda *arguments: checked.append(arguments) or real(*arguments)
+    stored = shape.layout.stored
+    x, w, y = tensors(torch, stored(shape.input_shape), shape.weight_shape, stored(shape.output_shape),
+                      dtype=shape.dtype.value)
+    kernel(x, w, out=y)
+    first, held = told(cuda), memory.pool.held_bytes()
+    for _ in range(3):
+        kernel(x, w, out=y)
+        assert told(cuda) == first
+    program = plan.program
+    assert len(checked) == 1 and len(first) == len(program.steps) + len(program.preparation.steps
+                                                                        if program.preparation else ())
+    assert memory.pool.held_bytes() == held
+
+
+def gradient(torch, operation, shape):
+    """Operands of a gradient's kernel, what it makes, and that array's sizes."""
+    dy, x, w = tensors(torch, shape.layout.stored(shape.output_shape), shape.layout.stored(shape.input_shape),
+                       shape.weight_shape, dtype=shape.dtype.value)
+    given = {"dy": dy, "w": w} if operation == "data_gradient" else {"x": x, "dy": dy}
+    operands = {name: Operand(name, array, arrays.view(array, name)) for name, array in given.items()}
+    return operands, *(("dx", tuple(x.shape)) if operation == "data_gradient" else ("dw", shape.weight_shape))
+
+
+@pytest.mark.parametrize("case", GRADIENTS)
+def test_a_gradient_again(cuda, torch, case):
+    operation, layer = GRADIENTS[case]
+    shape = ConvShape(**layer)
+    plan = plan_layer(shape, operation=operation, arch="sm_90a")
+    kernel, kept = load(cuda, plan), []
+    made = torch.Tensor((1,), shape.dtype.value, strides=(1,), pointer=1 << 20)
+    torch.empty = lambda sizes, dtype, device: torch.Tensor(sizes, shape.dtype.value, (device.type, device.index),
+                                                            dense(sizes), pointer=1 << 20)
+    torch.Tensor.new_empty_strided = lambda like, sizes, strides, dtype: torch.empty(sizes, dtype, like.device)
+    operands, target, sizes = gradient(torch, operation, shape)
+    first_operand = next(iter(operands.values()))
+    result = launch(kernel, shape, operands, first_operand, target, sizes, (None, None), None, None, None, kept.append)
+    first, held = told(cuda), memory.pool.held_bytes()
+    (entry,) = kept
+    values = [operand.value for operand in operands.values()]
+    values = values if operation == "filter_gradient" else values[::1]
+    for _ in range(3):
+        again = entry.repeat(*values, None, None, None, None)
+        assert again.shape == result.shape and again.stride() == result.stride() and again.data_ptr() == made.data_ptr()
+        assert told(cuda) == first
+    assert memory.pool.held_bytes() == held
+    x, other = tensors(torch, *(value.shape for value in values), dtype=shape.dtype.value)
+    entry.repeat(x, other, None, None, None, None)
+    moved = told(cuda)
+    assert [one[:4] for one in moved] == [one[:4] for one in first] and moved != first
+    addresses = {word for _, _, _, _, words in moved for word in words}
+    assert {x.data_ptr() % 2**32, other.data_ptr() % 2**32} <= addresses
+
+
+def test_a_launch_that_fails_gives_the_workspaces_back(cuda, torch):
+    shape = ConvShape(**DENSE)
+    kernel = load(cuda, plan_layer(shape, algorithm="mma", arch="sm_90a"))
+    x, w, y = tensors(torch, shape.input_shape, shape.weight_shape, shape.output_shape, dtype="float16")
+    for _ in range(2):
+        kernel(x, w, out=y)
+    held = memory.pool.held_bytes()
+    cuda.fail["cuLaunchKernel"] = 719
+    with pytest.raises(DeviceError, match="719"):
+        kernel(x, w, out=y)
+    cuda.fail.clear()
+    told(cuda)
+    kernel(x, w, out=y)
+    assert len(told(cuda)) == 4 and memory.pool.held_bytes() == held
+
+
+def test_while_a_stream_is_captured_the_workspaces_are_the_graphs(cuda, torch):
+    shape = ConvShape(**DENSE)
+    kernel = load(cuda, plan_layer(shape, algorithm="mma", arch="sm_90a"))
+    x, w, y = tensors(torch, shape.input_shape, shape.weight_shape, shape.output_shape, dtype="float16")
+    for _ in range(2):
+        kernel(x, w, out=y)
+    told(cuda)
+    cuda.capturing.add(501)
+    kernel(x, w, out=y)
+    captured = told(cuda)
+    cuda.capturing.clear()
+    kernel(x, w, out=y)
+    assert captured != (later := told(cuda)) and [one[:4] for one in captured] == [one[:4] for one in later]
+
+
+@pytest.mark.parametrize("spans, blocks, places", [
+    ([(0, 1, 1000), (0, 0, 5000)], 2, (0, 1)), ([(0, 0, 5000), (1, 2, 5000)], 1, (0, 0)),
+    ([(0, 1, 5000), (1, 2, 5000)], 2, (0, 1)), ([(0, 0, 5000), (1, 1, 900000)], 2, (0, 1)),
+    ([(0, 0, 5000), (0, 2, 5000), (1, 1, 5000), (2, 3, 5000)], 2, (0, 1, 0, 0)), ([], 0, ())])
+def test_workspaces_share_a_block_where_the_pool_would_have_given_it_again(spans, blocks, places):
+    workspaces = [Workspace(name=f"w{i}", bytes_each=nbytes, first_step=first, last_step=last)
+                  for i, (first, last, nbytes) in enumerate(spans)]
+    found = quick._shared(workspaces, [workspace.bytes_each for workspace in workspaces])
+    assert len(found[0]) == blocks and found[1] == places
+    assert all(found[0][place] >= workspace.bytes_each for place, workspace in zip(places, workspaces))
