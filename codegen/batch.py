@@ -10,6 +10,7 @@ from .shape import ConvShape
 ASSUMED_IMAGES = 64         # of a layer with channels
 FEW_IMAGES = (1, 4)          # of a depthwise layer: choices besides, up to four times as many
 ASSUMED_PIXELS = 256 * 256  # of single planes together, at least
+FEW_PIXELS = 32 * 14 * 14       # of a batch, in NCHW
 UNKNOWN_PIXELS = 32 * 28 * 28   # of a batch with channels whose sizes are not known
 
 
@@ -23,7 +24,7 @@ def assumed_batch(shape: ConvShape) -> int:
         return max(1, ASSUMED_PIXELS // (math.prod(shape.image)))
     if is_lanes_of_channels(shape):
         return next((n for n in FEW_IMAGES if shape.n < 4 * n), ASSUMED_IMAGES)
-    return min(ASSUMED_IMAGES, 1 << shape.n.bit_length() - 1) if batch_matters(shape) else ASSUMED_IMAGES
+    return _class_of(shape.n) if batch_matters(shape) else ASSUMED_IMAGES
 
 
 def is_lanes_of_channels(shape: ConvShape) -> bool:
@@ -32,13 +33,23 @@ def is_lanes_of_channels(shape: ConvShape) -> bool:
     return planes and shape.channels == 1 < shape.c and shape.layout is Layout.NHWC and shape.dtype.is_half
 
 
+def _class_of(images: int) -> int:
+    return min(ASSUMED_IMAGES, 1 << images.bit_length() - 1)
+
+
 def batch_matters(shape: ConvShape) -> bool:
-    """Whether a layer's choice knows its batch: 16 bits, or float32 in NHWC, with several channels a group, where the
-    reduction is long enough to be split when there are few pixels; and depthwise ones of 16 bits in NHWC."""
-    return is_lanes_of_channels(shape) or shape.channels > 1 and (shape.dtype.is_half
-                                   or shape.dtype is DType.FLOAT32 and shape.layout is Layout.NHWC)
+    """Whether a layer's choice knows its batch: with several channels a group 16 bits, float32 in NHWC, and float32 in
+    NCHW where there are few pixels, since the reduction is long enough to be split; and depthwise ones of 16 bits in
+    NHWC."""
+    if shape.channels == 1 or not shape.dtype.is_float:
+        return is_lanes_of_channels(shape)
+    if shape.dtype is DType.FLOAT32 and shape.layout is Layout.NCHW:
+        return shape.d is None and _class_of(shape.n) * shape.p * shape.q <= FEW_PIXELS
+    return True
 
 
 def shared_batch(shape: ConvShape) -> int:
-    """The batch that stands for all with which a layer shares its kernel."""
-    return assumed_batch(shape) if batch_matters(shape) else 1
+    """The batch that stands for all with which a layer shares its kernel: one that its choice does not know stands for
+    itself where smaller ones are known."""
+    known = batch_matters(shape) or batch_matters(shape.with_batch(1))
+    return assumed_batch(shape) if known else 1

@@ -23,9 +23,10 @@ def drawn_call(rng: Any) -> tuple[str, np.ndarray, tuple[tuple[int, ...], ...], 
     options = {"mode": mode, "device": "cpu"}
     if mode == "constant":
         options["cval"] = float(rng.integers(0, 9))
-    if rng.random() < 0.5:
+    whole = name in ("correlate", "convolve")
+    if rng.random() < 0.5 and not (whole and rank == 3):        # which is a volume's
         options["algorithm"] = "direct"
-    if name in ("correlate", "convolve"):
+    if whole:
         sizes = rng.integers(1, 4 if rank > 2 else 6, rank)
         arguments = (rng.integers(-3, 4, sizes),)
         options["origin"] = tuple(origin(rng, size) for size in sizes)

@@ -21,7 +21,7 @@ from .whole_networks import in_turn
 NETWORKS = {"convnext_tiny": {"stochastic_depth_prob": 0.0}, "mobilenet_v2": {"dropout": 0.0},
             "efficientnet_b0": {"stochastic_depth_prob": 0.0, "dropout": 0.0}}
 BATCH = 64
-STEPS, TURNS = 3, 5             # of an eager sample; samples that take turns
+STEPS, TURNS = 5, 9             # of an eager sample; samples that take turns
 # name -> (autocast's type or None, layout, whether PyTorch may take TF32)
 KINDS = {"AMP bfloat16 NHWC": ("bfloat16", "NHWC", True), "float32 NCHW, TF32 as PyTorch ships": (None, "NCHW", True),
          "float32 NCHW, TF32 off": (None, "NCHW", False)}

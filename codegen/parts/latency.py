@@ -8,9 +8,9 @@ from ..spec import KernelSpec
 START_CYCLES, TAP_CYCLES = 2000, 250    # before the first product, and of each: most wait for a load
 
 
-def lone_thread(spec: KernelSpec, reduction: int, pace: float) -> float:
+def lone_thread(spec: KernelSpec, reduction: float, pace: float) -> float:
     """Warp instructions, of an algorithm of that ``pace``, that could be issued while a thread makes one output; 0
     where the batch that is assumed fills the GPU (codegen/batch.py)."""
-    if not spec.dtype.is_half or spec.channels == 1:
+    if not spec.dtype.is_float or spec.channels == 1:
         return 0.0
     return spec.hardware.warps_of(QUARTERS) * (START_CYCLES + TAP_CYCLES * reduction) / pace

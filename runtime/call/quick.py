@@ -31,18 +31,20 @@ class Launch(Protocol):
 
 class Entry:
     """What is remembered of a checked call; ``alignment`` and ``nbytes`` are of input, weight, bias, residual and
-    output, ``made`` is shape, strides and element type of an output, as its library has them."""
+    output, ``made`` is shape, strides and element type of an output, as its library has them. ``gaps``: the weight is
+    copied in each call, as one in channels_last is."""
 
-    __slots__ = ("_launch", "_library", "_ordinal", "_alignment", "_nbytes", "_made")
+    __slots__ = ("_launch", "_library", "_ordinal", "_alignment", "_nbytes", "_made", "_gaps")
 
     def __init__(self, launch: Launch, library: Library, ordinal: int | None, alignment: tuple[int, ...],
-                 nbytes: tuple[int, ...], made: tuple[Any, Any, Any]):
+                 nbytes: tuple[int, ...], made: tuple[Any, Any, Any], gaps: bool = False):
         self._launch = launch
         self._library = library
         self._ordinal = ordinal
         self._alignment = alignment
         self._nbytes = nbytes
         self._made = made
+        self._gaps = gaps
 
     def repeat(self, x: Any, w: Any, bias: Any, residual: Any, out: Any, stream: Any, prepared: Any = None) -> Any:
         """The output, or None where the call has to be checked. ``w`` is None where there is a ``prepared`` filter."""
@@ -53,6 +55,8 @@ class Entry:
             return None
         pointer = library.pointer
         x_at = pointer(x)
+        if self._gaps:
+            w = library.whole(w)
         w_at = 0 if w is None else pointer(w)
         b_at = 0 if bias is None else pointer(bias)
         r_at = 0 if residual is None else pointer(residual)
@@ -101,13 +105,15 @@ class QuickCalls:
 
     def entry(self, named: dict[str, Any], operands: dict[str, Any], shape: ConvShape) -> Entry | None:
         """What repeats a call that passed, of the values of its arguments, the output among them (None: a Filter stands
-        in the weight's place, or there is no such array); None where one is another library's, or was copied, or the
-        launches cannot be repeated."""
+        in the weight's place, or there is no such array); None where one is another library's, or one but the weight
+        was copied, or the launches cannot be repeated."""
         values = [None if name is None else named.get(name) for name in self._names]
-        library = signatures.library(values[0])
-        if library is None or any(
-                value is not None and (signatures.library(value) is not library or operands[name].owner is not value)
-                for name, value in zip(self._names, values)):
+        library, weight = signatures.library(values[0]), name_of(self._program, Role.WEIGHT)
+        copied = [name for name, value in zip(self._names, values)
+                  if value is not None and operands[name].owner is not value]
+        if library is None or copied not in ([], [weight]) or any(
+                value is not None and signatures.library(value) is not library
+                for value in (*values, *(operands[name].owner for name in copied))):
             return None
         made = library.sign_output(values[-1])
         launch = None if made is None else self._backend.quick(shape, operands, by_filter=values[1] is None)
@@ -117,4 +123,4 @@ class QuickCalls:
         alignment = tuple(1 if view is None else self._backend.alignment(name, view)
                           for name, view in zip(self._names, views))
         nbytes = tuple(0 if view is None else view.span().nbytes for view in views)
-        return Entry(launch, library, made[3], alignment, nbytes, made[:3])
+        return Entry(launch, library, made[3], alignment, nbytes, made[:3], bool(copied))

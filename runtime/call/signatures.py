@@ -35,6 +35,9 @@ class Library(Protocol):
         """A new array of these strides and the library's ``dtype`` beside ``like``, whose GPU is the library's current
         one; None if it is not, or there is no memory."""
 
+    def whole(self, array: Any) -> Any:
+        """The array without gaps, its last axis innermost: a copy where it is not so."""
+
 
 class _Torch:
     def __init__(self, torch: Any):
@@ -57,6 +60,9 @@ class _Torch:
 
     def empty(self, like: Any, shape: Any, strides: Any, dtype: Any) -> Any:
         return like.new_empty_strided(shape, strides, dtype=dtype)
+
+    def whole(self, tensor: Any) -> Any:
+        return tensor.contiguous()
 
 
 class _Cupy:
@@ -83,6 +89,9 @@ class _Cupy:
     def _allocate(nbytes: int) -> Any:
         return sys.modules["cupy"].cuda.alloc(nbytes)
 
+    def whole(self, array: Any) -> Any:
+        return sys.modules["cupy"].ascontiguousarray(array)
+
 
 class _Numpy:
     @staticmethod
@@ -104,6 +113,9 @@ class _Numpy:
             return np.ndarray(shape, dtype, None, 0, strides)
         except MemoryError:
             return None
+
+    def whole(self, array: Any) -> Any:
+        return np.ascontiguousarray(array)
 
 
 LIBRARIES: dict[type, Library] = {np.ndarray: _Numpy()}      # by the exact type of an array, filled as they are met

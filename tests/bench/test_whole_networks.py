@@ -27,7 +27,8 @@ def test_networks_by_format():
 def test_training_by_kind():
     kind = next(iter(training.KINDS))
     row = {"status": "ok", "kind": kind, "network": "a", "converted": 1, "layers": 2, "stock_eager_ms": 9.0,
-           "eager_ms": 3.0, "eager_ratio": 3.0, "stock_graph_ms": 8.0, "graph_ms": 2.0, "graph_ratio": 4.0}
+           "eager_ms": 3.0, "eager_ratio": 3.0, "stock_graph_ms": 8.0, "graph_ms": 2.0, "graph_ratio": 4.0,
+           "graph_converted": 2}
     table, = training.tables({"a": row})
-    assert table.title == kind and table.rows == (("a", "1 of 2", 9.0, 3.0, 3.0, 8.0, 2.0, 4.0),)
+    assert table.title == kind and table.rows == (("a", "1 of 2", 9.0, 3.0, 3.0, "2 of 2", 8.0, 2.0, 4.0),)
     assert "eager 3.00, as a graph 4.00" in table.text

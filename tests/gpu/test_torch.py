@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import settings
+from tests.gpu import support
 
 pytestmark = pytest.mark.gpu
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -213,6 +214,7 @@ def test_convert_on_the_gpu():
         done.undo()
 
 
+@pytest.mark.skipif(support.WORKERS > 1, reason="a test of time, beside other processes on the GPU")
 def test_a_model_that_waits_for_the_host_is_seen():
     from warpconv.torch import measure
     small = torch.nn.Sequential(*(torch.nn.Conv2d(8, 8, 3, padding=1) for _ in range(20))).cuda()

@@ -55,8 +55,8 @@ STEP_OVERHEAD = 10             # instructions of a step besides loads, conversio
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NHWC,), numerics=tuple(Numerics),
-                             borders=BORDERS, residual=True)
+    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NHWC,),
+                             numerics=(Numerics.FLOAT32, Numerics.FLOAT16), borders=BORDERS, residual=True)
     if refusal is None and spec.channels != 1:
         refusal = f"{spec.channels} channels a group (a thread sums over one: depthwise only)"
     if refusal is None and max(spec.r, spec.s) > WIDEST_FILTER:

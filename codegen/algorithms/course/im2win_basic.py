@@ -28,6 +28,7 @@ from warpconv.codegen.spec import KernelSpec
 
 SIDE = 32               # of the document's block of threads
 UNROLLED_TAPS = 64      # taps of a channel up to which the walk over a window is unrolled
+SECOND_LAUNCH = 1.6e6       # issue slots of a GPU until it works, about 2 us
 PACE = 2.3
 REGISTERS = 32          # 32 x 32 threads twice on a multiprocessor leave a thread no more
 
@@ -112,7 +113,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     lines = min(SIDE, max(1.0, SIDE * apart / in_a_line))       # the other operand is one word for all lanes
     widen = 2 if spec.dtype.is_half else 0
     product = warps * (30 + shape.reduction * (2 + lines + widen))
-    return im2win_tensor.transform_instructions(spec, shape) + max(product, lone_thread(spec, shape.reduction, PACE))
+    return (SECOND_LAUNCH / PACE + im2win_tensor.transform_instructions(spec, shape)
+            + max(product, lone_thread(spec, shape.reduction, PACE)))
 
 
 ALGORITHM = Algorithm(name="im2win_basic", summary="windows made contiguous (im2win), then one thread per output",

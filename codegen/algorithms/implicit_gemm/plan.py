@@ -87,7 +87,7 @@ def supports(spec: KernelSpec) -> str | None:
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ImplicitGemmOptions:
     options = ImplicitGemmOptions(**gemm_choice.choice(spec, by_columns=False))
-    if spec.layout is Layout.NCHW or shape is None:
+    if shape is None:
         return options
     return replace(options, splits=gemm_choice.splits(spec, options, shape.with_batch(assumed_batch(shape))))
 

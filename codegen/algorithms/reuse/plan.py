@@ -19,6 +19,7 @@ from warpconv.codegen.hardware import (BLOCK_THREADS, CONSTANT_BYTES, GRID_LIMIT
                                        SHARED_STATIC)
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.latency import lone_thread
 from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Preparation, Program
@@ -46,6 +47,8 @@ WARPS_WANTED = 32             # sub-blocks of a multiprocessor that keep it busy
 WARPS_TO_FILL = 8             # with fewer, multiprocessors wait for single warps
 WARPS_TO_HIDE = 16            # working warps of a multiprocessor that hide the latency of loads
 FEW_ROWS, FEW_ROWS_TALL = 7, 14   # rows of a sub-block in small layers; for filters over 5 rows, whose halo costs more
+PACE = 1.7
+EXCHANGES = 1.3                # times what a thread of `wide` takes by itself
 SEVERAL_FILTERS = 1.25        # slots of an instruction where a warp stores several filters' rows (paper_layers, H200)
 MOST_TAPS_AHEAD = 49          # of a direct output in a border of pixels, whose loads are in flight together
 STATEMENT_COLUMNS = 5         # columns that one FMA statement of the text spans
@@ -345,11 +348,12 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     beside = min(16, spec.hardware.share_of_shared(H200_SHARED_FILLED) // max(1, 4 * numbers.shared_floats))
     working = beside * min(options.warp_rows, max(1, bands)) * min(options.warp_columns, max(1, columns))
     several = SEVERAL_FILTERS if options.k_tile > 1 else 1.0
-    return several * tiles * (fast + direct) * max(1.0, spec.hardware.warps_of(WARPS_TO_FILL) / warps,
-                                                   WARPS_TO_HIDE / max(1, working))
+    slots = several * tiles * (fast + direct) * max(1.0, spec.hardware.warps_of(WARPS_TO_FILL) / warps,
+                                                    WARPS_TO_HIDE / max(1, working))
+    return max(slots, EXCHANGES * lone_thread(spec, shape.reduction, PACE))
 
 
 ALGORITHM = Algorithm(name="reuse",
                       summary="column reuse by shuffles and row reuse in registers (CLUSTER 2020, Alg. 4)",
                       options=ReuseOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, pace=1.7)
+                      estimate=estimate, pace=PACE)

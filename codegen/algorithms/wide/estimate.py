@@ -21,6 +21,7 @@ LATER_TEXT = 0.2              # of FETCH_SLOTS for what it does not hold: other 
                               # H200)
 SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several channels follow each other, H200,
 SEVERAL_HALF = 1.8            # and as many times that of 16 bits: first layers and groups of four, 1.2 to 3.1
+ROWS_AHEAD = 1.4              # of float32: grouped layers of 4 and 8 channels, one image, H200
 SEAM_SLOTS = 6                # issue slots of a row of a seam: read, address and store
 PASS_SLOTS = 4                # issue slots of a multiprocessor while its shared memory moves a word for each lane
 
@@ -66,4 +67,5 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     start = spec.hardware.issue_slots(FETCH_SLOTS * fetched + BANK_COPY * (options.weights is BankWeights.CONSTANT))
     work: float = planes * across * (steps * (waits * spec.channels * (needed * (fma + shared) + row + loads) + 12)
                                      + warps * setup + seams * (SEAM_SLOTS + options.columns))
-    return start + max(work, lone_thread(spec, shape.reduction, 1.0))
+    alone = lone_thread(spec, shape.reduction / (1.0 if spec.dtype.is_half else ROWS_AHEAD), 1.0)
+    return start + max(work, alone)

@@ -4,11 +4,11 @@ The rules are of sweeps over the twelve layers of the documents' comparison and 
 float32). Tiles of 64 pixels were the quickest where there are 96 filters and more: blocks of 128 threads leave the last
 round of the GPU fuller than those of 256. 16 products a tile were quicker than 8 by 2 to 5 %, and a third stage was
 worth something only where there are few tiles. Splits of the sums lost on all of them: they are for layers of few
-pixels, and in NCHW never a default, since the batch is never looked at.
+pixels, and a default where the batch is known (codegen/batch.py: in NHWC, and small images in NCHW).
 
-In NHWC the batch is known, and other kernels' estimates are of measured times: cycles() has its constants of the times
-of 28 layers in NCHW (bench.dense, batch 32, H200, 2026-11-22; it is 1.09 times off in the mean), whose loops have as
-many instructions to one in a hundred. In NHWC itself nothing has been measured yet.
+There other kernels' estimates are of measured times: cycles() has its constants of the times of 28 layers in NCHW
+(bench.dense, batch 32, H200, 2026-11-22; it is 1.09 times off in the mean), whose loops have as many instructions to
+one in a hundred.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from warpconv.codegen.batch import batch_matters
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, QUARTERS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -44,6 +46,9 @@ LIST_SLOTS = 4              # and of a copy whose places are listed
 MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy
 EXPOSED = 0.3               # of the shorter of memory and arithmetic, beside the longer
 LAUNCH_CYCLES = 3900.0      # of a second launch: as mma's
+# cycles of a tile whose copies are waited for, where there are few warps: 50 layers of 1x1 to 28x28 at one image (H200,
+# 2026-11-23), which are 1.2 times off with it in the mean
+TILE_WAITS = {Layout.NCHW: 2400, Layout.NHWC: 1500}
 
 
 def choice(spec: KernelSpec, *, by_columns: bool) -> dict[str, Any]:
@@ -84,15 +89,17 @@ def space(spec: KernelSpec, *, by_columns: bool) -> Iterable[dict[str, Any]]:
 
 
 def splits(spec: KernelSpec, options: Any, shape: ConvShape) -> int:
-    """Blocks that share a sum in NHWC: the fewest cycles for the layer's sizes."""
+    """Blocks that share a sum, where the batch is known: the fewest cycles for the layer's sizes."""
+    if not batch_matters(shape):
+        return 1
     whole = gemm_tiles.of_layer(spec, options)
     return min((n for n in NHWC_SPLITS if n == 1 or n * LEAST_TILES <= whole.k_tiles),
                key=lambda n: cycles(spec, options, whole, shape, n))
 
 
 def cycles(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape, splits: int) -> float:
-    """Cycles of a layer in NHWC: its blocks in rounds of what the chip holds at a time, or the bytes of its arrays,
-    whichever takes longer, and a part of the other."""
+    """Cycles of a layer whose batch is known: its blocks in rounds of what the chip holds at a time, or the bytes of
+    its arrays, whichever takes longer, and a part of the other."""
     pixels, chip = shape.n * shape.p * shape.q, spec.hardware.multiprocessors
     blocks = -(-pixels // options.block_n) * gemm.m_tiles * spec.groups * splits
     shared = gemm.shared_bytes + spec.hardware.shared_reserved
@@ -105,6 +112,8 @@ def cycles(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape, 
     rounds, rest = divmod(blocks, resident * chip)
     arithmetic: float = sum(times * max(held * warps * WARP_PACE, LONE_WARP) * warp
                             for times, held in ((rounds, resident), (1, -(-rest // chip))) if held)
+    waits = TILE_WAITS[spec.layout] * math.ceil(gemm.k_tiles / splits)
+    arithmetic = max(arithmetic, waits * math.ceil(blocks / (resident * chip)))
     cycle_bytes = spec.hardware.copied_bytes
     adding = LAUNCH_CYCLES + 8 * pixels * spec.k * splits / cycle_bytes if splits > 1 else 0.0
     memory = MEMORY_SHARE * shape.bytes_moved / cycle_bytes
@@ -113,9 +122,9 @@ def cycles(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape, 
 
 def instructions(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape) -> float:
     """Warp instructions of the product for a layer: per tile of products the FMAs, the loads of their factors, the
-    copies and some twenty more; per output its store. More where the last blocks of a batch leave the GPU idle. In
-    NHWC the issue slots of the whole chip while it runs."""
-    if gemm.channels_last:
+    copies and some twenty more; per output its store. More where the last blocks of a batch leave the GPU idle. Where
+    the batch is known, the issue slots of the whole chip while it runs."""
+    if batch_matters(shape):
         slots: float = QUARTERS * spec.hardware.multiprocessors
         return slots * cycles(spec, options, gemm, shape, options.splits)
     blocks: int = -(-shape.n * shape.p * shape.q // options.block_n) * gemm.m_tiles * spec.groups * options.splits

@@ -86,9 +86,9 @@ class CpuBackend:
               by_filter: bool) -> quick.QuickLaunch | None:
         """A layer's launches ready to be run; None where a call is more than launches, or its arrays have to be
         seen to."""
-        if not quick.possible(self.program, self.compiled):
+        if not quick.possible(self.program, self.compiled, shape):
             return None
-        return quick.QuickLaunch(self.program, self.compiled, shape)
+        return quick.QuickLaunch(self.program, self.compiled, shape, by_filter)
 
     def alignment(self, name: str, view: ArrayView) -> int:
         """Bytes that an operand's address must be a multiple of to be used where it is."""

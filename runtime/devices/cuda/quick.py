@@ -193,14 +193,36 @@ class QuickLaunch:
             slot = free.pop()
         except IndexError:
             slot = _Slot(self._count, self._steps, self._sizes, functions, self._maps)
-        if slot.ask() or slot.number.value != self._number or self._shares_memory and self._is_elsewhere(slot, x):
+        entered = False
+        if slot.ask() or slot.number.value != self._number:
+            entered = self._enter(slot)
+            if not entered:
+                free.append(slot)
+                return False
+        try:
+            return self._queue(slot, x, w, bias, residual, y, stream)
+        finally:
+            if entered:
+                libcuda().cuCtxPopCurrent_v2(byref(slot.owner))
             free.append(slot)
+
+    def _enter(self, slot: _Slot) -> bool:
+        """Push the layer's context where none is current: PyTorch computes gradients in such threads. Whoever calls
+        pops it."""
+        if contexts.current_context() or libcuda().cuCtxPushCurrent_v2(self._owner):
+            return False
+        if slot.ask() or slot.number.value != self._number:
+            libcuda().cuCtxPopCurrent_v2(byref(slot.owner))
+            return False
+        return True
+
+    def _queue(self, slot: _Slot, x: int, w: int, bias: int, residual: int, y: int, stream: int) -> bool:
+        if self._shares_memory and self._is_elsewhere(slot, x):
             return False
         if slot.stream != stream:
             slot.to(stream)
         if not self._blocks:
             self._fire(slot, (x, w, bias, residual, y))
-            free.append(slot)
             return True
         blocks: list[memory.Block] = []
         try:
@@ -210,7 +232,6 @@ class QuickLaunch:
         finally:        # what comes next on the stream waits for what was queued
             for block in blocks:
                 memory.pool.release(block)
-            free.append(slot)
         return True
 
     def _fire(self, slot: _Slot, addresses: tuple[int, ...]) -> None:

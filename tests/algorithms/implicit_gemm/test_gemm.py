@@ -131,10 +131,20 @@ def test_taps_too_far_apart_for_a_list():
     assert {planned(far, algorithm).options.order.value for algorithm in BOTH} == {"taps"}
 
 
-def test_the_batch_does_not_change_the_plan():
+def test_from_64_images_on_the_batch_does_not_change_the_plan():
     for algorithm in BOTH:
         for number in range(1, 13):
-            assert len({planned(layer(number, n), algorithm) for n in (1, 16, 128)}) == 1
+            assert len({planned(layer(number, n), algorithm) for n in (64, 100, 128)}) == 1
+
+
+def test_few_tiles_in_nchw_have_their_sums_split():
+    """832 -> 160 channels on 7x7: 13 tiles of pixels at a batch of 16, a chip of 132 multiprocessors."""
+    few = ConvShape(n=16, c=832, h=7, w=7, k=160, r=1, s=1)
+    assert planned(few, "implicit_gemm").options.splits > 1
+    assert planned(replace(few, n=1024, h=28, w=28), "implicit_gemm").options.splits == 1
+    units = ALGORITHMS["implicit_gemm"]
+    whole = planned(few, "implicit_gemm", splits=1)
+    assert units.slots(whole, few) > 2 * units.slots(planned(few, "implicit_gemm"), few)
 
 
 # ---- what is executed

@@ -81,7 +81,36 @@ def test_prepared_filters(cuda, torch, kernel, checked):
     assert len(checked) == 2                                    # a graph has to keep its filter
 
 
-@pytest.mark.parametrize("change", ["context", "no context", "stream", "output's address", "recording", "shape"])
+def test_a_thread_without_a_context_has_the_layers_for_the_call(cuda, torch, kernel, checked):
+    """As PyTorch's threads of gradients have none."""
+    operands = Operands(torch)
+    kernel(operands.x, operands.w, out=operands.y)
+    cuda.stack.clear()
+    kernel(operands.x, operands.w, out=operands.y)
+    assert len(checked) == 1 and len(cuda.launched) == 2 and not cuda.stack
+    cuda.number_of[PRIMARY + ORDINAL] = 9                   # another context at the same address
+    kernel(operands.x, operands.w, out=operands.y)
+    assert len(checked) == 2 and not cuda.stack
+
+
+def test_a_weight_in_channels_last_is_copied_in_each_call(cuda, torch, kernel, checked):
+    copies = []
+
+    def contiguous(tensor):
+        copies.append(torch.Tensor(tensor.shape, "float32", strides=dense(tensor.shape),
+                                   pointer=(7 + len(copies)) << 26))
+        return copies[-1]
+
+    torch.Tensor.contiguous = contiguous
+    operands = Operands(torch)
+    k, c, r, s = SHAPE.weight_shape
+    operands.w._strides = c * r * s, 1, s * c, c
+    for _ in range(3):
+        kernel(operands.x, operands.w, out=operands.y)
+    assert len(checked) == 1 and [words[1] for words in cuda.arguments] == [copy.data_ptr() for copy in copies]
+
+
+@pytest.mark.parametrize("change", ["context", "stream", "output's address", "recording", "shape"])
 def test_what_has_to_be_checked_again(cuda, torch, kernel, checked, change, monkeypatch):
     operands, options = Operands(torch), {}
     kernel(operands.x, operands.w, out=operands.y)
@@ -89,8 +118,6 @@ def test_what_has_to_be_checked_again(cuda, torch, kernel, checked, change, monk
     assert len(checked) == 1
     if change == "context":
         cuda.number_of[PRIMARY + ORDINAL] = 9                   # another context at the same address
-    elif change == "no context":
-        cuda.stack.clear()
     elif change == "stream":
         options["stream"] = 77
     elif change == "output's address":

@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,128,H,W --filter 65,3,3 --padding 1 --padding-mode reflect --precision tf32x3 \
 //     --epilogue residual --arch sm_90 --algorithm mma \
-//     --set tile_m=128 --set tile_n=16 --set tile_k=32 --set warps_m=4 --set warps_n=1 --set stages=3 \
-//     --set splits=4 --set vector=4 --set store_vector=1 --set min_blocks=4
+//     --set tile_m=64 --set tile_n=32 --set tile_k=32 --set warps_m=4 --set warps_n=1 --set stages=3 \
+//     --set splits=4 --set vector=4 --set store_vector=1 --set min_blocks=5
 //
 // layer  x[N, 128, H, W] * w[65, 128, 3, 3] -> y[N, 65, P, Q], stride 1, padding 1 (reflect), float32, tf32x3 products,
 //        then residual
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 128 pixels x 16 filters x 32 products in two parts of TF32 on the tensor cores, 4 x 1 warps a block,
-//        3 stages, 55296 bytes of shared memory
-// cost   a warp's 32 pixels x 16 filters: 324 warp loads, 0 shuffles, 18432 FMA a lane, about 112 registers (direct:
+// plan   tiles of 64 pixels x 32 filters x 32 products in two parts of TF32 on the tensor cores, 4 x 1 warps a block, 3
+//        stages, 36864 bytes of shared memory
+// cost   a warp's 16 pixels x 32 filters: 216 warp loads, 0 shuffles, 18432 FMA a lane, about 92 registers (direct:
 //        18432 loads)
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
@@ -25,28 +25,28 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int PAD_LEFT = 1;                     // columns to the left of the image
-constexpr int TILE_M = 128;                     // tile of a block: pixels,
-constexpr int TILE_N = 16;                      // filters,
+constexpr int TILE_M = 64;                      // tile of a block: pixels,
+constexpr int TILE_N = 32;                      // filters,
 constexpr int TILE_K = 32;                      // products of an output
 constexpr int K_STEPS = 36;                     // tiles of the reduction
-constexpr int N_TILES = 5;                      // tiles of a group's filters
+constexpr int N_TILES = 3;                      // tiles of a group's filters
 constexpr int SPLITS = 4;                       // blocks that share a sum
-constexpr int WARP_M = 32;                      // tile of a warp: pixels,
-constexpr int WARP_N = 16;                      // filters
-constexpr int MATRICES_M = 1;                   // matrices of a warp's tile: of 16 filters,
-constexpr int MATRICES_N = 4;                   // of 8 pixels
+constexpr int WARP_M = 16;                      // tile of a warp: pixels,
+constexpr int WARP_N = 32;                      // filters
+constexpr int MATRICES_M = 2;                   // matrices of a warp's tile: of 16 filters,
+constexpr int MATRICES_N = 2;                   // of 8 pixels
 constexpr int WARPS_M = 4;                      // warps along pixels
 constexpr int THREADS = 128;                    // threads of a block
 constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
-constexpr int STAGE = 4608;                     // elements of such a tile, pixels and filters
+constexpr int STAGE = 3072;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 8;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 4;                       // channels of a copy
 constexpr int TAP_CHUNKS = 32;                  // copies of a tap
 constexpr int CHUNKS = 288;                     // copies of all products of an output
 constexpr int COPY_COLUMNS = 8;                 // copies of a row that a block makes at once,
 constexpr int COPY_ROWS = 16;                   // rows that it copies at once
-constexpr int PIXEL_COPIES = 8;                 // copies of a thread into a tile of pixels
-constexpr int FILTER_COPIES = 1;                // copies of a thread into a tile of filters
+constexpr int PIXEL_COPIES = 4;                 // copies of a thread into a tile of pixels
+constexpr int FILTER_COPIES = 2;                // copies of a thread into a tile of filters
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
@@ -268,7 +268,7 @@ to_nhwc(const float* __restrict__ x, float* __restrict__ x_nhwc, int N, int H, i
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
+extern "C" __global__ void __launch_bounds__(THREADS, 5)
 mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, float* __restrict__ partial_sums, int N, int H, int W,
         int P, int Q) {
     extern __shared__ __align__(128) element shared[];

@@ -2,16 +2,16 @@
 // Emit it again with
 //   warpconv emit --input N,64,H,W --filter 64,3,3 --padding 1 --precision tf32x3 --epilogue bias,relu \
 //     --arch sm_90 --algorithm mma \
-//     --set tile_m=64 --set tile_n=64 --set tile_k=32 --set warps_m=2 --set warps_n=2 --set stages=3 \
-//     --set splits=1 --set groups_tile=1 --set vector=4 --set store_vector=2 --set min_blocks=3
+//     --set tile_m=16 --set tile_n=64 --set tile_k=32 --set warps_m=1 --set warps_n=4 --set stages=3 \
+//     --set splits=1 --set groups_tile=1 --set vector=4 --set store_vector=2 --set min_blocks=6
 //
 // layer  x[N, 64, H, W] * w[64, 64, 3, 3] -> y[N, 64, P, Q], stride 1, padding 1, float32, tf32x3 products, then bias,
 //        relu
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 64 pixels x 64 filters x 32 products in two parts of TF32 on the tensor cores, 2 x 2 warps a block, 3
-//        stages, 49152 bytes of shared memory
-// cost   a warp's 32 pixels x 32 filters: 144 warp loads, 0 shuffles, 18432 FMA a lane, about 135 registers (direct:
-//        18432 loads)
+// plan   tiles of 16 pixels x 64 filters x 32 products in two parts of TF32 on the tensor cores, 1 x 4 warps a block, 3
+//        stages, 30720 bytes of shared memory
+// cost   a warp's 16 pixels x 16 filters: 90 warp loads, 0 shuffles, 4608 FMA a lane, about 75 registers (direct: 4608
+//        loads)
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
 // tile of both, TILE_K products at a time. Pixels are gathered from x in NHWC, as an entry before it leaves it, the
@@ -25,25 +25,24 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_M = 64;                      // tile of a block: pixels,
+constexpr int TILE_M = 16;                      // tile of a block: pixels,
 constexpr int TILE_N = 64;                      // filters,
 constexpr int TILE_K = 32;                      // products of an output
 constexpr int K_STEPS = 18;                     // tiles of the reduction
-constexpr int WARP_M = 32;                      // tile of a warp: pixels,
-constexpr int WARP_N = 32;                      // filters
-constexpr int MATRICES_M = 2;                   // matrices of a warp's tile: of 16 filters,
-constexpr int MATRICES_N = 4;                   // of 8 pixels
-constexpr int WARPS_M = 2;                      // warps along pixels
+constexpr int WARP_M = 16;                      // tile of a warp: pixels,
+constexpr int WARP_N = 16;                      // filters
+constexpr int MATRICES_M = 1;                   // matrices of a warp's tile: of 16 filters,
+constexpr int MATRICES_N = 2;                   // of 8 pixels
 constexpr int THREADS = 128;                    // threads of a block
 constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
-constexpr int STAGE = 4096;                     // elements of such a tile, pixels and filters
+constexpr int STAGE = 2560;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 8;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 4;                       // channels of a copy
 constexpr int TAP_CHUNKS = 16;                  // copies of a tap
 constexpr int CHUNKS = 144;                     // copies of all products of an output
 constexpr int COPY_COLUMNS = 8;                 // copies of a row that a block makes at once,
 constexpr int COPY_ROWS = 16;                   // rows that it copies at once
-constexpr int PIXEL_COPIES = 4;                 // copies of a thread into a tile of pixels
+constexpr int PIXEL_COPIES = 1;                 // copies of a thread into a tile of pixels
 constexpr int FILTER_COPIES = 4;                // copies of a thread into a tile of filters
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
@@ -261,7 +260,7 @@ to_nhwc(const float* __restrict__ x, float* __restrict__ x_nhwc, int N, int H, i
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 3)
+extern "C" __global__ void __launch_bounds__(THREADS, 6)
 mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __restrict__ bias, float* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
@@ -270,7 +269,7 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __r
     const index_t first_pixel = (index_t)blockIdx.x * TILE_M;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int warp_m = warp % WARPS_M * WARP_M, warp_n = warp / WARPS_M * WARP_N;
+    const int warp_m = 0, warp_n = warp * WARP_N;
 
     // what this thread copies: of some pixels' windows the same column of products, of some filters the same cell
     const int column = threadIdx.x % COPY_COLUMNS;
@@ -316,7 +315,7 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __r
     if (!__all_sync(0xffffffffu, finite)) {
 #pragma unroll 1
         for (int i = lane; i < WARP_M * WARP_N; i += 32) {
-            const index_t pixel = first_pixel + warp_m + i / WARP_N;
+            const index_t pixel = first_pixel + i / WARP_N;
             const int k_group = warp_n + i % WARP_N, k = k_group;
             if (pixel >= pixels || k_group >= K_GROUP) continue;
             const element* const filter_row = filter + ((long long)warp_n + i % WARP_N) * (K_STEPS * TILE_K);
@@ -339,7 +338,7 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __r
 
     // the sums to where they belong
     const int first_k = warp_n + lane / 4;                             // of this lane's filters of a matrix
-    const index_t lane_pixel = first_pixel + warp_m + lane % 4 * 2;
+    const index_t lane_pixel = first_pixel + lane % 4 * 2;
 #pragma unroll
     for (int n = 0; n < MATRICES_N; ++n) {
         const index_t pixel = lane_pixel + n * 8;
