@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from warpconv.codegen import adjoint
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, DeviceError, UnsupportedSpec
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
 from warpconv.codegen.numerics import Accumulator, Numerics, Precision
@@ -110,9 +111,13 @@ def kernel_of(ask: Ask) -> Kernel:
 
 
 def plan_of(ask: Ask) -> KernelPlan:
-    """By what was measured on this GPU, where the layer was."""
+    """By what was measured on this GPU, where the layer was. On the CPU device float32 layers are planned for float32
+    units, where nothing else was asked for: to play tensor cores takes the host ten times as long."""
     table = None
-    summed = ask.request.numerics.accumulator
+    summed, request = ask.request.numerics.accumulator, ask.request
+    if (ask.device is None and not ask.exact and request.by_rule and request.layer.dtype is DType.FLOAT32
+            and request.numerics is Numerics.FLOAT32):
+        return resolve(replace(request, numerics=Numerics.IEEE)).plan
     if ask.device is not None and ask.request.by_rule and summed is Accumulator.FLOAT32:
         from warpconv.runtime import tuning
         table = tuning.table(ask.device)

@@ -21,6 +21,7 @@ from warpconv.codegen.select import plan_layer
 from warpconv.codegen.serialise import decode, encode
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
+from warpconv.runtime.call import kernels
 from warpconv.runtime.layers import default_name, read_layers
 from warpconv.runtime.pack.choice import serves
 from warpconv.runtime.tuning import choice, files
@@ -45,6 +46,18 @@ def test_a_kernel_of_float32_units_is_the_same_whoever_asks_for_it():
     assert direct == demanded and direct.numerics is Numerics.FLOAT32
     assert encode(direct)["numerics"] == "float32" and decode(KernelSpec, encode(spec())) == spec()
     assert Request.of(LAYER) != Request.of(LAYER, precision="ieee")
+
+
+def test_on_the_cpu_device_float32_layers_are_of_units_where_nothing_else_is_asked():
+    assert plan_layer(LAYER).spec.numerics is not Numerics.FLOAT32
+
+    def asked(**more):
+        return kernels.plan_of(kernels.asked(LAYER, None, **more)).spec.numerics
+
+    assert asked() is asked(precision="ieee") is Numerics.FLOAT32
+    assert asked(arch="sm_90a") is plan_layer(LAYER, arch="sm_90a").spec.numerics is not Numerics.FLOAT32
+    assert asked(algorithm="mma") is asked(precision="tf32x3") is Numerics.TF32X3
+    assert asked(precision="tf32") is Numerics.TF32
 
 
 def test_which_kernels_of_a_pack_answer():

@@ -114,7 +114,7 @@ def test_windows_too_large_for_lists_have_a_plan_without(mode, arch):
 
 @pytest.mark.parametrize("mode", MODES, **by_name)
 def test_the_shared_memory_of_the_plan_is_what_the_lists_take(mode):
-    made = planned(layer(mode, c=3, k=16, r=3, s=7, padding=1), "implicit_gemm", order="table")
+    made = planned(layer(mode, c=3, k=16, r=3, s=7, padding=1), "implicit_gemm", order="table", splits=1)
     gemm, options = made.numbers.gemm, made.options
     products = gemm.k_tiles * options.block_k
     lists = products * (4 + 4) + (options.block_n * (3 + 7) * 4 if mode.reads_image else 0)
