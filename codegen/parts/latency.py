@@ -1,10 +1,12 @@
-"""What a layer takes at least where a thread makes its outputs by itself, however few threads there are."""
+"""What a layer takes at least, however few threads there are: where a thread makes its outputs by itself, and until a
+second launch works."""
 
 from __future__ import annotations
 
 from ..hardware import QUARTERS
 from ..spec import KernelSpec
 
+SECOND_LAUNCH = 1.6e6       # issue slots of a GPU until a second launch works, about 2 us (paper_layers, H200)
 START_CYCLES, TAP_CYCLES = 2000, 250    # before the first product, and of each: most wait for a load
 
 

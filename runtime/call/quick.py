@@ -22,6 +22,12 @@ from .signatures import Library
 ROLES = (Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT)
 
 
+def names_of(program: Program) -> tuple[str | None, ...]:
+    """The program's arguments of ROLES, None for each that it has not."""
+    x, w, *more = (name_of(program, role) for role in ROLES)
+    return x, w or name_of(program, Role.GRADIENT), *more
+
+
 class Launch(Protocol):
     """A layer's launches on one device, made ready by its backend."""
 
@@ -84,9 +90,7 @@ class QuickCalls:
     def __init__(self, backend: Any, program: Program):
         self._backend = backend
         self._program = program
-        self._names = tuple(name_of(program, role) for role in ROLES)
-        if self._names[1] is None:
-            self._names = self._names[0], name_of(program, Role.GRADIENT), *self._names[2:]
+        self._names = names_of(program)
         self.entries: dict[tuple, Entry] = {}
 
     def learn(self, x: Any, w: Any, bias: Any, residual: Any, out: Any, result: Any, operands: dict[str, Any],

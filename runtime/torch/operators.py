@@ -143,33 +143,39 @@ def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def run_conv2d_input(input_size: list[int], weight: Tensor, grad_output: Tensor, stride: list[int], padding: list[int],
-                     dilation: list[int], groups: int, padding_mode: str, padding_value: float, device: str) -> Tensor:
-    if not input_size[0]:
-        return _shape_input(input_size, weight, grad_output)
-    grad = _settled(grad_output)
+def _gradients_of(calls: Any) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """The data and the filter gradient of a layer, by the two functions of a module for its number of axes."""
+    def run_input(input_size: list[int], weight: Tensor, grad_output: Tensor, stride: list[int], padding: list[int],
+                  dilation: list[int], groups: int, padding_mode: str, padding_value: float, device: str) -> Tensor:
+        if not input_size[0]:
+            return _shape_input(input_size, weight, grad_output)
+        grad = _settled(grad_output)
 
-    def run(remember: Remember | None) -> Any:
-        return gradients.data_gradient(tuple(input_size), weight, grad, tuple(stride), _sides(padding), tuple(dilation),
+        def run(remember: Remember | None) -> Any:
+            return calls.data_gradient(tuple(input_size), weight, grad, tuple(stride), _sides(padding), tuple(dilation),
                                        groups, padding_mode, device=device, remember=remember)
 
-    return _gradient(run, "data", grad, weight, input_size, stride, padding, dilation, groups, padding_mode, device)
+        return _gradient(run, "data", grad, weight, input_size, stride, padding, dilation, groups, padding_mode, device)
+
+    def run_weight(input: Tensor, weight_size: list[int], grad_output: Tensor, stride: list[int], padding: list[int],
+                   dilation: list[int], groups: int, padding_mode: str, padding_value: float, device: str) -> Tensor:
+        if not input.shape[0]:
+            return _shape_weight(input, weight_size, grad_output).zero_()
+        x = _settled(input)
+
+        def run(remember: Remember | None) -> Any:
+            return calls.filter_gradient(
+                x, tuple(weight_size), grad_output, tuple(stride), _sides(padding), tuple(dilation), groups,
+                padding_mode, padding_value, device=device, remember=remember)
+
+        return _gradient(run, "filter", x, grad_output, weight_size, stride, padding, dilation, groups, padding_mode,
+                         padding_value, device)
+
+    return run_input, run_weight
 
 
-def run_conv2d_weight(input: Tensor, weight_size: list[int], grad_output: Tensor, stride: list[int],
-                      padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
-                      device: str) -> Tensor:
-    if not input.shape[0]:
-        return _shape_weight(input, weight_size, grad_output).zero_()
-    x = _settled(input)
-
-    def run(remember: Remember | None) -> Any:
-        return gradients.filter_gradient(
-            x, tuple(weight_size), grad_output, tuple(stride), _sides(padding), tuple(dilation), groups, padding_mode,
-            padding_value, device=device, remember=remember)
-
-    return _gradient(run, "filter", x, grad_output, weight_size, stride, padding, dilation, groups, padding_mode,
-                     padding_value, device)
+run_conv2d_input, run_conv2d_weight = _gradients_of(gradients)
+run_conv3d_input, run_conv3d_weight = _gradients_of(volume)
 
 
 def run_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, stride: list[int],
@@ -193,35 +199,6 @@ def run_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
     if dense:
         _remember(key, kernel)
     return made
-
-
-def run_conv3d_input(input_size: list[int], weight: Tensor, grad_output: Tensor, stride: list[int], padding: list[int],
-                     dilation: list[int], groups: int, padding_mode: str, padding_value: float, device: str) -> Tensor:
-    if not input_size[0]:
-        return _shape_input(input_size, weight, grad_output)
-    grad = _settled(grad_output)
-
-    def run(remember: Remember | None) -> Any:
-        return volume.data_gradient(tuple(input_size), weight, grad, tuple(stride), _sides(padding), tuple(dilation),
-                                    groups, padding_mode, device=device, remember=remember)
-
-    return _gradient(run, "data", grad, weight, input_size, stride, padding, dilation, groups, padding_mode, device)
-
-
-def run_conv3d_weight(input: Tensor, weight_size: list[int], grad_output: Tensor, stride: list[int],
-                      padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
-                      device: str) -> Tensor:
-    if not input.shape[0]:
-        return _shape_weight(input, weight_size, grad_output).zero_()
-    x = _settled(input)
-
-    def run(remember: Remember | None) -> Any:
-        return volume.filter_gradient(
-            x, tuple(weight_size), grad_output, tuple(stride), _sides(padding), tuple(dilation), groups, padding_mode,
-            padding_value, device=device, remember=remember)
-
-    return _gradient(run, "filter", x, grad_output, weight_size, stride, padding, dilation, groups, padding_mode,
-                     padding_value, device)
 
 
 def _no_images(input: Tensor, weight: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int,

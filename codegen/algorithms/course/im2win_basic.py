@@ -18,7 +18,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import GRID_LIMIT
 from warpconv.codegen.parts import windows as im2win_tensor
 from warpconv.codegen.parts.arguments import named
-from warpconv.codegen.parts.latency import lone_thread
+from warpconv.codegen.parts.latency import SECOND_LAUNCH, lone_thread
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
 from warpconv.codegen.parts.text import MOST_UNROLLED
 from warpconv.codegen.parts.windows import FILTER, TENSOR, Im2winNumbers
@@ -28,7 +28,6 @@ from warpconv.codegen.spec import KernelSpec
 
 SIDE = 32               # of the document's block of threads
 UNROLLED_TAPS = 64      # taps of a channel up to which the walk over a window is unrolled
-SECOND_LAUNCH = 1.6e6       # issue slots of a GPU until it works, about 2 us
 PACE = 2.3
 REGISTERS = 32          # 32 x 32 threads twice on a multiprocessor leave a thread no more
 

@@ -16,13 +16,13 @@ from warpconv.codegen.parts import windows as im2win_tensor
 from warpconv.codegen.parts.arguments import named
 from warpconv.codegen.parts.gemm import choice as gemm_choice, program as gemm_program, tiles as gemm_tiles
 from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
+from warpconv.codegen.parts.latency import SECOND_LAUNCH
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.parts.windows import TENSOR, Im2winNumbers
 from warpconv.codegen.plan import Argument, KernelPlan, Program, Step, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec
 
-SECOND_LAUNCH = 1.6e6       # issue slots of a GPU until a second launch works, about 2 us (paper_layers, H200)
 SLOTS_OF_A_BYTE = 0.3       # of the tensor, which is written and read at the speed of a copy
 
 

@@ -21,7 +21,8 @@ LATER_TEXT = 0.2              # of FETCH_SLOTS for what it does not hold: other 
                               # H200)
 SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several channels follow each other, H200,
 SEVERAL_HALF = 1.8            # and as many times that of 16 bits: first layers and groups of four, 1.2 to 3.1
-ROWS_AHEAD = 1.4              # of float32: grouped layers of 4 and 8 channels, one image, H200
+ROWS_AHEAD = 1.4              # of a thread's waits for float32, its rows are loaded ahead: groups of 4 and 8
+                              # channels, one image, H200
 SEAM_SLOTS = 6                # issue slots of a row of a seam: read, address and store
 PASS_SLOTS = 4                # issue slots of a multiprocessor while its shared memory moves a word for each lane
 

@@ -37,8 +37,8 @@ SPLITS = (1, 2, 4)
 SECTOR = 8                  # floats that are read from memory together
 ASSUMED_BATCH = 64          # so that the batch never changes the choice
 MOST_IDLE = 4.0             # a layer that leaves more of the GPU idle waits for other things
-# NHWC
-NHWC_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+# where the batch is known
+MORE_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 LEAST_TILES = 4             # of products that are left to each part of a sum
 WARP_PACE, LONE_WARP = 1.2, 1.6     # times its slots that a warp takes: among others, and with a quarter to itself
 BLOCK_SLOTS, TILE_SLOTS, COPY_SLOTS = 200, 80, 3    # of a warp besides products: in all, for a tile, for a copy
@@ -47,7 +47,7 @@ MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy
 EXPOSED = 0.3               # of the shorter of memory and arithmetic, beside the longer
 LAUNCH_CYCLES = 3900.0      # of a second launch: as mma's
 # cycles of a tile whose copies are waited for, where there are few warps: 50 layers of 1x1 to 28x28 at one image (H200,
-# 2026-11-23), which are 1.2 times off with it in the mean
+# 2026-11-23); with it they took 0.8 of the estimate in NCHW, 1.5 times it where sums are split
 TILE_WAITS = {Layout.NCHW: 2400, Layout.NHWC: 1500}
 
 
@@ -93,7 +93,7 @@ def splits(spec: KernelSpec, options: Any, shape: ConvShape) -> int:
     if not batch_matters(shape):
         return 1
     whole = gemm_tiles.of_layer(spec, options)
-    return min((n for n in NHWC_SPLITS if n == 1 or n * LEAST_TILES <= whole.k_tiles),
+    return min((n for n in MORE_SPLITS if n == 1 or n * LEAST_TILES <= whole.k_tiles),
                key=lambda n: cycles(spec, options, whole, shape, n))
 
 

@@ -86,7 +86,7 @@ class CpuBackend:
               by_filter: bool) -> quick.QuickLaunch | None:
         """A layer's launches ready to be run; None where a call is more than launches, or its arrays have to be
         seen to."""
-        if not quick.possible(self.program, self.compiled, shape):
+        if not quick.possible(self.program, self.compiled, shape, by_filter):
             return None
         return quick.QuickLaunch(self.program, self.compiled, shape, by_filter)
 

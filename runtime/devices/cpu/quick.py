@@ -17,7 +17,7 @@ from warpconv.codegen.plan import Launch, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import env
 from warpconv.runtime.call.checks import name_of
-from warpconv.runtime.call.quick import ROLES
+from warpconv.runtime.call.quick import ROLES, names_of
 
 from .abi import FAULT_KINDS, KEPT_STACKS, CLaunch
 from .program import CpuProgram
@@ -30,20 +30,19 @@ MOST_KEPT = 1 << 20     # bytes of a transformed filter and workspaces that are 
 _ADDRESSES = struct.Struct("@5P")
 
 
-def possible(program: Program, compiled: CpuProgram, shape: ConvShape) -> bool:
+def possible(program: Program, compiled: CpuProgram, shape: ConvShape, by_filter: bool) -> bool:
     """Whether a call is launches alone: nothing to check or count, no descriptor, library step or constant bank to
     fill, and little memory besides."""
     preparation = program.preparation
     steps = program.steps if preparation is None else (*preparation.steps, *program.steps)
     return (compiled.mode is Mode.FAST and not program.descriptors
             and (preparation is None or not preparation.constant) and all(isinstance(step, Launch) for step in steps)
-            and sum(nbytes for _, nbytes in _scratch(program, shape)) <= MOST_KEPT)
+            and sum(nbytes for _, nbytes in _scratch(program, shape, by_filter)) <= MOST_KEPT)
 
 
-def _scratch(program: Program, shape: ConvShape) -> list[tuple[str, int]]:
-    """Workspaces by name with their bytes, the transformed filter first."""
-    preparation = program.preparation
-    buffer = None if preparation is None else preparation.buffer
+def _scratch(program: Program, shape: ConvShape, by_filter: bool) -> list[tuple[str, int]]:
+    """Workspaces by name with their bytes, first the filter that a call transforms."""
+    buffer = None if by_filter or program.preparation is None else program.preparation.buffer
     found = [] if buffer is None else [(buffer.name, buffer.bytes_each)]
     return found + [(workspace.name, workspace.bytes_of(shape)) for workspace in program.workspaces]
 
@@ -82,8 +81,8 @@ class QuickLaunch:
     def __init__(self, program: Program, compiled: CpuProgram, shape: ConvShape, by_filter: bool):
         self._compiled = compiled
         weight, preparation = name_of(program, Role.WEIGHT), program.preparation
-        given = {name: number for number, role in enumerate(ROLES) if (name := name_of(program, role)) is not None}
-        border, scratch = program.border_bits(shape), _scratch(program, shape)
+        given = {name: number for number, name in enumerate(names_of(program)) if name is not None}
+        border, scratch = program.border_bits(shape), _scratch(program, shape, by_filter)
         self._sizes = (*(size.of(shape) for size in Dimension), *(bits % 2**32 for bits in border.values()))
         self._scratch = tuple(nbytes for _, nbytes in scratch)
         given |= {name: len(ROLES) + len(self._sizes) + number for number, (name, _) in enumerate(scratch)}

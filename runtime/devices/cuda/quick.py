@@ -21,7 +21,7 @@ from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.plan import Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.call.checks import name_of
-from warpconv.runtime.call.quick import ROLES
+from warpconv.runtime.call.quick import ROLES, names_of
 
 from . import contexts, memory, streams, tensor_maps
 from .libcuda import check, libcuda, unconverted
@@ -150,9 +150,7 @@ class QuickLaunch:
             workspaces.insert(0, replace(buffer, first_step=0, last_step=len(program.steps)))     # of all steps
             nbytes.insert(0, buffer.bytes_each)
         self._blocks, places = _shared(workspaces, nbytes)
-        names = [name_of(program, role) for role in ROLES]
-        names[1] = names[1] or name_of(program, Role.GRADIENT)
-        given = {name: number for number, name in enumerate(names) if name is not None}
+        given = {name: number for number, name in enumerate(names_of(program)) if name is not None}
         given |= {workspace.name: len(ROLES) + place for workspace, place in zip(workspaces, places)}
         self._count = len(ROLES) + len(self._blocks)
         numbers = dict(given)
