@@ -7,7 +7,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import hypothesis
@@ -17,6 +17,7 @@ from tests import settings
 
 DAYS = 14               # that a kernel is kept which no run has made or read
 QUICK = "not long"      # what setup.cfg selects
+MOST_LONG = 8           # parameters of a test that are run among the long ones, but for the case table's
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,7 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
                     help=f"layers to draw (default: {settings.DRAWN_ON_CPU} on the CPU device, "
                          f"{settings.DRAWN_LONG} there in a long test, {settings.DRAWN_ON_GPU} on a GPU)")
     group.addoption("--whole", action="store_true",
-                    help="with all that is long, the whole case table at all sizes, and more of what is drawn")
+                    help="with all that is long and every parameter of it, the whole case table at all sizes, and more "
+                         "of what is drawn")
     group.addoption("--update-golden", action="store_true", help="write texts under review anew instead of comparing")
 
 
@@ -72,6 +74,8 @@ def pytest_report_header(config: pytest.Config) -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _thin(items)
+    if not settings.whole:
+        _leave_out(config, items)
     marked = {name: [item for item in items if item.get_closest_marker(name)] for name in ("gpu", "nvcc")}
     for name, reason in (("gpu", _no_gpu), ("nvcc", _no_compiler)):
         why = reason() if marked[name] else None
@@ -90,6 +94,19 @@ def _thin(items: list[pytest.Item]) -> None:
             if met[name] % mark.args[0]:
                 item.add_marker(pytest.mark.long)
             met[name] += 1
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test's long parameters, all but MOST_LONG, evenly spread. The case table has shares of its own (room.py)."""
+    long: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("long") and "case" not in getattr(item, "fixturenames", ()):
+            long[item.nodeid.split("[")[0]].append(item)
+    left = {id(item) for found in long.values() for number, item in enumerate(found)
+            if number * MOST_LONG // len(found) == (number - 1) * MOST_LONG // len(found)}
+    if left:
+        config.hook.pytest_deselected(items=[item for item in items if id(item) in left])
+        items[:] = [item for item in items if id(item) not in left]
 
 
 def _no_gpu() -> str | None:

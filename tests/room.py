@@ -29,8 +29,8 @@ from warpconv.runtime.devices.cpu import Mode
 
 SIZES_EACH = 2
 MOST_MACS = 100_000_000         # more take emulated tensor cores seconds
-LONG_SHARE = 4          # of the table's other kernels; of the variants twice as many
-PAIR_ATTEMPTS = 40
+LONG_SHARE = 8          # of the table's other kernels; of the variants twice as many
+PAIR_ATTEMPTS = 12
 
 
 def room_of(module: Any) -> str:

@@ -96,7 +96,7 @@ CALLS = {"volume": ("conv3d", "conv3d_input", "conv3d_weight"),
          "lists": lists.CALLS}
 
 
-@pytest.mark.thin(3)
+@pytest.mark.long
 @needs_compiler
 @pytest.mark.parametrize("kind", CALLS)
 def test_kinds_see_a_wrong_element(kind, monkeypatch, capsys):

@@ -106,12 +106,14 @@ def runnable():
     return found
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("block", runnable())
 def test_python(block, tmp_path):
     before = [other.text for other in blocks("python") if other.page == block.page and other.line < block.line]
     run((before[-1] if "above" in block.needs else "") + block.text, tmp_path, block.path)
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_the_page_on_packs(tmp_path):
     """Its layers file, its command, its call: in this order."""

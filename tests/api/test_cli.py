@@ -76,7 +76,7 @@ def test_the_banner_has_the_command_that_emits_the_same_bytes(layer):
     assert good(*words[1:]) == text
 
 
-@pytest.mark.thin(6)
+@pytest.mark.long
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_every_algorithms_command_gives_its_plan_again(dtype, layout):
@@ -221,6 +221,7 @@ def test_interrupts_have_their_exit_code(monkeypatch):
     assert run("emit", *LAYER).exit_code == 130
 
 
+@pytest.mark.long
 def test_the_process_itself_shows_no_traceback_and_takes_a_closed_pipe():
     command = [sys.executable, "-m", "warpconv.cli"]
     wrong = [*command, "emit", "--input", "1,1,2,2", "--filter", "1,3,3"]

@@ -25,6 +25,7 @@ def process(*arguments: str, **options) -> subprocess.CompletedProcess:
                           timeout=60, **options)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("arguments", [["emit", *SMALL], ["explain", *SMALL], ["env", "--json"], ["--help"]],
                          ids=lambda words: words[0])
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")

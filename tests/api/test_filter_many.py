@@ -55,7 +55,7 @@ def check(before: np.ndarray, after: np.ndarray, kernel: np.ndarray, mode: str =
 
 # ---- borders
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("border", PADS)
 @pytest.mark.parametrize("kernel", ["gaussian:7,1.5", "sharpen", "box:4"])
 def test_borders_are_those_of_numpy_pad(photos, tmp_path, border, kernel):
@@ -66,7 +66,7 @@ def test_borders_are_those_of_numpy_pad(photos, tmp_path, border, kernel):
           mode, **options)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("border", PADS)
 def test_a_picture_smaller_than_its_filter(tmp_path, border):
     crop("china", (70, 60, 75, 63)).save(tmp_path / "tiny.png")
@@ -145,6 +145,7 @@ def test_values_on_their_way_to_pixels(tmp_path, options, wanted, bits):
     assert json.loads(result.stdout)["written"][0]["clipped"] == pytest.approx(clipped, abs=2e-3)
 
 
+@pytest.mark.long
 def test_a_filter_that_cannot_leave_the_range_stores_pixels_itself(photos, tmp_path):
     for kernel, layer in (("gaussian:5,1.2", "uint8 NCHW"), ("sharpen", "to int16"), ("box:3 --offset 1", "to int16"),
                           ("sobel-x --abs", "to int16"), ("sobel-x --abs --scale 0.25", "uint8 NCHW"),

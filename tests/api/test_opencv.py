@@ -126,7 +126,7 @@ def correlated(border):
     return x, kernel, sum(kernel[i, j] * padded[i:i + 9, j:j + 12] for i in range(2) for j in range(4)) + 10
 
 
-@pytest.mark.thin(3)     # of 20, with every border and every depth
+@pytest.mark.thin(12)     # of 20, with every border and every depth
 @needs_cpu
 @pytest.mark.parametrize("depth, dtype", [(-1, np.uint8), ("int16", np.int16), ("CV_32F", np.float32),
                                           (ours.CV_64F, np.float64)])
@@ -139,6 +139,7 @@ def test_correlations_are_rounded_once(border, depth, dtype):
     assert made.dtype == dtype and np.array_equal(made, wanted)     # quarters: float32 has each sum exactly
 
 
+@pytest.mark.thin(3)
 @needs_cpu
 @pytest.mark.parametrize("border", PAD)
 def test_borders_have_names(border):
@@ -149,6 +150,7 @@ def test_borders_have_names(border):
     assert np.array_equal(again, np.rint(exact))
 
 
+@pytest.mark.long
 @needs_cpu
 def test_bytes_are_blurred_by_whole_weights():
     x = drawn(83, "uint8", (9, 12))

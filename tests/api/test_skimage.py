@@ -113,6 +113,7 @@ def test_edges_by_their_definition():
     assert np.allclose(ours.roberts_pos_diag(x, device="cpu"), diagonal, rtol=0, atol=1e-6)
 
 
+@pytest.mark.long
 @needs_cpu
 def test_sharpening_adds_what_a_gaussian_takes_away():
     x = drawn(73, "uint8", (9, 12)).astype(np.float32) / 255

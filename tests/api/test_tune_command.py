@@ -103,6 +103,7 @@ main()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
 def test_a_session_that_is_killed_loses_nothing_that_was_kept(path, sign):
     words = [*COMMAND, "--algorithm", "direct", "--database", str(path)]

@@ -33,7 +33,7 @@ def test_filters_have_names_of_their_own():
     assert len(FILTERS) == len(agreement.FILTERS) and set(agreement.QUICK) <= set(FILTERS)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.long
 @needs_cpu
 @pytest.mark.parametrize("key, dtype", [("correlate/2x4, fractional", "int16"), ("correlate1d/129, whole", "uint8"),
                                         ("sobel/3x3", "float32"), ("gaussian_filter/sigma 0.7", "uint8"),
@@ -44,7 +44,7 @@ def test_rows_are_measured(key, dtype):
     assert 0 < row["of_bound"] <= 1 if dtype == "float32" else row["of_bound"] == 0
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 @needs_cpu
 @pytest.mark.parametrize("key, dtype", [("correlate/3x3, whole", "uint8"), ("uniform_filter/3x3", "int16"),
                                         ("correlate/2x4, fractional", "float32"), ("laplace/3x3", "float32"),

@@ -33,6 +33,7 @@ def test_results_are_held_against_each_images_own():
     study._check(HostDevice(), row, calls(good), {}, images, good)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 def test_from_end_to_end_on_the_host(tmp_path):
     found = main.run(study.STUDY, tmp_path, device=HostDevice())

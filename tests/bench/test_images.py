@@ -118,6 +118,7 @@ def test_a_row_that_is_declined_leaves_the_others_their_base(tmp_path, gaussian,
     assert again["borders/plane 4096^2, 3x3/zeros"] == found["borders/plane 4096^2, 3x3/zeros"]
 
 
+@pytest.mark.long
 def test_every_row_has_a_plan_for_itself_and_for_its_trial():
     keys = []
     for trial in (False, True):

@@ -16,6 +16,7 @@ def test_halves_are_rounded_up_as_the_slides_print_them():
     assert shown == ["3.13", "7.03", "10.13", "40.50", "-"]
 
 
+@pytest.mark.long
 def test_the_slides_table_follows_from_the_plans(tmp_path):
     found = main.run(intensity.STUDY, tmp_path, quick=True, device=FakeDevice())
     assert found.rows["table/5x5/8"]["intensity"] == 3.125 and found.rows["table/9x9/32"]["bound"] == 40.5

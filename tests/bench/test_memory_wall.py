@@ -17,6 +17,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 BY_KEY = {wall.key: wall for wall in layers()}
 
 
+@pytest.mark.long
 def test_from_end_to_end_on_a_fake_device(tmp_path):
     found = main.run(memory_wall.STUDY, tmp_path, quick=True, device=FakeDevice())
     rows = [row for row in found.rows.values() if row["kind"] == "layer"]

@@ -19,6 +19,7 @@ LAYERS = {**TWELVE, **PAPERS}
 
 # ---- from end to end
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", ["paper_layers", "twelve_layers", "memory"])
 def test_from_end_to_end_on_a_fake_device(tmp_path, name):
     study = main.study(name)

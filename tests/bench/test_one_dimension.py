@@ -48,6 +48,7 @@ def test_rows_and_plans_are_planned_and_differ():
         settings[key] = row.key
 
 
+@pytest.mark.long
 def test_from_end_to_end_on_the_host(tmp_path):
     found = main.run(study.STUDY, tmp_path, quick=True, device=HostDevice())
     rows = [row for row in found.rows.values() if row.get("kind") == "layer"]

@@ -18,6 +18,7 @@ from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain
 
 
+@pytest.mark.long
 def test_from_end_to_end_on_a_fake_device(tmp_path, monkeypatch):
     monkeypatch.setattr(planes, "QUICK_FILTERS", (3,))
     found = main.run(planes.STUDY, tmp_path, quick=True, device=FakeDevice())

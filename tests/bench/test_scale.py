@@ -15,6 +15,7 @@ for name in ("dask.array", "distributed", "zarr", "scipy"):
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 
 
+@pytest.mark.long
 def test_from_end_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(scale, "HOST", scale.Size(400, 256, 256, 128, 4))
     monkeypatch.setattr(scale, "SIGMA", 1.0)

@@ -1,10 +1,13 @@
 """The study of steps, end to end on the CPU device."""
 
+import pytest
+
 import bench.__main__ as main
 from bench.devices import HostDevice
 from bench.studies import steps
 
 
+@pytest.mark.long
 def test_every_step_is_measured_and_shown(tmp_path):
     made = main.run(steps.STUDY, tmp_path, quick=True, device=HostDevice())
     assert made.rows["ceiling/sgemm"]["status"] == "skipped: no GPU"

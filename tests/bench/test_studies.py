@@ -45,6 +45,7 @@ def test_a_machine_without_libraries_gives_both_reasons(monkeypatch):
 
 # ---- the studies on a fake device
 
+@pytest.mark.long
 def test_variants_from_end_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(variants, "QUICK_SIZES", (32, 40))
     found = main.run(variants.STUDY, tmp_path, quick=True, device=FakeDevice())

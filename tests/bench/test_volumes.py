@@ -40,6 +40,7 @@ def test_corners_are_scipys():
         np.testing.assert_allclose(study.corner(each, x, 12), wanted[:12, :12, :12], atol=1e-9)
 
 
+@pytest.mark.long
 def test_from_end_to_end_on_the_host(tmp_path):
     found = main.run(study.STUDY, tmp_path, quick=True, device=HostDevice())
     rows = [row for row in found.rows.values() if row.get("kind") in ("layer", "filter")]

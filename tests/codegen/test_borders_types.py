@@ -132,7 +132,7 @@ def test_what_was_stored_before_borders_and_types_is_read():
 
 # ---- executed
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(15)
 @needs_cpu
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("mode", list(Border), ids=lambda mode: mode.value)
@@ -153,7 +153,7 @@ TYPES = [*itertools.product(PIXELS, ("float32", "int8", "int16", "int32"), (None
          ("bfloat16", None, "uint8", "nearest"), ("bfloat16", None, "float16", "nearest")]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(16)
 @needs_cpu
 @pytest.mark.parametrize("dtype, weight, out, cast", TYPES, ids=lambda value: str(getattr(value, "value", value)))
 def test_direct_has_every_type(dtype, weight, out, cast):

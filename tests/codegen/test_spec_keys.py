@@ -75,7 +75,7 @@ def test_every_plan_value_changes_both_keys(algorithm):
             assert key(changed) != key(base), field.name
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_plans_of_equal_digest_have_equal_text_and_the_others_not(algorithm):
     texts: dict[str, str] = {}

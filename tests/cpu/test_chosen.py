@@ -11,6 +11,7 @@ from warpconv.codegen.shape import ConvShape
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("layer", [dict(c=1, h=70, w=70, k=1, r=5, s=5, padding="same"),
                                    dict(c=3, h=40, w=50, k=8, r=3, s=3, stride=2, padding=1),
                                    dict(c=2, h=33, w=65, k=4, r=3, s=3, padding=1),

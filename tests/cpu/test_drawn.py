@@ -47,6 +47,7 @@ def check_values(case: Case, shape: ConvShape) -> None:
     checks.check_kernel(checks.cpu_kernel(case.plan(shape=shape)), shape)
 
 
+@pytest.mark.long
 def test_values():
     check_drawn(settings.drawn_on_cpu(), check_values)
 
@@ -59,6 +60,7 @@ def test_values_of_each_algorithm(algorithm):
     check_drawn(count, check_values, long=True, algorithm=algorithm)
 
 
+@pytest.mark.long
 @QUICK_AND_LONG
 def test_images(long):
     """Half as many: borders, pixels and other types, longer epilogues."""
@@ -66,6 +68,7 @@ def test_images(long):
     check_drawn(count, check_values, images=True, long=long)
 
 
+@pytest.mark.long
 @QUICK_AND_LONG
 @pytest.mark.parametrize("images", [False, True])
 def test_checked(images, long):

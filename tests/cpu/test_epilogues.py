@@ -34,7 +34,7 @@ LAYERS = {"direct NCHW": ("direct", ConvShape(n=2, c=2, h=9, w=13, k=4, r=3, s=2
           "wide bfloat16": ("wide", ConvShape(n=2, c=3, h=19, w=40, k=3, r=3, s=3, groups=3, dtype="bfloat16"))}
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(24)
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_every_step(step, layer):
@@ -43,6 +43,7 @@ def test_every_step(step, layer):
         checks.check_checked(plan_layer(shape, algorithm=algorithm, epilogue=steps), shape, seed=len(step.value))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("chosen", [slice(1), pytest.param(slice(1, None), marks=pytest.mark.long)],
                          ids=["one", "more"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -72,6 +73,7 @@ def test_integers_from_steps(out_dtype, steps):
     checks.check_checked(plan_layer(shape, algorithm="direct", epilogue=steps), shape)
 
 
+@pytest.mark.long
 def test_a_wrong_step_is_seen_by_both_references():
     """Each step's result held against the next step's reference."""
     algorithm, shape = LAYERS["direct NCHW"]
@@ -85,6 +87,7 @@ def test_a_wrong_step_is_seen_by_both_references():
             reference.expected(x, w, shape, epilogue=(other,)).check(out)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("step, expected", [
     ("relu", [np.nan, np.inf, 0]), ("relu6", [np.nan, 6, 0]), ("clamp(-1,2)", [np.nan, 2, -1]),
     *((name, [np.nan, np.inf, np.nan]) for name in ("silu", "gelu", "gelu_tanh", "hardswish")),

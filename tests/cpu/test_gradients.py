@@ -72,7 +72,7 @@ def drawn(seed: int, **fixed) -> gradients.Gradients:
     return gradients.make(rng, gradients.draw_shape(rng, **fixed))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(10)
 @pytest.mark.parametrize("seed", [*range(10), *(pytest.param(n, marks=pytest.mark.long) for n in range(10, 150))])
 def test_drawn_layers(seed):
     made = drawn(settings.seed + seed)
@@ -80,7 +80,7 @@ def test_drawn_layers(seed):
         made.check(operation, device="cpu")
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(16)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("operation", ["dx", pytest.param("dw", marks=pytest.mark.long)])
 def test_every_form(form, operation):
@@ -102,6 +102,7 @@ def test_every_access_is_checked(form):
         getattr(made, operation).check(result, f"{operation} of {shape}")
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_finite_differences(seed):
     """Of sums of outputs that the forward kernels make, weighted by dy: the layer is linear in x and in w, so that a
@@ -126,7 +127,7 @@ def test_finite_differences(seed):
             assert abs((of(up) - of(down)) / 4.0 - gradient[place]) <= 1e-5 * size, (operation, place, str(shape))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.long
 @pytest.mark.parametrize("layout", Layout)
 @pytest.mark.parametrize("groups", [1, 8])
 def test_bits_are_equal_over_a_hundred_runs(layout, groups):
@@ -148,6 +149,7 @@ def test_an_algorithm_by_name():
         made.call("dw", device="cpu", algorithm="phases")
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("algorithm, groups, channels, filters, layout", [
     ("wgmma", 1, 40, 72, Layout.NHWC), ("wgmma", 1, 16, 24, Layout.NCHW), ("mma", 1, 128, 64, Layout.NHWC),
     ("mma", 2, 64, 32, Layout.NHWC), ("mma", 1, 64, 128, Layout.NCHW)])
@@ -181,6 +183,7 @@ def check_data_gradient(made, plan) -> None:
     made.dx.check(dx, str(made.shape))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("operation, stride, taken, otherwise", [
     ("data_gradient", 1, "wgmma", "direct"), ("data_gradient", 2, "phases_mma", "phases"),
     ("filter_gradient", 1, "filter_gradient_", "filter_gradient")])
@@ -210,6 +213,7 @@ def test_orders_of_axes_and_given_outputs():
     assert np.isnan(wide[..., 1::2]).all()
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("stride, output_padding, dilation, padding", [
     (1, 0, 1, 0), (2, 1, 1, 1), (3, 2, 2, 2), ((2, 3), (0, 1), (1, 2), (1, 0)), (1, 1, 3, 2)])
 @pytest.mark.parametrize("layout", Layout)

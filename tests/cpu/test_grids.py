@@ -35,7 +35,7 @@ def limited(plan: KernelPlan, limit: int) -> KernelPlan:
     return dataclasses.replace(plan, program=dataclasses.replace(plan.program, steps=steps))
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(16)
 @pytest.mark.parametrize("mode", Mode, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("limit", [1, 2])
 @pytest.mark.parametrize("algorithm, values", KINDS)

@@ -67,6 +67,7 @@ def test_its_text_has_the_form_of_all_texts(column, shape):
         check_text("column", plan, warpconv.render(plan).text)
 
 
+@pytest.mark.thin(3)
 @cpu
 @pytest.mark.parametrize("shape", LAYERS, ids=str)
 def test_its_results(column, shape):

@@ -101,7 +101,7 @@ def test_a_cache_there_is_a_private_one(hopeless):
     assert disk.entries() == [] and disk.verify() == [] and disk.clear() == 0
 
 
-@pytest.mark.thin(5)
+@pytest.mark.long
 @needs_compiler
 def test_a_call_with_a_cache_there_is_served(hopeless):
     x, w = np.arange(2 * 9 * 11, dtype=np.float32).reshape(1, 2, 9, 11), np.ones((1, 2, 2, 2), np.float32)

@@ -51,6 +51,7 @@ HOPPER_PRIMITIVES = ("wc_barrier_init", "wc_barriers_ready", "wc_barrier_expect"
                      "wc_load_matrices_transposed_4", "wc_load_matrices_transposed_2")
 _PRIMITIVE = re.compile(rf"^__device__ __forceinline__ [\w *]+ ({'|'.join(PRIMITIVES + HOPPER_PRIMITIVES)})"
                         r"\(.*\) \{.*\}$", re.MULTILINE)
+_PAST_L1 = "-DWARPCPU_PAST_L1"           # asynchronous copies that pass the first cache are counted as a GPU does
 DYNAMIC_CAPACITY = 227 * 1024            # bytes: what a block can have on sm_90
 
 _DYNAMIC_SHARED = re.compile(r"\bextern\s+(?:__align__\s*\([^)]*\)\s*)?__shared__\b[^;\[]*?(\w+)\s*\[\s*\]\s*;")
@@ -97,7 +98,9 @@ def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path, run
     start = time.perf_counter()
     if runtime is None:
         runtime = runtime_object(runtime_directory or directory, mode, toolchain).read_bytes()
-    flags = toolchain.kernel_flags(mode, len(text))
+    flags = list(toolchain.kernel_flags(mode, len(text)))
+    if mode is Mode.CHECK and "cp.async.cg" in text:
+        flags.append(_PAST_L1)
 
     def compiled(scratch: Path) -> tuple[bytes, str]:
         (scratch / "unit.cpp").write_text(_translation_unit(text, entries), encoding="utf-8")

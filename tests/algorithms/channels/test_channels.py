@@ -138,6 +138,7 @@ def test_few_images_are_walked_in_one_round_of_loads(c, side, size):
     assert settings[1]["sub_block_rows"] <= settings[4]["sub_block_rows"] <= settings[64]["sub_block_rows"]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("size", [3, 5])
@@ -148,6 +149,7 @@ def test_few_images_stay_in_registers(stride, size):
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
 
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("size, changes", [(3, {}), (5, dict(stride=2)), (5, dict(dilation=(3, 1))),
@@ -270,7 +272,7 @@ def test_what_lines_are_copied_with_must_be_aligned():
     assert [program.argument(name).multiple_of for name in ("x", "w", "y")] == [4, 4, 4]
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(10)
 @on_cpu_device
 @pytest.mark.parametrize("size, changes, values", [
     (3, {}, {}), (5, dict(side=9), dict(sub_block_rows=4)), (1, dict(padding=0), {}),
@@ -316,7 +318,7 @@ def test_one_value_in_the_other_bodies(body, changes):
     checks.check_checked(made, shape)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @on_cpu_device
 @pytest.mark.parametrize("border", [BORDERS[0], BORDERS[1], BORDERS[3]], ids=lambda border: border["padding_mode"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -108,7 +108,7 @@ EXECUTED = {"plane": (plane(5, padding=0), {}), "padded": (plane(3), {}), "small
             "stride": (plane(3, stride=(2, 3), dilation=(1, 2), c=2, k=2), {"tile": 16})}
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @on_cpu_device
 @pytest.mark.parametrize("case", EXECUTED)
 @pytest.mark.parametrize("name", VARIANTS)

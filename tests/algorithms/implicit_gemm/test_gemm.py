@@ -149,6 +149,7 @@ def test_few_tiles_in_nchw_have_their_sums_split():
 
 # ---- what is executed
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("algorithm, order", [("implicit_gemm", "taps"), ("implicit_gemm", "table"),
                                               ("im2win", "window"), ("im2win", "table")])

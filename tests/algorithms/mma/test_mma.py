@@ -196,6 +196,7 @@ def test_split_sums_have_equal_bits_from_call_to_call():
 
 # ---- what compilers make of it
 
+@pytest.mark.thin(3)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", pytest.param("sm_89", marks=pytest.mark.long),
                                   pytest.param("sm_100", marks=pytest.mark.long),

@@ -111,6 +111,7 @@ def test_windows_that_lie_wholly_beside_the_image(padding):
     checks.check_checked(planned(shape, columns=4, row_lanes=2, rows=3, planes=1), shape)
 
 
+@pytest.mark.long
 @on_cpu_device
 def test_the_same_bits_however_lanes_lie():
     shape = depthwise(9, 40, c=3, n=2)

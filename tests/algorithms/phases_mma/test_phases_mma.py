@@ -33,6 +33,7 @@ def test_every_tap_is_in_one_phase(case):
     assert len({(phase.row, phase.column) for phase in phases}) == spec.stride[0] * spec.stride[1]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 @pytest.mark.parametrize("channels", [40, 30, 21])
 def test_the_transposed_layers_bias(channels):

@@ -202,7 +202,7 @@ def every_value(dtype: str, columns: int) -> np.ndarray:
     return np.resize(values, (1, 1, -(-max(values.size, 8 * columns) // columns), columns))
 
 
-@pytest.mark.thin(8)
+@pytest.mark.thin(16)
 @on_cpu_device
 @pytest.mark.parametrize("dtype, weight, vector", [
     (d.value, w, v) for d, w, v in itertools.product(PIXELS, (None, *(t.value for t in INTEGER_WEIGHTS)), (1, 8))])
@@ -216,7 +216,7 @@ def test_every_pixel_value_is_itself(dtype, weight, vector):
         assert np.array_equal(got.astype(np.int64), x.astype(np.int64))
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(12)
 @on_cpu_device
 @pytest.mark.parametrize("out", [None, "float16", "int16", "uint8"])
 @pytest.mark.parametrize("cast", ["nearest", "truncate"])
@@ -318,7 +318,7 @@ def test_drawn_layers_spill_a_few_registers_at_most():
 
 # ---- several filters over the same pixels
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @on_cpu_device
 @pytest.mark.parametrize("fields, values", [
     (dict(k=4), dict(filters=4, warp_planes=1)), (dict(k=4), dict(filters=2, warp_planes=2)),

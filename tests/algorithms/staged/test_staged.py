@@ -231,7 +231,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read(buffers):
 
 # ---- the emitted text, executed
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @on_the_cpu
 @pytest.mark.parametrize("shape, values", [
     (depthwise(32, 14, 7, n=3), {}), (depthwise(64, 7, 3, n=2), {}), (depthwise(8, 28, 5, n=2), {}),
@@ -250,7 +250,7 @@ def test_every_access_checked(shape, values):
     checks.check_checked(staged(shape, (BIAS, RELU), **values), shape)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @on_the_cpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape, values", [

@@ -86,7 +86,7 @@ SMALL = (depthwise(3, 9, 3, padding=((11, 20), (13, 19)), w=5), depthwise(2, 1, 
          depthwise(2, 17, 2, s=15, w=24, padding=((1, 0), (14, 3))))
 
 
-@pytest.mark.thin(8)
+@pytest.mark.thin(32)
 @on_the_cpu
 @pytest.mark.parametrize("mode", BORDERS)
 @pytest.mark.parametrize("shape", SMALL, ids=str)
@@ -99,7 +99,7 @@ def test_every_access_checked(shape, mode):
     checks.check_checked(planned(shape, walk="bands", stores="direct", store_vector=1, **bands), shape)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(12)
 @on_the_cpu
 @pytest.mark.parametrize("mode", BORDERS)
 @pytest.mark.parametrize("shape, values", [

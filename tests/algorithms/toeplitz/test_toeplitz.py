@@ -166,7 +166,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
 
 # ---- the emitted text, executed
 
-@pytest.mark.thin(8)
+@pytest.mark.thin(40)
 @on_the_cpu
 @pytest.mark.parametrize("shape, values", [
     (plane(40, 5, w=264), {}), (plane(70, 7, w=77), {}), (plane(100, 3, n=3), {"sub_block_rows": 32}),
@@ -199,6 +199,7 @@ def test_offsets_of_64_bits():
     checks.check_checked(made, shape)
 
 
+@pytest.mark.thin(2)
 @on_the_cpu
 @pytest.mark.parametrize("shape", [plane(64, 5, w=256), depthwise(4, 64, 5, n=2), depthwise(4, 14, 5, n=8)], ids=str)
 def test_each_input_is_read_once_and_outputs_leave_in_whole_sectors(shape):

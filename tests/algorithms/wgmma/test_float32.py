@@ -145,6 +145,7 @@ def plan_of(name: str, values: dict[str, Any], layout: str = "NHWC") -> Any:
                       algorithm="wgmma", precision="fp16x3", settings=values)
 
 
+@pytest.mark.thin(5)
 @on_cpu_device
 @pytest.mark.parametrize("kind", precision.KINDS)
 @pytest.mark.parametrize("name, values, layout", [
@@ -182,6 +183,7 @@ def test_sums_left_in_the_tensor_cores_would_fail_the_bound(kind, values):
     assert ours.norm < theirs.norm < worse.norm < 1e-4 and worse.norm > 4 * ours.norm
 
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("left_out", ["low parts of pixels", "low parts of filters", "scales of single pixels"])
 @pytest.mark.parametrize("values", [BOX, TURNED])
@@ -304,6 +306,7 @@ def test_a_filter_with_distant_rows_is_left_to_float32_units():
 
 # ---- what is not finite
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("precision_, values", [
     ("fp16x3", BOX), ("fp16x3", WINDOWS), ("fp16x3", TURNED), ("tf32", BOX), ("tf32", WINDOWS),
@@ -358,6 +361,7 @@ def test_what_the_scales_have_no_room_for_is_made_by_float32_units(values):
 
 # ---- what compilers make of it
 
+@pytest.mark.thin(4)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("sizes, n, way, layout", [
     (LAYERS[1], 32, "fp16x3", "NHWC"), (LAYERS[6], 1, "fp16x3", "NHWC"), (LAYERS[2], 32, "fp16x3", "NCHW"),
@@ -372,6 +376,7 @@ def test_sums_stay_in_registers(sizes, n, way, layout):
             assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
 
 
+@pytest.mark.thin(3)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("values", [
     dict(form="halo", filters=128, pixels=144, rows=4, columns=28), dict(form="im2col", filters=256, pixels=72),

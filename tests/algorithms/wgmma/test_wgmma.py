@@ -275,6 +275,7 @@ def test_sums_stay_in_registers(sizes, n):
             assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
 
 
+@pytest.mark.thin(3)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("c, h, k, n", [(64, 56, 256, 32), (1024, 14, 512, 32), (512, 7, 2048, 32),
                                         pytest.param(1152, 7, 320, 32, marks=pytest.mark.long),

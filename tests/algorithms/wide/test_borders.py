@@ -48,6 +48,7 @@ def test_the_same_algorithm_is_chosen_as_for_zeros(mode, size, side, c):
     assert chosen.spec.algorithm == usual.spec.algorithm in ("wide", "patch")
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 def test_every_width_has_a_plan(mode, arch):
@@ -280,7 +281,7 @@ def test_the_same_bits_whether_rows_are_whole(mode):
     assert all(np.array_equal(output, outputs[0]) for output in outputs)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @on_cpu_device
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 def test_several_channels(mode):
@@ -290,7 +291,7 @@ def test_several_channels(mode):
         checks.check_checked(planned(shape), shape, seed=i)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @on_cpu_device
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 def test_patch_has_every_border(mode):

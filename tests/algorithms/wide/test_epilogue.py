@@ -34,6 +34,7 @@ def wide(shape: ConvShape, *steps: str, arch: str = "sm_90", **values):
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("ahead, loads, store", [(1, "registers", 4), (2, "registers", 2), (4, "registers", 4),
                                                  (4, "registers", 1), (2, "cached", 2)])

@@ -92,7 +92,7 @@ def test_images_lower_than_a_seam_and_taller(h, padding_mode):
         checks.check_checked(made, shape)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 @on_cpu_device
 @pytest.mark.parametrize("changes, epilogue", [
     (dict(stride=2), ()), (dict(dilation=(2, 1)), ()), (dict(stride=(2, 1), dilation=(3, 2)), (Epilogue.BIAS,)),

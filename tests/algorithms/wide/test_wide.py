@@ -157,7 +157,7 @@ def test_accumulators_move_on_without_moves():
         ("acc_p0", "out"), ("acc_p1", "acc_p0"), ("acc_p2", "acc_p1"), ("acc_p3", "acc_p2"), ("", "acc_p3")]
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 @on_cpu_device
 @pytest.mark.parametrize("shape, values", [
     (plane(3), REGISTERS), (plane(5), REGISTERS), (plane(5, dtype="float16"), REGISTERS),
@@ -181,6 +181,7 @@ def test_windows_that_lie_wholly_above_the_image(padding, values):
     checks.check_checked(made, shape)
 
 
+@pytest.mark.long
 @on_cpu_device
 def test_the_same_bits_however_rows_are_loaded():
     shape = depthwise(5, 56, c=3, n=2)

@@ -62,6 +62,7 @@ def test_a_lock_that_another_thread_holds_is_open_in_the_child(make):
         thread.join()
 
 
+@pytest.mark.long
 @needs_compiler
 def test_a_child_forked_while_a_thread_compiles(tmp_path, monkeypatch):
     device_object.copied(monkeypatch)

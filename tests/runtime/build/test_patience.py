@@ -84,6 +84,7 @@ def signals(times, after, every):
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [needs(CompilerKind.NVRTC)])
 def test_a_signal_ends_nvrtc(kind):
     """What a handler raises in a function that NVRTC calls would be lost, and the compilation would go on."""

@@ -38,6 +38,7 @@ def test_targets_have_keys_of_their_own():
     assert len({cache_key(PLAN, target, env.settings()).digest for target in targets}) == len(targets)
 
 
+@pytest.mark.long
 @needs_cxx
 def test_the_cpu_devices_binary_is_kept_like_a_cubin(tmp_path, monkeypatch):
     cache, target = DiskCache(tmp_path), CpuTarget()

@@ -103,6 +103,7 @@ def test_a_c_compiler_or_what_makes_no_object_of_this_machine(tmp_path, monkeypa
     assert [row.name for row in cache.DiskCache(call.root).entries()] == ["cpu-device-fast"]      # the kernel is not
 
 
+@pytest.mark.long
 def test_gcc_itself(monkeypatch, call):
     """gcc links no C++ library: it works where the kernel needs none of it, else it is told."""
     monkeypatch.setenv("CXX", "gcc")
@@ -145,7 +146,7 @@ def test_an_object_in_the_cache_that_loads_no_more_is_built_again(device_made, c
 
 # ---- the disk
 
-@pytest.mark.thin(3)
+@pytest.mark.long
 @pytest.mark.parametrize("words", ["error writing to /tmp/cc.s: No space left on device",
                                    "final link failed: No space left on device", "x.o: Disk quota exceeded"])
 def test_a_full_temporary_directory_is_no_refusal_of_the_text(tmp_path, monkeypatch, call, words):
@@ -163,6 +164,7 @@ def test_a_full_temporary_directory_is_no_refusal_of_the_text(tmp_path, monkeypa
     assert "TMPDIR" in str(caught.value)
 
 
+@pytest.mark.long
 def test_a_compiler_never_works_below_the_cache(tmp_path, monkeypatch, call):
     """What happens to the cache meanwhile (cleared, swept, a path of 4,000 letters) is nothing to the compiler."""
     body = f'case "$PWD$*" in *{call.root}*) echo "in the cache: $*" >&2; exit 1;; esac; exec $REAL "$@"'
@@ -170,7 +172,7 @@ def test_a_compiler_never_works_below_the_cache(tmp_path, monkeypatch, call):
     assert (call() == 18).all()
 
 
-@pytest.mark.thin(4)
+@pytest.mark.long
 @pytest.mark.parametrize("length", [3900, 3990, 4050, 4090])
 def test_a_cache_with_a_very_long_path(tmp_path, call, length):
     """Near the system's limit some files of an entry can be made and others cannot."""

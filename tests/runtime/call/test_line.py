@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(c
 conv1d = functools.partial(warpconv.conv1d, device="cpu")
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("number", range(16))
 def test_drawn_layers(number):
     layer = drawn(number)
@@ -58,6 +58,7 @@ def test_short_causal_layers_with_bias_and_silu_are_one_kernel(layout, dtype, ta
     assert (np.abs(got.astype(np.float64) - wanted) <= error).all()
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("layout, taps, length", [
     ("NCL", 31, 1500), ("NCL", 129, 100), ("NCL", 1024, 200), ("NLC", 63, 1500), ("NLC", 1024, 1500),
     *(pytest.param("NCL", taps, 1500, marks=pytest.mark.long) for taps in (255, 1024))])
@@ -69,6 +70,7 @@ def test_long_filters(layout, taps, length):
     layer.check(got if layout == "NCL" else got.swapaxes(1, 2))
 
 
+@pytest.mark.long
 def test_the_parts_of_a_long_filter(monkeypatch):
     """Each is a layer of few taps that adds to the output in place; bias and activation come with the last."""
     layer = drawn(1, n=2, groups=3, each=1, filters=1, taps=300, dilation=1, stride=1, length=500, dtype="float32",
@@ -128,7 +130,7 @@ def test_a_depthwise_layer_in_nlc_order_is_a_column_and_others_are_rows():
     assert way.way_of("NLC", last[:, :1], (8, 1, 4)) == column       # one step tells as much
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("number", range(6))
 def test_gradients_and_the_transposed_layer(number):
     layer = drawn(40 + number, mode="zeros", length=19, dtype="float32")
@@ -189,6 +191,7 @@ def streams():
             for j, layout in enumerate(["NCL", "NLC", "NCL over NLC"]) for k, (how, whole) in enumerate(ways.items())]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("dtype, dilation, layout, whole", streams())
 def test_a_stream_is_the_whole_bit_for_bit(layout, dtype, dilation, whole, monkeypatch):
     monkeypatch.setattr(streamed, "COPIED_WHOLE", whole)
@@ -217,6 +220,7 @@ def test_a_stream_is_the_whole_bit_for_bit(layout, dtype, dilation, whole, monke
         assert np.array_equal(state, x[tail]) and state.base is not x and not np.shares_memory(state, x)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("whole", [streamed.COPIED_WHOLE, 0])
 @pytest.mark.parametrize("algorithm, last", [("wide", False), ("patch", False), ("reuse", False), ("channels", True)])
 def test_algorithms_that_sum_in_the_taps_order_have_the_bits_of_the_whole(algorithm, last, whole, monkeypatch):

@@ -260,6 +260,7 @@ def within(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape) -> N
     reference.Expected(exact, tolerance, got.dtype).check(got, f"{shape}")
 
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("w", [gaussian(9, 1.5), np.ones((1, 1, 5, 5), np.float32), gaussian(17, 3.0)])
 def test_conv2d_takes_a_separable_filter_as_that(w, monkeypatch):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(c
 conv3d = functools.partial(warpconv.conv3d, device="cpu")
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("number", range(24))
 def test_drawn_layers(number):
     layer = drawn(number)
@@ -30,6 +30,7 @@ def test_drawn_layers(number):
     layer.check_forward(got if layer.shape.layout.value == "NCHW" else np.moveaxis(got, -1, 1))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("border, dtype", [
     pytest.param(border, dtype, marks=() if dtype is TYPES[0] or border in (Border.ZEROS, Border.REFLECT)
                  else pytest.mark.long) for dtype in TYPES for border in Border])
@@ -83,7 +84,7 @@ def test_an_output_at_an_odd_address_and_one_with_gaps():
     assert np.isnan(wide[..., 18:]).all() and np.isnan(wide[..., :2]).all()
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("number", range(20))
 def test_gradients_of_drawn_layers(number):
     layer = drawn(1000 + number)

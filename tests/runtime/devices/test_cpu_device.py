@@ -51,6 +51,7 @@ def test_compile_error_carries_the_numbered_source(tmp_path):
     assert list((tmp_path / "k").iterdir()) == []
 
 
+@pytest.mark.long
 def test_an_entry_that_is_not_in_the_text(tmp_path):
     with pytest.raises(CompileError, match="nowhere"):
         CpuProgram.compile(IDENTITY, entries=["nowhere"], mode=Mode.FAST, directory=tmp_path,
@@ -125,6 +126,7 @@ def test_a_number_of_the_text_is_read_and_set():
 
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("declaration", ["extern __shared__ float s[];", "extern __shared__ __align__(16) float s[];",
                                          "extern __align__(16) __shared__ float s[];"])
@@ -167,7 +169,7 @@ def test_arrays_that_cannot_be_buffers():
 
 # ---- fibers and workers
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("name", ["conv5_direct", "conv5_shuffle", "conv5_shared"])
 def test_portable_fibers_give_the_same(name, mode):
@@ -178,6 +180,7 @@ def test_portable_fibers_give_the_same(name, mode):
     assert report.buffers == usual.buffers and report.shuffles == usual.shuffles
 
 
+@pytest.mark.long
 def test_portable_fibers_report_faults():
     portable = dataclasses.replace(TOOLCHAIN, fiber="ucontext")
     fault("out-of-bounds", IDENTITY, [written(floats(31))], "thread (31,0,0)", toolchain=portable)

@@ -127,6 +127,24 @@ def test_a_cast_vector_load_is_one_request(vector, cast, elements):
     assert (counts.load_requests, counts.load_sectors) == (1, 4 * elements)
 
 
+@pytest.mark.parametrize("way, first, sectors, copied", [("cg", 0, 16, 16), ("cg", 1, 17, 20), ("ca", 1, 17, 17)])
+def test_eight_lanes_of_an_asynchronous_copy_go_together(way, first, sectors, copied):
+    """As on an H200: a sector that two groups of eight lanes share counts twice where a copy goes past the first cache,
+    once where it or a load goes through it."""
+    text = f"// cp.async.{way}.shared.global\n" + KERNEL + """k(const float4* x, float4* y, int first) {
+        __shared__ __align__(16) float to[128];
+        wc_copy_async_16(to + 4 * threadIdx.x, x + threadIdx.x + first);
+        wc_copy_async_commit();
+        const float4 loaded = x[threadIdx.x + first + 64];
+        wc_copy_async_wait();
+        y[threadIdx.x] = make_float4(to[4 * threadIdx.x], loaded.y, 0.0f, 0.0f);
+    }"""
+    x, y = np.arange(4 * 128, dtype=np.float32), floats(128)
+    counts = run(text, [read(x), written(y), np.int32(first)]).buffers["x"]
+    assert (counts.load_requests, counts.load_sectors, counts.load_bytes) == (2, sectors + copied, 1024)
+    assert np.array_equal(y.reshape(-1, 4)[:, 0], x.reshape(-1, 4)[first:first + 32, 0])
+
+
 @pytest.mark.parametrize("pitch, wavefronts", [(32, 64), (33, 2), (34, 4)])
 def test_bank_conflicts(pitch, wavefronts):
     text = KERNEL + f"""k(float* y) {{

@@ -68,7 +68,7 @@ def drawn(rng, kind: str, *shape: int) -> np.ndarray:
     return values.astype(np.float16).view(np.uint16) if kind == "halves" else to_bfloat16(values)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @BOTH
 @pytest.mark.parametrize("kind, n, depth, first", [
     ("halves", 8, 64, 0), ("halves", 64, 64, 5), ("halves", 104, 64, 13), ("halves", 256, 64, 0),

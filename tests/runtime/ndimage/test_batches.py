@@ -74,6 +74,7 @@ def thirds():
             for case in itertools.product(("float32", "uint8", "int16"), MODES, range(3))]
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("dtype, mode, third", thirds())
 def test_calls_are_scipys(dtype, mode, third):
     images = drawn(dtype)

@@ -140,6 +140,7 @@ def same(found, expected):
         assert each.dtype == other.dtype and np.allclose(each, other, atol=2e-5)
 
 
+@pytest.mark.long
 def test_arrays_of_the_host_go_and_come_once(gpu):
     images = drawn()
     same(warpconv.gaussian_gradient_magnitude(images, 1.2), [

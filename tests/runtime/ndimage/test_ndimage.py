@@ -100,7 +100,7 @@ def output_of(case, x):
 
 
 @needs_cpu
-@pytest.mark.thin(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["correlate", "convolve"])
 @DRAWN
 @given(case=cases())
@@ -127,7 +127,7 @@ def test_drawn_filters(name, case):
 
 
 @needs_cpu
-@pytest.mark.thin(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["convolve1d", "correlate1d"])
 @DRAWN
 @given(case=cases(), axis=st.integers(-3, 2), taps=st.sampled_from((1, 2, 5, 129)))
@@ -226,7 +226,7 @@ def test_half_precision_is_served_though_scipy_has_none():
     check(warpconv.correlate(x, taps, mode="wrap", device="cpu"), x, taps, (0, 0), "wrap", 0, False)
 
 
-@pytest.mark.thin(8)
+@pytest.mark.long
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("mode", MODES)

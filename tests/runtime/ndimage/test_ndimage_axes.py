@@ -66,6 +66,7 @@ def calls(draw, name):
             "seed": draw(st.integers(0, 2**20))}
 
 
+@pytest.mark.thin(5)
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in ALIKE else ())
@@ -118,6 +119,7 @@ def launches(name, x, *arguments, **more):
     return sum(type(step) is work.Step for step in found._steps)
 
 
+@pytest.mark.long
 @needs_cpu
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_channels_are_one_kernel_wherever_they_are(dtype):
@@ -184,6 +186,7 @@ def test_numbers_may_be_arrays_of_no_axes():
         assert np.allclose(got, getattr(ndimage, name)(x, **arguments), atol=1e-5), (name, arguments)
 
 
+@pytest.mark.long
 @needs_cpu
 @needs_scipy
 def test_int32_results_of_several_passes():
@@ -263,7 +266,7 @@ def test_a_target_knows_its_type():
     assert Target.of("int16", image).dtype is DType.INT16 and Target.of(None, image).dtype is DType.UINT8
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("name, arguments", [("gaussian_filter", {"sigma": 0.6, "order": (0, 0, 1)}),

@@ -28,7 +28,7 @@ def drawn(seed, dtype, shape=(11, 13)):
     return rng.integers(0 if dtype.startswith("u") else -1000, 1000, shape).astype(dtype)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.long
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("given", GIVEN)

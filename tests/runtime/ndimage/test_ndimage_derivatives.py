@@ -67,7 +67,7 @@ def test_sums_over_axes(name, call):
         assert np.all(np.abs(got - theirs) <= 4 * bound + 1e-30)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.long
 @needs_cpu
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "uint16"])
 def test_a_laplacian_of_integers_is_truncated_axis_by_axis(dtype):
@@ -84,6 +84,7 @@ def test_a_laplacian_of_integers_is_truncated_axis_by_axis(dtype):
             assert np.minimum(apart, 2**(8 * got.itemsize) - apart).max() <= 4 and got.dtype == theirs.dtype
 
 
+@pytest.mark.long
 @needs_cpu
 def test_outputs_may_be_the_input_or_have_gaps():
     x = drawn_image(settings.generator(52), (8, 11), "float32")
@@ -100,6 +101,7 @@ def test_outputs_may_be_the_input_or_have_gaps():
         assert half.dtype == np.float16 and np.array_equal(half, expected.astype(np.float16))
 
 
+@pytest.mark.long
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("name", NAMES)
@@ -120,7 +122,7 @@ def second(input, axis, output, mode, cval, scale=1.0, of=warpconv, **more):
     return of.correlate1d(input, [scale, -2 * scale, scale], axis, output, mode, cval, **more)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.long
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])

@@ -47,6 +47,7 @@ def calls(draw):
             "axis": draw(st.sampled_from((-1, -2)))}
 
 
+@pytest.mark.long
 @needs_cpu
 @pytest.mark.parametrize("name, smooth", [("sobel", [1, 2, 1]), ("prewitt", [1, 1, 1])])
 @DRAWN
@@ -69,6 +70,7 @@ def test_slopes(name, smooth, call):
                            13 * EPSILON * 8 * (np.abs(x).max() + abs(call["cval"])))
 
 
+@pytest.mark.long
 @needs_cpu
 @DRAWN
 @given(call=calls(), second=st.sampled_from(MODES), several=st.booleans())
@@ -100,6 +102,7 @@ def test_laplace_of_floats_is_cast_line_by_line(dtype):
     assert np.array_equal(warpconv.sobel(x, 1, dtype, "wrap", device="cpu"), slope)
 
 
+@pytest.mark.long
 @needs_cpu
 @DRAWN
 @given(call=calls(), size=st.sampled_from((2, 3, 5, (1, 4), (7, 1), (3, 4), 129)), shifted=st.booleans())
@@ -123,6 +126,7 @@ def test_means(call, size, shifted):
                                                               origins))
 
 
+@pytest.mark.thin(2)
 @needs_cpu
 @pytest.mark.parametrize("dtype, size", [*((dtype, size) for dtype in INTEGERS for size in (3, 11)),
                                          pytest.param("uint8", 129, marks=pytest.mark.long)])
@@ -168,6 +172,7 @@ def gaussians(*sigmas):
                  second=st.sampled_from((None, *MODES)))
 
 
+@pytest.mark.long
 @needs_cpu
 @DRAWN
 @gaussians(0.6, 1.0, (1.5, 0.5), (0, 1.2))
@@ -220,6 +225,7 @@ def truncated_right(got, x, taps, axis, mode, cval):
     assert np.all((got.astype(np.int64) - low) % modulus <= high - low)
 
 
+@pytest.mark.thin(2)
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -258,7 +264,7 @@ def test_half_results_are_rounded_once(dtype):
     assert got.dtype == np.float16 and np.all(np.abs(got - exact) <= np.spacing(np.abs(got)) / 2 + bound)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(8)
 @needs_cpu
 @pytest.mark.parametrize("call", [
     lambda x, **more: warpconv.gaussian_filter(x, (0.5, 3.0, 0.7), **more),

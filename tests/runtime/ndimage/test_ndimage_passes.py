@@ -39,7 +39,7 @@ def test_two_axes_are_done_at_once_where_that_changes_nothing():
     assert count(long, "float32", "float32", "direct") == count(long, "uint8", "float32") == 2
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @needs_cpu
 @pytest.mark.parametrize("mode", MODES)
 def test_factors_go_to_a_kernel_for_them(mode, monkeypatch):

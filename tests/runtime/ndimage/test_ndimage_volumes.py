@@ -28,7 +28,7 @@ def compare(name: str, x: np.ndarray, w: np.ndarray, **options) -> None:
         np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("mode", MODES)
@@ -88,6 +88,7 @@ def test_types_and_an_output_that_is_the_input():
     np.testing.assert_array_equal(x, wanted)
 
 
+@pytest.mark.thin(4)
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("call", [

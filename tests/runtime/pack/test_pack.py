@@ -145,6 +145,7 @@ def rename_file(name):
     return change
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("change, words", [
     (lambda d: d.update(schema=1), "another schema"), (lambda d: d.pop("schema"), "no schema"),
     (lambda d: d.pop("kernels"), "no kernels"), (lambda d: d.update(kernels=[]), "no kernels"),

@@ -42,6 +42,7 @@ def image(*shape, dtype="float32"):
         rng.integers(0, 200, shape).astype(dtype)
 
 
+@pytest.mark.thin(3)
 @needs_cpu
 @pytest.mark.parametrize("mode", MODES)
 def test_every_chunk_edge_in_every_mode(mode):
@@ -54,6 +55,7 @@ def test_every_chunk_edge_in_every_mode(mode):
         assert np.array_equal(made.compute(), whole)
 
 
+@pytest.mark.thin(4)
 @needs_cpu
 @pytest.mark.parametrize("seed", range(4))
 def test_drawn_calls_agree(seed):
@@ -67,6 +69,7 @@ def test_more_drawn_calls_agree(seed):
     agree(*drawn_call(settings.generator(43, seed)))
 
 
+@pytest.mark.long
 @needs_cpu
 def test_one_mode_for_each_axis_and_other_types():
     x = image(20, 31, dtype="uint8")

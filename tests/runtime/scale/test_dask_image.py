@@ -25,6 +25,7 @@ def registered():
         yield made
 
 
+@pytest.mark.long
 def test_its_functions_run_our_kernels(registered, monkeypatch):
     x = settings.generator(44).standard_normal((26, 31))                 # float64
     d = da.from_array(x, chunks=(10, 12))

@@ -107,6 +107,7 @@ wcpu_ids *wcpu_self() __attribute__((const));
 WCPU_MEETING wcpu_u64 wcpu_exchange(wcpu_ids *self, wcpu_u64 value, unsigned mask, int source);
 WCPU_MEETING void wcpu_block_barrier(wcpu_ids *self);
 WCPU_MEETING unsigned wcpu_active_lanes(wcpu_ids *self, int place);    // place: tells two calls apart, no more
+void wcpu_copy_follows(void);                                     // the next read is a copy's, past the first cache
 void wcpu_atomic_access(void *address, unsigned size);
 
 // What Hopper's primitives do (hopper_primitives.h has them by the names of the emitted text).

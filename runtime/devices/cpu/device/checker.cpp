@@ -24,8 +24,10 @@ Checker::Checker(Launch &launch) : launch_(launch) {
 void Checker::begin_block(Worker &worker, uint64_t index) {
     block_ = index;
     block_time_ = barrier_time_ = ++now_;
-    for (Thread &thread : worker.threads)
+    for (Thread &thread : worker.threads) {
+        thread.copies = false;
         for (uint32_t &time : thread.ordered_with) time = 0;
+    }
     for (std::vector<uint32_t> &fences : fences_) fences.clear();
 }
 
@@ -61,8 +63,9 @@ void Checker::access(Thread &thread, uintptr_t address, unsigned size, bool writ
     if (index >= 0) {
         check_buffer(touch, index);
         check_shadow(touch, index, false);
-        thread.trace.add({pc, address - (uintptr_t)launch_.request.buffers[index].begin, size, (int16_t)index,
-                          write ? Access::kStore : Access::kLoad});
+        const Access kind = write ? Access::kStore : thread.copies ? Access::kCopy : Access::kLoad;
+        thread.copies = false;
+        thread.trace.add({pc, address - (uintptr_t)launch_.request.buffers[index].begin, size, (int16_t)index, kind});
         return;
     }
     if (!module_.contains(address)) return out_of_bounds(touch);

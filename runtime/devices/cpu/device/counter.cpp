@@ -14,6 +14,7 @@ public:
         for (uintptr_t value = offset / granule; value <= (offset + size - 1) / granule; ++value) add(value);
     }
     unsigned size() const { return size_; }
+    void clear() { size_ = 0; }
     uintptr_t operator[](unsigned i) const { return values_[i]; }
 
 private:
@@ -31,6 +32,7 @@ private:
 // One instruction of a warp: what its lanes recorded at one pc.
 struct Counter::Instruction {
     const Record *lanes[kLanes];
+    size_t numbers[kLanes];          // of these lanes in their warp
     unsigned count = 0;
 };
 
@@ -49,8 +51,10 @@ void Counter::count(Warp &warp) {
         Instruction instruction;
         for (size_t lane = 0; lane < lanes; ++lane) {
             const Trace &trace = warp.threads[lane].trace;
-            if (position[lane] < trace.size() && trace[position[lane]].pc == next)
+            if (position[lane] < trace.size() && trace[position[lane]].pc == next) {
+                instruction.numbers[instruction.count] = lane;
                 instruction.lanes[instruction.count++] = &trace[position[lane]++];
+            }
         }
         if (instruction.lanes[0]->access != Access::kMarker) count_instruction(instruction);
     }
@@ -81,18 +85,24 @@ void Counter::count_instruction(const Instruction &instruction) {
         shared_wavefronts_ += wavefronts(words);
         return;
     }
+    // A copy past the first cache is made by eight lanes at a time: a sector that two such groups share counts twice. What
+    // goes through that cache, copies and loads of 16 bytes, does not show it (measured on an H200).
     SmallSet sectors, lines;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, before = 0;
     for (unsigned i = 0; i < instruction.count; ++i) {
         const Record &record = *instruction.lanes[i];
+        if (first.access == Access::kCopy && i && instruction.numbers[i] / 8 != instruction.numbers[i - 1] / 8) {
+            before += sectors.size();
+            sectors.clear();
+        }
         sectors.add_range(record.offset, record.size, kSectorBytes);
         lines.add_range(record.offset, record.size, kLineBytes);
         bytes += record.size;
     }
     uint64_t *counts = buffers_[first.buffer].values
-                       + (first.access == Access::kLoad ? WCPU_LOAD_REQUESTS : WCPU_STORE_REQUESTS);
+                       + (first.access == Access::kStore ? WCPU_STORE_REQUESTS : WCPU_LOAD_REQUESTS);
     counts[0] += 1;
-    counts[1] += sectors.size();
+    counts[1] += before + sectors.size();
     counts[2] += lines.size();
     counts[3] += bytes;
 }

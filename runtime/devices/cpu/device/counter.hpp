@@ -15,7 +15,8 @@ namespace warpcpu {
 
 struct Warp;
 
-enum class Access : uint8_t { kMarker, kLoad, kStore, kSharedLoad, kSharedStore, kConstantLoad };
+// kCopy: what an asynchronous copy of 16 bytes a lane reads past the first cache.
+enum class Access : uint8_t { kMarker, kLoad, kCopy, kStore, kSharedLoad, kSharedStore, kConstantLoad };
 
 struct Record {
     uintptr_t pc;

@@ -126,7 +126,12 @@ __forceinline__ unsigned wc_fma_bfloat16s(unsigned a, unsigned b, unsigned c) {
 // One access of each memory, as wide as on a GPU, at the address of the call.
 __forceinline__ void wc_copy_async_4(void *to, const void *from) { *(unsigned *)to = *(const unsigned *)from; }
 __forceinline__ void wc_copy_async_8(void *to, const void *from) { *(uint2 *)to = *(const uint2 *)from; }
-__forceinline__ void wc_copy_async_16(void *to, const void *from) { *(uint4 *)to = *(const uint4 *)from; }
+__forceinline__ void wc_copy_async_16(void *to, const void *from) {
+#ifdef WARPCPU_PAST_L1
+    wcpu_copy_follows();
+#endif
+    *(uint4 *)to = *(const uint4 *)from;
+}
 __forceinline__ void wc_copy_async_wait() {}
 __forceinline__ void wc_copy_async_if_4(bool takes_part, void *shared, const void *global) {
     if (takes_part) wc_copy_async_4(shared, global);

@@ -94,6 +94,10 @@ uint3 wcpu_block_index() { return wcpu_current->block_index; }
 uint3 wcpu_block_size() { return wcpu_current->block_size; }
 uint3 wcpu_grid_size() { return wcpu_current->grid_size; }
 unsigned wcpu_lane() { return wcpu_current->lane; }
+void wcpu_copy_follows() {
+    warpcpu::Thread *thread = warpcpu::running();
+    if (thread) thread->copies = true;
+}
 void wcpu_atomic_access(void *address, unsigned size) {
     warpcpu::Thread *thread = warpcpu::running();
     if (thread) thread->worker->checker.atomic(*thread, (uintptr_t)address, size);

@@ -37,6 +37,7 @@ struct Thread : wcpu_ids {
     Awaited awaited;                  // while it is `waiting`
 #ifdef WARPCPU_CHECK
     Trace trace;
+    bool copies;                      // its next read is an asynchronous copy's
     uint32_t ordered_with[kLanes];    // when this lane last met each lane of its warp at a __syncwarp
 #endif
 };
