@@ -105,7 +105,7 @@ class Layer:
         """The filter's sizes along the spatial axes, the outermost first: (R, S), of volumes (T, R, S)."""
         return (self.r, self.s) if self.t is None else (self.t, self.r, self.s)
 
-    @property
+    @functools.cached_property      # planners ask thousands of times
     def is_pointwise(self) -> bool:
         """Whether the window of every output is the pixel at its place."""
         return max(self.taps) == max(self.stride) == 1 and not any(map(any, self.padding))

@@ -10,6 +10,7 @@ gaps; of a border of one value that value.
 from __future__ import annotations
 
 import enum
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -107,7 +108,7 @@ class KernelSpec(Layer):
                    index_bits=index_bits(shape), pitched=shape.pitched, at_hand=at_hand, border_value=border_value,
                    **{**fields_of(shape), "padding_value": 0.0})
 
-    @property
+    @functools.cached_property      # planners ask thousands of times
     def hardware(self) -> Hardware:
         """The GPU that plan values are chosen for: the one at hand, else the architecture's largest common one."""
         return self.at_hand or Hardware.of(self.arch)

@@ -2,8 +2,8 @@
 
 A fault swaps an operator, turns a comparison, changes a number or drops a statement, in planners, templates, primitives
 or the run time, each as often. It is made in a copy of the tree, in which the quick tests run until the first failure,
-those of the file's own room before all others, and, where it survives, the long ones. The table (JSON and Markdown
-beside each other) says which test killed it after how many seconds. ``--again FILE`` makes the faults of an earlier
+those of the file's own room before all others, and, where it survives, the long ones in the same order. The table (JSON
+and Markdown beside each other) says which test killed it after how many seconds. ``--again FILE`` makes the faults of an earlier
 table, wherever their lines stand now, ``--root`` takes another checkout, ``--stages`` other tests, one pytest command
 line each: for a comparison with how it was before. ``--jobs`` tests several faults at a time, each in its own copy.
 
@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -224,8 +224,8 @@ def outcome(folder: Path, fault: Fault, stages: Sequence[str], limit: float) -> 
     text = apply(folder, fault)
     start = time.monotonic()
     try:
+        room = room_of(folder, fault)
         for number, stage in enumerate(stages):
-            room = room_of(folder, fault) if not number else None
             test = killer(folder, f"{stage} {room}", limit) if room else None
             test = test or killer(folder, stage, limit)
             if test is not None:
@@ -313,7 +313,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for fault in listed:
             print(_said(fault))
         return
-    outcomes: list[Outcome] = []
+    outcomes: dict[int, Outcome] = {}
     with tempfile.TemporaryDirectory(prefix="warpconv-mutations-") as scratch, ThreadPoolExecutor(given.jobs) as pool:
         folders = [copy(given.root, Path(scratch).resolve() / str(number)) for number in range(given.jobs)]
         free: queue.SimpleQueue[Path] = queue.SimpleQueue()
@@ -331,13 +331,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             finally:
                 free.put(folder)
 
-        for one in pool.map(tested, listed):
-            outcomes.append(one)
-            print(f"{len(outcomes)}: {_said(one.fault)}: {one.test or 'lives'}, {one.seconds:.0f} s", flush=True)
+        jobs = {pool.submit(tested, fault): number for number, fault in enumerate(listed, 1)}
+        for job in as_completed(jobs):      # a run that is stopped has those that are done
+            one = outcomes[jobs[job]] = job.result()
+            print(f"{jobs[job]}: {_said(one.fault)}: {one.test or 'lives'}, {one.seconds:.0f} s", flush=True)
+            found = [outcomes[number] for number in sorted(outcomes)]
             document = {"seed": None if given.again else given.seed, "stages": stages,
-                        "outcomes": [asdict(each) for each in outcomes]}
+                        "outcomes": [asdict(each) for each in found]}
             given.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-            given.output.with_suffix(".md").write_text(table(outcomes, document["seed"], stages) + "\n",
+            given.output.with_suffix(".md").write_text(table(found, document["seed"], stages) + "\n",
                                                        encoding="utf-8")
 
 

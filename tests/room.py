@@ -1,8 +1,8 @@
 """What every room of tests/algorithms tests: its part of the case table on the CPU device, and its emitted texts.
 
 A room's test_room.py has a class of each; what they cover follows from the folder. Quick are a part of the table in
-which every value of every axis occurs, at few sizes; with every access checked, half of such a part of the variants.
-Long are its other half, shares of the rest and the proof of every pair; ``--whole`` takes all of both.
+which every value of every axis occurs, at few sizes; with every access checked, a third of such a part of the variants.
+Long are the rest of it, shares of the rest and the proof of every pair; ``--whole`` takes all of both.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from warpconv.runtime.devices.cpu import Mode
 
 SIZES_EACH = 2
 MOST_MACS = 100_000_000         # more take emulated tensor cores seconds
+CHECKED_SHARE = 3       # of the part that has every value, which is quick
 LONG_SHARE = 8          # of the table's other kernels; of the variants twice as many
 PAIR_ATTEMPTS = 12
 
@@ -160,7 +161,9 @@ def executed(algorithm: str) -> Iterator[Any]:
 def checked(algorithm: str) -> Iterator[Any]:
     """The variants that are executed with every access checked."""
     part = cases.every_variants_value(algorithm)
-    return _parameters(part[::2], (*part[1::2], *_share_beside(part, cases.variants(algorithm), LONG_SHARE // 2)))
+    rest = [case for number, case in enumerate(part) if number % CHECKED_SHARE]
+    return _parameters(part[::CHECKED_SHARE],
+                       (*rest, *_share_beside(part, cases.variants(algorithm), LONG_SHARE // 2)))
 
 
 def _share_beside(part: tuple[Case, ...], whole: tuple[Case, ...], of: int) -> list[Case]:

@@ -67,7 +67,7 @@ def test_what_fails_is_made_smaller():
     assert made == [0, 2, 0, 25]
 
 
-@pytest.mark.thin(3)
+@pytest.mark.long
 @needs_compiler
 @pytest.mark.parametrize("change, how", [
     (lambda y: y + np.ones_like(y), "wrong"), (lambda y: y, "right"), (lambda y: 1 / 0, "raw")])

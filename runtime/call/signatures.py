@@ -28,8 +28,11 @@ class Library(Protocol):
     def sign(self, array: Any) -> Signature | None:
         """(shape, strides, element type, GPU or None); None for the whole where the array would be refused."""
 
+    def sign_beside(self, array: Any) -> Signature | None:
+        """The same of a further array of a call: what holds for all of a call's arrays is not asked again."""
+
     def sign_output(self, array: Any) -> Signature | None:
-        """The same of an array that is to be written."""
+        """And of one that is to be written."""
 
     def empty(self, like: Any, shape: Any, strides: Any, dtype: Any) -> Any:
         """A new array of these strides and the library's ``dtype`` beside ``like``, whose GPU is the library's current
@@ -47,16 +50,18 @@ class _Torch:
         self.pointer = torch.Tensor.data_ptr
 
     def sign(self, tensor: Any) -> Signature | None:
+        return None if self._modes() or self._tracing() is not None else self.sign_beside(tensor)
+
+    def sign_beside(self, tensor: Any) -> Signature | None:
         ordinal = tensor.get_device()
-        if (ordinal < 0 or (tensor.requires_grad and self._grad()) or tensor.is_neg() or self._tracing() is not None
-                or self._modes()):
+        if ordinal < 0 or (tensor.requires_grad and self._grad()) or tensor.is_neg():
             return None
         try:
             return tensor.shape, tensor.stride(), tensor.dtype, ordinal
         except RuntimeError:        # sparse: the checked call says so
             return None
 
-    sign_output = sign
+    sign_output = sign_beside
 
     def empty(self, like: Any, shape: Any, strides: Any, dtype: Any) -> Any:
         return like.new_empty_strided(shape, strides, dtype=dtype)
@@ -75,7 +80,7 @@ class _Cupy:
     def sign(self, array: Any) -> Signature | None:
         return array.shape, array.strides, array.dtype, array.data.device_id
 
-    sign_output = sign
+    sign_beside = sign_output = sign
 
     def empty(self, like: Any, shape: Any, strides: Any, dtype: Any) -> Any:
         if self._current() != like.data.device_id:
@@ -104,6 +109,8 @@ class _Numpy:
 
     def sign(self, array: Any) -> Signature | None:
         return array.shape, array.strides, array.dtype, None
+
+    sign_beside = sign
 
     def sign_output(self, array: Any) -> Signature | None:
         return (array.shape, array.strides, array.dtype, None) if array.flags.writeable else None
@@ -150,13 +157,15 @@ def sign_call(x: Any, w: Any, bias: Any, residual: Any, out: Any) -> tuple[Libra
     if found is None or (x_sign := found.sign(x)) is None:
         return None
     w_sign = b_sign = r_sign = y_sign = None
-    if w is not None and ((LIBRARIES.get(type(w)) or library(w)) is not found or (w_sign := found.sign(w)) is None):
+    if w is not None and ((LIBRARIES.get(type(w)) or library(w)) is not found or (
+            w_sign := found.sign_beside(w)) is None):
         return None
     if bias is not None and (
-            (LIBRARIES.get(type(bias)) or library(bias)) is not found or (b_sign := found.sign(bias)) is None):
+            (LIBRARIES.get(type(bias)) or library(bias)) is not found or (
+                b_sign := found.sign_beside(bias)) is None):
         return None
     if residual is not None and (
-            LIBRARIES.get(type(residual)) is not found or (r_sign := found.sign(residual)) is None):
+            LIBRARIES.get(type(residual)) is not found or (r_sign := found.sign_beside(residual)) is None):
         return None
     if out is not None and (LIBRARIES.get(type(out)) is not found or (y_sign := found.sign_output(out)) is None):
         return None

@@ -14,6 +14,8 @@ from warpconv.codegen.errors import ShapeError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_NEVER = frozenset((int, float, str, bool, tuple, list))       # a tensor
+
 
 def watched(function: Function) -> Function:
     """A public function that is done by that of the same name in ``runtime.torch.functional`` where PyTorch has to see
@@ -80,13 +82,16 @@ def is_watched(torch: Any, *arguments: Any) -> bool:
         return False
     if torch.compiler.is_compiling():       # torch.compile and torch.export themselves read so far, and no further
         return True
-    tensor, plain, met = torch.Tensor, (torch.Tensor, torch.nn.Parameter), False
+    tensor, parameter, met = torch.Tensor, torch.nn.Parameter, False
     recording = torch.is_grad_enabled()
     for argument in arguments:
-        if isinstance(argument, tensor):
-            if type(argument) not in plain or recording and argument.requires_grad:     # fake, functional, somebody's
+        kind = type(argument)
+        if kind is tensor or kind is parameter:
+            if recording and argument.requires_grad:
                 return True
             met = True
+        elif argument is not None and kind not in _NEVER and isinstance(argument, tensor):
+            return True         # fake, functional, somebody's
     return met and is_transforming(torch)
 
 

@@ -100,6 +100,7 @@ def test_wrong_kernels_are_not_timed_and_stop_nothing(tmp_path, monkeypatch):
     assert not any(target["met"] for row in rows for target in row["targets"])
 
 
+@pytest.mark.long
 def test_a_row_that_is_declined_leaves_the_others_their_base(tmp_path, gaussian, monkeypatch):
     real = images._plan
 

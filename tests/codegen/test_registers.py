@@ -20,7 +20,7 @@ LAYERS = {"channels": dict(DEPTHWISE, layout="NHWC"), "pixels": dict(DEPTHWISE, 
           "staged": dict(DEPTHWISE, h=14, w=14), "patch": dict(DEPTHWISE, r=13, s=13, padding=6)}
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_defaults_keep_what_the_plan_promises(algorithm):
     shape = ConvShape(**LAYERS.get(algorithm, dict(n=8, c=16, h=56, w=56, k=32, r=3, s=3, padding=1)))

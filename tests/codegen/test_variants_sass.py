@@ -64,6 +64,7 @@ def test_no_two_variants_are_the_same_code():
     assert not same
 
 
+@pytest.mark.long
 @needs_disassembler
 @pytest.mark.parametrize("rows", ROWS)
 def test_exchanges_replace_loads_by_shuffles(rows):

@@ -88,7 +88,7 @@ def _copies_fit(spec: KernelSpec, options: MmaOptions) -> bool:
     if reads_planes(spec) and (threads % columns or rows % (threads // columns)):
         return False
     return (options.tile_m * options.tile_k // vector % threads == 0
-            and planned_registers(spec, replace(options, vector=vector)) <= THREAD_REGISTERS)
+            and planned_registers(spec, options, vector) <= THREAD_REGISTERS)
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> MmaOptions:

@@ -146,22 +146,22 @@ def resolved(spec: KernelSpec, options: MmaOptions) -> MmaOptions:
     widest = channel_vector(spec)
     vector = options.vector or widest
     store = options.store_vector or (store_widths(spec, options)[0] if vector == widest else 1)
-    options = replace(options, vector=vector, store_vector=store)
-    if options.min_blocks == DERIVED:
-        options = replace(options, min_blocks=resident_of(spec, options))
-    return options
+    blocks = resident_of(spec, options, vector) if options.min_blocks == DERIVED else options.min_blocks
+    return replace(options, vector=vector, store_vector=store, min_blocks=blocks)
 
 
-def resident_of(spec: KernelSpec, options: MmaOptions) -> int:
-    """Blocks for which a multiprocessor has registers."""
-    registers, warps = planned_registers(spec, options), max(1, options.warps_m * options.warps_n)
+def resident_of(spec: KernelSpec, options: MmaOptions, vector: int | None = None) -> int:
+    """Blocks for which a multiprocessor has registers, by copies of ``vector`` (None: those of ``options``)."""
+    registers, warps = planned_registers(spec, options, vector), max(1, options.warps_m * options.warps_n)
     if spec.dtype is DType.FLOAT32:
         return blocks_by_quarters(spec.hardware, registers, warps)
     return resident_blocks(spec.hardware, registers, LANES * warps)
 
 
-def planned_registers(spec: KernelSpec, options: MmaOptions) -> int:
-    """Of a thread: sums, one step's factors, the windows that it copies from."""
+def planned_registers(spec: KernelSpec, options: MmaOptions, vector: int | None = None) -> int:
+    """Of a thread, by copies of ``vector`` (None: those of ``options``): sums, one step's factors, the windows that it
+    copies from."""
+    vector = options.vector if vector is None else vector
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     sums = warp_m * warp_n // LANES
     factors = factor_registers(warp_m, warp_n)
@@ -171,8 +171,8 @@ def planned_registers(spec: KernelSpec, options: MmaOptions) -> int:
         rows, columns = matrices(spec, options)
         factors = 4 * columns + REGISTERS_SPLIT + rows * columns // 8 * REGISTERS_EIGHT
     threads = LANES * options.warps_m * options.warps_n
-    windows = 2 if reads_planes(spec) else options.tile_m * options.tile_k // max(1, options.vector) // threads
-    beside = REGISTERS_BESIDE + (REGISTERS_SINGLE if options.vector * spec.dtype.itemsize == 2 else 0)
+    windows = 2 if reads_planes(spec) else options.tile_m * options.tile_k // max(1, vector) // threads
+    beside = REGISTERS_BESIDE + (REGISTERS_SINGLE if vector * spec.dtype.itemsize == 2 else 0)
     beside += sums // SUMS_PLANES if reads_planes(spec) and spec.dtype.is_half else 0
     return sums + factors + 3 * windows + beside
 

@@ -95,6 +95,7 @@ def test_shares_of_halo_reads(tile, size):
     assert intensity(made) == pytest.approx(size ** 2 * 2 / (4 * reads))
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("tile, size", SHARES)
 def test_shares_of_halo_reads_are_executed(tile, size):

@@ -166,6 +166,7 @@ def test_no_pixel_is_converted_by_a_conversion():
     assert text.count("= wc_to_uint8s(") == 2
 
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("shape", [plane(), plane(5, weight_dtype="int8"),
                                    plane(dtype="uint16", padding_mode="reflect")])
@@ -231,7 +232,7 @@ def test_awkward_sums_become_the_bits_that_direct_gives(dtype, cast, out):
         assert np.array_equal(made, wanted, equal_nan=made.dtype.kind == "f"), weight       # zeros of either sign
 
 
-@pytest.mark.thin(2)
+@pytest.mark.long
 @on_cpu_device
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_dp4a_at_the_ends_of_its_types(dtype):
@@ -247,6 +248,7 @@ def test_dp4a_at_the_ends_of_its_types(dtype):
         assert np.array_equal(out, reference.convolve(x, w, shape))
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("dtype", ["uint8", "int16"])
 @pytest.mark.parametrize("offset", [0, 1, 2, 3])
@@ -262,6 +264,7 @@ def test_rows_at_any_address(dtype, offset):
         reference.expected(x, w, shape).check(got)
 
 
+@pytest.mark.long
 @on_cpu_device
 def test_images_smaller_than_the_filter():
     for number, mode in enumerate(("reflect", "symmetric", "replicate", "circular", "constant", "zeros")):

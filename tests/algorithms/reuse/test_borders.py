@@ -33,7 +33,7 @@ def planned(shape: ConvShape, algorithm: str, arch: str = "sm_90", **values) -> 
 
 # ---- executed, with every access checked
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 @on_cpu_device
 @pytest.mark.parametrize("values", [{"edges": "predicated"}, {"edges": "direct"}, {"ring": "shifted"},
                                     {"rows": "reload"}], ids=lambda values: "-".join(values.values()))
@@ -44,7 +44,7 @@ def test_images_smaller_than_their_padding(mode, values):
         checks.check_checked(planned(shape, "reuse", sub_block_rows=7, **values), shape, seed=i)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @on_cpu_device
 @pytest.mark.parametrize("values", [{"order": "taps"}, {"order": "table"}, {"form": "document"}],
                          ids=lambda values: "-".join(values.values()))

@@ -78,7 +78,7 @@ def test_sectors_are_those_of_the_addresses(size):
         assert sub_block(size, name)[1].buffers["x"].load_sectors == expected
 
 
-@pytest.mark.thin(15)
+@pytest.mark.thin(30)
 @pytest.mark.parametrize("exchange", ["select", "packed", "dynamic", "dynamic_local", "none"])
 @pytest.mark.parametrize("variant", ["column", "both"])
 @pytest.mark.parametrize("size, channels, k_tile", [(3, 1, 1), (5, 1, 1), (7, 1, 1), (5, 3, 1), (3, 2, 4)])

@@ -92,6 +92,7 @@ def test_quarters_have_every_product_with_what_the_border_has(shape, mode):
 
 # ---- the emitted text, executed
 
+@pytest.mark.thin(3)
 @on_the_cpu
 @pytest.mark.parametrize("shape, values", [
     (depthwise(32, 7, 5, n=3, padding_mode="circular", dtype="float16"), {}),

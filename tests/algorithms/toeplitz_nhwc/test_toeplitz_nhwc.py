@@ -161,7 +161,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read(buffers):
 
 # ---- the emitted text, executed
 
-@pytest.mark.thin(12)
+@pytest.mark.thin(36)
 @on_the_cpu
 @pytest.mark.parametrize("shape, values", [
     (depthwise(8, 9, 3, n=2), {}), (depthwise(24, 17, 5, w=23, n=3), {}), (depthwise(32, 30, 5, w=56, n=2), {}),
@@ -188,6 +188,7 @@ def test_offsets_of_64_bits():
     checks.check_checked(made, shape)
 
 
+@pytest.mark.thin(3)
 @on_the_cpu
 @pytest.mark.parametrize("shape", [depthwise(32, 28, 5), depthwise(32, 14, 3, n=4), depthwise(32, 28, 7, w=56)],
                          ids=str)

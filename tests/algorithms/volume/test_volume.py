@@ -73,6 +73,7 @@ def test_nothing_spills(layer, operation):
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
 
 
+@pytest.mark.thin(2)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("dtype, taps, size", [("float16", 1, 56), ("bfloat16", 2, 28), ("float16", 1, 14)])
 def test_16_bit_layers_with_strides_spill_a_few_registers_at_most(dtype, taps, size):

@@ -145,7 +145,7 @@ def plan_of(name: str, values: dict[str, Any], layout: str = "NHWC") -> Any:
                       algorithm="wgmma", precision="fp16x3", settings=values)
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(15)
 @on_cpu_device
 @pytest.mark.parametrize("kind", precision.KINDS)
 @pytest.mark.parametrize("name, values, layout", [
@@ -215,6 +215,7 @@ def test_it_is_within_its_bound(values):
     assert 1e-8 < np.linalg.norm(y - exact) / np.linalg.norm(exact) < 2e-7
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("precision_", ["fp16x3", "tf32"])
 @pytest.mark.parametrize("pixels, sampled", [(192, True), (272, False)])
@@ -256,6 +257,7 @@ def test_rounded_factors_go_to_it_where_they_are_asked_for():
 
 # ---- scales
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("values", [WINDOWS, BOX, TURNED])
 def test_pixels_of_a_box_may_be_of_any_size(values):

@@ -153,6 +153,7 @@ def test_boxes_of_planes_begin_at_whole_16_bytes():
         plan_layer(shape, algorithm="wgmma", settings={**made, "columns": 18})
 
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("h, k, values", [(7, 72, dict(form="images", filters=64, pixels=256)),
                                           (14, 136, dict(form="images", filters=128, pixels=224)),

@@ -232,7 +232,7 @@ def test_every_border_however_rows_are_loaded(mode, values):
         checks.check_checked(planned(shape, **values), shape, seed=i)
 
 
-@pytest.mark.thin(15)
+@pytest.mark.long
 @on_cpu_device
 @pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
 @pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
@@ -251,7 +251,7 @@ def test_whole_rows(mode, values):
         checks.check_checked(made, shape, seed=i)
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(10)
 @on_cpu_device
 @pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
 @pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
@@ -269,7 +269,7 @@ def test_whole_rows_take_a_load_a_row_and_the_exchange_of_their_window(mode, val
         assert len(made.numbers.takes) == size - 1
 
 
-@pytest.mark.thin(2)
+@pytest.mark.long
 @on_cpu_device
 @pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
 def test_the_same_bits_whether_rows_are_whole(mode):

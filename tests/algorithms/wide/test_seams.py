@@ -78,7 +78,7 @@ def test_seams_that_shared_memory_does_not_hold_are_refused():
         planned(plane(33, 9), **{**STACK, "warp_rows": 32, "rows_ahead": 1, "turn_steps": 1, "loads": "registers"})
 
 
-@pytest.mark.thin(12)
+@pytest.mark.thin(36)
 @on_cpu_device
 @pytest.mark.parametrize("h", [1, 7, 31, 64, 65, 100])
 @pytest.mark.parametrize("padding_mode", ["zeros", "constant", "replicate", "reflect", "symmetric", "circular"])

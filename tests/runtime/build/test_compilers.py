@@ -251,6 +251,7 @@ def test_nvrtc_is_found_in_a_toolkit_and_a_broken_one_is_told(tmp_path, bare_mac
 
 # ---- compiling
 
+@pytest.mark.thin(2)
 @real_compilers
 @pytest.mark.parametrize("arch", ["sm_90", "sm_90a"])
 def test_compiling_reports_each_kernel(kind, arch):

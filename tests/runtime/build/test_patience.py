@@ -47,6 +47,7 @@ def test_what_is_quick_is_not_spoken_of(monkeypatch, caplog):
     assert watch.limit is None and not watch.over and not caplog.records
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [needs(CompilerKind.NVRTC)])
 def test_nvrtc_is_stopped(kind):
     with env.scope(compile_limit=0.05):

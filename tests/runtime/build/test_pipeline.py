@@ -53,6 +53,7 @@ def test_the_cpu_devices_binary_is_kept_like_a_cubin(tmp_path, monkeypatch):
     assert (again.source, again.path, again.program) == (built.source, built.path, PLAN.program)
 
 
+@pytest.mark.long
 @needs_cxx
 def test_a_text_that_is_there_is_found_by_the_text(tmp_path, monkeypatch):
     device_object.copied(monkeypatch)

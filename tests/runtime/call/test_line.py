@@ -36,6 +36,7 @@ def test_drawn_layers(number):
     assert np.isnan(out[:, :, 0].astype(np.float32)).all()
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("layout", ["NCL", "NLC"])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("taps", [4, pytest.param(7, marks=pytest.mark.long)])

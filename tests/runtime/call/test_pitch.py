@@ -212,7 +212,7 @@ def test_outputs_whose_elements_meet_are_not_written_with_gaps():
 
 # ---- calls
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @needs_compiler
 @pytest.mark.parametrize("fields, offset, more", [
     (dict(), (10, 16), (20, 32)), (dict(), (3, 5), (9, 31)), (dict(padding_mode="reflect"), (1, 3), (4, 17)),

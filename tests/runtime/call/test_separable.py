@@ -234,6 +234,7 @@ def test_results_with_every_access_checked(shape, values):
     checks.check_checked(planned(shape, **values), shape)
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("loads", list(Loads))
 def test_row_sums_are_the_same_however_rows_are_loaded(loads):

@@ -30,7 +30,7 @@ def test_drawn_layers(number):
     layer.check_forward(got if layer.shape.layout.value == "NCHW" else np.moveaxis(got, -1, 1))
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("border, dtype", [
     pytest.param(border, dtype, marks=() if dtype is TYPES[0] or border in (Border.ZEROS, Border.REFLECT)
                  else pytest.mark.long) for dtype in TYPES for border in Border])

@@ -98,6 +98,7 @@ def test_two_entries_of_one_text(tmp_path):
 
 # ---- memory
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", Mode)
 def test_constant_memory(mode):
     text = "__constant__ float c[4]; " + KERNEL + "k(float* y) { y[threadIdx.x] = c[threadIdx.x & 3]; }"
@@ -126,7 +127,7 @@ def test_a_number_of_the_text_is_read_and_set():
 
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("declaration", ["extern __shared__ float s[];", "extern __shared__ __align__(16) float s[];",
                                          "extern __align__(16) __shared__ float s[];"])
@@ -169,7 +170,7 @@ def test_arrays_that_cannot_be_buffers():
 
 # ---- fibers and workers
 
-@pytest.mark.thin(6)
+@pytest.mark.long
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("name", ["conv5_direct", "conv5_shuffle", "conv5_shared"])
 def test_portable_fibers_give_the_same(name, mode):

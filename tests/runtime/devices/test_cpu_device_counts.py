@@ -32,6 +32,7 @@ def run_convolution(name, text, height, width, **options):
     return y, convolve(x, w), report
 
 
+@pytest.mark.thin(3)
 @counts_of_gcc
 @pytest.mark.parametrize("name, requests, sectors", [
     ("conv5_direct", 406400, 1168400), ("conv5_shuffle", 24704, 110276), ("conv5_shared", 24708, 64452)])

@@ -21,6 +21,7 @@ def test_a_ring_in_any_order(mode, order):
     assert np.allclose(y, expected, rtol=2e-3, atol=2e-2)
 
 
+@pytest.mark.long
 def test_a_ring_where_fibers_are_switched_portably():
     y, expected = run_ring(RING, toolchain=dataclasses.replace(TOOLCHAIN, fiber="ucontext"))
     assert np.allclose(y, expected, rtol=2e-3, atol=2e-2)

@@ -168,6 +168,7 @@ def test_bits(mode):
     assert set(bits("__dp4a(0x01ff0302, 0x02030405, 7)", np.int32)) == {7 + 2 - 3 + 12 + 10}
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("expression, expected", [
     ("min(i, 5)", np.minimum(LANE, 5)), ("max(3u, 7u)", 7), ("min(-1, 4u)", 4), ("max(-1LL, (long long)i)", LANE),
     ("min(2.5f, (float)i)", np.minimum(LANE, 2.5)), ("max(1.5, 2.5f)", 2.5), ("fminf(NAN_, 3.0f)", 3),

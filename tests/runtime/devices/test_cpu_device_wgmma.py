@@ -99,6 +99,7 @@ for rows, columns in (
     B_ACROSS = B_ACROSS.replace(rows, columns)
 
 
+@pytest.mark.thin(2)
 @BOTH
 @pytest.mark.parametrize("kind, n, columns", [("halves", 8, 8), ("halves", 64, 72), ("bfloat16s", 104, 104),
                                               ("halves", 256, 256), ("bfloat16s", 160, 136)])

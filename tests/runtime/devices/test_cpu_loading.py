@@ -21,6 +21,7 @@ def kernels() -> int:
     return sum("memfd:" in line or "/warpconv-" in line for line in MAPS.read_text().splitlines())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not MAPS.exists(), reason="mappings are counted in /proc/self/maps")
 def test_a_kernel_that_is_forgotten_leaves_the_process():
     rng = np.random.default_rng(0)

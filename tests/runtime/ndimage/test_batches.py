@@ -74,7 +74,7 @@ def thirds():
             for case in itertools.product(("float32", "uint8", "int16"), MODES, range(3))]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("dtype, mode, third", thirds())
 def test_calls_are_scipys(dtype, mode, third):
     images = drawn(dtype)
@@ -115,6 +115,7 @@ def test_images_of_more_axes_and_of_one():
              scipy("gaussian_filter", images, (1.5,), options), "float32")
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name, positional, options", CALLS, ids=[call[0] for call in CALLS])
 def test_results_are_never_what_is_lent_on_the_way(monkeypatch, name, positional, options):
     """As on a GPU, where results on their way lie in memory of the pool and are no arrays."""
@@ -198,6 +199,7 @@ def test_outputs_of_the_callers():
     same(images, expected, "uint8")
 
 
+@pytest.mark.long
 def test_converted_types():
     images = [image.astype(np.float64) for image in drawn("float32", SIZES[:5])]
     same(warpconv.gaussian_filter(images, 1.5, dtype="float32", device="cpu"),

@@ -171,6 +171,7 @@ def test_the_largest_planes_are_done_at_once(shape, pair):
 
 # ---- arguments
 
+@pytest.mark.long
 @needs_cpu
 @needs_scipy
 def test_numbers_may_be_arrays_of_no_axes():
@@ -266,7 +267,7 @@ def test_a_target_knows_its_type():
     assert Target.of("int16", image).dtype is DType.INT16 and Target.of(None, image).dtype is DType.UINT8
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(16)
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("name, arguments", [("gaussian_filter", {"sigma": 0.6, "order": (0, 0, 1)}),

@@ -51,6 +51,7 @@ def test_types_that_no_kernel_reads(given):
             assert np.abs(got.astype(np.int64) - theirs.astype(np.int64)).max() <= (0 if whole else 3), (name, output)
 
 
+@pytest.mark.long
 @needs_cpu
 def test_results_of_any_type():
     x = drawn(62, "float64")

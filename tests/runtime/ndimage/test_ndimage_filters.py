@@ -282,6 +282,7 @@ def test_outputs_may_be_the_input_or_have_gaps(call, dtype):
         assert call(np.ascontiguousarray(x[..., ::-1])[..., ::-1], device="cpu").tolist() == expected.tolist()
 
 
+@pytest.mark.long
 @needs_cpu
 def test_channels_may_come_last():
     x = drawn_image(settings.generator(14), (7, 9, 3), "uint8")

@@ -45,6 +45,7 @@ def test_every_mode_with_origins(mode, name, dtype):
     compare(name, x, w, mode=mode, origin=origin, cval=3.0)
 
 
+@pytest.mark.thin(2)
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("shape, axes", [
