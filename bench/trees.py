@@ -306,7 +306,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.trees", description=__doc__.splitlines()[0])
     parser.add_argument("other", nargs="?", type=Path, help="the checkout to compare with")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu tries the comparison out")
-    parser.add_argument("--only", action="append", help="rows whose names contain this (may be given again)")
+    parser.add_argument("--only", action="append", metavar="PART",
+                        help="rows whose names contain this (may be given again)")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no row after so many")
     parser.add_argument("-o", "--output", type=Path, default=Path("trees"), help="written with .json and .md")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -316,7 +317,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if given.other is None or not (given.other / "codegen").is_dir():
         parser.error("OTHER is a checkout of warpconv")
-    chosen = [row for row in rows(given.device == "cpu") if not given.only or any(part in row["name"] for part in given.only)]
+    parts = given.only or [""]
+    chosen = [row for row in rows(given.device == "cpu") if any(part in row["name"] for part in parts)]
     start, found = time.monotonic(), []
     with tempfile.TemporaryDirectory(prefix="warpconv-trees-") as scratch:
         trees = [Tree(root.resolve(), given.device, Path(scratch) / name)

@@ -3,9 +3,10 @@
 A fault swaps an operator, turns a comparison, changes a number or drops a statement, in planners, templates, primitives
 or the run time, each as often. It is made in a copy of the tree, in which the quick tests run until the first failure,
 those of the file's own room before all others, and, where it survives, the long ones in the same order. The table (JSON
-and Markdown beside each other) says which test killed it after how many seconds. ``--again FILE`` makes the faults of an earlier
-table, wherever their lines stand now, ``--root`` takes another checkout, ``--stages`` other tests, one pytest command
-line each: for a comparison with how it was before. ``--jobs`` tests several faults at a time, each in its own copy.
+and Markdown beside each other) says which test killed it after how many seconds. ``--again FILE`` makes the faults of
+an earlier table, wherever their lines stand now, ``--root`` takes another checkout, ``--stages`` other tests, one
+pytest command line each: for a comparison with how it was before. ``--jobs`` tests several faults at a time, each in
+its own copy.
 
 A fault that no test finds is either one to write a test for, or changes nothing that can be seen; which, a person says.
 """

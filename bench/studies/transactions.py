@@ -62,8 +62,13 @@ other.
 
 The last tables set these beside the GPU's hardware counters (Nsight Compute) for the same call: "=" is the same
 number, else it is executed / measured. The compiler may leave out multiply-adds whose sum nobody stores, and join
-loads of neighbours in shared memory into wider ones, so both may be fewer on the GPU; global requests and sectors may
-not differ.
+loads of neighbours in shared memory into wider ones, so both may be fewer on the GPU. Global requests and sectors
+differ for one reason: where the threads of a block share out a list that their number does not divide, and the
+compiler unrolls that loop four times, it puts the passes that are left over first. Lanes of the one warp in which the
+list ends then make their n-th pass while their neighbours make the one after it, which touches a few sectors more, and
+one request more where the last pass of the others loads nothing (`patch`, the filters of `toeplitz_nhwc`). Copies that
+go past the first cache (cp.async.cg) are made by eight lanes at a time: a sector that two such groups share counts
+twice, here too.
 """
 
 

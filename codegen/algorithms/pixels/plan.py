@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.algorithm import BANK_COPY, Algorithm
+from warpconv.codegen.border import Border
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
@@ -36,6 +37,8 @@ REGISTER_LIMIT = 255 - 30     # registers of a thread, less what addresses and t
 REGISTER_MARGIN = 10          # beyond the planned registers, which nvcc 13.0 was seen to take without a spill;
 FEW_WEIGHTS = 9               # none up to 3x3, where 24 warps of a multiprocessor are 10 % quicker than 16 (H200),
 MORE_REGISTERS = 14           # but of 16-bit pixels and of a single weight;
+PLAIN_REGISTERS = 11          # of 16-bit pixels, loaded as vectors, under several filter rows without stride, dilation
+                              # and a border's value, where 20 warps are 4 % quicker than 16 (3x3, H200)
 EARLY_REGISTERS = 20          # of integer products, and of rows at any address, whose pixels are taken apart early;
 NARROW_REGISTERS = 36         # of integer products of int8 pixels or weights, more than few;
 BANK_REGISTERS = 30           # of weights in constant memory
@@ -307,7 +310,11 @@ def _margin(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) ->
         return REGISTER_MARGIN
     if numbers.shifted:
         return EARLY_REGISTERS
-    return MORE_REGISTERS if spec.dtype not in DP4A_PIXELS or numbers.weight_count == 1 else 0
+    if spec.dtype in DP4A_PIXELS:
+        return MORE_REGISTERS if numbers.weight_count == 1 else 0
+    plain = (options.vector > 1 and spec.r > 1 and max(spec.stride) == max(spec.dilation) == 1
+             and spec.padding_mode is not Border.CONSTANT)
+    return PLAIN_REGISTERS if plain else MORE_REGISTERS
 
 
 def _products(spec: KernelSpec, options: PixelsOptions) -> int:
