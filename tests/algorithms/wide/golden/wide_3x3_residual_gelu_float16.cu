@@ -277,7 +277,7 @@ wide_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict_
         if (p_first >= P || !has_columns || made >= planes) continue;      // the same for all lanes of a warp
         const int h_first = p_first - PAD_TOP, columns_first = strip * STRIP;
         // a sub-block whose every load lies in the image needs no guards
-        const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * TURN - 1) < H
+        const bool interior = rows_out == rows && h_first >= 0 && h_first < H - (turns * TURN - 1)
                               && columns_first >= 2 && columns_first + 258 <= W && strip * STRIP + STRIP <= Q;
         if (interior)
             sub_block<true>(x_plane, w_plane, y_plane, bias_k, residual_plane, p_first, rows, q, lane, true, H, W, Q);

@@ -311,7 +311,7 @@ wide_17x17(const float* __restrict__ x, const float* __restrict__ w, float* __re
         if (p_first >= P || !has_columns || made >= planes) continue;      // the same for all lanes of a warp
         const int h_first = p_first - PAD_TOP, columns_first = strip * STRIP;
         // a sub-block whose every load lies in the image needs no guards
-        const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * TURN - 1) < H
+        const bool interior = rows_out == rows && h_first >= 0 && h_first < H - (turns * TURN - 1)
                               && columns_first >= 8 && columns_first + 136 <= W && strip * STRIP + STRIP <= Q;
         if (interior)
             sub_block<true>(x_plane, y_plane, p_first, rows, q, lane, true, H, W, Q, ring);
