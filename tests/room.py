@@ -1,8 +1,8 @@
 """What every room of tests/algorithms tests: its part of the case table on the CPU device, and its emitted texts.
 
 A room's test_room.py has a class of each; what they cover follows from the folder. Quick are a part of the table in
-which every value of every axis occurs, at few sizes; with every access checked, a third of such a part of the variants.
-Long are the rest of it, shares of the rest and the proof of every pair; ``--whole`` takes all of both.
+which every value of every axis occurs, at few sizes; with every access checked, a quarter of such a part of the
+variants. Long are the rest of it, shares of the rest and the proof of every pair; ``--whole`` takes all of both.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from warpconv.runtime.devices.cpu import Mode
 
 SIZES_EACH = 2
 MOST_MACS = 100_000_000         # more take emulated tensor cores seconds
-CHECKED_SHARE = 3       # of the part that has every value, which is quick
-LONG_SHARE = 8          # of the table's other kernels; of the variants twice as many
+CHECKED_SHARE = 4       # of the part that has every value, which is quick
+LONG_SHARE = 10         # of the table's other kernels; of the variants twice as many
 PAIR_ATTEMPTS = 12
 
 

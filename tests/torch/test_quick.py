@@ -27,8 +27,8 @@ def checked(monkeypatch):
             return None
         return tensor.shape, tensor.stride(), tensor.dtype, None
 
-    monkeypatch.setattr(type(library), "sign", sign)
-    monkeypatch.setattr(type(library), "sign_output", sign)
+    for name in ("sign", "sign_beside", "sign_output"):
+        monkeypatch.setattr(type(library), name, sign)
     monkeypatch.setattr(library, "stream", lambda ordinal: 0)
     conv.clear()
     calls = []
