@@ -217,14 +217,19 @@ def work(device: str) -> None:
 
 # ---- the comparison
 
+def link_package(root: Path, folder: Path) -> None:
+    """Make ``folder`` a place on Python's path where ``warpconv`` is that of a checkout."""
+    package = folder / "warpconv"
+    package.mkdir(parents=True)
+    for path in (*(root / "api").iterdir(), *(root / name for name in ("codegen", "runtime", "templates"))):
+        (package / path.name).symlink_to(path)
+
+
 class Tree:
     """A checkout, and the process that has its kernels."""
 
     def __init__(self, root: Path, device: str, scratch: Path):
-        package = scratch / "warpconv"
-        package.mkdir(parents=True)
-        for path in (*(root / "api").iterdir(), *(root / name for name in ("codegen", "runtime", "templates"))):
-            (package / path.name).symlink_to(path)
+        link_package(root, scratch)
         environment = {**os.environ, "WARPCONV_CACHE_DIR": str(scratch / "cache"),
                        "PYTHONPATH": f"{scratch}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
         self.process = subprocess.Popen([sys.executable, str(Path(__file__).resolve()), "--worker", "--device", device],
@@ -250,23 +255,24 @@ class Tree:
 
 def compare(trees: Sequence[Tree], row: dict[str, Any]) -> dict[str, Any]:
     """A row's times and ratio; what went wrong, in words."""
+    found = _loaded(trees, row)
+    for tree in trees:
+        tree.ask("free")
+    return {"name": row["name"], **found}
+
+
+def _loaded(trees: Sequence[Tree], row: dict[str, Any]) -> dict[str, Any]:
     found = [tree.ask("load", row) for tree in trees]
     wrong = [f"{who}: {one['error']}" for who, one in zip(("this", "other"), found) if "error" in one]
     if wrong:
-        for tree in trees:
-            tree.ask("free")
-        return {"name": row["name"], "failed": "; ".join(wrong)}
+        return {"failed": "; ".join(wrong)}
     for ours, theirs in zip(found[0]["sums"], found[1]["sums"]):
         if not abs(ours - theirs) <= MOST_DIFFERENCE * theirs:
-            for tree in trees:
-                tree.ask("free")
-            return {"name": row["name"], "failed": f"results differ: {found[0]['sums']}, {found[1]['sums']}"}
+            return {"failed": f"results differ: {found[0]['sums']}, {found[1]['sums']}"}
     result = _turns(trees, TURNS)
     if result["ratio"] < LOOKS_SLOWER:
-        result = {**_turns(trees, AGAIN), "again": True}
-    for tree in trees:
-        tree.ask("free")
-    return {"name": row["name"], "algorithms": [one["algorithm"] for one in found], **result}
+        result = _turns(trees, AGAIN)
+    return {"algorithms": [one["algorithm"] for one in found], **result}
 
 
 def _turns(trees: Sequence[Tree], turns: int) -> dict[str, Any]:

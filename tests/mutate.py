@@ -32,6 +32,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bench.trees import link_package
+
 ROOT = Path(__file__).parents[1]
 STAGES = ("-n 2 --dist worksteal", "-n 2 --dist worksteal -m long")
 PRIMITIVES = ("templates/*/primitives.cuh.jinja", "templates/*/elements.cuh.jinja")
@@ -198,10 +200,7 @@ def copy(root: Path, folder: Path) -> Path:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(source.read_bytes())
             target.chmod(source.stat().st_mode)
-    package = folder / ".package" / "warpconv"
-    package.mkdir(parents=True)
-    for path in (*(folder / "api").iterdir(), *(folder / name for name in ("codegen", "runtime", "templates"))):
-        (package / path.name).symlink_to(path)
+    link_package(folder, folder / ".package")
     return folder
 
 

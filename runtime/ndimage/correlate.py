@@ -47,7 +47,6 @@ from .planes import Image
 from .work import Extras, Passes
 
 MOST_PLANES = 1024      # that a filter of more than two axes may have
-_NUMBERS = {int, float}
 
 
 @uncompiled
@@ -220,15 +219,7 @@ def _correlated(input: Any, weights: Any, output: Any, arguments: tuple[Any, ...
         if planes.on_gpu(weights) or any(map(planes.on_gpu, weights if isinstance(weights, (list, tuple)) else ())):
             raise ArgumentTypeError("the filters of a list of images are in host memory", argument="weights",
                                     value=type(weights).__name__, hint="give lists or NumPy arrays")
-    return call(input, weights if _is_of_numbers(weights) or planes.on_gpu(weights) else taps_of(weights), output)
-
-
-def _is_of_numbers(weights: Any) -> bool:
-    """Whether weights are a list of lists of Python's numbers, by which a call like one before is found as they are."""
-    try:
-        return type(weights) is list and {type(number) for row in weights for number in row} <= _NUMBERS
-    except TypeError:
-        return False
+    return call(input, weights if planes.on_gpu(weights) else taps_of(weights), output)
 
 
 def taps_of(weights: Any, rank: int | None = None) -> np.ndarray:
@@ -258,8 +249,6 @@ def _along_one(image: Image, dtype: DType, taps: np.ndarray, axis: Any, mode: An
 def _correlation(image: Image, dtype: DType, weights: Any, mode: Any, cval: Any, origin: Any, axes: Any, layout: Any,
                  flip: bool) -> Passes:
     chosen = axes_of(image.rank, axes, layout)
-    if type(weights) is list:
-        weights = taps_of(weights)
     if not isinstance(weights, np.ndarray):
         weights = _on_gpu(weights, image, flip)
     elif flip:
