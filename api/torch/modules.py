@@ -69,16 +69,17 @@ class _Forward(_Layer):
     _more: dict[str, Any] = {}
 
     def _geometry(self) -> tuple[Any, ...]:
-        """(stride, padding, dilation, groups, padding_mode) of the layer."""
+        """(stride, padding, dilation, groups, padding_mode, precision) of the layer."""
         raise NotImplementedError
 
     def forward(self, input: Tensor) -> Tensor:
         if isinstance(input, Proxy):
             return self._recorded(input)        # type: ignore[no-any-return]
         if not self.training and not torch.compiler.is_compiling():
-            weight, bias = self._parameters.get("weight"), self._parameters.get("bias")
-            if Prepared.serves(input, weight, bias) and input.dtype is weight.dtype:
-                geometry, kept = (*self._geometry(), self.precision), self.__dict__.get(_NOT_KEPT)
+            parameters = self._parameters
+            weight, bias = parameters.get("weight"), parameters.get("bias")
+            if Prepared.serves(input, weight, bias):
+                geometry, kept = self._geometry(), self.__dict__.get(_NOT_KEPT)
                 if kept is None or kept[0] != geometry:
                     kept = self.__dict__[_NOT_KEPT] = geometry, Prepared()
                 return self._by(kept[1], input, weight, bias, geometry)
@@ -89,10 +90,10 @@ class _Forward(_Layer):
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         _check_types(input, weight)
-        return self._by(_conv2d, input, weight, bias, (*self._geometry(), self.precision))
+        return self._by(_conv2d, input, weight, bias, self._geometry())
 
     def _call(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        *args, padding_mode = self._geometry()
+        *args, padding_mode, _ = self._geometry()
         return self._function, tuple(args), {"padding_mode": padding_mode, "precision": self.precision, **self._more}
 
 
@@ -103,7 +104,7 @@ class Conv2d(_Forward, torch.nn.Conv2d):
     _more = {"separable": False}
 
     def _geometry(self) -> tuple[Any, ...]:
-        return self.stride, self.padding, self.dilation, self.groups, self.padding_mode
+        return self.stride, self.padding, self.dilation, self.groups, self.padding_mode, self.precision
 
 
 class Conv1d(_Forward, torch.nn.Conv1d):
@@ -129,7 +130,7 @@ class Conv1d(_Forward, torch.nn.Conv1d):
         return made
 
     def _geometry(self) -> tuple[Any, ...]:
-        return self.stride, self.padding, self.dilation, self.groups, self.padding_mode
+        return self.stride, self.padding, self.dilation, self.groups, self.padding_mode, self.precision
 
     def _by(self, call: Any, input: Tensor, weight: Tensor, bias: Tensor | None, geometry: tuple[Any, ...]) -> Tensor:
         stride, padding, dilation, *rest = geometry

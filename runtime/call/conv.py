@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -24,16 +25,16 @@ from .kernel import Filter, Kernel
 from .place import resolve_device
 from .quick import Entry
 from .recording import recording
-from .watched import uncompiled, watched
+from .watched import is_compiled, uncompiled, watched
 
-_quick: dict[tuple, tuple[Entry, ...]] = {}     # by the call's arguments as they were given
+_quick: dict[tuple | None, tuple[Entry, ...]] = {}     # by the call's arguments as they were given
 on_clear: list[Callable[[], None]] = []         # of those who remember kernels themselves
 
 MOST_ENTRIES = 4        # that one call's arguments may need, by what lies at odd addresses or tells no order of axes
 _NO_STEPS = ()
+_NOTHING: tuple[Entry, ...] = ()
 
 
-@watched
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0, activation: str | None = None,
            epilogue: Iterable[Any] = (), algorithm: str = "auto", layout: Layout | str = "NCHW",
@@ -116,37 +117,67 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     DeviceError
         The device cannot be used. All of these come before anything is launched or written.
     """
+    if not is_compiled():       # a call like one before is done without asking PyTorch whether it wants to see it
+        given, alone = out, getattr(input, "ndim", 4) == 3
+        library = signatures.library(input)
+        if library is not None and not library.transforms() and (not alone or library.sign(input) is not None):
+            x, added, y = (input, residual, out) if not alone else _batched(input, residual, out)
+            key = _key(x, weight, bias, added, y, stride, padding, dilation, groups, padding_mode, padding_value,
+                       activation, epilogue, algorithm, layout, accum_dtype, out_dtype, cast, device, separable,
+                       workspace_limit, precision)
+            try:
+                known = _quick.get(key, _NOTHING)
+            except TypeError:       # lists and other unhashable arguments
+                known = _NOTHING
+            for entry in known:
+                done = entry.repeat(x, weight, bias, added, y, stream)
+                if done is not None:
+                    return done if not alone else done[0] if given is None else given
+    return _unknown(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
+                    padding_value=padding_value, activation=activation, epilogue=epilogue, algorithm=algorithm,
+                    layout=layout, accum_dtype=accum_dtype, out_dtype=out_dtype, cast=cast, device=device,
+                    separable=separable, residual=residual, out=out, stream=stream, workspace_limit=workspace_limit,
+                    precision=precision)
+
+
+@functools.partial(watched, name="conv2d")
+def _unknown(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int, *,
+             padding_mode: str, padding_value: float, activation: Any, epilogue: Any, algorithm: Any, layout: Any,
+             accum_dtype: Any, out_dtype: Any, cast: Any, device: Any, separable: Any, residual: Any, out: Any,
+             stream: Any, workspace_limit: Any, precision: Any) -> Any:
+    """conv2d the checked way; what passes is remembered."""
     given, alone = out, getattr(input, "ndim", 4) == 3
     if alone:
         input, residual, out = _batched(input, residual, out)
-    key, known = None, ()
-    signed = None if recording.graph is not None else signatures.sign_call(input, weight, bias, residual, out)
-    if signed is not None:
-        if type(stride) is type(padding) is type(dilation) is type(groups) is int:
-            sizes = stride, padding, dilation, groups
-        else:
-            sizes = token((stride, padding, dilation, groups))
-        key = (signed, sizes, activation, epilogue if epilogue is _NO_STEPS else token(epilogue), algorithm, layout,
-               accum_dtype, device, workspace_limit if workspace_limit is None else token(workspace_limit),
-               padding_mode, padding_value if type(padding_value) is float else token(padding_value), out_dtype, cast,
-               separable, precision)
-        try:
-            known = _quick.get(key, ())
-        except TypeError:       # lists and other unhashable arguments
-            key = None
-        for entry in known:
-            done = entry.repeat(input, weight, bias, residual, out, stream)
-            if done is not None:
-                return done if not alone else done[0] if given is None else given
+    key = _key(input, weight, bias, residual, out, stride, padding, dilation, groups, padding_mode, padding_value,
+               activation, epilogue, algorithm, layout, accum_dtype, out_dtype, cast, device, separable,
+               workspace_limit, precision)
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
     numerics = kernels.numerics_of(accum_dtype, precision)
     kernel, result = _conv2d(input, weight, bias, geometry, activation, epilogue, algorithm, layout, numerics,
                              device, residual, out, stream, workspace_limit, separable)
     # templates laid over warpconv's are looked at in each call: they are there to be edited
-    if key is not None and env.settings().templates is None and not _by_content(signed, kernel, algorithm, separable):
-        _remember(key, kernel.remembered(signed))
+    if key is not None and env.settings().templates is None and not _by_content(key[0], kernel, algorithm, separable):
+        _remember(key, kernel.remembered(key[0]))
     return result if not alone else result[0] if given is None else given
+
+
+def _key(x: Any, weight: Any, bias: Any, residual: Any, out: Any, stride: Any, padding: Any, dilation: Any, groups: Any,
+         padding_mode: Any, padding_value: Any, activation: Any, epilogue: Any, algorithm: Any, layout: Any,
+         accum_dtype: Any, out_dtype: Any, cast: Any, device: Any, separable: Any, workspace_limit: Any,
+         precision: Any) -> tuple[Any, ...] | None:
+    """What a call is remembered by, the signatures of its arrays first; None for one that cannot be."""
+    if recording.graph is not None or (signed := signatures.sign_call(x, weight, bias, residual, out)) is None:
+        return None
+    if type(stride) is type(padding) is type(dilation) is type(groups) is int:
+        sizes = stride, padding, dilation, groups
+    else:
+        sizes = token((stride, padding, dilation, groups))
+    return (signed, sizes, activation, epilogue if epilogue is _NO_STEPS else token(epilogue), algorithm, layout,
+            accum_dtype, device, workspace_limit if workspace_limit is None else token(workspace_limit), padding_mode,
+            padding_value if type(padding_value) is float else token(padding_value), out_dtype, cast, separable,
+            precision)
 
 
 def _batched(input: Any, *more: Any) -> list[Any]:
@@ -167,7 +198,10 @@ def _by_content(signed: tuple, kernel: Kernel, algorithm: Any, separable: Any) -
 
 
 def _remember(key: tuple, entry: Entry | None) -> None:
-    entries = _quick.get(key, ())
+    try:
+        entries = _quick.get(key, ())
+    except TypeError:       # lists and other unhashable arguments
+        return
     if entry is not None and entry not in entries:
         if len(_quick) > MOST_LAYERS:
             _quick.clear()

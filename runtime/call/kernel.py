@@ -76,7 +76,7 @@ class Filter(_Shared):
         self.shape = shape
         self.separable: str | None = None
         self.factored: Filter | None = None
-        self._prepared = prepared
+        self.prepared = prepared
 
     def __repr__(self) -> str:
         by = f", by {self.factored.kernel.spec.name}" if self.factored is not None else ""
@@ -154,7 +154,7 @@ class Kernel(_Shared):
                 pass
         entry = self._entries.get(signatures.sign_call(input, None, bias, residual, out))
         if entry is not None and recording.graph is None:
-            done = entry.repeat(input, None, bias, residual, out, stream, weight._prepared)
+            done = entry.repeat(input, None, bias, residual, out, stream, weight.prepared)
             if done is not None:
                 return done
         return self._call(input, weight, bias, residual, out, stream)
@@ -359,7 +359,7 @@ class Kernel(_Shared):
             if weight.kernel._backend is not self._backend:
                 raise ArgumentError("this Filter was prepared by another kernel", argument="weight",
                                     hint="kernel.prepare(weight) of the kernel that is called")
-            return weight._prepared, None
+            return weight.prepared, None
         view = arrays.view(weight, "weight", dtypes=(self.spec.w_dtype,), ndim=self.spec.rank, stream=handle)
         check_weight(self.spec, view)
         same_memory(view, x, "weight")

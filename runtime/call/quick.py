@@ -52,6 +52,16 @@ class Entry:
         self._made = made
         self._gaps = gaps
 
+    def seen_as(self, *pairs: tuple[Any, Any]) -> Entry | None:
+        """The same launch for other views of its arrays: of input and output that of the call and the one to come; None
+        where such a view is a copy."""
+        library = self._library
+        if any(library.pointer(seen) != library.pointer(given) for seen, given in pairs):
+            return None
+        made = library.sign_output(pairs[-1][1])
+        return None if made is None else Entry(self._launch, library, self._ordinal, self._alignment, self._nbytes,
+                                               made[:3], self._gaps)
+
     def repeat(self, x: Any, w: Any, bias: Any, residual: Any, out: Any, stream: Any, prepared: Any = None) -> Any:
         """The output, or None where the call has to be checked. ``w`` is None where there is a ``prepared`` filter."""
         library = self._library

@@ -25,6 +25,10 @@ class Library(Protocol):
     pointer: Callable[[Any], int]       # an array's address
     stream: Callable[[int], int]        # handle of the library's current stream on a GPU
 
+    def transforms(self) -> bool:
+        """Whether something else than what ``sign`` asks for (casts, transforms) comes between a call and its
+        arrays."""
+
     def sign(self, array: Any) -> Signature | None:
         """(shape, strides, element type, GPU or None); None for the whole where the array would be refused."""
 
@@ -42,12 +46,22 @@ class Library(Protocol):
         """The array without gaps, its last axis innermost: a copy where it is not so."""
 
 
+def _never() -> bool:
+    return False
+
+
 class _Torch:
     def __init__(self, torch: Any):
         self._grad = torch.is_grad_enabled
-        self._tracing, self._modes = torch._C._get_tracing_state, torch._C._len_torch_dispatch_stack
+        state = torch._C
+        self._tracing, self._modes = state._get_tracing_state, state._len_torch_dispatch_stack
+        self._casts, self._functions = state._is_any_autocast_enabled, state._are_functorch_transforms_active
+        self._forward = torch.autograd.forward_ad
         self.stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or array_streams.torch_stream
         self.pointer = torch.Tensor.data_ptr
+
+    def transforms(self) -> bool:
+        return self._casts() or self._functions() or self._forward._current_level >= 0
 
     def sign(self, tensor: Any) -> Signature | None:
         return None if self._modes() or self._tracing() is not None else self.sign_beside(tensor)
@@ -76,6 +90,8 @@ class _Cupy:
         self._current = cupy.cuda.runtime.getDevice
         self.stream = array_streams.cupy_stream
         self.pointer = operator.attrgetter("data.ptr")
+
+    transforms = staticmethod(_never)
 
     def sign(self, array: Any) -> Signature | None:
         return array.shape, array.strides, array.dtype, array.data.device_id
@@ -106,6 +122,8 @@ class _Numpy:
     @staticmethod
     def stream(ordinal: Any) -> int:
         return 0
+
+    transforms = staticmethod(_never)
 
     def sign(self, array: Any) -> Signature | None:
         return array.shape, array.strides, array.dtype, None

@@ -17,10 +17,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _NEVER = frozenset((int, float, str, bool, tuple, list))       # a tensor
 
 
-def watched(function: Function) -> Function:
-    """A public function that is done by that of the same name in ``runtime.torch.functional`` where PyTorch has to see
-    the call; the function itself is its ``__wrapped__``."""
-    name = function.__name__
+def watched(function: Function, name: str | None = None) -> Function:
+    """A function that is done by that of the same ``name`` in ``runtime.torch.functional`` where PyTorch has to see the
+    call."""
+    name = name or function.__name__
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
@@ -106,4 +106,8 @@ def is_transforming(torch: Any, but_for_casts: bool = False) -> bool:
 
 def wants_grad(torch: Any, *tensors: Any) -> bool:
     """Whether a gradient of one of the tensors, None for each that is not there, is recorded."""
-    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor is not None and tensor.requires_grad:
+                return True
+    return False

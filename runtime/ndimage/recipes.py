@@ -24,6 +24,8 @@ from warpconv.codegen.errors import (
 )
 from warpconv.runtime import arrays
 from warpconv.runtime.call import conv, signatures
+from warpconv.runtime.call.kernel import Filter
+from warpconv.runtime.call.quick import Entry
 from warpconv.runtime.call.recording import recording
 
 from . import converted, planes
@@ -115,21 +117,28 @@ class Planned:
 
 
 class Recipe:
-    """A call's steps, to be taken again. Any thread may; nothing of it changes."""
+    """A call's steps, to be taken again. Any thread may; all that changes is ``_entry``, which the next call may find
+    or not: the launch of the only step of a call that needs no view but the arrays themselves."""
 
-    __slots__ = ("_fills", "_only", "_shape", "_steps")
+    __slots__ = ("_entry", "_fills", "_only", "_shape", "_steps")
 
     def __init__(self, steps: list[Step | Room], shape: tuple[int, ...], fills: bool):
         self._steps = tuple(steps)
         self._shape = shape
         self._fills = fills     # the caller's array from the last result: no kernel can write there
         first = self._steps[0]
-        self._only = first if len(steps) == 1 and not fills and isinstance(first, Step) else None
+        self._only = first if len(steps) == 1 and not fills and isinstance(first, Step) and first.adds is None else None
+        self._entry: Entry | None = None
 
     def __call__(self, input: Any, output: Any, stream: Any) -> Any:
         only = self._only
-        if only is not None and only.target is None:
-            return only.kernel(_seen(input, only.reads), only.weight, stream=stream).reshape(self._shape)
+        if only is not None:
+            out = None if only.target is None else output
+            if self._entry is not None and recording.graph is None:
+                made = self._entry.repeat(input, None, None, None, out, stream, only.weight.prepared)
+                if made is not None:
+                    return made
+            return self._by(only, input, out, stream)
         made = [input]
         result = None
         for step in self._steps:
@@ -148,6 +157,16 @@ class Recipe:
         if self._fills:
             output[...] = result
             return output
+        return result
+
+    def _by(self, step: Step, input: Any, out: Any, stream: Any) -> Any:
+        """The result of the only step, by its kernel; the launch is kept for the next call."""
+        x, y = _seen(input, step.reads), None if out is None else _seen(out, step.writes)
+        made = step.kernel(x, step.weight, out=y, stream=stream)
+        result = made.reshape(self._shape) if out is None else out
+        if recording.graph is None and isinstance(step.weight, Filter) and step.weight.factored is None:
+            entry = step.kernel.remembered(signatures.sign_call(x, None, None, None, y))
+            self._entry = None if entry is None else entry.seen_as((x, input), (made, result))
         return result
 
 
@@ -187,7 +206,7 @@ def _key(plan: Callable[..., Passes], input: Any, output: Any, arguments: tuple[
         written = output
     else:
         written = _sign(output)
-        if written is None:
+        if written is None or type(output) is np.ndarray and not output.flags.writeable:
             return None
     return (plan, signed, written, output is input, extras.device, extras.algorithm,
             *[value if type(value) in _PLAIN else _token(value) for value in arguments])

@@ -15,7 +15,6 @@ from warpconv.runtime.call.quick import Entry
 from warpconv.runtime.call.recording import recording
 from warpconv.runtime.call.watched import is_transforming, wants_grad
 
-_forward = conv.conv2d.__wrapped__        # type: ignore[attr-defined]
 MOST_INPUTS = 256       # kinds of input that a layer remembers
 
 
@@ -39,9 +38,9 @@ class Prepared:
 
     @staticmethod
     def serves(input: Any, weight: Tensor | None, bias: Tensor | None) -> bool:
-        """Whether a call is nothing but an output: no gradient, no cast, no compiler."""
-        return (type(input) is Tensor and weight is not None and not is_transforming(torch)
-                and not wants_grad(torch, input, weight, bias))
+        """Whether a call is nothing but an output of the input's type: no gradient, no cast, no compiler."""
+        return (type(input) is Tensor and weight is not None and input.dtype is weight.dtype
+                and not is_transforming(torch) and not wants_grad(torch, input, weight, bias))
 
     def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
                  groups: int, padding_mode: str, precision: str = "float32") -> Tensor:
@@ -59,7 +58,7 @@ class Prepared:
                 return kernel(input, filter, bias)
             except Misaligned:      # another plan serves this address
                 pass
-        return _forward(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
+        return conv.conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
                         separable=False, precision=precision)
 
     def _first(self, kind: tuple[Any, ...], input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,

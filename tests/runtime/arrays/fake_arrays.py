@@ -35,6 +35,14 @@ class Interface:
                                          **entries}
 
 
+def quiet(torch):
+    """A PyTorch in which nothing stands between calls and their tensors."""
+    torch._C = types.SimpleNamespace(
+        _get_tracing_state=lambda: None, _len_torch_dispatch_stack=lambda: 0, _is_any_autocast_enabled=lambda: False,
+        _are_functorch_transforms_active=lambda: False)
+    torch.autograd = types.SimpleNamespace(forward_ad=types.SimpleNamespace(_current_level=-1))
+
+
 @pytest.fixture
 def torch(monkeypatch):
     module = types.ModuleType("torch")
@@ -93,8 +101,8 @@ def torch(monkeypatch):
     module.Tensor = Tensor
     module.is_grad_enabled = lambda: True
     module.empty = lambda shape, dtype, device: Tensor(shape, str.lower(dtype), (device.type, device.index))
-    module._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda ordinal: 500 + ordinal,
-                                      _get_tracing_state=lambda: None, _len_torch_dispatch_stack=lambda: 0)
+    quiet(module)
+    module._C._cuda_getCurrentRawStream = lambda ordinal: 500 + ordinal
     module.cuda = types.SimpleNamespace(current_device=lambda: 2, stream=StreamContext,
                                         ExternalStream=lambda handle, device: ("external", handle, device.index),
                                         default_stream=lambda device: ("default", device.index))

@@ -7,6 +7,7 @@ import pytest
 
 import warpconv
 from tests import checks, reference, settings
+from tests.runtime.arrays.fake_arrays import quiet
 from warpconv import ArgumentError, ArgumentTypeError, ConvShape, DeviceError, ShapeError, UnsupportedSpec
 from warpconv.runtime.call import conv, kernels, place
 from warpconv.runtime.devices.cuda import contexts
@@ -111,7 +112,7 @@ def test_tensors_that_require_grad(monkeypatch):
     import types
     torch = types.ModuleType("torch")
     torch.Tensor, torch.is_grad_enabled = FakeTensor, lambda: True
-    torch._C = types.SimpleNamespace(_get_tracing_state=lambda: None, _len_torch_dispatch_stack=lambda: 0)
+    quiet(torch)
     monkeypatch.setitem(sys.modules, "torch", torch)
     with pytest.raises(ArgumentTypeError) as caught:
         call(x=FakeTensor())

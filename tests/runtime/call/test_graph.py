@@ -46,7 +46,7 @@ def test_calls_are_recorded_in_order_and_launched_as_one(cuda, torch, kernel):
     assert graph.calls == 2 and "2 calls" in repr(graph)
     (recorded,) = {stream for _, _, _, stream, _ in cuda.launched}
     assert recorded >= 60_000 and recorded != 501
-    assert [a[:3] for a in cuda.arguments] == [first.pointers, [second.x.data_ptr(), prepared._prepared.block.pointer,
+    assert [a[:3] for a in cuda.arguments] == [first.pointers, [second.x.data_ptr(), prepared.prepared.block.pointer,
                                                                second.y.data_ptr()]]
     assert ("cuStreamBeginCapture_v2", (recorded, 2)) in cuda.calls
     graph.launch()
@@ -74,9 +74,9 @@ def test_arrays_and_filters_live_until_the_last_launch_is_done(cuda, torch, kern
         kernel(operands.x, prepared, out=operands.y)
     graph.launch()
     graph.launch()
-    block = prepared._prepared.block
+    block = prepared.prepared.block
     pointer = block.pointer
-    gone = [weakref.ref(operands.x), weakref.ref(prepared._prepared)]
+    gone = [weakref.ref(operands.x), weakref.ref(prepared.prepared)]
     del operands, prepared
     gc.collect()
     assert all(reference() is not None for reference in gone) and prepared_on(gone[1]) == set()

@@ -78,7 +78,7 @@ def test_the_parts_of_a_long_filter(monkeypatch):
                   padding="causal", mode="zeros")
     plain = conv1d(layer.x, layer.w, layer.b, padding=(299, 0), groups=3, activation="relu")      # in one piece
     seen: list[Any] = []
-    real = conv.conv2d.__wrapped__
+    real = conv.conv2d
     monkeypatch.setattr(line, "conv2d", lambda *args, **more: seen.append((args, more)) or real(*args, **more))
     out = np.full((2, 3, 600), np.nan, np.float32)[:, :, 50:550]
     assert conv1d(layer.x, layer.w, layer.b, **layer.options, activation="relu", out=out) is out

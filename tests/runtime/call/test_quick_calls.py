@@ -73,9 +73,9 @@ def test_prepared_filters(cuda, torch, kernel, checked):
     for prepared in (*filters, filters[0]):
         kernel(operands.x, prepared, out=operands.y)
     assert len(checked) == 1                                    # what is remembered holds for all filters of the kernel
-    blocks = [prepared._prepared.block.pointer for prepared in filters]
+    blocks = [prepared.prepared.block.pointer for prepared in filters]
     assert [arguments[1] for arguments in cuda.arguments] == [*blocks, blocks[0]] and blocks[0] != blocks[1]
-    assert filters[1]._prepared.used_on == {501}
+    assert filters[1].prepared.used_on == {501}
     cuda.capturing.add(501)
     kernel(operands.x, filters[0], out=operands.y)
     assert len(checked) == 2                                    # a graph has to keep its filter
