@@ -175,28 +175,39 @@ def warm(device: str) -> None:
 
 
 def cold(device: str) -> None:
-    """Print medians of new processes: import, context, first and second specialize; then a network's layers."""
+    """Print medians of new processes: import, context, first and second specialize; then a network's layers. What
+    Python and Jinja make of source files is there, as after an installation and a first use."""
+    with tempfile.TemporaryDirectory(prefix="warpconv-host-") as code:
+        _cold(device, code)
+
+
+def _cold(device: str, code: str) -> None:
     samples: dict[str, list[list[float]]] = {"cold": [], "disk": []}
-    for _ in range(SAMPLES):
+    for sample in range(SAMPLES + 1):
         with tempfile.TemporaryDirectory(prefix="warpconv-host-") as cache:
+            if not sample:
+                _process(MANY, device, cache, code, WORKERS=None, LAYERS=resnet50())
             for found in samples.values():
-                found.append([1e3 * float(word) for word in _process(FIRST, device, cache)])
+                took = [1e3 * float(word) for word in _process(FIRST, device, cache, code)]
+                if sample:
+                    found.append(took)
     for kind, found in samples.items():
         words = ("import", "context", "first specialize", "second specialize")
         print(f"{kind}: " + ", ".join(f"{word} {statistics.median(column):.0f} ms"
                                       for word, column in zip(words, zip(*found))), flush=True)
     for workers in (1, None):
         with tempfile.TemporaryDirectory(prefix="warpconv-host-") as cache:
-            layers, kernels, seconds = _process(MANY, device, cache, WORKERS=workers, LAYERS=resnet50())
+            layers, kernels, seconds = _process(MANY, device, cache, code, WORKERS=workers, LAYERS=resnet50())
         print(f"resnet50 cold: {layers} layers, {kernels} kernels, {workers or 'all'} workers: {float(seconds):.2f} s",
               flush=True)
 
 
-def _process(program: str, device: str, cache: str, **names: Any) -> list[str]:
-    """The words that a new process prints."""
+def _process(program: str, device: str, cache: str, code: str, **names: Any) -> list[str]:
+    """The words that a new process prints; ``code`` keeps compiled Python."""
     values = {"DEVICE": device, "LAYER": LAYER, **names}
     text = "".join(f"{name} = {value!r}\n" for name, value in values.items()) + program
-    variables = {**os.environ, "WARPCONV_CACHE_DIR": cache, "WARPCONV_PACK": "", "WARPCONV_DISABLE_CACHE": ""}
+    variables = {**os.environ, "WARPCONV_CACHE_DIR": cache, "WARPCONV_PACK": "", "WARPCONV_DISABLE_CACHE": "",
+                 "PYTHONPYCACHEPREFIX": code, "PYTHONDONTWRITEBYTECODE": ""}
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=variables, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)

@@ -111,6 +111,12 @@ def test_table_has_a_row_for_each_switch():
     assert all(row[1] and row[3] for row in rows)
 
 
+def test_a_switch_without_its_field_is_met_at_import(monkeypatch):
+    monkeypatch.delitem(env._BY_FIELD, "lineinfo")
+    with pytest.raises(TypeError, match="Settings and SWITCHES"):
+        env._check_table()
+
+
 def test_no_other_module_reads_our_variables():
     """A WARPCONV_ variable that is read elsewhere would escape the table, the types and ``scope``."""
     read = re.compile(r"(?:environ(?:\.get)?|getenv)[\[(]\s*[\"']WARPCONV_\w+")

@@ -131,6 +131,15 @@ def test_the_intensity_is_of_the_slides_variants():
     assert caught.value.argument == "plan" and caught.value.hint
 
 
+@pytest.mark.parametrize("sides", [(top, bottom, left, right) for top, bottom, left, right in itertools.product(
+    (0, 1), repeat=4)])
+def test_borders_are_guarded_where_there_are_any(sides):
+    """One row or column on one side is a border; an axis without one has no guard."""
+    top, bottom, left, right = sides
+    numbers = planned("tiled", plane(3, padding=((top, bottom), (left, right)))).numbers
+    assert (numbers.guard_rows, numbers.guard_columns) == (bool(top + bottom), bool(left + right))
+
+
 # ---- what the steps of the slides change, executed
 
 @on_cpu_device

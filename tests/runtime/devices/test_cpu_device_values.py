@@ -299,3 +299,26 @@ def test_the_fragments_primitives_are_exactly_this_devices():
     assert {name for name, line in lines.items() if "asm" not in line} == {"wc_bfloat16_to_float"}   # the rest is PTX
     prefix = "".join(lines.values())
     assert set(evaluate("wc_half_to_float(0x3c00)", "float", np.float32, Mode.FAST, prefix)) == {1.0}
+
+
+@both_modes
+def test_the_fragments_own_bfloat16(mode):
+    """What sm_75 has no instruction for is plain C++, which this device leaves out like all primitives: run here under
+    other names. Every kind of value, and ties to both sides."""
+    from warpconv.codegen.render import environment
+    fragment = environment().get_template("parts/primitives.cuh.jinja").module
+    prefix = str(fragment.wc_bfloat16_to_float()).replace("wc_", "own_") + str(
+        fragment.wc_float_to_bfloat16(True)).replace("wc_", "own_")
+    tops = np.array([0x0000, 0x8000, 0x0001, 0x3f80, 0x3f81, 0xbf81, 0x7f7e, 0x7f7f], np.uint32)
+    bits = (tops[:, None] << 16 | np.array([0, 0x7fff, 0x8000, 0x8001], np.uint32)).reshape(-1)
+    ties = np.where(bits & 0xffff == 0x8000, bits >> 16 & 1, bits & 0xffff > 0x8000)
+    cases = ", ".join(f"{one}u" for one in bits)
+    made = evaluate(f"own_float_to_bfloat16(__uint_as_float((const unsigned[]){{{cases}}}[i]))", "unsigned short",
+                    np.uint16, mode, prefix)
+    assert np.array_equal(made, (bits >> 16) + ties)
+    assert (evaluate("own_float_to_bfloat16(__uint_as_float(0x7f800001u + i))", "unsigned short", np.uint16, mode,
+                     prefix) == 0x7fff).all()
+    assert (evaluate("own_float_to_bfloat16(__uint_as_float(0x7f800000u))", "unsigned short", np.uint16, mode,
+                     prefix) == 0x7f80).all()
+    back = evaluate("own_bfloat16_to_float((unsigned short)(i * 0x0811))", "float", np.float32, mode, prefix)
+    assert np.array_equal(back.view(np.uint32), (LANE * 0x0811 & 0xffff).astype(np.uint32) << 16)
