@@ -10,6 +10,7 @@ from warpconv.codegen.errors import KernelFault
 from .report import Buffer
 
 BYTES = 128                                  # of a parameter `const __grid_constant__ TensorMap`
+ALIGNMENT = 64                               # which the compiler copies it by
 _LAYOUT = struct.Struct("<Q 4B 4B 4I 3Q 4I 2i 2i I")      # struct wcpu_tensor_map of device/abi.h
 _MOST_BOX, _MOST_PIXELS, _MOST_STRIDE = 256, 1024, 8
 _CORNER = range(-128, 128)                   # of im2col over two dimensions

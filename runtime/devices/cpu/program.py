@@ -17,8 +17,7 @@ from warpconv.runtime import paths
 from . import objects as _build
 from . import loading
 from .abi import COUNT_NAMES, FAULT_KINDS, KEPT_STACKS, LAUNCH_COUNTS, CBuffer, CKernel, CLaunch
-from .maps import BYTES as MAP_BYTES
-from .maps import TensorMap
+from .maps import ALIGNMENT as MAP_ALIGNMENT, BYTES as MAP_BYTES, TensorMap
 from .memory import Staged, stage
 from .report import Buffer, BufferCounts, LaunchReport, Mode
 from .toolchain import Toolchain
@@ -220,17 +219,21 @@ def _buffers_of(args: Sequence[Argument]) -> list[Buffer]:
 def _argument_values(args: Sequence[Argument], staged: Sequence[Staged], entry: str) -> tuple[list, ctypes.Array]:
     """The arguments' values in memory and the array of their addresses; the first keeps the second alive."""
     addresses = {id(one.buffer): one.address for one in staged}
-    values = []
+    values: list[Any] = []
+    places = []
     for argument in args:
         if isinstance(argument, TensorMap):
             packed = argument.at(addresses[id(argument.buffer)], entry)
-            values.append((ctypes.c_char * len(packed)).from_buffer_copy(packed))
-        elif isinstance(argument, np.generic):
+            values.append(ctypes.create_string_buffer(MAP_ALIGNMENT + len(packed)))
+            places.append(-(-ctypes.addressof(values[-1]) // MAP_ALIGNMENT) * MAP_ALIGNMENT)
+            ctypes.memmove(places[-1], packed, len(packed))
+            continue
+        if isinstance(argument, np.generic):
             values.append((ctypes.c_char * argument.dtype.itemsize).from_buffer_copy(argument.tobytes()))
         else:
             values.append(ctypes.c_void_p(None if argument is None else addresses[id(argument)]))
-    pointers = (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(value) for value in values))
-    return values, pointers
+        places.append(ctypes.addressof(values[-1]))
+    return values, (ctypes.c_void_p * max(1, len(places)))(*places)
 
 
 def _buffer_counts(staged: Sequence[Staged], buffers: Sequence[CBuffer]) -> Mapping[str, BufferCounts]:

@@ -1,5 +1,6 @@
 """Tensor copies on the CPU device, against NumPy's statement of what lies where."""
 
+import ctypes
 import functools
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 from tests.runtime.devices.cpu_kernels.harness import compiler_or_skip, read, written
 from tests.runtime.devices.cpu_kernels.hopper import im2col, of, pack, ring, unswizzled
 from warpconv.codegen.errors import KernelFault
-from warpconv.runtime.devices.cpu import Buffer, Mode, TensorMap
+from warpconv.runtime.devices.cpu import Buffer, Mode, TensorMap, program
+from warpconv.runtime.devices.cpu.memory import stage
 
 compiler_or_skip()
 
@@ -197,6 +199,18 @@ def test_maps_that_a_driver_would_refuse(how, words):
         ring("y[t] = 0;", "const __grid_constant__ TensorMap map, float* y",
              [TensorMap(read(numbers(20, 64)), pack(**how)), written(np.zeros(128, np.float32))])
     assert caught.value.kind == "descriptor"
+
+
+def test_maps_lie_where_the_compiler_may_copy_them_by_vectors():
+    """At multiples of 64 bytes, wherever memory was free: a process ended by a signal where that was not so."""
+    x = read(numbers(20, 64))
+    with stage((x,), Mode.CHECK) as staged:
+        for size in range(64):
+            kept = ctypes.create_string_buffer(16 * size + 1)
+            values, pointers = program._argument_values([of(x, (8, 64)), np.int32(7)], staged, "k")
+            assert pointers[0] % 64 == 0 and kept
+            found = TensorMap.at(of(x, (8, 64)), staged[0].address, "k")
+            assert ctypes.string_at(pointers[0], len(found)) == found and values
 
 
 def test_a_buffer_and_its_map_are_one():
