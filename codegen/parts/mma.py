@@ -6,11 +6,15 @@ instructions are estimated with them, too; their plans were not measured yet.
 
 from __future__ import annotations
 
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import QUARTERS, Hardware
+from warpconv.codegen.numerics import Numerics
+from warpconv.codegen.spec import KernelSpec
 
 CELL_BYTES = 16             # a row of the instruction's matrices:
 CELL = 8                    # elements of 16 bits
 MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_DEPTH = 16, 8, 16       # of sums, and the products of each: mma.m16n8k16
+MATRIX_CELLS = 2            # of 16 bytes, along an instruction's products: m16n8k16 (TF32: k8)
 VECTORS = (8, 4, 2, 1)      # elements of a copy, of 16 bytes at most
 ROW_CELLS = (4, 8)          # of 16 bytes: whole rows of banks
 MOST_STAGES = 8
@@ -22,10 +26,46 @@ STEP_SLOTS = 66.0           # of a tile of the reduction besides: the barrier, t
 BLOCK_SLOTS = 1000.0        # of a warp besides: where its pixels lie, the first tiles' way
 STORE_SLOTS = 9.2           # of a matrix's sums: the epilogue, the stores
 LONE_WARP = 2.8             # times as long as its slots a warp takes that has a quarter to itself
+# TF32. An instruction takes what the table of hardware says; beside it, of tf32x3:
+MATRIX_PRODUCTS = 16 * 8 * 8    # of m16n8k8
+SPLIT_SLOTS = 4.0           # of a word of a matrix: rounded, subtracted, scaled; what feeds the tensor cores
+PROMOTE_SLOTS = 8.0         # of a matrix's sums: the small ones to the large ones, these to the thread's
+# Registers of a thread where factors are split: a row's parts, sums of single instructions,
+REGISTERS_SPLIT = 24
+REGISTERS_ROUNDED = 8       # where they are rounded to TF32,
+REGISTERS_EIGHT = 19        # and what ptxas has under way beside eight matrices of split factors
 # Of a layer
 MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy: some stay in the cache
 SHARED_BYTES = 33.0         # that come to a multiprocessor in a cycle from the second-level cache: 8.6 TB/s in all
 OVERLAPPED = 0.85           # of the others beside the longest of memory, these bytes and arithmetic
+
+
+def cell_of(spec: KernelSpec) -> int:
+    """Elements of 16 bytes: 8, or 4 of float32."""
+    return CELL_BYTES // spec.dtype.itemsize
+
+
+def matrix_depth(spec: KernelSpec) -> int:
+    """Products of an output that an instruction adds: 16, or 8 of TF32."""
+    return MATRIX_CELLS * cell_of(spec)
+
+
+def registers_of_factors(spec: KernelSpec, rows: int, columns: int) -> int:
+    """Of a thread, for one instruction's depth of ``rows`` x ``columns`` matrices of sums, as the arithmetic has its
+    factors: as they are, rounded, or both parts of every column's, and those of one row at a time."""
+    if spec.numerics is Numerics.TF32X3:
+        return 4 * columns + REGISTERS_SPLIT + rows * columns // 8 * REGISTERS_EIGHT
+    return 4 * rows + 2 * columns + (REGISTERS_ROUNDED if spec.numerics is Numerics.TF32 else 0)
+
+
+def product_slots(spec: KernelSpec, matrices: int, words: int) -> float:
+    """Issue slots of the products of so many matrices of sums, of ``words`` of factors, of one instruction's depth."""
+    if spec.dtype is not DType.FLOAT32:
+        return matrices * MMA_SLOTS
+    each = QUARTERS * MATRIX_PRODUCTS / spec.hardware.mma_tf32
+    if spec.numerics is Numerics.TF32:
+        return matrices * each + words
+    return matrices * (3 * each + PROMOTE_SLOTS) + words * SPLIT_SLOTS
 
 
 def factor_registers(warp_m: int, warp_n: int) -> int:

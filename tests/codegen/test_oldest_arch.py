@@ -34,4 +34,5 @@ def test_texts_for_sm_75_hold_nothing_of_later_ones(algorithm):
 @pytest.mark.parametrize("arch, converts", [("sm_75", False), ("sm_80", True), ("sm_89", True), ("sm_90", True)])
 def test_bfloat16_is_made_by_the_instruction_where_there_is_one(arch, converts):
     shape = ConvShape(c=1, k=1, h=56, w=56, r=3, s=3, dtype="bfloat16")
-    assert ("cvt.rn.bf16" in render(plan_layer(shape, algorithm="wide", arch=arch)).text) is converts
+    text = render(plan_layer(shape, algorithm="direct", arch=arch)).text
+    assert ("cvt.rn.bf16.f32" in text) is converts

@@ -15,13 +15,14 @@ from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.hardware import LANES, PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
 from warpconv.codegen.parts import nchw_stores, nhwc_pass
-from warpconv.codegen.parts.mma import (BLOCK_SLOTS, COPY_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS, MATRIX_SLOTS, MMA_SLOTS,
-                                        STEP_SLOTS, STORE_SLOTS, block_cycles, factor_registers, layer_cycles)
+from warpconv.codegen.parts.mma import (BLOCK_SLOTS, COPY_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS, MATRIX_SLOTS, STEP_SLOTS,
+                                        STORE_SLOTS, block_cycles, cell_of, factor_registers, layer_cycles,
+                                        matrix_depth, product_slots)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .numbers import (cell_of, channel_vector, is_passed, matrix_depth, planned_registers, reads_planes, resident_of,
-                      resolved, stored_channels)
+from .numbers import (channel_vector, is_passed, planned_registers, reads_planes, resident_of, resolved,
+                      stored_channels)
 from .options import MmaOptions
 
 # (tile_m, tile_n, warps_m, warps_n)
@@ -39,11 +40,7 @@ FILTER_SLOTS = 4.1          # of a copy of filters
 LEAST_GROUP = 8             # channels of a group that has company in a block: `taps` is measured to be quicker below
 GROUP_SLOTS = 100.0         # of a further group of a block besides (assumed)
 LAUNCH_CYCLES = 3900.0      # of the second launch of split tiles
-# TF32. An instruction takes what the table of hardware says; beside it, of tf32x3:
-MATRIX_PRODUCTS = 16 * 8 * 8    # of m16n8k8
-SPLIT_SLOTS = 4.0           # of a word of a matrix: rounded, subtracted, scaled; what feeds the tensor cores
-PROMOTE_SLOTS = 8.0         # of a matrix's sums: the small ones to the large ones, these to the thread's
-SPLIT_SHARE = 0.8           # of these cycles that 23 layers in tf32x3 took (0.74 to 0.85, an H200, 2026-11-22);
+SPLIT_SHARE = 0.8           # of the cycles that 23 layers in tf32x3 took (0.74 to 0.85, an H200, 2026-11-22);
 NCHW_SHARE = 0.7            # the same beside what implicit_gemm took of its own, in NCHW
 
 
@@ -130,20 +127,10 @@ def _warp_slots(spec: KernelSpec, options: MmaOptions) -> float:
               * NARROW[options.vector * spec.dtype.itemsize])
     filters = options.tile_n * options.tile_k / cell_of(spec) / threads
     words = factor_registers(warp_m, warp_n)
-    step = (options.tile_k // matrix_depth(spec) * (_product_slots(spec, matrices, words) + loads * MATRIX_SLOTS)
+    step = (options.tile_k // matrix_depth(spec) * (product_slots(spec, matrices, words) + loads * MATRIX_SLOTS)
             + copies * COPY_SLOTS + filters * FILTER_SLOTS + STEP_SLOTS)
     each = reduction_steps(spec, options) / options.splits * step + matrices * STORE_SLOTS
     return BLOCK_SLOTS + options.groups_tile * each + (options.groups_tile - 1) * GROUP_SLOTS
-
-
-def _product_slots(spec: KernelSpec, matrices: int, words: int) -> float:
-    """Issue slots of the products of so many matrices of sums, of ``words`` of factors."""
-    if spec.dtype is not DType.FLOAT32:
-        return matrices * MMA_SLOTS
-    each = QUARTERS * MATRIX_PRODUCTS / spec.hardware.mma_tf32
-    if spec.numerics is Numerics.TF32:
-        return matrices * each + words
-    return matrices * (3 * each + PROMOTE_SLOTS) + words * SPLIT_SLOTS
 
 
 def instructions(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:

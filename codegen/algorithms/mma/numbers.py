@@ -10,7 +10,7 @@ from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.parts.arguments import BORDER
-from warpconv.codegen.parts.mma import CELL_BYTES, MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, factor_registers
+from warpconv.codegen.parts.mma import MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, cell_of, matrix_depth, registers_of_factors
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
 from warpconv.codegen.parts.occupancy import blocks_by_quarters, resident_blocks
 from warpconv.codegen.parts.vectors import Vector, vector_of
@@ -19,15 +19,11 @@ from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
 from .options import MmaOptions
 
-MATRIX_CELLS = 2                # of 16 bytes, along an instruction's products: m16n8k16 (TF32: k8)
 STORED_TOGETHER = 8             # 16-bit outputs that a lane stores after an exchange
 SIDE_THREADS = 256              # of the entries beside the product
 REGISTERS_BESIDE = 32           # of a thread besides sums, factors and windows: addresses, the loop
 REGISTERS_SINGLE = 24           # and where channels are copied two bytes at a time: what is on its way
 SUMS_PLANES = 8                 # and where planes of 16 bits are read one for so many sums, as ptxas shows
-REGISTERS_SPLIT = 24            # and where factors are split: a row's parts, sums of single instructions,
-REGISTERS_ROUNDED = 8           # and where they are rounded to TF32
-REGISTERS_EIGHT = 19            # and what ptxas has under way beside eight matrices
 
 
 @dataclass(frozen=True)
@@ -96,16 +92,6 @@ class MmaNumbers:
         return " && ".join(conditions + ([self.inside] if self.guard_taps and not self.one_value else []))
 
 
-def cell_of(spec: KernelSpec) -> int:
-    """Elements of 16 bytes: 8, or 4 of float32."""
-    return CELL_BYTES // spec.dtype.itemsize
-
-
-def matrix_depth(spec: KernelSpec) -> int:
-    """Products of an output that an instruction adds: 16, or 8 of TF32."""
-    return MATRIX_CELLS * cell_of(spec)
-
-
 def reads_planes(spec: KernelSpec) -> bool:
     """Whether pixels come straight from x in NCHW: every pixel is one output's window. Transposing loads of matrices
     are of 16-bit elements."""
@@ -164,12 +150,8 @@ def planned_registers(spec: KernelSpec, options: MmaOptions, vector: int | None 
     vector = options.vector if vector is None else vector
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     sums = warp_m * warp_n // LANES
-    factors = factor_registers(warp_m, warp_n)
-    if spec.numerics is Numerics.TF32:
-        factors += REGISTERS_ROUNDED
-    elif spec.numerics is Numerics.TF32X3:        # both parts of every column, those of one row at a time
-        rows, columns = matrices(spec, options)
-        factors = 4 * columns + REGISTERS_SPLIT + rows * columns // 8 * REGISTERS_EIGHT
+    factors = registers_of_factors(spec, *(matrices(spec, options) if spec.numerics is Numerics.TF32X3 else (
+        warp_m // MATRIX_ROWS, warp_n // MATRIX_COLUMNS)))
     threads = LANES * options.warps_m * options.warps_n
     windows = 2 if reads_planes(spec) else options.tile_m * options.tile_k // max(1, vector) // threads
     beside = REGISTERS_BESIDE + (REGISTERS_SINGLE if vector * spec.dtype.itemsize == 2 else 0)

@@ -28,7 +28,8 @@ from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, THR
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
 from warpconv.codegen.parts import nhwc_pass, split_sums
 from warpconv.codegen.parts.arguments import BORDER, layer_arguments, named
-from warpconv.codegen.parts.mma import CELL_BYTES, MATRIX_COLUMNS, MATRIX_ROWS, MOST_STAGES, ROW_CELLS
+from warpconv.codegen.parts.mma import (CELL_BYTES, MATRIX_COLUMNS, MATRIX_ROWS, MOST_STAGES, ROW_CELLS, cell_of,
+                                        matrix_depth)
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
 from warpconv.codegen.plan import (Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role,
                                    Workspace)
@@ -36,8 +37,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice, instructions, reduction_steps, shared_bytes
-from .numbers import (SIDE_THREADS, MmaNumbers, cell_of, is_passed, make_numbers, matrix_depth, planned_registers,
-                      reads_planes, resolved, store_widths, stored_channels)
+from .numbers import (SIDE_THREADS, MmaNumbers, is_passed, make_numbers, planned_registers, reads_planes,
+                       resolved, store_widths, stored_channels)
 from .options import MmaOptions
 
 FILTER = "filter"               # the program's name for the prepared filter
