@@ -11,6 +11,7 @@ in the layer.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from dataclasses import replace
 
 from .border import Border
@@ -45,6 +46,16 @@ def refusal(layer: Layer) -> str | None:
     if any(side >= extent for extent, sides in zip(layer.extents, layer.padding) for side in sides):
         return "the data gradient of a layer with more padding than its filter spans is no forward layer"
     return None
+
+
+def least_products(layer: Layer) -> int:
+    """The products of a pixel's sum in the data gradient of a strided layer, of a pixel that meets the fewest taps, but
+    one."""
+    filters = layer.k // layer.groups
+    for taps, stride, dilation in zip(layer.taps, layer.stride, layer.dilation):
+        met = Counter(tap * dilation % stride for tap in range(taps))
+        filters *= min(met.values())
+    return filters
 
 
 @functools.lru_cache(maxsize=4096)

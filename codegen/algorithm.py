@@ -11,8 +11,8 @@ from typing import Any
 
 from . import adjoint
 from .batch import assumed_batch
+from .dtypes import DType
 from .errors import PlannerError, WarpconvError
-from .layer import Layer
 from .numerics import Numerics
 from .plan import KernelPlan
 from .shape import ConvShape
@@ -64,9 +64,10 @@ class Algorithm:
         for name in ("supports", "defaults", "plan", "space", "estimate", "lighter"):
             object.__setattr__(self, name, _declining(self.name, name, getattr(self, name)))
 
-    def numerics_for(self, asked: Numerics, layer: Layer) -> Numerics:
-        """The arithmetic of its kernels that answers what is ``asked`` for a forward layer, or one that it refuses."""
-        answers = asked.answers(layer.dtype, layer.reduction)
+    def numerics_for(self, asked: Numerics, dtype: DType, products: int) -> Numerics:
+        """The arithmetic of its kernels that answers what is ``asked`` for elements of a type and sums of so many
+        ``products``, or one that it refuses."""
+        answers = asked.answers(dtype, products)
         return next((numerics for numerics in answers if numerics in self.float32), answers[0])
 
     def slots(self, plan: KernelPlan, shape: ConvShape) -> float:

@@ -304,10 +304,11 @@ def _plan(row: Algorithm, request: Request) -> KernelPlan:
 
 def _spec(row: Algorithm, request: Request) -> KernelSpec:
     """What the algorithm's kernel for a request is: of the arithmetic that answers it, that which it has."""
-    layer = request.layer
-    if request.operation is Operation.DATA_GRADIENT and adjoint.refusal(layer) is None:
-        layer = adjoint.layer_of(layer)     # whose sums these are
-    return request.spec(row.name, row.numerics_for(request.numerics, layer))
+    layer, products = request.layer, request.layer.reduction
+    if request.operation is Operation.DATA_GRADIENT:        # the sums are those of the gradient
+        forward = adjoint.refusal(layer) is None
+        products = adjoint.layer_of(layer).reduction if forward else adjoint.least_products(layer)
+    return request.spec(row.name, row.numerics_for(request.numerics, layer.dtype, products))
 
 
 def _within(limit: int | None, row: Algorithm, made: KernelPlan, shape: ConvShape,

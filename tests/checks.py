@@ -89,7 +89,8 @@ def check_gradient(kernel: Kernel, shape: ConvShape, *, seed: int = 0) -> np.nda
     """Call the kernel of a gradient, on the CPU device, on random arrays of ``shape`` with poisoned output memory,
     twice; AssertionError if a value is wrong, or the bits of the second call differ."""
     spec = kernel.spec
-    made = gradients.make(settings.generator(seed), shape, bias=Epilogue.BIAS in spec.epilogue)
+    made = gradients.make(settings.generator(seed), shape, bias=Epilogue.BIAS in spec.epilogue,
+                          numerics=spec.numerics)
     name = gradients.OUTPUTS[spec.operation]
     wanted: reference.Expected = getattr(made, name)
     given = {"x": made.x, "w": made.w, "dy": made.dy, "bias": made.b}

@@ -21,6 +21,8 @@ from . import near
 
 ELEMENTS = {dtype: np.dtype(ml_dtypes.bfloat16 if dtype is DType.BFLOAT16 else dtype.value) for dtype in DType}
 EPSILON = float(np.finfo(np.float32).eps)
+# of a product of shorter factors, as a share of it
+LEFT_OUT = {Numerics.TF32X3: 2.0**-20, Numerics.FP16X3: 2.0**-20, Numerics.TF32: 2.0**-10 + 2.0**-20}
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,7 @@ def expected(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray
         else:
             output = np.maximum(output, 0.0)
     tolerance = (shape.reduction + (3 if shape.separable else 2)) * EPSILON * magnitude
-    tolerance = tolerance + {Numerics.TF32X3: 2**-20, Numerics.FP16X3: 2**-20,
-                             Numerics.TF32: 2**-10 + 2**-20}.get(numerics, 0) * magnitude
+    tolerance = tolerance + LEFT_OUT.get(numerics, 0) * magnitude
     if shape.w_dtype.is_integer:        # exact sums; a float32 of them is rounded once
         tolerance = (EPSILON if epilogue else 0.0) * magnitude
     if numerics is Numerics.FLOAT16:

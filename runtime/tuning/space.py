@@ -111,7 +111,7 @@ class Space:
 
     def _spec(self, row: Algorithm) -> KernelSpec:
         return KernelSpec.of(self.shape, algorithm=row.name, arch=self.arch, epilogue=self.epilogue,
-                             numerics=row.numerics_for(self.numerics, self.shape))
+                             numerics=row.numerics_for(self.numerics, self.shape.dtype, self.shape.reduction))
 
 
 def plain(value: Any) -> Any:

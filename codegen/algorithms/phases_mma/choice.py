@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from warpconv.codegen.batch import UNKNOWN_PIXELS, assumed_batch
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
-from warpconv.codegen.parts.mma import (BLOCK_SLOTS, CELL, COPY_SLOTS, MATRIX_COLUMNS, MATRIX_DEPTH,
-                                        MATRIX_ROWS, MOST_STAGES, ROW_CELLS, STORE_SLOTS, depth_slots, layer_cycles)
+from warpconv.codegen.parts.mma import (BLOCK_SLOTS, COPY_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS, MATRIX_SLOTS,
+                                        MOST_STAGES, ROW_CELLS, STORE_SLOTS, cell_of, layer_cycles, matrix_depth,
+                                        product_slots)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -22,7 +23,7 @@ from .options import PhasesMmaOptions
 # (tile_m, tile_n, warps_m, warps_n)
 TILES = ((128, 128, 2, 2), (128, 128, 2, 4), (128, 256, 2, 4), (256, 128, 4, 2), (256, 64, 4, 1), (128, 64, 2, 2),
          (128, 64, 4, 1), (64, 128, 2, 2), (64, 64, 2, 2), (64, 64, 2, 1), (128, 32, 4, 1), (128, 16, 4, 1))
-DEPTHS = ((32, 4), (32, 3), (64, 3), (64, 2))       # products of a tile, stages
+DEPTHS = ((4, 4), (4, 3), (8, 3), (8, 2))           # cells of a tile's rows, stages
 STEP_SLOTS = 80.0           # issue slots of a tile of the reduction besides: the barrier, the tap of its phase
 LONE_WARP = 2.0             # times as long as its slots a warp takes that has a quarter to itself,
 LONE_BLOCK = 1.15           # and so much longer still where the block has the multiprocessor to itself
@@ -33,9 +34,9 @@ def candidates(spec: KernelSpec) -> Iterator[PhasesMmaOptions]:
     for tile_m, tile_n, warps_m, warps_n in TILES:
         if tile_n > 16 and tile_n >= 2 * spec.channels:
             continue
-        for tile_k, stages in DEPTHS:
-            options = PhasesMmaOptions(tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, warps_m=warps_m, warps_n=warps_n,
-                                       stages=stages)
+        for cells, stages in DEPTHS:
+            options = PhasesMmaOptions(tile_m=tile_m, tile_n=tile_n, tile_k=cells * cell_of(spec), warps_m=warps_m,
+                                       warps_n=warps_n, stages=stages)
             if tile_refusal(spec, resolved(spec, options)) is None:
                 yield options
 
@@ -43,13 +44,14 @@ def candidates(spec: KernelSpec) -> Iterator[PhasesMmaOptions]:
 def tile_refusal(spec: KernelSpec, options: PhasesMmaOptions) -> str | None:
     """Whether warps share out a tile in whole matrices, and threads its copies."""
     m, n, k, threads = options.tile_m, options.tile_n, options.tile_k, threads_of(options)
+    cell, depth = cell_of(spec), matrix_depth(spec)
     if not 0 < threads <= BLOCK_THREADS:
         return f"{options.warps_m} x {options.warps_n} warps (1 to {BLOCK_THREADS // LANES} are possible)"
-    if m % (options.warps_m * MATRIX_ROWS) or n % (options.warps_n * 2 * MATRIX_COLUMNS) or k % MATRIX_DEPTH:
+    if m % (options.warps_m * MATRIX_ROWS) or n % (options.warps_n * 2 * MATRIX_COLUMNS) or k % depth:
         return (f"{options.warps_m} x {options.warps_n} warps do not share out {m} x {n} x {k} in matrices of "
-                f"{MATRIX_ROWS} x {2 * MATRIX_COLUMNS} x {MATRIX_DEPTH}")
-    if k // CELL not in ROW_CELLS:
-        return f"tile_k = {k} ({' or '.join(str(cells * CELL) for cells in ROW_CELLS)}: whole rows of banks)"
+                f"{MATRIX_ROWS} x {2 * MATRIX_COLUMNS} x {depth}")
+    if k // cell not in ROW_CELLS:
+        return f"tile_k = {k} ({' or '.join(str(cells * cell) for cells in ROW_CELLS)}: whole rows of banks)"
     columns = k // vector_of(spec)
     if threads % columns or m % (threads // columns):
         return f"{threads} threads do not share out the copies of {m} pixels x {k} products"
@@ -57,7 +59,7 @@ def tile_refusal(spec: KernelSpec, options: PhasesMmaOptions) -> str | None:
         return f"stages = {options.stages} (2 to {MOST_STAGES})"
     if (registers := planned_registers(spec, options)) > THREAD_REGISTERS:
         return f"about {registers} registers a thread (at most {THREAD_REGISTERS}): smaller tiles"
-    shared = shared_bytes(options)
+    shared = shared_bytes(spec, options)
     if shared > PORTABLE_SHARED:
         return f"{shared} bytes of shared memory for a block (at most {PORTABLE_SHARED}): smaller tiles or fewer stages"
     if threads * options.min_blocks > spec.hardware.resident_threads:
@@ -85,7 +87,7 @@ def cycles(spec: KernelSpec, options: PhasesMmaOptions, pixels: int, moved: int)
     held = min(resident_of(spec, options), -(-blocks * len(phases) // chip)) * warps / QUARTERS
     slower = max(1.0, LONE_WARP / held) * (LONE_BLOCK if held * QUARTERS <= warps else 1.0)
     arithmetic = slower * (blocks * sum(slots) * warps / (QUARTERS * chip) + max(slots) / 2)
-    copied = 2 * blocks * sum(steps) * (options.tile_m + options.tile_n) * options.tile_k
+    copied = spec.dtype.itemsize * blocks * sum(steps) * (options.tile_m + options.tile_n) * options.tile_k
     return layer_cycles(spec.hardware, arithmetic, copied, moved)
 
 
@@ -94,7 +96,8 @@ def _warp_slots(spec: KernelSpec, options: PhasesMmaOptions, steps: int) -> floa
     down = options.tile_m // options.warps_m // MATRIX_ROWS
     across = options.tile_n // options.warps_n // MATRIX_COLUMNS
     copies = (options.tile_m + options.tile_n) * options.tile_k / (vector_of(spec) * threads_of(options))
-    step = options.tile_k // MATRIX_DEPTH * depth_slots(down, across) + copies * COPY_SLOTS + STEP_SLOTS
+    depth = (product_slots(spec, down * across, 4 * down + 2 * across) + (down + across / 2) * MATRIX_SLOTS)
+    step = options.tile_k // matrix_depth(spec) * depth + copies * COPY_SLOTS + STEP_SLOTS
     return BLOCK_SLOTS + steps * step + down * across * STORE_SLOTS
 
 

@@ -9,18 +9,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.mma import CELL, MATRIX_COLUMNS, MATRIX_ROWS, factor_registers
-from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.parts.mma import MATRIX_COLUMNS, MATRIX_ROWS, cell_of, matrix_depth, registers_of_factors
+from warpconv.codegen.parts.occupancy import blocks_by_quarters, resident_blocks
 from warpconv.codegen.plan import Argument
-from warpconv.codegen.spec import Epilogue, KernelSpec
+from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
 from .options import PhasesMmaOptions
 
-VECTORS = (8, 4, 2)             # elements of a copy: 4 bytes at least
+COPY_BYTES = (16, 8, 4)         # of an asynchronous copy
+STORED_TOGETHER = 8             # 16-bit channels that a lane stores after an exchange
+BANK_BYTES = 4
 TURN_TILE, TURN_ROWS = 32, 8    # of the launch before: filters x (channel, tap) of a block, and its rows of threads
-REGISTERS_BESIDE = 40           # of a thread besides sums, factors and windows
+REGISTERS_BESIDE = 40           # of a thread besides sums, factors and windows,
+REGISTERS_SINGLE = 24           # and of float32, by what ptxas takes (sm_80, sm_90)
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,9 @@ class PhasesMmaNumbers:
     """What the template writes besides spec and options."""
 
     arguments: tuple[Argument, ...]     # of the product's entry
+    cell: int               # elements of 16 bytes,
+    depth: int              # and products of a pixel that an instruction adds
+    split_factors: bool     # whether factors are float32 in two parts
     phases: tuple[Phase, ...]           # those of the most taps first
     places: tuple[Place, ...]           # of every tap
     up_step: int            # outputs from a tap of a phase to the next one
@@ -83,6 +90,7 @@ class PhasesMmaNumbers:
     stages_ahead: int
     turn_tiles: tuple[int, int]     # blocks of the launch before, for a group: of filters, and of (channel, tap)
     turn_tile: int
+    turn_gap: int           # elements beside a row of its tile: a column's lie in different banks
     turn_rows: int
     registers: int
 
@@ -126,7 +134,8 @@ def _places(spec: KernelSpec, phases: tuple[Phase, ...]) -> tuple[Place, ...]:
 
 def vector_of(spec: KernelSpec) -> int:
     """The widest copy that the filters of a group consist of."""
-    return next(v for v in VECTORS if spec.filters % v == 0)
+    itemsize = spec.dtype.itemsize
+    return next(bytes // itemsize for bytes in COPY_BYTES if spec.filters * itemsize % bytes == 0)
 
 
 def resolved(spec: KernelSpec, options: PhasesMmaOptions) -> PhasesMmaOptions:
@@ -144,24 +153,29 @@ def planned_registers(spec: KernelSpec, options: PhasesMmaOptions) -> int:
     """Of a thread: sums, one depth's factors, where the pixels lie that it copies."""
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     windows = options.tile_m * options.tile_k // (vector_of(spec) * threads_of(options))
-    return warp_m * warp_n // LANES + factor_registers(warp_m, warp_n) + 3 * windows + REGISTERS_BESIDE
+    factors = registers_of_factors(spec, warp_m // MATRIX_ROWS, warp_n // MATRIX_COLUMNS)
+    beside = REGISTERS_BESIDE + (REGISTERS_SINGLE if spec.dtype is DType.FLOAT32 else 0)
+    return warp_m * warp_n // LANES + factors + 3 * windows + beside
 
 
-def shared_bytes(options: PhasesMmaOptions) -> int:
+def shared_bytes(spec: KernelSpec, options: PhasesMmaOptions) -> int:
     """Of a block: its tiles of pixels and filters."""
-    return 2 * options.stages * (options.tile_m + options.tile_n) * options.tile_k
+    return spec.dtype.itemsize * options.stages * (options.tile_m + options.tile_n) * options.tile_k
 
 
 def resident_of(spec: KernelSpec, options: PhasesMmaOptions) -> int:
     """Blocks that a multiprocessor holds, by registers, threads and shared memory."""
-    by_shared = spec.hardware.shared_multiprocessor // (shared_bytes(options) + spec.hardware.shared_reserved)
-    registers = planned_registers(spec, options)
+    by_shared = spec.hardware.shared_multiprocessor // (shared_bytes(spec, options) + spec.hardware.shared_reserved)
+    registers, warps = planned_registers(spec, options), options.warps_m * options.warps_n
+    if spec.dtype is DType.FLOAT32:
+        return max(1, min(blocks_by_quarters(spec.hardware, registers, warps), by_shared))
     return max(1, min(resident_blocks(spec.hardware, registers, threads_of(options)), by_shared))
 
 
 def _store_vector(spec: KernelSpec, warp_n: int) -> int:
-    if spec.channels % CELL == 0 and warp_n % (4 * MATRIX_COLUMNS) == 0:
-        return CELL
+    exchanged = spec.dtype.is_half and warp_n % (4 * MATRIX_COLUMNS) == 0
+    if exchanged and spec.channels % STORED_TOGETHER == 0:
+        return STORED_TOGETHER
     return 2 if spec.channels % 2 == 0 else 1
 
 
@@ -169,18 +183,21 @@ def make_numbers(spec: KernelSpec, options: PhasesMmaOptions, arguments: tuple[A
     """All numbers of a plan whose values are resolved, and fit together."""
     phases, vector, threads = phases_of(spec), vector_of(spec), threads_of(options)
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
-    cells, columns = options.tile_k // CELL, options.tile_k // vector
+    cells, columns = options.tile_k // cell_of(spec), options.tile_k // vector
     rows = threads // columns
     up, left = (dilation // math.gcd(stride, dilation) for stride, dilation in zip(spec.stride, spec.dilation))
     return PhasesMmaNumbers(
-        arguments=arguments, phases=phases, places=_places(spec, phases), up_step=up, left_step=left, vector=vector,
-        copy_bytes=2 * vector, store_vector=_store_vector(spec, warp_n), threads=threads, warp_m=warp_m,
-        warp_n=warp_n, matrices_m=warp_m // MATRIX_ROWS, matrices_n=warp_n // MATRIX_COLUMNS, cells=cells,
+        arguments=arguments, cell=cell_of(spec), depth=matrix_depth(spec),
+        split_factors=spec.numerics is Numerics.TF32X3, phases=phases, places=_places(spec, phases), up_step=up,
+        left_step=left, vector=vector, copy_bytes=spec.dtype.itemsize * vector,
+        store_vector=_store_vector(spec, warp_n), threads=threads, warp_m=warp_m, warp_n=warp_n,
+        matrices_m=warp_m // MATRIX_ROWS, matrices_n=warp_n // MATRIX_COLUMNS, cells=cells,
         swizzle="row" if cells == 8 else "row >> 1", swizzle_mask=cells - 1, copy_columns=columns, copy_rows=rows,
         pixel_copies=options.tile_m // rows, filter_copies=-(-options.tile_n // rows),
         tap_chunks=spec.filters // vector, n_tiles=-(-spec.channels // options.tile_n),
         guard_channels=spec.channels % options.tile_n != 0, odd_channels=spec.channels % 2 != 0,
         stores_bias=Epilogue.BIAS in spec.epilogue, stage=(options.tile_m + options.tile_n) * options.tile_k,
-        shared_bytes=shared_bytes(options), stages_ahead=options.stages - 2,
+        shared_bytes=shared_bytes(spec, options), stages_ahead=options.stages - 2,
         turn_tiles=(-(-spec.filters // TURN_TILE), -(-spec.channels * spec.r * spec.s // TURN_TILE)),
-        turn_tile=TURN_TILE, turn_rows=TURN_ROWS, registers=planned_registers(spec, options))
+        turn_tile=TURN_TILE, turn_gap=BANK_BYTES // spec.dtype.itemsize, turn_rows=TURN_ROWS,
+        registers=planned_registers(spec, options))

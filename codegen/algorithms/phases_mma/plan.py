@@ -7,6 +7,9 @@ The pixels of one phase of the stride meet the same taps, at outputs next to eac
 phase, pixels x channels over taps and filters, all phases in one launch, those of the most taps first. No product with
 a zero between outputs is made; pixels that no output has seen become zero. A launch before it puts the filter in the
 order of its products. mma.sync.m16n8k16 with sums in float32: the portable form, from sm_80 on.
+
+float32 elements are multiplied by mma.sync.m16n8k8 of TF32: rounded to it (tf32), or in two parts (tf32x3), which are
+split in registers and whose sums are added in float32 after every instruction (docs/precision.md).
 """
 
 from __future__ import annotations
@@ -19,11 +22,13 @@ from warpconv.codegen.border import Border
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.numerics import LEAST_PRODUCTS
 from warpconv.codegen.parts.arguments import gradient_arguments, named
-from warpconv.codegen.parts.refusals import common_refusal
+from warpconv.codegen.parts.mma import matrix_depth
+from warpconv.codegen.parts.refusals import FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import KernelSpec, Operation
+from warpconv.codegen.spec import KernelSpec, Numerics, Operation
 
 from .choice import candidates, choice, instructions, tile_refusal
 from .numbers import TURN_ROWS, TURN_TILE, PhasesMmaNumbers, make_numbers, resolved
@@ -32,6 +37,10 @@ from .options import PhasesMmaOptions
 TURNED, TURN = "turned", "turn_filter"      # the filter in the order of the products, and the entry that makes it
 LEAST_CHANNELS = 8              # of a group, and filters: below, a tile is mostly filling
 MOST_TAPS, MOST_PHASES = 400, 64
+SPLIT = (Numerics.TF32X3, Numerics.TF32)        # arithmetic of float32 elements
+
+
+_FACTORS = {Numerics.TF32X3: " in two parts of TF32", Numerics.TF32: " rounded to TF32"}
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -41,20 +50,25 @@ def supports(spec: KernelSpec) -> str | None:
     if min(spec.channels, spec.filters) < LEAST_CHANNELS:
         return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
                 f"least {LEAST_CHANNELS} of each)")
-    if spec.filters % 2:
+    if spec.filters % 2 and spec.dtype.is_half:
         return f"{spec.filters} filters a group: copies are of two at least"
     taps, phases = spec.r * spec.s, spec.stride[0] * spec.stride[1]
     if taps > MOST_TAPS or phases > MOST_PHASES:
         return f"{taps} taps in {phases} phases (at most {MOST_TAPS} in {MOST_PHASES})"
-    return common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC,),
-                          borders=(Border.ZEROS, Border.CONSTANT), operation=Operation.DATA_GRADIENT)
+    single = spec.dtype is DType.FLOAT32
+    if single and spec.numerics is Numerics.FLOAT32:
+        return (f"products of float32 units are not served, only tf32x3 (by default for sums of at least "
+                f"{LEAST_PRODUCTS} products) and tf32")
+    return common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NHWC,), borders=(Border.ZEROS, Border.CONSTANT),
+                          numerics=SPLIT if single else (Numerics.FLOAT32,), operation=Operation.DATA_GRADIENT)
 
 
 def plan(spec: KernelSpec, options: PhasesMmaOptions) -> KernelPlan:
     """Raises UnsupportedSpec where plan values and spec do not go together."""
     refusal = supports(spec)
-    if refusal is None and min(options.tile_m, options.tile_n, options.tile_k) < 16:
-        refusal = f"tiles of {options.tile_m} x {options.tile_n} x {options.tile_k} (at least 16 each)"
+    least = matrix_depth(spec)
+    if refusal is None and (min(options.tile_m, options.tile_n) < 16 or options.tile_k < least):
+        refusal = f"tiles of {options.tile_m} x {options.tile_n} x {options.tile_k} (at least 16 x 16 x {least})"
     if refusal is None:
         options = resolved(spec, options)
         refusal = tile_refusal(spec, options)
@@ -62,7 +76,7 @@ def plan(spec: KernelSpec, options: PhasesMmaOptions) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     arguments = (*gradient_arguments(spec), Argument(name=TURNED, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name))
     numbers = make_numbers(spec, options, named(arguments, "dy", TURNED, "bias", "dx", "N", "H", "W", "P", "Q"))
-    aligned = {"dy": numbers.copy_bytes, "dx": 2 * numbers.store_vector}
+    aligned = {"dy": numbers.copy_bytes, "dx": spec.dtype.itemsize * numbers.store_vector}
     arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in arguments)
     turn = Launch(entry=TURN, block=(TURN_TILE, TURN_ROWS, 1), arguments=("w", TURNED), grid=(
         Blocks(times=numbers.turn_tiles[0] * numbers.turn_tiles[1] * spec.groups), Blocks(), Blocks()))
@@ -77,8 +91,9 @@ def plan(spec: KernelSpec, options: PhasesMmaOptions) -> KernelPlan:
         spec=spec, options=options, numbers=numbers, templates=("phases_mma/kernel.cu.jinja",),
         program=Program(arguments=arguments, steps=(turn, product), workspaces=(workspace,)),
         cost=_cost(spec, options, numbers),
-        phrase=f"tiles of {options.tile_m} pixels of a phase x {options.tile_n} channels x {options.tile_k} products "
-               f"on the tensor cores, {options.warps_m} x {options.warps_n} warps, {options.stages} stages")
+        phrase=f"tiles of {options.tile_m} pixels of a phase x {options.tile_n} channels x {options.tile_k} products"
+               f"{_FACTORS.get(spec.numerics, '')} on the tensor cores, {options.warps_m} x {options.warps_n} warps, "
+               f"{options.stages} stages")
 
 
 def _cost(spec: KernelSpec, options: PhasesMmaOptions, numbers: PhasesMmaNumbers) -> Cost:
@@ -102,4 +117,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 ALGORITHM = Algorithm(name="phases_mma",
                       summary="data gradient of strided dense layers: a product of matrices for each phase",
                       options=PhasesMmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
-                      estimate=estimate, operation=Operation.DATA_GRADIENT)
+                      estimate=estimate, operation=Operation.DATA_GRADIENT, float32=SPLIT)

@@ -12,22 +12,23 @@ AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 2), (1, 2), (7, 5)),
     "channels": ((40, 72, 1), (64, 64, 1), (30, 18, 1), (21, 12, 1), (48, 32, 4), (16, 72, 1), (136, 40, 1)),
     "padding": ("valid", "same", ((1, 0), (1, 1)), ((4, 1), (3, 4))), "padding_mode": ("zeros", "constant"),
-    "stride": (1, (2, 2), (3, 2), (2, 3), (4, 2)), "dilation": (1, (2, 2), (2, 3)), "dtype": DTYPES[1:],
-    "layout": ("NHWC",), "epilogue": ((), (BIAS,)),
+    "stride": (1, (2, 2), (3, 2), (2, 3), (4, 2)), "dilation": (1, (2, 2), (2, 3)), "dtype": DTYPES,
+    "numerics": ("float32", "tf32x3", "tf32"), "layout": ("NHWC",), "epilogue": ((), (BIAS,)),
     "tile": ((64, 64, 2, 2), (64, 32, 2, 2), (128, 16, 4, 1), (64, 128, 2, 4), (128, 256, 2, 4)),
-    "tile_k": (32, 64), "stages": (2, 3, 4)}
+    "tile_k": (32, 64), "stages": (2, 3, 4)}          # tile_k of 16-bit elements, half as much in float32
 SIZES: Mapping[str, tuple] = {"n": (1, 3, 9), "h": (4, 9, 15), "w": (3, 8, 13)}
 
 
 def values(row: Row) -> dict[str, Any]:
-    return {**dict(zip(("tile_m", "tile_n", "warps_m", "warps_n"), row["tile"])), "tile_k": row["tile_k"],
-            "stages": row["stages"]}
+    return {**dict(zip(("tile_m", "tile_n", "warps_m", "warps_n"), row["tile"])),
+            "tile_k": row["tile_k"] // (2 if row["dtype"] == "float32" else 1), "stages": row["stages"]}
 
 
 USUAL = {"filter": (3, 3), "channels": (40, 72, 1), "padding": ((1, 0), (1, 1)), "padding_mode": "zeros",
-         "stride": (2, 2), "dilation": 1, "dtype": "float16", "layout": "NHWC", "epilogue": (),
+         "stride": (2, 2), "dilation": 1, "dtype": "float16", "numerics": "float32", "layout": "NHWC", "epilogue": (),
          "tile": (64, 64, 2, 2), "tile_k": 32, "stages": 3}
 POINT = {"filter": (1, 1), "padding": "valid"}
+SPLIT, ROUNDED = ({"dtype": "float32", "numerics": numerics} for numerics in ("tf32x3", "tf32"))
 
 
 def variants() -> Iterable[Row]:
@@ -42,7 +43,12 @@ def variants() -> Iterable[Row]:
             {"stride": 1, "padding_mode": "constant", "epilogue": (BIAS,)},
             {"filter": (7, 5), "padding": "same", "channels": (16, 72, 1), "tile": (64, 128, 2, 4)},
             {"channels": (136, 40, 1), "tile": (128, 256, 2, 4)},
-            {"filter": (1, 2), "stride": (2, 3)}, {"filter": (2, 2), "padding": ((4, 1), (3, 4))}):
+            {"filter": (1, 2), "stride": (2, 3)}, {"filter": (2, 2), "padding": ((4, 1), (3, 4))},
+            SPLIT, ROUNDED, {**SPLIT, **POINT, "tile_k": 64, "stages": 2, "epilogue": (BIAS,)},
+            {**SPLIT, "channels": (21, 12, 1), "stride": (2, 3), "epilogue": (BIAS,)},
+            {**ROUNDED, "channels": (30, 18, 1), "tile": (64, 32, 2, 2), "epilogue": (BIAS,)},
+            {**SPLIT, "channels": (48, 32, 4), "tile": (128, 16, 4, 1)},
+            {**ROUNDED, "filter": (7, 5), "padding": "same", "dilation": (2, 2), "stages": 4}):
         yield {**USUAL, **changes}
 
 

@@ -15,7 +15,8 @@ def _dense(size: int, *epilogue: str, **layer: Any) -> KernelPlan:
     fields = dict(n=8, c=64, h=28, w=28, k=128, r=size, s=size, padding=size // 2, stride=2, dtype="float16",
                   layout="NHWC")
     return plan_layer(ConvShape(**{**fields, **layer}), algorithm="phases_mma", operation="data_gradient",
-                      settings=VALUES, epilogue=epilogue)
+                      settings=VALUES if fields["dtype"] != "float32" else {**VALUES, "tile_k": 16},
+                      epilogue=epilogue)
 
 
 def plans() -> dict[str, KernelPlan]:
@@ -24,4 +25,5 @@ def plans() -> dict[str, KernelPlan]:
         "phases_mma_3x3_float16": _dense(3),
         "phases_mma_1x1_bfloat16": _dense(1, dtype="bfloat16"),
         "phases_mma_3x3_groups_bias": _dense(3, "bias", c=84, k=72, groups=4),
+        "phases_mma_3x3_tf32x3_bias": _dense(3, "bias", dtype="float32"),
     }

@@ -128,21 +128,21 @@ __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, uns
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
 // A tile's products for a warp's sums, pixels times channels. Lane l gives the address of a row of matrix l / 8 of
-// four: two cells each of 16 pixels, two each of 16 channels.
-__device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* pixels,
-        const element* filters, int first_pixel, int first_channel, int lane) {
+// four: two cells each of 16 rows, two each of 16 columns.
+__device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* rows,
+        const element* columns, int first_row, int first_column, int lane) {
 #pragma unroll
     for (int k = 0; k < TILE_K / 16; ++k) {
         unsigned a[MATRICES_M][4], b[MATRICES_N][2];
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m)
             wc_load_matrices_4(a[m][0], a[m][1], a[m][2], a[m][3],
-                               pixels + cell_at(first_pixel + m * 16 + lane % 16, 2 * k + lane / 16));
+                               rows + cell_at(first_row + m * 16 + lane % 16, 2 * k + lane / 16));
 #pragma unroll
         for (int n = 0; n < MATRICES_N; n += 2)
             wc_load_matrices_4(b[n][0], b[n][1], b[n + 1][0], b[n + 1][1],
-                               filters
-                                   + cell_at(first_channel + n * 8 + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
+                               columns
+                                   + cell_at(first_column + n * 8 + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m)
 #pragma unroll
