@@ -55,9 +55,11 @@ def test_variants(name):
     chosen = [(case, case.sizes()[0]) for case in cases.variants(name)]
     checks.compile_ahead(build, [case.plan(support.arch(), shape) for case, shape in chosen], support.COMPILERS)
     for case, shape in chosen:
-        made = gradients.make(settings.generator(case.number), shape, bias=Epilogue.BIAS in case.epilogue)
+        made = gradients.make(settings.generator(case.number), shape, bias=Epilogue.BIAS in case.epilogue,
+                              numerics=case.plan(support.arch(), shape).spec.numerics)
         output = gradients.OUTPUTS[case.operation]
-        ask = kernels.asked(shape, 0, algorithm=name, operation=case.operation, epilogue=case.epilogue)
+        ask = kernels.asked(shape, 0, algorithm=name, operation=case.operation, epilogue=case.epilogue,
+                            numerics=case.numerics)
         ask = ask._replace(request=replace(ask.request, settings=settings_of(dict(case.values))))
         arrays_of = {"dx": ("dy", "w", "b"), "dw": ("dy", "x"), "db": ("dy",)}[output]
         given = {"bias" if key == "b" else key: getattr(made, key) for key in arrays_of}
