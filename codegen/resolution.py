@@ -308,6 +308,8 @@ def _spec(row: Algorithm, request: Request) -> KernelSpec:
     if request.operation is Operation.DATA_GRADIENT:        # the sums are those of the gradient
         forward = adjoint.refusal(layer) is None
         products = adjoint.layer_of(layer).reduction if forward else adjoint.least_products(layer)
+    elif request.operation is Operation.FILTER_GRADIENT:    # of one image: all batches share a kernel
+        products = layer.p * layer.q
     return request.spec(row.name, row.numerics_for(request.numerics, layer.dtype, products))
 
 

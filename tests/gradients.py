@@ -127,8 +127,9 @@ def scattered(x: np.ndarray, w: np.ndarray, dy: np.ndarray, shape: ConvShape) ->
             np.add.at(dx, (slice(None), slice(None), h[:, None], v), made.reshape(shape.n, shape.c, len(h), len(v)))
             pixels = x[:, :, h[:, None], v].reshape(shape.n, shape.groups, shape.channels, len(h), len(v))
             dw[:, :, r, s] = np.einsum("ngkpq,ngcpq->gkc", there, pixels).reshape(shape.k, shape.channels)
-            outside = by_group.sum((0, 3, 4)) - there.sum((0, 3, 4))        # met a value of the border
-            dw[:, :, r, s] += shape.padding_value * outside.reshape(shape.k, 1)
+            if shape.padding_value:         # which some outputs met
+                outside = by_group.sum((0, 3, 4)) - there.sum((0, 3, 4))
+                dw[:, :, r, s] += shape.padding_value * outside.reshape(shape.k, 1)
     return dx, dw
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
 from warpconv.codegen.parts import partial_sums
-from warpconv.codegen.parts.mma import (BLOCK_SLOTS, MATRIX_COLUMNS, MATRIX_DEPTH, MATRIX_ROWS, STEP_SLOTS,
-                                        block_cycles, depth_slots, layer_cycles)
+from warpconv.codegen.parts.mma import (BLOCK_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS, STEP_SLOTS, block_cycles,
+                                        depth_slots, layer_cycles, matrix_depth, product_slots)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -23,24 +24,26 @@ from .options import FilterGradientMmaOptions
 TILES = ((128, 128, 2, 2), (128, 128, 2, 4), (128, 256, 2, 4), (256, 128, 4, 2), (64, 256, 1, 4), (256, 64, 4, 1),
          (64, 128, 1, 2), (64, 128, 2, 2), (128, 64, 2, 1), (128, 64, 2, 2), (64, 64, 2, 2),
          (32, 256, 1, 4), (32, 128, 1, 4), (32, 64, 1, 4), (64, 32, 4, 1), (16, 128, 1, 4), (16, 64, 1, 4))
-DEPTHS = ((32, 4), (32, 3), (64, 3), (64, 2))       # pixels of a tile, stages
+DEPTHS = ((32, 4), (32, 3), (64, 3), (64, 2))       # pixels of a tile, stages; of float32 half as many pixels
 # Issue slots of a quarter's warp besides those of parts/mma.py
 LINEAR_SLOTS = 6.0          # of a copy of pixels that follow each other,
 WALKED_SLOTS = 24.0         # and of one of windows: the way to the next output, whether the tap lies in the image
 NARROW = {8: 1.0, 4: 1.0, 2: 1.0, 1: 1.5}       # times as many of a copy of fewer elements
+WORD_SLOTS = 2.0            # of a word of a matrix of float32, which is loaded by itself
 STORE_SLOTS = 8.0           # of a matrix's sums: no epilogue
 
 
 def candidates(spec: KernelSpec, pixels: int) -> Iterator[FilterGradientMmaOptions]:
     """Every tile that fits and is not mostly filling, with shares of the pixels that fill the chip."""
+    shorter = 2 if spec.dtype is DType.FLOAT32 else 1
     for tile_m, tile_n, warps_m, warps_n in TILES:
         if (tile_m > 16 and tile_m >= 2 * spec.filters) or (tile_n > 64 and tile_n >= 2 * spec.reduction):
             continue
         for tile_p, stages in DEPTHS:
-            options = FilterGradientMmaOptions(tile_m=tile_m, tile_n=tile_n, tile_p=tile_p, warps_m=warps_m,
-                                               warps_n=warps_n, stages=stages)
+            options = FilterGradientMmaOptions(tile_m=tile_m, tile_n=tile_n, tile_p=tile_p // shorter,
+                                               warps_m=warps_m, warps_n=warps_n, stages=stages)
             whole = resolved(spec, options)
-            if tile_refusal(whole) is None:
+            if tile_refusal(spec, whole) is None:
                 yield from (replace(options, splits=n) for n in _splits(spec, whole, pixels))
 
 
@@ -50,22 +53,22 @@ def _splits(spec: KernelSpec, options: FilterGradientMmaOptions, pixels: int) ->
     return partial_sums.splits_for(held, tiles, pixels // options.tile_p)
 
 
-def tile_refusal(options: FilterGradientMmaOptions) -> str | None:
+def tile_refusal(spec: KernelSpec, options: FilterGradientMmaOptions) -> str | None:
     """Whether warps share out a tile in whole matrices, and threads its copies; of resolved plan values."""
-    m, n, p = options.tile_m, options.tile_n, options.tile_p
-    if m % (options.warps_m * MATRIX_ROWS) or n % (options.warps_n * 2 * MATRIX_COLUMNS) or p % MATRIX_DEPTH or p < 1:
+    m, n, p, depth = options.tile_m, options.tile_n, options.tile_p, matrix_depth(spec)
+    if m % (options.warps_m * MATRIX_ROWS) or n % (options.warps_n * 2 * MATRIX_COLUMNS) or p % depth or p < 1:
         return (f"{options.warps_m} x {options.warps_n} warps do not share out {m} x {n} x {p} in matrices of "
-                f"{MATRIX_ROWS} x {2 * MATRIX_COLUMNS} x {MATRIX_DEPTH}")
+                f"{MATRIX_ROWS} x {2 * MATRIX_COLUMNS} x {depth}")
     threads = threads_of(options)
     for tile, vector in ((m, options.vector_m), (n, options.vector_n)):
-        copies = copies_of(options, tile, vector)
+        copies = copies_of(spec, options, tile, vector)
         if threads % copies.columns or p % copies.rows:
             return f"{threads} threads do not share out the copies of {p} pixels x {tile} elements, {vector} at a time"
         if copies.cells not in (2, 4) and copies.cells % 8:
             return f"tiles of {tile} (16, 32 or a multiple of 64: whole rows of banks)"
-    if (registers := planned_registers(options)) > THREAD_REGISTERS:
+    if (registers := planned_registers(spec, options)) > THREAD_REGISTERS:
         return f"about {registers} registers a thread (at most {THREAD_REGISTERS}): smaller tiles"
-    shared = shared_bytes(options)
+    shared = shared_bytes(spec, options)
     if shared > PORTABLE_SHARED:
         return f"{shared} bytes of shared memory for a block (at most {PORTABLE_SHARED}): smaller tiles or fewer stages"
     return None
@@ -86,7 +89,7 @@ def cycles(spec: KernelSpec, options: FilterGradientMmaOptions, pixels: int, mov
     steps = -(-pixels // (options.tile_p * options.splits))
     arithmetic = block_cycles(spec.hardware, blocks, resident_of(spec, options), warps,
                               _warp_slots(spec, options, steps))
-    copied = 2 * blocks * steps * (options.tile_m + options.tile_n) * options.tile_p
+    copied = spec.dtype.itemsize * blocks * steps * (options.tile_m + options.tile_n) * options.tile_p
     adding = 8 * spec.k * spec.reduction * options.splits / spec.hardware.copied_bytes
     return layer_cycles(spec.hardware, arithmetic, copied, moved) + adding
 
@@ -95,10 +98,14 @@ def _warp_slots(spec: KernelSpec, options: FilterGradientMmaOptions, steps: int)
     """Issue slots of a warp: its steps, its stores."""
     down = options.tile_m // options.warps_m // MATRIX_ROWS
     across = options.tile_n // options.warps_n // MATRIX_COLUMNS
-    gradients = copies_of(options, options.tile_m, options.vector_m)
-    windows = copies_of(options, options.tile_n, options.vector_n)
+    gradients = copies_of(spec, options, options.tile_m, options.vector_m)
+    windows = copies_of(spec, options, options.tile_n, options.vector_n)
     walk = LINEAR_SLOTS if spec.is_pointwise else WALKED_SLOTS
-    step = (options.tile_p // MATRIX_DEPTH * depth_slots(down, across)
+    depth = depth_slots(down, across)
+    if spec.dtype is DType.FLOAT32:
+        words = 4 * down + 2 * across
+        depth = product_slots(spec, down * across, words) + words * WORD_SLOTS
+    step = (options.tile_p // matrix_depth(spec) * depth
             + gradients.each * LINEAR_SLOTS * NARROW[gradients.vector]
             + windows.each * walk * NARROW[windows.vector] + STEP_SLOTS)
     return BLOCK_SLOTS + steps * step + down * across * STORE_SLOTS

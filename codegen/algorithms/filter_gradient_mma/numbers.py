@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import partial_sums
-from warpconv.codegen.parts.mma import CELL, MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, factor_registers
-from warpconv.codegen.parts.occupancy import resident_blocks
-from warpconv.codegen.spec import KernelSpec
+from warpconv.codegen.parts.mma import (MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, cell_of, matrix_depth,
+                                        registers_of_factors)
+from warpconv.codegen.parts.occupancy import blocks_by_quarters, resident_blocks
+from warpconv.codegen.spec import KernelSpec, Numerics
 
 from .options import FilterGradientMmaOptions
 
@@ -17,6 +19,9 @@ REGISTERS_BESIDE = 44           # of a thread besides sums and factors: where it
 # what a cell's number is combined with, by the cells of a pixel in a tile, so that eight pixels lie in different banks
 SWIZZLES = {2: ("pixel >> 2", 1), 4: ("pixel >> 1", 3)}
 SWIZZLE = ("pixel", 7)
+# and of float32, so that two cells each of four pixels do, of which a matrix's elements are loaded one by one
+FLOAT_SWIZZLES = {4: ("pixel", 2)}
+FLOAT_SWIZZLE = ("pixel << 1", 6)
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,9 @@ class Copies:
 class FilterGradientMmaNumbers:
     """What the template writes besides spec and options."""
 
+    cell: int               # elements of 16 bytes,
+    depth: int              # and pixels that an instruction adds
+    split_factors: bool     # whether factors are float32 in two parts
     gradients: Copies
     windows: Copies
     plain: bool             # whether the window of an output is the pixel at its place
@@ -64,45 +72,57 @@ class FilterGradientMmaNumbers:
 
 def resolved(spec: KernelSpec, options: FilterGradientMmaOptions) -> FilterGradientMmaOptions:
     """``options`` with every derived value in its place."""
-    options = replace(options, vector_m=options.vector_m or widest(spec.filters),
-                      vector_n=options.vector_n or widest(spec.channels))
+    options = replace(options, vector_m=options.vector_m or widest(spec, spec.filters),
+                      vector_n=options.vector_n or widest(spec, spec.channels))
     if options.min_blocks == DERIVED:
         options = replace(options, min_blocks=resident_of(spec, options))
     return options
 
 
-def widest(channels: int) -> int:
+def widest(spec: KernelSpec, channels: int) -> int:
     """The widest copy that the channels of a group consist of."""
-    return next(v for v in VECTORS if channels % v == 0)
+    return next(v for v in vectors_of(spec) if channels % v == 0)
+
+
+def vectors_of(spec: KernelSpec) -> tuple[int, ...]:
+    """Elements that a copy may have."""
+    return tuple(v for v in VECTORS if v <= cell_of(spec))
 
 
 def threads_of(options: FilterGradientMmaOptions) -> int:
     return LANES * options.warps_m * options.warps_n
 
 
-def planned_registers(options: FilterGradientMmaOptions) -> int:
+def planned_registers(spec: KernelSpec, options: FilterGradientMmaOptions) -> int:
     """Of a thread: sums, and the factors of one instruction's depth."""
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
-    return warp_m * warp_n // LANES + factor_registers(warp_m, warp_n) + REGISTERS_BESIDE
+    factors = registers_of_factors(spec, warp_m // MATRIX_ROWS, warp_n // MATRIX_COLUMNS)
+    return warp_m * warp_n // LANES + factors + REGISTERS_BESIDE
 
 
-def shared_bytes(options: FilterGradientMmaOptions) -> int:
+def shared_bytes(spec: KernelSpec, options: FilterGradientMmaOptions) -> int:
     """Of a block: its tiles of both operands."""
-    return 2 * options.stages * (options.tile_m + options.tile_n) * options.tile_p
+    return spec.dtype.itemsize * options.stages * (options.tile_m + options.tile_n) * options.tile_p
 
 
 def resident_of(spec: KernelSpec, options: FilterGradientMmaOptions) -> int:
     """Blocks that a multiprocessor holds, by registers, threads and shared memory."""
-    by_shared = spec.hardware.shared_multiprocessor // (shared_bytes(options) + spec.hardware.shared_reserved)
-    return max(1, min(resident_blocks(spec.hardware, planned_registers(options), threads_of(options)), by_shared))
+    by_shared = spec.hardware.shared_multiprocessor // (shared_bytes(spec, options) + spec.hardware.shared_reserved)
+    registers, warps = planned_registers(spec, options), options.warps_m * options.warps_n
+    if spec.dtype is DType.FLOAT32:
+        return max(1, min(blocks_by_quarters(spec.hardware, registers, warps), by_shared))
+    return max(1, min(resident_blocks(spec.hardware, registers, threads_of(options)), by_shared))
 
 
-def copies_of(options: FilterGradientMmaOptions, tile: int, vector: int) -> Copies:
+def copies_of(spec: KernelSpec, options: FilterGradientMmaOptions, tile: int, vector: int) -> Copies:
     """Those of a tile of so many elements a pixel."""
-    columns, cells = tile // vector, tile // CELL
+    columns, cells = tile // vector, tile // cell_of(spec)
     rows = max(1, threads_of(options) // columns)
-    swizzle, mask = SWIZZLES.get(cells, SWIZZLE)
-    return Copies(vector=vector, bytes=2 * vector, columns=columns, rows=min(rows, options.tile_p),
+    if spec.dtype is DType.FLOAT32:
+        swizzle, mask = FLOAT_SWIZZLES.get(cells, FLOAT_SWIZZLE)
+    else:
+        swizzle, mask = SWIZZLES.get(cells, SWIZZLE)
+    return Copies(vector=vector, bytes=spec.dtype.itemsize * vector, columns=columns, rows=min(rows, options.tile_p),
                   each=max(1, options.tile_p // rows), spare=rows > options.tile_p, cells=cells, swizzle=swizzle,
                   mask=mask)
 
@@ -112,14 +132,15 @@ def make_numbers(spec: KernelSpec, options: FilterGradientMmaOptions) -> FilterG
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     rows = partial_sums.sum_rows(options.splits)
     return FilterGradientMmaNumbers(
-        gradients=copies_of(options, options.tile_m, options.vector_m),
-        windows=copies_of(options, options.tile_n, options.vector_n), plain=spec.is_pointwise,
+        cell=cell_of(spec), depth=matrix_depth(spec), split_factors=spec.numerics is Numerics.TF32X3,
+        gradients=copies_of(spec, options, options.tile_m, options.vector_m),
+        windows=copies_of(spec, options, options.tile_n, options.vector_n), plain=spec.is_pointwise,
         one_tap=spec.r == spec.s == 1, guarded=any(map(any, spec.padding)), threads=threads_of(options),
         warp_m=warp_m, warp_n=warp_n,
         matrices_m=warp_m // MATRIX_ROWS, matrices_n=warp_n // MATRIX_COLUMNS,
         m_tiles=-(-spec.filters // options.tile_m), n_tiles=-(-spec.reduction // options.tile_n),
         guard_filters=spec.filters % options.tile_m != 0, guard_columns=spec.reduction % options.tile_n != 0,
         paired=spec.reduction % 2 == 0, gradient_elements=options.tile_m * options.tile_p,
-        stage=(options.tile_m + options.tile_n) * options.tile_p, shared_bytes=shared_bytes(options),
+        stage=(options.tile_m + options.tile_n) * options.tile_p, shared_bytes=shared_bytes(spec, options),
         stages_ahead=options.stages - 2, sum_rows=rows, sum_columns=partial_sums.THREADS // rows,
-        registers=planned_registers(options))
+        registers=planned_registers(spec, options))

@@ -7,6 +7,9 @@ lie in NHWC, the channels of a pixel side by side, windows gathered tap by tap s
 of tiles in shared memory is filled by asynchronous copies (cp.async), matrices are transposed on their way to registers
 (ldmatrix) and multiplied by mma.sync.m16n8k16 with sums in float32: the portable form, from sm_80 on. Each share's sums
 go to a workspace, and a second launch adds the shares in a fixed order, so that equal inputs give equal bits.
+
+float32 elements are multiplied by mma.sync.m16n8k8 of TF32: rounded to it (tf32), or in two parts (tf32x3), which are
+split in registers and whose sums are added in float32 after every instruction (docs/precision.md).
 """
 
 from __future__ import annotations
@@ -19,19 +22,22 @@ from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES
+from warpconv.codegen.numerics import LEAST_PRODUCTS
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import gradient_arguments
-from warpconv.codegen.parts.mma import MOST_STAGES, VECTORS
-from warpconv.codegen.parts.refusals import ZEROS, common_refusal
+from warpconv.codegen.parts.mma import MOST_STAGES, matrix_depth
+from warpconv.codegen.parts.refusals import FLOATS, ZEROS, common_refusal
 from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import KernelSpec, Operation
+from warpconv.codegen.spec import KernelSpec, Numerics, Operation
 
 from .choice import candidates, choice, fma_of, instructions, tile_refusal
-from .numbers import FilterGradientMmaNumbers, make_numbers, resolved, threads_of
+from .numbers import FilterGradientMmaNumbers, make_numbers, resolved, threads_of, vectors_of
 from .options import FilterGradientMmaOptions
 
 LEAST_CHANNELS = 8              # of a group, where there are several: below, a tile is mostly filling
+SPLIT = (Numerics.TF32X3, Numerics.TF32)        # arithmetic of float32 elements
+_FACTORS = {Numerics.TF32X3: " in two parts of TF32", Numerics.TF32: " rounded to TF32"}
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -42,8 +48,12 @@ def supports(spec: KernelSpec) -> str | None:
         return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
                 f"least {LEAST_CHANNELS} of each)")
     borders = ZEROS if any(map(any, spec.padding)) else tuple(Border)
-    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC,), borders=borders,
-                             operation=Operation.FILTER_GRADIENT)
+    single = spec.dtype is DType.FLOAT32
+    if single and spec.numerics is Numerics.FLOAT32:
+        return (f"products of float32 units are not served, only tf32x3 (by default for sums of at least "
+                f"{LEAST_PRODUCTS} products) and tf32")
+    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NHWC,), borders=borders,
+                             numerics=SPLIT if single else (Numerics.FLOAT32,), operation=Operation.FILTER_GRADIENT)
     return refusal or ("the filter's gradient takes no epilogue" if spec.epilogue else None)
 
 
@@ -52,7 +62,7 @@ def plan(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelPlan:
     refusal = supports(spec) or _values_refusal(spec, options)
     if refusal is None:
         options = resolved(spec, options)
-        refusal = tile_refusal(options)
+        refusal = tile_refusal(spec, options)
         if refusal is None and threads_of(options) * options.min_blocks > spec.hardware.resident_threads:
             refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
     if refusal is not None:
@@ -71,25 +81,26 @@ def plan(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelPlan:
     return KernelPlan(spec=spec, options=options, numbers=numbers, program=program,
                       templates=("filter_gradient_mma/kernel.cu.jinja",), cost=_cost(options, numbers),
                       phrase=f"tiles of {options.tile_m} filters x {options.tile_n} taps of channels x "
-                             f"{options.tile_p} pixels on the tensor cores, {options.warps_m} x {options.warps_n} "
-                             f"warps, {options.stages} stages, in {options.splits} shares of the pixels, whose sums "
-                             "are added then")
+                             f"{options.tile_p} pixels{_FACTORS.get(spec.numerics, '')} on the tensor cores, "
+                             f"{options.warps_m} x {options.warps_n} warps, {options.stages} stages, in "
+                             f"{options.splits} shares of the pixels, whose sums are added then")
 
 
 def _values_refusal(spec: KernelSpec, options: FilterGradientMmaOptions) -> str | None:
     """Whether single plan values can be."""
     if options.warps_m < 1 or options.warps_n < 1 or options.warps_m * options.warps_n > BLOCK_THREADS // LANES:
         return f"{options.warps_m} x {options.warps_n} warps (1 to {BLOCK_THREADS // LANES} are possible)"
-    if min(options.tile_m, options.tile_n, options.tile_p) < 16:
-        return f"tiles of {options.tile_m} x {options.tile_n} x {options.tile_p} (at least 16 each)"
+    least, vectors = matrix_depth(spec), vectors_of(spec)
+    if min(options.tile_m, options.tile_n) < 16 or options.tile_p < least:
+        return f"tiles of {options.tile_m} x {options.tile_n} x {options.tile_p} (at least 16 x 16 x {least})"
     if not 2 <= options.stages <= MOST_STAGES:
         return f"stages = {options.stages} (2 to {MOST_STAGES})"
     if not 1 <= options.splits <= partial_sums.MOST_CHUNKS:
         return f"splits = {options.splits} (1 to {partial_sums.MOST_CHUNKS})"
     for name, vector, channels, of in (("vector_m", options.vector_m, spec.filters, "K/groups"),
                                        ("vector_n", options.vector_n, spec.channels, "C/groups")):
-        if vector and (vector not in VECTORS or channels % vector):
-            return f"{name} = {vector} does not divide {of} = {channels}, or is none of {VECTORS}"
+        if vector and (vector not in vectors or channels % vector):
+            return f"{name} = {vector} does not divide {of} = {channels}, or is none of {vectors}"
     return None
 
 
@@ -113,4 +124,5 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 ALGORITHM = Algorithm(name="filter_gradient_mma",
                       summary="the filter's gradient of dense layers as a product of matrices on the tensor cores",
                       options=FilterGradientMmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
-                      estimate=estimate, lighter=partial_sums.lighter, operation=Operation.FILTER_GRADIENT)
+                      estimate=estimate, lighter=partial_sums.lighter, operation=Operation.FILTER_GRADIENT,
+                      float32=SPLIT)

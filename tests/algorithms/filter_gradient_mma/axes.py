@@ -12,7 +12,8 @@ AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 2), (2, 1), (5, 7)),
     "channels": ((40, 72, 1), (64, 64, 1), (3, 64, 1), (20, 18, 1), (16, 9, 1), (48, 32, 4), (96, 136, 1)),
     "padding": ("valid", "same", ((1, 0), (1, 1)), "large"), "stride": (1, (2, 2), (2, 3)),
-    "dilation": (1, (2, 3)), "dtype": DTYPES[1:], "layout": ("NHWC",),
+    "dilation": (1, (2, 3)), "dtype": DTYPES, "layout": ("NHWC",),
+    "numerics": ("float32", "tf32x3", "tf32"),
     "tile": ((64, 64, 2, 2), (16, 64, 1, 2), (16, 128, 1, 4), (32, 256, 1, 4), (128, 256, 2, 4), (128, 128, 2, 4)),
     "tile_p": (32, 64), "stages": (2, 3, 4), "splits": (1, 2, 5, 40), "vectors": ((0, 0), (4, 2), (1, 1))}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (3, 7, 11), "w": (2, 8, 21)}
@@ -22,15 +23,18 @@ def values(row: Row) -> dict[str, Any]:
     """``vectors`` of 0: those that the planner takes."""
     found = dict(zip(("tile_m", "tile_n", "warps_m", "warps_n"), row["tile"]))
     found.update((name, row[name]) for name in ("tile_p", "stages", "splits"))
+    if row["dtype"] == "float32":       # half as many pixels
+        found["tile_p"] //= 2
     if any(row["vectors"]):
         found.update(zip(("vector_m", "vector_n"), row["vectors"]))
     return found
 
 
 USUAL = {"filter": (3, 2), "channels": (40, 72, 1), "padding": ((1, 0), (1, 1)), "stride": 1, "dilation": 1,
-         "dtype": "float16", "layout": "NHWC", "tile": (64, 64, 2, 2), "tile_p": 32, "stages": 3, "splits": 2,
-         "vectors": (0, 0)}
+         "dtype": "float16", "numerics": "float32", "layout": "NHWC", "tile": (64, 64, 2, 2), "tile_p": 32,
+         "stages": 3, "splits": 2, "vectors": (0, 0)}
 POINT = {"filter": (1, 1), "padding": "valid"}
+SPLIT, ROUNDED = ({"dtype": "float32", "numerics": numerics} for numerics in ("tf32x3", "tf32"))
 
 
 def variants() -> Iterable[Row]:
@@ -43,7 +47,12 @@ def variants() -> Iterable[Row]:
             {"channels": (48, 32, 4), "tile": (16, 128, 1, 4)},
             {"dilation": (2, 3), "padding": "large", "tile": (32, 256, 1, 4), "stages": 2},
             {"padding": "valid", "vectors": (4, 2)}, {"channels": (96, 136, 1), "tile": (128, 256, 2, 4), "stages": 4},
-            {"channels": (64, 64, 1), "tile": (128, 128, 2, 4)}, {"filter": (2, 1), "splits": 40}):
+            {"channels": (64, 64, 1), "tile": (128, 128, 2, 4)}, {"filter": (2, 1), "splits": 40},
+            SPLIT, ROUNDED, {**SPLIT, **POINT, "channels": (64, 64, 1), "tile_p": 64, "splits": 5},
+            {**SPLIT, "channels": (3, 64, 1), "filter": (5, 7), "stride": (2, 2), "tile": (16, 64, 1, 2)},
+            {**ROUNDED, "channels": (16, 9, 1), "tile": (16, 128, 1, 4), "stages": 2},
+            {**SPLIT, "channels": (48, 32, 4), "tile": (32, 256, 1, 4), "dilation": (2, 3)},
+            {**ROUNDED, "channels": (96, 136, 1), "tile": (128, 128, 2, 4), "padding": "valid", "vectors": (4, 2)}):
         yield {**USUAL, **changes}
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from tests import cases, emitted
+from tests import cases, checks, emitted, gradients
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.render import render
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Operation
+from warpconv.runtime import arrays
 from warpconv.runtime.build.pipeline import build
+from warpconv.runtime.call import kernels
+from warpconv.runtime.call.checks import Call
 
 NAME, OLD = "filter_gradient_mma", "filter_gradient"
+on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 
 
 @pytest.mark.parametrize("case", cases.variants(NAME), ids=lambda case: case.id)
@@ -31,6 +40,71 @@ def test_the_rule_takes_it_for_dense_layers(batch, c, h, k, r, stride, dtype):
     assert plan_layer(layer, operation="filter_gradient", arch="sm_75").spec.algorithm == OLD
 
 
+@pytest.mark.parametrize("c, h, k, r, stride", [(64, 56, 64, 3, 1), (256, 56, 128, 1, 1), (128, 56, 128, 3, 2),
+                                                (256, 14, 256, 3, 1), (96, 56, 192, 2, 2)])
+def test_the_rule_takes_it_for_dense_layers_in_float32(c, h, k, r, stride):
+    """In two parts of TF32; not where the pixels of an image are so few that sums by float32 units are more exact."""
+    layer = ConvShape(n=32, c=c, h=h, w=h, k=k, r=r, s=r, padding=r // 2 if r % 2 else 0, stride=stride, layout="NHWC")
+    for arch in ("sm_80", "sm_90"):
+        made = plan_layer(layer, operation="filter_gradient", arch=arch)
+        assert (made.spec.algorithm, made.spec.numerics) == (NAME, Numerics.TF32X3)
+    assert plan_layer(layer, operation="filter_gradient", precision="tf32").spec.numerics is Numerics.TF32
+    for other, how in ((replace(layer, h=9, w=9), {}), (layer, {"precision": "ieee"}), (layer, {"arch": "sm_75"})):
+        spec = plan_layer(other, operation="filter_gradient", **how).spec
+        assert (spec.algorithm, spec.numerics) == (OLD, Numerics.FLOAT32)
+
+
+def gradient(layer, x, dy, **how):
+    """The filter's gradient on the CPU device."""
+    kernel = kernels.kernel_of(kernels.asked(layer, None, operation=Operation.FILTER_GRADIENT, **how))
+    out = np.full(layer.weight_shape, np.nan, "f")
+    operands = {name: arrays.view(array, name) for name, array in (("x", x), ("dy", dy), ("dw", out))}
+    kernel.backend.run(Call(layer, operands), None, None)
+    return out
+
+
+@on_cpu_device
+@pytest.mark.parametrize("numerics, least, most", [("tf32x3", 1e-9, 4e-7), ("tf32", 1e-5, 1e-3)])
+@pytest.mark.parametrize("images", ["signed", pytest.param("non-negative", marks=pytest.mark.long)])
+def test_how_exact_each_way_is(numerics, least, most, images):
+    """Beside float64, and beside float32 units where it is to be as exact as these."""
+    rng = np.random.default_rng(5)
+    layer = ConvShape(n=3, c=20, h=25, w=21, k=24, r=3, s=3, padding=1, stride=2, layout="NHWC")
+    x, dy = (rng.standard_normal(layer.layout.stored(sizes)).astype("f") for sizes in (
+        layer.input_shape, layer.output_shape))
+    x = np.abs(x) if images == "non-negative" else x
+    exact = gradients.scattered(x.astype("d").transpose(0, 3, 1, 2), np.zeros(layer.weight_shape),
+                                dy.astype("d").transpose(0, 3, 1, 2), layer)[1]
+
+    def error(**how):
+        return np.linalg.norm(gradient(layer, x, dy, **how) - exact) / np.linalg.norm(exact)
+
+    made = error(algorithm=NAME, numerics=Numerics(numerics))
+    assert least < made < most
+    if numerics == "tf32x3":
+        assert made <= error(algorithm=OLD, numerics=Numerics.IEEE)
+
+
+@on_cpu_device
+@pytest.mark.parametrize("precision", ["tf32x3", "tf32"])
+def test_infinities_nan_and_what_the_scale_has_no_room_for(precision):
+    rng = np.random.default_rng(3)
+    layer = ConvShape(n=2, c=40, h=12, w=11, k=72, r=3, s=3, padding=1, layout="NHWC")
+    x, dy = (rng.standard_normal(layer.layout.stored(sizes)).astype("f") for sizes in (
+        layer.input_shape, layer.output_shape))
+    x[0, 1, 2, 5], x[1, 5, 5, 7], dy[0, 6, 4, 3], dy[1, 3, 3, 0] = np.inf, np.nan, -np.inf, 1e36
+    with np.errstate(all="ignore"):
+        found = gradient(layer, x, dy, algorithm=NAME, numerics=Numerics(precision))
+        exact = gradients.scattered(x.astype("d").transpose(0, 3, 1, 2), np.zeros(layer.weight_shape),
+                                    dy.astype("d").transpose(0, 3, 1, 2), layer)[1]
+    assert np.array_equal(np.isnan(found), np.isnan(exact)) and np.isnan(exact).any()
+    for infinite in (np.isposinf, np.isneginf):
+        assert np.array_equal(infinite(found), infinite(exact)) and infinite(exact).any()
+    fine = np.isfinite(exact)
+    bound = (1e-5 if precision == "tf32x3" else 2e-2) * np.maximum(np.abs(exact[fine]), 100)
+    assert fine.mean() > 0.3 and (np.abs(found[fine] - exact[fine]) <= bound).all()
+
+
 def test_refusals_are_in_words():
     def reason(settings=None, **layer):
         shape = ConvShape(**{"n": 2, "c": 64, "h": 14, "w": 14, "k": 64, "r": 3, "s": 3, "padding": 1,
@@ -41,7 +115,9 @@ def test_refusals_are_in_words():
             plan_layer(shape, operation="filter_gradient", algorithm=NAME, settings=settings)
         return str(caught.value)
 
-    assert "float32" in reason(dtype="float32") and "NCHW" in reason(layout="NCHW")
+    assert "issue slots" in reason(dtype="float32") and "float32 units are not" in reason(dtype="float32", h=9, w=9)
+    assert "vector_n = 8 does not divide" in reason({"vector_n": 8}, dtype="float32")
+    assert "NCHW" in reason(layout="NCHW")
     assert "border reflect" in reason(padding_mode="reflect") and "groups of 1" in reason(groups=64)
     assert "issue slots" in reason(padding_mode="reflect", padding=0)
     assert "share out" in reason({"tile_m": 48, "warps_m": 2}) and "warps" in reason({"warps_m": 64})
@@ -63,9 +139,13 @@ def test_a_limit_on_the_workspace_takes_fewer_shares():
 
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_defaults_do_not_spill(arch):
-    for c, h, k, r, stride in ((64, 56, 64, 3, 1), (512, 7, 2048, 1, 1), (3, 224, 64, 7, 2)):
-        layer = ConvShape(n=32, c=c, h=h, w=h, k=k, r=r, s=r, padding=r // 2, stride=stride, dtype="float16",
+@pytest.mark.parametrize("dtype, precision", [
+    ("float16", "float32"), pytest.param("float32", "float32", marks=pytest.mark.long),
+    pytest.param("float32", "tf32", marks=pytest.mark.long)])
+def test_defaults_do_not_spill(arch, dtype, precision):
+    for c, h, k, r, stride in ((64, 56, 64, 3, 1), (512, 14, 2048, 1, 1), (3, 224, 64, 7, 2), (256, 28, 256, 3, 2)):
+        layer = ConvShape(n=32, c=c, h=h, w=h, k=k, r=r, s=r, padding=r // 2, stride=stride, dtype=dtype,
                           layout="NHWC")
-        for entry in build(plan_layer(layer, operation="filter_gradient", algorithm=NAME, arch=arch)).compiled.entries:
+        made = plan_layer(layer, operation="filter_gradient", algorithm=NAME, arch=arch, precision=precision)
+        for entry in build(made).compiled.entries:
             assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
