@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from . import adjoint
 from .algorithm import Algorithm
-from .batch import assumed_batch
+from .batch import assumed_batch, batch_matters
 from .dtypes import DType
 from .errors import ArgumentError, ArgumentTypeError, PlannerError, UnsupportedSpec
 from .hardware import Arch
@@ -308,8 +308,8 @@ def _spec(row: Algorithm, request: Request) -> KernelSpec:
     if request.operation is Operation.DATA_GRADIENT:        # the sums are those of the gradient
         forward = adjoint.refusal(layer) is None
         products = adjoint.layer_of(layer).reduction if forward else adjoint.least_products(layer)
-    elif request.operation is Operation.FILTER_GRADIENT:    # of one image: all batches share a kernel
-        products = layer.p * layer.q
+    elif request.operation is Operation.FILTER_GRADIENT:    # of the fewest images that share the kernel
+        products = layer.p * layer.q * (assumed_batch(layer) if batch_matters(layer) else 1)
     return request.spec(row.name, row.numerics_for(request.numerics, layer.dtype, products))
 
 

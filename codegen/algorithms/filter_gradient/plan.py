@@ -37,6 +37,7 @@ STRIP_ROWS = 64
 FEW_SUMS = 32
 MOST_PRODUCTS = 2048        # of a tile
 TILE_K, TILE_COLUMNS, TILE_PIXELS = 64, 64, 16  # of a block of form tiles: filters, (tap, channel), pixels at a time
+TILES_PACE = 2.0    # times as long as its slots form tiles took of 12 dense float32 layers (1.9 to 2.2; H200, 2026-11-23)
 BLOCKS_TAPS, BLOCKS_TILES_NHWC, BLOCKS_TILES = 16, 6, 4     # of a multiprocessor, in form taps and in form tiles
 
 
@@ -265,7 +266,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
         steps, chip = -(-shape.n * shape.p * shape.q // TILE_PIXELS), spec.hardware.multiprocessors
         rounds = -(-tiles * options.chunks // (BLOCKS_TILES * chip))
         waiting = rounds * -(-steps // options.chunks) * H200_LATENCY * H200_CLOCK
-        return max(tiles * steps * 8 * (16 * TILE_PIXELS * 1.6 + 120), waiting * QUARTERS * chip)
+        return TILES_PACE * max(tiles * steps * 8 * (16 * TILE_PIXELS * 1.6 + 120), waiting * QUARTERS * chip)
     per = plan.cost.fma + 3 * plan.cost.warp_loads + 30
     tiles = shape.n * -(-shape.p // options.rows) * -(-shape.q // options.columns)
     taps = made.tap_tiles[0] * made.tap_tiles[1]

@@ -41,15 +41,15 @@ def test_the_rule_takes_it_for_dense_layers(batch, c, h, k, r, stride, dtype):
 
 
 @pytest.mark.parametrize("c, h, k, r, stride", [(64, 56, 64, 3, 1), (256, 56, 128, 1, 1), (128, 56, 128, 3, 2),
-                                                (256, 14, 256, 3, 1), (96, 56, 192, 2, 2)])
+                                                (256, 14, 256, 3, 1), (96, 56, 192, 2, 2), (512, 7, 512, 3, 1)])
 def test_the_rule_takes_it_for_dense_layers_in_float32(c, h, k, r, stride):
-    """In two parts of TF32; not where the pixels of an image are so few that sums by float32 units are more exact."""
+    """In two parts of TF32; not where a batch has so few pixels that sums by float32 units are more exact."""
     layer = ConvShape(n=32, c=c, h=h, w=h, k=k, r=r, s=r, padding=r // 2 if r % 2 else 0, stride=stride, layout="NHWC")
     for arch in ("sm_80", "sm_90"):
         made = plan_layer(layer, operation="filter_gradient", arch=arch)
         assert (made.spec.algorithm, made.spec.numerics) == (NAME, Numerics.TF32X3)
     assert plan_layer(layer, operation="filter_gradient", precision="tf32").spec.numerics is Numerics.TF32
-    for other, how in ((replace(layer, h=9, w=9), {}), (layer, {"precision": "ieee"}), (layer, {"arch": "sm_75"})):
+    for other, how in ((replace(layer, n=1, h=9, w=9), {}), (layer, {"precision": "ieee"}), (layer, {"arch": "sm_75"})):
         spec = plan_layer(other, operation="filter_gradient", **how).spec
         assert (spec.algorithm, spec.numerics) == (OLD, Numerics.FLOAT32)
 
@@ -115,7 +115,8 @@ def test_refusals_are_in_words():
             plan_layer(shape, operation="filter_gradient", algorithm=NAME, settings=settings)
         return str(caught.value)
 
-    assert "issue slots" in reason(dtype="float32") and "float32 units are not" in reason(dtype="float32", h=9, w=9)
+    assert "issue slots" in reason(dtype="float32")
+    assert "float32 units are not" in reason(dtype="float32", n=1, h=9, w=9)
     assert "vector_n = 8 does not divide" in reason({"vector_n": 8}, dtype="float32")
     assert "NCHW" in reason(layout="NCHW")
     assert "border reflect" in reason(padding_mode="reflect") and "groups of 1" in reason(groups=64)
