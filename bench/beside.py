@@ -65,9 +65,11 @@ def measure(torch: Any, shape: ConvShape, algorithm: str = "auto", replay_us: fl
 def measure_gradient(torch: Any, shape: ConvShape, operation: str, algorithm: str = "auto",
                      replay_us: float = 5e3) -> dict[str, Any]:
     """The same of a data or filter gradient: ours as a call makes it, all its launches counted, beside PyTorch's
-    convolution_backward; and that two calls give the same bits. Raises as measure()."""
+    convolution_backward without TF32; and that two calls give the same bits. Raises as measure()."""
     import warpconv
-    from warpconv.codegen.select import plan_layer
+    from warpconv.codegen.spec import Operation
+    from warpconv.runtime.call import copied, kernels
+    torch.backends.cudnn.allow_tf32 = False
     dtype, data = getattr(torch, shape.dtype.value), operation == "data_gradient"
     copies = max(1, min(8, math.ceil(ROTATED_BYTES / shape.bytes_moved)))
     order = torch.channels_last if shape.layout is Layout.NHWC else torch.contiguous_format
@@ -105,10 +107,12 @@ def measure_gradient(torch: Any, shape: ConvShape, operation: str, algorithm: st
         raise ArithmeticError(f"the results' difference is {error:.1e} of their norm")
     if not torch.equal(ours(0), first):
         raise ArithmeticError("two calls differ")
-    plan = plan_layer(shape, operation=operation, algorithm=algorithm,
-                      arch="sm_{}{}".format(*torch.cuda.get_device_capability()))
+    ask = kernels.asked(shape, 0, operation=Operation(operation), algorithm=algorithm)
+    between = copied.in_nhwc(ask)
+    plan = kernels.plan_of(between or ask)
     times = {name: _replayed(torch, call, calls) for name, call in (("cudnn", theirs), ("ours", ours))}
-    return {"operation": operation, "algorithm": plan.spec.algorithm, "plan": plan.settings(), **times,
+    return {"operation": operation, "algorithm": plan.spec.algorithm, "plan": plan.settings(),
+            "copied": between is not None, **times,
             "ratio": times["cudnn"] / times["ours"], "error": error, "floor": floor_us(shape),
             "tflops": 2 * shape.macs / times["ours"] / 1e6}
 

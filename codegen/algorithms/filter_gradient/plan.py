@@ -37,7 +37,7 @@ STRIP_ROWS = 64
 FEW_SUMS = 32
 MOST_PRODUCTS = 2048        # of a tile
 TILE_K, TILE_COLUMNS, TILE_PIXELS = 64, 64, 16  # of a block of form tiles: filters, (tap, channel), pixels at a time
-TILES_PACE = 2.0    # times as long as its slots form tiles took of 12 dense float32 layers (1.9 to 2.2; H200, 2026-11-23)
+TILES_PACE = 2.0            # times its slots that form tiles took of 12 dense float32 layers (H200, 2026-11-23)
 BLOCKS_TAPS, BLOCKS_TILES_NHWC, BLOCKS_TILES = 16, 6, 4     # of a multiprocessor, in form taps and in form tiles
 
 
