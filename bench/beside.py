@@ -68,7 +68,7 @@ def measure_gradient(torch: Any, shape: ConvShape, operation: str, algorithm: st
     convolution_backward without TF32; and that two calls give the same bits. Raises as measure()."""
     import warpconv
     from warpconv.codegen.spec import Operation
-    from warpconv.runtime.call import copied, kernels
+    from warpconv.runtime.call import kernels
     torch.backends.cudnn.allow_tf32 = False
     dtype, data = getattr(torch, shape.dtype.value), operation == "data_gradient"
     copies = max(1, min(8, math.ceil(ROTATED_BYTES / shape.bytes_moved)))
@@ -107,12 +107,10 @@ def measure_gradient(torch: Any, shape: ConvShape, operation: str, algorithm: st
         raise ArithmeticError(f"the results' difference is {error:.1e} of their norm")
     if not torch.equal(ours(0), first):
         raise ArithmeticError("two calls differ")
-    ask = kernels.asked(shape, 0, operation=Operation(operation), algorithm=algorithm)
-    between = copied.in_nhwc(ask)
-    plan = kernels.plan_of(between or ask)
+    plan = kernels.plan_of(kernels.asked(shape, 0, operation=Operation(operation), algorithm=algorithm))
     times = {name: _replayed(torch, call, calls) for name, call in (("cudnn", theirs), ("ours", ours))}
     return {"operation": operation, "algorithm": plan.spec.algorithm, "plan": plan.settings(),
-            "copied": between is not None, **times,
+            **times,
             "ratio": times["cudnn"] / times["ours"], "error": error, "floor": floor_us(shape),
             "tflops": 2 * shape.macs / times["ours"] / 1e6}
 

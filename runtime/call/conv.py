@@ -18,7 +18,7 @@ from warpconv.codegen.spec import parse_epilogue
 from warpconv.runtime import arrays, env
 from warpconv.runtime.arrays import ArrayView, axes
 
-from . import copied, kernels, pitch, separable as factors_of, signatures
+from . import kernels, pitch, separable as factors_of, signatures
 from .checks import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
 from .given import check_plan, layer_given, token
 from .kernel import Filter, Kernel
@@ -389,7 +389,6 @@ def factored(shape: ConvShape, x: ArrayView, device: str = "auto", always: bool 
 def clear() -> None:
     """Forget the kernels kept in memory (the disk cache stays)."""
     pitch.clear()
-    copied.clear()
     for forget in on_clear:
         forget()
     kernels.by_request.clear()

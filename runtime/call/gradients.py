@@ -14,8 +14,8 @@ from warpconv.codegen.spec import Operation
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayView, axes
 
-from . import copied, kernels
-from .checks import contiguous, same_memory
+from . import kernels
+from .checks import same_memory
 from .given import layer_of_sizes
 from .kernel import Kernel
 from .operands import Operand, Remember, check_sizes, launch, run, seen, sizes_of, target_of, turned, weight_of
@@ -216,9 +216,6 @@ def filter_gradient(input: Any, weight_size: Sequence[int], grad_output: Any, st
     check_sizes(dy, "grad_output", order.stored(shape.output_shape), "this layer's output has")
     ask = kernels.asked(shape, resolve_device(device, x, shape), algorithm=algorithm,
                         workspace_limit=kernels.call_limit(workspace_limit), operation=Operation.FILTER_GRADIENT)
-    between = copied.in_nhwc(ask) if order is memory and stream is None else None
-    if between is not None:
-        ask, memory = between, Layout.NHWC
     turn = axes.order(order, memory)
     return run(ask, {"x": Operand("input", input, axes.stored(x, order, memory), turn),
                       "dy": Operand("grad_output", grad_output, axes.stored(dy, order, memory), turn)},
@@ -289,15 +286,11 @@ def _data_gradient(shape: ConvShape, order: Layout, dy: ArrayView, grad_output: 
     ask = kernels.asked(shape, resolve_device(device, dy, shape), algorithm=algorithm,
                         epilogue=() if bias is None else ("bias",), operation=Operation.DATA_GRADIENT,
                         workspace_limit=kernels.call_limit(workspace_limit))
-    between = copied.in_nhwc(ask) if order is memory and stream is None else None
-    if between is not None:
-        ask, memory = between, Layout.NHWC
     operands = {"dy": Operand(argument, grad_output, axes.stored(dy, order, memory), axes.order(order, memory)),
                 "w": Operand("weight", weight, w)}
     if bias is not None:
         operands["bias"] = bias
-    made = run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream, remember)
-    return made if between is None or out is not None else contiguous(made, arrays.view(made, "out"), "out").owner
+    return run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream, remember)
 
 
 def _numbers_only(value: Any, argument: str = "padding") -> Any:

@@ -11,6 +11,7 @@ from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.mma import (MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, cell_of, matrix_depth,
                                         registers_of_factors)
 from warpconv.codegen.parts.occupancy import blocks_by_quarters, resident_blocks
+from warpconv.codegen.parts.reordered import Order
 from warpconv.codegen.spec import KernelSpec, Numerics
 
 from .options import FilterGradientMmaOptions
@@ -68,6 +69,7 @@ class FilterGradientMmaNumbers:
     sum_rows: int           # threads that share the parts of a sum in the second step,
     sum_columns: int        # and sums of a block of it
     registers: int
+    orders: tuple[Order, ...] = ()      # arrays that are brought to NHWC, and back
 
 
 def resolved(spec: KernelSpec, options: FilterGradientMmaOptions) -> FilterGradientMmaOptions:

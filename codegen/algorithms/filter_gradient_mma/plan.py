@@ -23,7 +23,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES
 from warpconv.codegen.numerics import LEAST_PRODUCTS
-from warpconv.codegen.parts import partial_sums
+from warpconv.codegen.parts import partial_sums, reordered
 from warpconv.codegen.parts.arguments import gradient_arguments
 from warpconv.codegen.parts.mma import MOST_STAGES, matrix_depth
 from warpconv.codegen.parts.refusals import FLOATS, ZEROS, common_refusal
@@ -52,13 +52,15 @@ def supports(spec: KernelSpec) -> str | None:
     if single and spec.numerics is Numerics.FLOAT32:
         return (f"products of float32 units are not served, only tf32x3 (by default for sums of at least "
                 f"{LEAST_PRODUCTS} products) and tf32")
-    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NHWC,), borders=borders,
+    refusal = common_refusal(spec, dtypes=FLOATS, layouts=tuple(Layout), borders=borders,
                              numerics=SPLIT if single else (Numerics.FLOAT32,), operation=Operation.FILTER_GRADIENT)
     return refusal or ("the filter's gradient takes no epilogue" if spec.epilogue else None)
 
 
 def plan(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelPlan:
     """Raises UnsupportedSpec where plan values and spec do not go together."""
+    if spec.layout is Layout.NCHW:
+        return reordered.plan_of(spec, plan(reordered.in_nhwc(spec), options))
     refusal = supports(spec) or _values_refusal(spec, options)
     if refusal is None:
         options = resolved(spec, options)
@@ -118,7 +120,7 @@ def space(spec: KernelSpec) -> Iterable[FilterGradientMmaOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """choice.instructions of this plan."""
-    return instructions(plan.spec, plan.options, shape)
+    return instructions(plan.spec, plan.options, shape) + reordered.instructions(plan.spec, shape, "x", "dy")
 
 
 ALGORITHM = Algorithm(name="filter_gradient_mma",

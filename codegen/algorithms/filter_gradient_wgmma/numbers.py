@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.parts import partial_sums
+from warpconv.codegen.parts.reordered import Order
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, DEPTH, FEWER_REGISTERS, GROUPS, MORE_REGISTERS,
                                           ROW_BYTES, ROWS, THREADS, WgmmaShape)
 from warpconv.codegen.plan import Argument
@@ -51,6 +52,7 @@ class FilterGradientWgmmaNumbers:
     threads: int = THREADS
     fewer_registers: int = FEWER_REGISTERS
     more_registers: int = MORE_REGISTERS
+    orders: tuple[Order, ...] = ()      # arrays that are brought to NHWC, and back
 
 
 def group_columns(options: FilterGradientWgmmaOptions) -> int:

@@ -19,7 +19,7 @@ from warpconv.codegen.descriptors import ALIGNMENT, C_TYPE, Descriptor, Walk
 from warpconv.codegen.dimension import Dimension, Length
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.parts import partial_sums
+from warpconv.codegen.parts import partial_sums, reordered
 from warpconv.codegen.parts.arguments import gradient_arguments, named
 from warpconv.codegen.parts.refusals import ZEROS, common_refusal
 from warpconv.codegen.parts.wgmma import TARGET
@@ -39,7 +39,7 @@ def supports(spec: KernelSpec) -> str | None:
     if spec.groups > 1:
         return f"{spec.groups} groups: a box of {BOX} channels would be of several"
     borders = ZEROS if any(map(any, spec.padding)) else tuple(Border)
-    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC,), borders=borders,
+    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=tuple(Layout), borders=borders,
                              operation=Operation.FILTER_GRADIENT)
     if refusal is None and spec.epilogue:
         refusal = "the filter's gradient takes no epilogue"
@@ -50,6 +50,8 @@ def supports(spec: KernelSpec) -> str | None:
 def plan(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> KernelPlan:
     """Raises UnsupportedSpec where plan values and spec do not go together."""
     spec = replace(spec, arch=TARGET) if spec.arch != TARGET else spec
+    if spec.layout is Layout.NCHW:
+        return reordered.plan_of(spec, plan(reordered.in_nhwc(spec), options))
     refusal = supports(spec) or tile_refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
@@ -104,7 +106,7 @@ def space(spec: KernelSpec) -> Iterable[FilterGradientWgmmaOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """choice.instructions of this plan."""
-    return instructions(plan.spec, plan.options, shape)
+    return instructions(plan.spec, plan.options, shape) + reordered.instructions(plan.spec, shape, "x", "dy")
 
 
 ALGORITHM = Algorithm(name="filter_gradient_wgmma",

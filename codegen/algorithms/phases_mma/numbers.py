@@ -14,6 +14,7 @@ from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.mma import MATRIX_COLUMNS, MATRIX_ROWS, cell_of, matrix_depth, registers_of_factors
 from warpconv.codegen.parts.occupancy import blocks_by_quarters, resident_blocks
+from warpconv.codegen.parts.reordered import Order
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
@@ -93,6 +94,7 @@ class PhasesMmaNumbers:
     turn_gap: int           # elements beside a row of its tile: a column's lie in different banks
     turn_rows: int
     registers: int
+    orders: tuple[Order, ...] = ()      # arrays that are brought to NHWC, and back
 
 
 def _axis(taps: int, stride: int, dilation: int, pad: int) -> list[list[int]]:

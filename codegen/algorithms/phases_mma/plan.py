@@ -23,6 +23,7 @@ from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.numerics import LEAST_PRODUCTS
+from warpconv.codegen.parts import reordered
 from warpconv.codegen.parts.arguments import gradient_arguments, named
 from warpconv.codegen.parts.mma import matrix_depth
 from warpconv.codegen.parts.refusals import FLOATS, common_refusal
@@ -59,12 +60,14 @@ def supports(spec: KernelSpec) -> str | None:
     if single and spec.numerics is Numerics.FLOAT32:
         return (f"products of float32 units are not served, only tf32x3 (by default for sums of at least "
                 f"{LEAST_PRODUCTS} products) and tf32")
-    return common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NHWC,), borders=(Border.ZEROS, Border.CONSTANT),
+    return common_refusal(spec, dtypes=FLOATS, layouts=tuple(Layout), borders=(Border.ZEROS, Border.CONSTANT),
                           numerics=SPLIT if single else (Numerics.FLOAT32,), operation=Operation.DATA_GRADIENT)
 
 
 def plan(spec: KernelSpec, options: PhasesMmaOptions) -> KernelPlan:
     """Raises UnsupportedSpec where plan values and spec do not go together."""
+    if spec.layout is Layout.NCHW:
+        return reordered.plan_of(spec, plan(reordered.in_nhwc(spec), options))
     refusal = supports(spec)
     least = matrix_depth(spec)
     if refusal is None and (min(options.tile_m, options.tile_n) < 16 or options.tile_k < least):
@@ -111,7 +114,7 @@ def space(spec: KernelSpec) -> Iterable[PhasesMmaOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """choice.instructions of this plan."""
-    return instructions(plan.spec, plan.options, shape)
+    return instructions(plan.spec, plan.options, shape) + reordered.instructions(plan.spec, shape, "dy", "dx")
 
 
 ALGORITHM = Algorithm(name="phases_mma",

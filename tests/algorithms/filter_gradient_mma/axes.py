@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import DTYPES, Row, Rows
+from tests.axes import DTYPES, LAYOUTS, Row, Rows
 from warpconv.codegen.spec import Operation
 
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 2), (2, 1), (5, 7)),
     "channels": ((40, 72, 1), (64, 64, 1), (3, 64, 1), (20, 18, 1), (16, 9, 1), (48, 32, 4), (96, 136, 1)),
     "padding": ("valid", "same", ((1, 0), (1, 1)), "large"), "stride": (1, (2, 2), (2, 3)),
-    "dilation": (1, (2, 3)), "dtype": DTYPES, "layout": ("NHWC",),
+    "dilation": (1, (2, 3)), "dtype": DTYPES, "layout": LAYOUTS,
     "numerics": ("float32", "tf32x3", "tf32"),
     "tile": ((64, 64, 2, 2), (16, 64, 1, 2), (16, 128, 1, 4), (32, 256, 1, 4), (128, 256, 2, 4), (128, 128, 2, 4)),
     "tile_p": (32, 64), "stages": (2, 3, 4), "splits": (1, 2, 5, 40), "vectors": ((0, 0), (4, 2), (1, 1))}
@@ -52,7 +52,9 @@ def variants() -> Iterable[Row]:
             {**SPLIT, "channels": (3, 64, 1), "filter": (5, 7), "stride": (2, 2), "tile": (16, 64, 1, 2)},
             {**ROUNDED, "channels": (16, 9, 1), "tile": (16, 128, 1, 4), "stages": 2},
             {**SPLIT, "channels": (48, 32, 4), "tile": (32, 256, 1, 4), "dilation": (2, 3)},
-            {**ROUNDED, "channels": (96, 136, 1), "tile": (128, 128, 2, 4), "padding": "valid", "vectors": (4, 2)}):
+            {**ROUNDED, "channels": (96, 136, 1), "tile": (128, 128, 2, 4), "padding": "valid", "vectors": (4, 2)},
+            {"layout": "NCHW", "channels": (96, 136, 1), "tile": (128, 256, 2, 4)},
+            {**SPLIT, "layout": "NCHW", "channels": (20, 18, 1)}):
         yield {**USUAL, **changes}
 
 

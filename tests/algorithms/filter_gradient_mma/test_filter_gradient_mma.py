@@ -118,7 +118,6 @@ def test_refusals_are_in_words():
     assert "issue slots" in reason(dtype="float32")
     assert "float32 units are not" in reason(dtype="float32", n=1, h=9, w=9)
     assert "vector_n = 8 does not divide" in reason({"vector_n": 8}, dtype="float32")
-    assert "NCHW" in reason(layout="NCHW")
     assert "border reflect" in reason(padding_mode="reflect") and "groups of 1" in reason(groups=64)
     assert "issue slots" in reason(padding_mode="reflect", padding=0)
     assert "share out" in reason({"tile_m": 48, "warps_m": 2}) and "warps" in reason({"warps_m": 64})

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import DTYPES, Row, Rows
+from tests.axes import DTYPES, LAYOUTS, Row, Rows
 from warpconv.codegen.spec import Operation
 
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 2), (2, 2), (1, 3), (2, 1)),
     "channels": ((64, 64, 1), (128, 128, 1), (64, 256, 1), (40, 72, 1), (136, 24, 1), (64, 136, 1), (200, 64, 1)),
     "padding": ("valid", "same", ((1, 0), (1, 1)), "large"), "stride": (1, (2, 1), (2, 3)),
-    "dilation": (1, (2, 3)), "dtype": DTYPES[1:], "layout": ("NHWC",),
+    "dilation": (1, (2, 3)), "dtype": DTYPES[1:], "layout": LAYOUTS,
     "tile": ((64, 128), (128, 64), (256, 128), (128, 256), (64, 256), (64, 384), (64, 512)),
     "pixels": (32, 64), "stages": (2, 3, 8), "splits": (1, 2, 5, 40)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (3, 7, 11), "w": (2, 8, 13)}
@@ -39,7 +39,8 @@ def variants() -> Iterable[Row]:
             {**POINT, "channels": (200, 64, 1), "tile": (64, 512), "stages": 2},
             {**POINT, "stride": (2, 3), "stages": 8},
             {"stride": (2, 1), "dilation": (2, 3), "padding": "large"},
-            {"padding": "valid", "channels": (136, 24, 1), "splits": 1}, {"filter": (2, 1), "splits": 40}):
+            {"padding": "valid", "channels": (136, 24, 1), "splits": 1}, {"filter": (2, 1), "splits": 40},
+            {"layout": "NCHW", "channels": (136, 24, 1)}, {**POINT, "layout": "NCHW", "dtype": "bfloat16"}):
         yield {**USUAL, **changes}
 
 

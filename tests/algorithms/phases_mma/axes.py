@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import BIAS, DTYPES, Row, Rows
+from tests.axes import BIAS, DTYPES, LAYOUTS, Row, Rows
 from warpconv.codegen.spec import Operation
 
 AXES: Mapping[str, tuple] = {
@@ -13,7 +13,7 @@ AXES: Mapping[str, tuple] = {
     "channels": ((40, 72, 1), (64, 64, 1), (30, 18, 1), (21, 12, 1), (48, 32, 4), (16, 72, 1), (136, 40, 1)),
     "padding": ("valid", "same", ((1, 0), (1, 1)), ((4, 1), (3, 4))), "padding_mode": ("zeros", "constant"),
     "stride": (1, (2, 2), (3, 2), (2, 3), (4, 2)), "dilation": (1, (2, 2), (2, 3)), "dtype": DTYPES,
-    "numerics": ("float32", "tf32x3", "tf32"), "layout": ("NHWC",), "epilogue": ((), (BIAS,)),
+    "numerics": ("float32", "tf32x3", "tf32"), "layout": LAYOUTS, "epilogue": ((), (BIAS,)),
     "tile": ((64, 64, 2, 2), (64, 32, 2, 2), (128, 16, 4, 1), (64, 128, 2, 4), (128, 256, 2, 4)),
     "tile_k": (32, 64), "stages": (2, 3, 4)}          # tile_k of 16-bit elements, half as much in float32
 SIZES: Mapping[str, tuple] = {"n": (1, 3, 9), "h": (4, 9, 15), "w": (3, 8, 13)}
@@ -48,7 +48,9 @@ def variants() -> Iterable[Row]:
             {**SPLIT, "channels": (21, 12, 1), "stride": (2, 3), "epilogue": (BIAS,)},
             {**ROUNDED, "channels": (30, 18, 1), "tile": (64, 32, 2, 2), "epilogue": (BIAS,)},
             {**SPLIT, "channels": (48, 32, 4), "tile": (128, 16, 4, 1)},
-            {**ROUNDED, "filter": (7, 5), "padding": "same", "dilation": (2, 2), "stages": 4}):
+            {**ROUNDED, "filter": (7, 5), "padding": "same", "dilation": (2, 2), "stages": 4},
+            {"layout": "NCHW", "channels": (136, 40, 1), "tile": (128, 256, 2, 4)},
+            {**SPLIT, "layout": "NCHW", "channels": (21, 12, 1), "epilogue": (BIAS,)}):
         yield {**USUAL, **changes}
 
 

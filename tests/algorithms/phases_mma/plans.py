@@ -26,4 +26,5 @@ def plans() -> dict[str, KernelPlan]:
         "phases_mma_1x1_bfloat16": _dense(1, dtype="bfloat16"),
         "phases_mma_3x3_groups_bias": _dense(3, "bias", c=84, k=72, groups=4),
         "phases_mma_3x3_tf32x3_bias": _dense(3, "bias", dtype="float32"),
+        "phases_mma_3x3_nchw": _dense(3, layout="NCHW"),
     }
