@@ -18,7 +18,7 @@ from warpconv.codegen.spec import KernelSpec
 TILE, ROWS = 64, 4              # of a block: pixels and channels of its tile; rows of its threads
 BANK_BYTES = 4
 LAUNCH_CYCLES = 3500.0          # of a launch,
-COPY_SHARE = 1.5                # and of its bytes, at the speed of a copy (assumed)
+COPY_SHARE = 1.3                # and of its bytes, at the speed of a copy: of float32 (an H200, 2026-11-23)
 _SIZES = {"x": (Dimension.H, Dimension.W), "dx": (Dimension.H, Dimension.W), "dy": (Dimension.P, Dimension.Q)}
 
 
@@ -32,10 +32,14 @@ class Order:
     columns: str
     back: bool          # from NHWC to NCHW
     gap: int            # elements beside a row of a tile: a column's lie in different banks
+    pairs: bool         # whether elements are of 16 bits: pixels are moved by twos where images lie so,
+    channel_pairs: bool # and channels by twos
     tile: int = TILE
-    lines: int = ROWS   # rows of threads, and the rows of a tile that each has
-    each: int = TILE // ROWS
     threads: int = TILE * ROWS
+    lines: int = ROWS   # rows of a tile that a block moves at once, and how often,
+    each: int = TILE // ROWS
+    lines_pairs: int = 2 * ROWS         # and the same by twos
+    each_pairs: int = TILE // (2 * ROWS)
 
     @property
     def inner(self) -> str:
@@ -61,10 +65,7 @@ def in_nhwc(spec: KernelSpec) -> KernelSpec:
 def plan_of(spec: KernelSpec, inner: KernelPlan) -> KernelPlan:
     """The plan of a layer in NCHW, of that of the same layer in NHWC, whose numbers have a field ``orders``."""
     program = inner.program
-    orders = tuple(Order(array=a.name, channels=spec.k if a.name == "dy" else spec.c, rows=_SIZES[a.name][0].value,
-                         columns=_SIZES[a.name][1].value, back=a.name == "dx",
-                         gap=BANK_BYTES // spec.dtype.itemsize)
-                   for a in program.arguments if a.name in _SIZES)
+    orders = tuple(_order(spec, a.name) for a in program.arguments if a.name in _SIZES)
     names = {order.array: order.inner for order in orders}
     before, behind = ([_launch(order) for order in orders if order.back is back] for back in (False, True))
     steps = (*before, *(_renamed(step, names) for step in program.steps), *behind)
@@ -92,6 +93,13 @@ def instructions(spec: KernelSpec, shape: ConvShape, *arrays: str) -> float:
     moved = 2 * spec.dtype.itemsize * shape.n * sum(images[name] for name in arrays)
     cycles = len(arrays) * LAUNCH_CYCLES + COPY_SHARE * moved / spec.hardware.copied_bytes
     return QUARTERS * spec.hardware.multiprocessors * cycles
+
+
+def _order(spec: KernelSpec, array: str) -> Order:
+    channels, (rows, columns) = spec.k if array == "dy" else spec.c, _SIZES[array]
+    return Order(array=array, channels=channels, rows=rows.value, columns=columns.value, back=array == "dx",
+                 gap=BANK_BYTES // spec.dtype.itemsize, pairs=spec.dtype.is_half,
+                 channel_pairs=spec.dtype.is_half and channels % 2 == 0)
 
 
 def _launch(order: Order) -> Launch:

@@ -290,27 +290,37 @@ phases_mma_3x3(const unsigned short* __restrict__ dy, unsigned short* __restrict
 // dy in NHWC: a tile of 64 pixels, which follow each other through the batch, x 64 channels through shared memory.
 extern "C" __global__ void __launch_bounds__(256)
 dy_to_nhwc(const element* __restrict__ dy, element* __restrict__ dy_nhwc, int N, int P, int Q) {
-    constexpr int CHANNELS = 128, TILE = 64, LINES = 4;
-    __shared__ element tile[TILE][TILE + 2];
+    constexpr int CHANNELS = 128, TILE = 64;
+    __shared__ __align__(4) element tile[TILE][TILE + 2];        // channels x pixels
     const long long plane = (long long)P * Q, pixels = N * plane, first_pixel = (long long)blockIdx.x * TILE;
-    const long long lane_pixel = first_pixel + threadIdx.x;
-    // in its image's first channel
-    const long long lane_place = lane_pixel / plane * CHANNELS * plane + lane_pixel % plane;
+    const int pair = threadIdx.x % 32 * 2, first_line = threadIdx.y * 2 + threadIdx.x / 32;
+    const bool whole_words = plane % 2 == 0 && (unsigned long long)dy % 4 == 0;     // both pixels of every pair
     for (int first_channel = blockIdx.y * TILE; first_channel < CHANNELS; first_channel += gridDim.y * TILE) {
-        const int lane_channel = first_channel + threadIdx.x;
+        if (whole_words) {
+            const long long pixel = first_pixel + pair, at = pixel / plane * CHANNELS * plane + pixel % plane;
 #pragma unroll
-        for (int i = 0; i < 16; ++i) {
-            const int line = threadIdx.y + i * LINES;
-            if (first_channel + line < CHANNELS && lane_pixel < pixels) tile[line][threadIdx.x] =
-                dy[lane_place + (first_channel + line) * plane];
+            for (int i = 0; i < 8; ++i) {
+                const int line = first_line + i * 8;
+                if (first_channel + line < CHANNELS && pixel < pixels) *(unsigned*)(tile[line] + pair) =
+                    *(const unsigned*)(dy + at + (first_channel + line) * plane);
+            }
+        } else {
+            const long long pixel = first_pixel + threadIdx.x, at = pixel / plane * CHANNELS * plane + pixel % plane;
+#pragma unroll
+            for (int i = 0; i < 16; ++i) {
+                const int line = threadIdx.y + i * 4;
+                if (first_channel + line < CHANNELS && pixel < pixels) tile[line][threadIdx.x] =
+                    dy[at + (first_channel + line) * plane];
+            }
         }
         __syncthreads();
+        const int channel = first_channel + pair;
 #pragma unroll
-        for (int i = 0; i < 16; ++i) {
-            const int line = threadIdx.y + i * LINES;
-            if (lane_channel < CHANNELS
-                && first_pixel + line < pixels) dy_nhwc[(first_pixel + line) * CHANNELS + lane_channel] =
-                tile[threadIdx.x][line];
+        for (int i = 0; i < 8; ++i) {
+            const int line = first_line + i * 8;
+            if (channel >= CHANNELS || first_pixel + line >= pixels) continue;
+            *(unsigned*)(dy_nhwc + (first_pixel + line) * CHANNELS + channel) = tile[pair][line]
+                | (unsigned)tile[pair + 1][line] << 16;
         }
         __syncthreads();
     }
@@ -319,26 +329,39 @@ dy_to_nhwc(const element* __restrict__ dy, element* __restrict__ dy_nhwc, int N,
 // dx back to NCHW: a tile of 64 pixels, which follow each other through the batch, x 64 channels through shared memory.
 extern "C" __global__ void __launch_bounds__(256)
 dx_to_nchw(const element* __restrict__ dx_nhwc, element* __restrict__ dx, int N, int H, int W) {
-    constexpr int CHANNELS = 64, TILE = 64, LINES = 4;
-    __shared__ element tile[TILE][TILE + 2];
+    constexpr int CHANNELS = 64, TILE = 64;
+    __shared__ __align__(4) element tile[TILE][TILE + 2];        // channels x pixels
     const long long plane = (long long)H * W, pixels = N * plane, first_pixel = (long long)blockIdx.x * TILE;
-    const long long lane_pixel = first_pixel + threadIdx.x;
-    // in its image's first channel
-    const long long lane_place = lane_pixel / plane * CHANNELS * plane + lane_pixel % plane;
+    const int pair = threadIdx.x % 32 * 2, first_line = threadIdx.y * 2 + threadIdx.x / 32;
+    const bool whole_words = plane % 2 == 0 && (unsigned long long)dx % 4 == 0;     // both pixels of every pair
     for (int first_channel = blockIdx.y * TILE; first_channel < CHANNELS; first_channel += gridDim.y * TILE) {
-        const int lane_channel = first_channel + threadIdx.x;
+        const int channel = first_channel + pair;
 #pragma unroll
-        for (int i = 0; i < 16; ++i) {
-            const int line = threadIdx.y + i * LINES;
-            if (lane_channel < CHANNELS && first_pixel + line < pixels) tile[threadIdx.x][line] =
-                dx_nhwc[(first_pixel + line) * CHANNELS + lane_channel];
+        for (int i = 0; i < 8; ++i) {
+            const int line = first_line + i * 8;
+            if (channel >= CHANNELS || first_pixel + line >= pixels) continue;
+            const unsigned both = *(const unsigned*)(dx_nhwc + (first_pixel + line) * CHANNELS + channel);
+            tile[pair][line] = (element)both;
+            tile[pair + 1][line] = (element)(both >> 16);
         }
         __syncthreads();
+        if (whole_words) {
+            const long long pixel = first_pixel + pair, at = pixel / plane * CHANNELS * plane + pixel % plane;
 #pragma unroll
-        for (int i = 0; i < 16; ++i) {
-            const int line = threadIdx.y + i * LINES;
-            if (first_channel + line < CHANNELS
-                && lane_pixel < pixels) dx[lane_place + (first_channel + line) * plane] = tile[line][threadIdx.x];
+            for (int i = 0; i < 8; ++i) {
+                const int line = first_line + i * 8;
+                if (first_channel + line < CHANNELS
+                    && pixel < pixels) *(unsigned*)(dx + at + (first_channel + line) * plane) =
+                    *(unsigned*)(tile[line] + pair);
+            }
+        } else {
+            const long long pixel = first_pixel + threadIdx.x, at = pixel / plane * CHANNELS * plane + pixel % plane;
+#pragma unroll
+            for (int i = 0; i < 16; ++i) {
+                const int line = threadIdx.y + i * 4;
+                if (first_channel + line < CHANNELS && pixel < pixels) dx[at + (first_channel + line) * plane] =
+                    tile[line][threadIdx.x];
+            }
         }
         __syncthreads();
     }
