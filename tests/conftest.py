@@ -80,8 +80,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for name, reason in (("gpu", _no_gpu), ("nvcc", _no_compiler)):
         why = reason() if marked[name] else None
         if why is not None:
-            for item in marked[name]:
-                item.add_marker(pytest.mark.skip(reason=why))
+            _skip(config, items, marked[name], why)
+
+
+def _skip(config: pytest.Config, items: list[pytest.Item], skipped: list[pytest.Item], why: str) -> None:
+    """Skip tests with a reason: of each its first parameter says so, for all, the quick one's where there is one, since
+    four thousand skipped tests take ten seconds."""
+    tests: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in sorted(skipped, key=lambda item: item.get_closest_marker("long") is not None):
+        tests[item.nodeid.split("[")[0]].append(item)
+    for first, *rest in tests.values():
+        first.add_marker(pytest.mark.skip(reason=why + (f" ({1 + len(rest)} parameters)" if rest else "")))
+    left = {id(item) for _, *rest in tests.values() for item in rest}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) in left])
+    items[:] = [item for item in items if id(item) not in left]
 
 
 def _thin(items: list[pytest.Item]) -> None:
