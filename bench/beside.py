@@ -109,8 +109,7 @@ def measure_gradient(torch: Any, shape: ConvShape, operation: str, algorithm: st
         raise ArithmeticError("two calls differ")
     plan = kernels.plan_of(kernels.asked(shape, 0, operation=Operation(operation), algorithm=algorithm))
     times = {name: _replayed(torch, call, calls) for name, call in (("cudnn", theirs), ("ours", ours))}
-    return {"operation": operation, "algorithm": plan.spec.algorithm, "plan": plan.settings(),
-            **times,
+    return {"operation": operation, "algorithm": plan.spec.algorithm, "plan": plan.settings(), **times,
             "ratio": times["cudnn"] / times["ours"], "error": error, "floor": floor_us(shape),
             "tflops": 2 * shape.macs / times["ours"] / 1e6}
 

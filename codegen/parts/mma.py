@@ -7,10 +7,14 @@ instructions are estimated with them, too; their plans were not measured yet.
 from __future__ import annotations
 
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.hardware import QUARTERS, Hardware
-from warpconv.codegen.numerics import Numerics
+from warpconv.codegen.hardware import LANES, QUARTERS, Hardware
+from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
 from warpconv.codegen.spec import KernelSpec
 
+from .occupancy import blocks_by_quarters, resident_blocks
+
+SPLIT = (Numerics.TF32X3, Numerics.TF32)        # arithmetic of float32 elements, and what a plan says of it
+FACTORS = {Numerics.TF32X3: " in two parts of TF32", Numerics.TF32: " rounded to TF32"}
 CELL_BYTES = 16             # a row of the instruction's matrices:
 CELL = 8                    # elements of 16 bits
 MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_DEPTH = 16, 8, 16       # of sums, and the products of each: mma.m16n8k16
@@ -38,6 +42,26 @@ REGISTERS_EIGHT = 19        # and what ptxas has under way beside eight matrices
 MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy: some stay in the cache
 SHARED_BYTES = 33.0         # that come to a multiprocessor in a cycle from the second-level cache: 8.6 TB/s in all
 OVERLAPPED = 0.85           # of the others beside the longest of memory, these bytes and arithmetic
+
+
+def arithmetic_of(spec: KernelSpec) -> tuple[Numerics, ...]:
+    """What kernels of these instructions have for the spec's elements."""
+    return SPLIT if spec.dtype is DType.FLOAT32 else (Numerics.FLOAT32,)
+
+
+def units_refusal(spec: KernelSpec) -> str | None:
+    """Why products of float32 units are not served, where these are asked for."""
+    if spec.dtype is not DType.FLOAT32 or spec.numerics is not Numerics.FLOAT32:
+        return None
+    return (f"products of float32 units are not served, only tf32x3 (by default for sums of at least {LEAST_PRODUCTS} "
+            "products) and tf32")
+
+
+def blocks_by_registers(spec: KernelSpec, registers: int, warps: int) -> int:
+    """Blocks of so many warps for which a multiprocessor has registers."""
+    if spec.dtype is DType.FLOAT32:
+        return blocks_by_quarters(spec.hardware, registers, warps)
+    return resident_blocks(spec.hardware, registers, LANES * warps)
 
 
 def cell_of(spec: KernelSpec) -> int:

@@ -19,25 +19,22 @@ from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
-from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES
-from warpconv.codegen.numerics import LEAST_PRODUCTS
 from warpconv.codegen.parts import partial_sums, reordered
 from warpconv.codegen.parts.arguments import gradient_arguments
-from warpconv.codegen.parts.mma import MOST_STAGES, matrix_depth
+from warpconv.codegen.parts.mma import FACTORS, MOST_STAGES, SPLIT, arithmetic_of, matrix_depth, units_refusal
 from warpconv.codegen.parts.refusals import FLOATS, ZEROS, common_refusal
 from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import KernelSpec, Numerics, Operation
+from warpconv.codegen.spec import KernelSpec, Operation
 
 from .choice import candidates, choice, fma_of, instructions, tile_refusal
 from .numbers import FilterGradientMmaNumbers, make_numbers, resolved, threads_of, vectors_of
 from .options import FilterGradientMmaOptions
 
 LEAST_CHANNELS = 8              # of a group, where there are several: below, a tile is mostly filling
-SPLIT = (Numerics.TF32X3, Numerics.TF32)        # arithmetic of float32 elements
-_FACTORS = {Numerics.TF32X3: " in two parts of TF32", Numerics.TF32: " rounded to TF32"}
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -48,12 +45,10 @@ def supports(spec: KernelSpec) -> str | None:
         return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
                 f"least {LEAST_CHANNELS} of each)")
     borders = ZEROS if any(map(any, spec.padding)) else tuple(Border)
-    single = spec.dtype is DType.FLOAT32
-    if single and spec.numerics is Numerics.FLOAT32:
-        return (f"products of float32 units are not served, only tf32x3 (by default for sums of at least "
-                f"{LEAST_PRODUCTS} products) and tf32")
+    if (refusal := units_refusal(spec)) is not None:
+        return refusal
     refusal = common_refusal(spec, dtypes=FLOATS, layouts=tuple(Layout), borders=borders,
-                             numerics=SPLIT if single else (Numerics.FLOAT32,), operation=Operation.FILTER_GRADIENT)
+                             numerics=arithmetic_of(spec), operation=Operation.FILTER_GRADIENT)
     return refusal or ("the filter's gradient takes no epilogue" if spec.epilogue else None)
 
 
@@ -83,7 +78,7 @@ def plan(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelPlan:
     return KernelPlan(spec=spec, options=options, numbers=numbers, program=program,
                       templates=("filter_gradient_mma/kernel.cu.jinja",), cost=_cost(options, numbers),
                       phrase=f"tiles of {options.tile_m} filters x {options.tile_n} taps of channels x "
-                             f"{options.tile_p} pixels{_FACTORS.get(spec.numerics, '')} on the tensor cores, "
+                             f"{options.tile_p} pixels{FACTORS.get(spec.numerics, '')} on the tensor cores, "
                              f"{options.warps_m} x {options.warps_n} warps, {options.stages} stages, in "
                              f"{options.splits} shares of the pixels, whose sums are added then")
 

@@ -10,9 +10,9 @@ from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.parts.arguments import BORDER
-from warpconv.codegen.parts.mma import MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, cell_of, matrix_depth, registers_of_factors
+from warpconv.codegen.parts.mma import (MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, blocks_by_registers, cell_of,
+                                        matrix_depth, registers_of_factors)
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
-from warpconv.codegen.parts.occupancy import blocks_by_quarters, resident_blocks
 from warpconv.codegen.parts.vectors import Vector, vector_of
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
@@ -138,10 +138,8 @@ def resolved(spec: KernelSpec, options: MmaOptions) -> MmaOptions:
 
 def resident_of(spec: KernelSpec, options: MmaOptions, vector: int | None = None) -> int:
     """Blocks for which a multiprocessor has registers, by copies of ``vector`` (None: those of ``options``)."""
-    registers, warps = planned_registers(spec, options, vector), max(1, options.warps_m * options.warps_n)
-    if spec.dtype is DType.FLOAT32:
-        return blocks_by_quarters(spec.hardware, registers, warps)
-    return resident_blocks(spec.hardware, registers, LANES * warps)
+    warps = max(1, options.warps_m * options.warps_n)
+    return blocks_by_registers(spec, planned_registers(spec, options, vector), warps)
 
 
 def planned_registers(spec: KernelSpec, options: MmaOptions, vector: int | None = None) -> int:

@@ -25,11 +25,10 @@ from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, THREAD_REGISTERS
-from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
 from warpconv.codegen.parts import nhwc_pass, split_sums
 from warpconv.codegen.parts.arguments import BORDER, layer_arguments, named
-from warpconv.codegen.parts.mma import (CELL_BYTES, MATRIX_COLUMNS, MATRIX_ROWS, MOST_STAGES, ROW_CELLS, cell_of,
-                                        matrix_depth)
+from warpconv.codegen.parts.mma import (CELL_BYTES, FACTORS, MATRIX_COLUMNS, MATRIX_ROWS, MOST_STAGES, ROW_CELLS,
+                                        SPLIT, arithmetic_of, cell_of, matrix_depth, units_refusal)
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
 from warpconv.codegen.plan import (Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role,
                                    Workspace)
@@ -44,7 +43,6 @@ from .options import MmaOptions
 FILTER = "filter"               # the program's name for the prepared filter
 MOST_FILTER_BLOCKS = 1024
 LEAST_CHANNELS = 4              # of a group, where there are several: below, a tile is mostly filling
-SPLIT = (Numerics.TF32X3, Numerics.TF32)        # arithmetic of float32 elements
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -54,12 +52,10 @@ def supports(spec: KernelSpec) -> str | None:
     if spec.groups > 1 and min(spec.channels, spec.filters) < LEAST_CHANNELS:
         return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
                 f"least {LEAST_CHANNELS} of each)")
-    single = spec.dtype is DType.FLOAT32
-    if single and spec.numerics is Numerics.FLOAT32:
-        return (f"products of float32 units are not served, only tf32x3 (by default for sums of at least "
-                f"{LEAST_PRODUCTS} products) and tf32")
+    if (refusal := units_refusal(spec)) is not None:
+        return refusal
     return common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NCHW, Layout.NHWC),
-                          numerics=SPLIT if single else (Numerics.FLOAT32,), borders=BORDERS,
+                          numerics=arithmetic_of(spec), borders=BORDERS,
                           residual=True) or border_refusal(spec)
 
 
@@ -191,7 +187,7 @@ def _cost(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Cost:
 
 
 def _phrase(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> str:
-    factors = {Numerics.TF32X3: " in two parts of TF32", Numerics.TF32: " rounded to TF32"}.get(spec.numerics, "")
+    factors = FACTORS.get(spec.numerics, "")
     return (f"tiles of {options.tile_m} pixels x {options.tile_n} filters x {options.tile_k} products{factors} on the "
             f"tensor cores, {options.warps_m} x {options.warps_n} warps a block, {options.stages} stages, "
             f"{numbers.shared_bytes} bytes of shared memory")

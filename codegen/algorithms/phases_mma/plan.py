@@ -20,16 +20,15 @@ from dataclasses import replace
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
 from warpconv.codegen.dimension import Dimension
-from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.numerics import LEAST_PRODUCTS
 from warpconv.codegen.parts import reordered
 from warpconv.codegen.parts.arguments import gradient_arguments, named
-from warpconv.codegen.parts.mma import matrix_depth
+from warpconv.codegen.parts.mma import FACTORS, SPLIT, arithmetic_of, matrix_depth, units_refusal
 from warpconv.codegen.parts.refusals import FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import KernelSpec, Numerics, Operation
+from warpconv.codegen.spec import KernelSpec, Operation
 
 from .choice import candidates, choice, instructions, tile_refusal
 from .numbers import TURN_ROWS, TURN_TILE, PhasesMmaNumbers, make_numbers, resolved
@@ -38,10 +37,6 @@ from .options import PhasesMmaOptions
 TURNED, TURN = "turned", "turn_filter"      # the filter in the order of the products, and the entry that makes it
 LEAST_CHANNELS = 8              # of a group, and filters: below, a tile is mostly filling
 MOST_TAPS, MOST_PHASES = 400, 64
-SPLIT = (Numerics.TF32X3, Numerics.TF32)        # arithmetic of float32 elements
-
-
-_FACTORS = {Numerics.TF32X3: " in two parts of TF32", Numerics.TF32: " rounded to TF32"}
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -56,12 +51,10 @@ def supports(spec: KernelSpec) -> str | None:
     taps, phases = spec.r * spec.s, spec.stride[0] * spec.stride[1]
     if taps > MOST_TAPS or phases > MOST_PHASES:
         return f"{taps} taps in {phases} phases (at most {MOST_TAPS} in {MOST_PHASES})"
-    single = spec.dtype is DType.FLOAT32
-    if single and spec.numerics is Numerics.FLOAT32:
-        return (f"products of float32 units are not served, only tf32x3 (by default for sums of at least "
-                f"{LEAST_PRODUCTS} products) and tf32")
+    if (refusal := units_refusal(spec)) is not None:
+        return refusal
     return common_refusal(spec, dtypes=FLOATS, layouts=tuple(Layout), borders=(Border.ZEROS, Border.CONSTANT),
-                          numerics=SPLIT if single else (Numerics.FLOAT32,), operation=Operation.DATA_GRADIENT)
+                          numerics=arithmetic_of(spec), operation=Operation.DATA_GRADIENT)
 
 
 def plan(spec: KernelSpec, options: PhasesMmaOptions) -> KernelPlan:
@@ -95,7 +88,7 @@ def plan(spec: KernelSpec, options: PhasesMmaOptions) -> KernelPlan:
         program=Program(arguments=arguments, steps=(turn, product), workspaces=(workspace,)),
         cost=_cost(spec, options, numbers),
         phrase=f"tiles of {options.tile_m} pixels of a phase x {options.tile_n} channels x {options.tile_k} products"
-               f"{_FACTORS.get(spec.numerics, '')} on the tensor cores, {options.warps_m} x {options.warps_n} warps, "
+               f"{FACTORS.get(spec.numerics, '')} on the tensor cores, {options.warps_m} x {options.warps_n} warps, "
                f"{options.stages} stages")
 
 
