@@ -6,11 +6,11 @@ import functools
 import logging
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from . import adjoint
 from .batch import assumed_batch
+from .classes import dataclass
 from .dtypes import DType
 from .errors import PlannerError, WarpconvError
 from .numerics import Numerics

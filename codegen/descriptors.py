@@ -10,8 +10,8 @@ from __future__ import annotations
 import enum
 import itertools
 import struct
-from dataclasses import dataclass
 
+from .classes import dataclass
 from .dimension import Length
 from .dtypes import DType
 from .layer import later

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
 
+from .classes import dataclass
 from .shape import ConvShape
 
 

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from . import expression
+from .classes import dataclass
 from .errors import ArgumentError, ArgumentTypeError
 from .expression import Node, c_number, c_text, float32, number_text
 

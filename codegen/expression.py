@@ -12,9 +12,9 @@ import ast
 import math
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from .classes import dataclass
 from .errors import ArgumentError, ArgumentTypeError
 
 LONGEST = 200           # characters of an expression as it is given

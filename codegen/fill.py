@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from .classes import dataclass
+
 
 
 @dataclass(frozen=True, kw_only=True)

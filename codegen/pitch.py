@@ -7,8 +7,8 @@ many: kernels made for such arrays take these distances as arguments, and read t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from .classes import dataclass
 from .dtypes import DType, Layout
 from .errors import ArgumentError
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 from .border import Border, argument_bits
+from .classes import dataclass
 from .descriptors import Descriptor
 from .dimension import Dimension
 from .fill import Fill

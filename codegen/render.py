@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path, PurePath
 from typing import Any
 
 from .banner import banner_lines
+from .classes import dataclass
 from .epilogue import Epilogue
 from .errors import ArgumentTypeError, UnsupportedSpec, WarpconvError
 from .parts.text import MOST_BYTES

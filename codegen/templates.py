@@ -7,11 +7,11 @@ import functools
 import hashlib
 import sys
 import traceback
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path, PurePath
 from typing import Any
 
+from .classes import dataclass
 from .errors import FileError
 
 PACKAGE = "warpconv.templates"

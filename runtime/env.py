@@ -14,10 +14,11 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import ArgumentError
 from warpconv.runtime import paths
 

@@ -7,8 +7,8 @@ leave the pixels alone that no output reads (``sampled``). The templates are in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.hardware import GRID_LIMIT
 from warpconv.codegen.layer import LARGEST_SIZE

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from warpconv.codegen.classes import dataclass
 
 from ..hardware import GRID_LIMIT
 from ..spec import KernelSpec

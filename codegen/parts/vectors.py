@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+
+from warpconv.codegen.classes import dataclass
 
 from ..dtypes import Cast, DType
 from ..spec import KernelSpec

@@ -7,8 +7,8 @@ Of a block two groups of warps multiply what a third one copies. The cycles were
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import Arch
 
 TARGET = Arch(9, 0, "a")        # the one architecture that has it

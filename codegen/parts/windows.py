@@ -17,8 +17,9 @@ the argument, workspace and launch of its program, and the estimate of the trans
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.hardware import GRID_LIMIT
 from warpconv.codegen.plan import Argument, Blocks, Extent, Launch, Preparation, Role, Workspace

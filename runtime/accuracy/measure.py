@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec

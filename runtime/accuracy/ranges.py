@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from warpconv.codegen.classes import dataclass
 
 UNIT = 2.0**-23                 # of a float32 magnitude
 SMALLEST = 2.0**-149

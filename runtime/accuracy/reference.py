@@ -39,10 +39,10 @@ cast "truncate" both are taken modulo 2^bits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Cast, DType, Layout
 from warpconv.codegen.errors import ShapeError
 from warpconv.codegen.shape import ConvShape

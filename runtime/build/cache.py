@@ -18,10 +18,11 @@ import fnmatch
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import FileError, WarpconvError
 from warpconv.runtime import env, paths, trust, warned
 

@@ -12,10 +12,11 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, FileError
 from warpconv.runtime import trust
 

@@ -9,11 +9,11 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from warpconv.codegen.banner import layer_flags, overlay_flags, setting_flags
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import KernelNotBuilt, ToolNotFound, WarpconvError
 from warpconv.codegen.plan import KernelPlan, Program
 from warpconv.codegen.serialise import decode, encode, plan_identity

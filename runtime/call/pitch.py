@@ -7,9 +7,10 @@ long as columns follow each other and nothing goes backwards; other arrays are c
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpconv.codegen.batch import assumed_batch
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.pitch import VECTOR_BYTES, Pitch

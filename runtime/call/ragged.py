@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Cast, DType
 from warpconv.codegen.parts.places import FIELDS, STRIP, Place
 from warpconv.codegen.plan import Role

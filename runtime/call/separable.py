@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
 from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.registry import algorithm as registered

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import FileError
 
 from .graph import Value

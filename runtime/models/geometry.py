@@ -4,9 +4,9 @@ axes, transposed layers as the layer whose data gradient they are."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.shape import ConvShape
 

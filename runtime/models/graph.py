@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Protocol
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType
 
 

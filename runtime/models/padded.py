@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.shape import ConvShape
 
 from .geometry import Geometry, auto_pad

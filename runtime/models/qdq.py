@@ -9,7 +9,8 @@ numbers are quicker than those of bytes, the Conv stays a layer of these (expect
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from warpconv.codegen.classes import dataclass
 
 from .fold import Folded, bounds
 from .graph import Graph, LeftOutError, Node

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.epilogue import Epilogue
 from warpconv.codegen.errors import WarpconvError

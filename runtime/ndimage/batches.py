@@ -10,11 +10,12 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
 from warpconv.codegen.shape import ConvShape

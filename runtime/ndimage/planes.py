@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentTypeError, ShapeError
 from warpconv.codegen.parts.refusals import FLOATS

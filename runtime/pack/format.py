@@ -21,10 +21,11 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import PackError, WarpconvError
 from warpconv.codegen.serialise import decode
 from warpconv.codegen.shape import ConvShape

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, FileError
 from warpconv.runtime.layers import NamedLayer

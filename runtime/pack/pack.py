@@ -6,10 +6,10 @@ import logging
 import os
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, KernelNotBuilt, PackError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
 from warpconv.codegen.request import Request

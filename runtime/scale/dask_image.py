@@ -8,13 +8,13 @@ its own CuPy support is registered. Overlaps, borders at chunks' edges and resul
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 import warpconv.runtime.ndimage.correlate as correlations
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import ToolNotFound
 from warpconv.runtime.ndimage import derivatives, filters
 from warpconv.runtime.ndimage.target import name_of

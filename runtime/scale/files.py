@@ -11,12 +11,12 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import ArgumentError, DeviceError
 from warpconv.codegen.version import VERSION
 from warpconv.runtime.call.separable import factorise

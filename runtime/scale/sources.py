@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import ArgumentError, FileError
 from warpconv.runtime import forks, paths
 

@@ -11,10 +11,11 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from warpconv.codegen.classes import dataclass
 
 from .packages import package
 from .reach import Overlap

@@ -9,11 +9,11 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.plan import KernelPlan

@@ -6,11 +6,11 @@ those at the corners among them; all other outputs are compared with the first r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
 import numpy as np
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.shape import ConvShape

@@ -7,12 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import (ArgumentError, CompileError, DeviceError, FileError, KernelNotBuilt, ToolNotFound,
                                      UnsupportedSpec, WarpconvError)

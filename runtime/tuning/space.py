@@ -6,10 +6,11 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import ArgumentError, PlannerError, UnsupportedSpec
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.options import choices, with_settings

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.batch import assumed_batch
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import GRID_LIMIT

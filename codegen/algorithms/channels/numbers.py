@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 import functools
-from dataclasses import dataclass
 from math import gcd
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import SHARED_STATIC
 from warpconv.codegen.options import DERIVED, only

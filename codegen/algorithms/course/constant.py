@@ -4,9 +4,9 @@ threads of a warp read the same weight at a time."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from warpconv.codegen.algorithm import BANK_COPY, Algorithm
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from warpconv.codegen.algorithm import BANK_COPY, Algorithm
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import SHARED_STATIC
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape

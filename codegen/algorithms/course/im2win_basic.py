@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import GRID_LIMIT

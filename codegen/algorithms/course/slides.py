@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
 from warpconv.codegen.fill import Fill

@@ -4,9 +4,9 @@ shared memory, then the threads of the halo are idle while the others make the o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from warpconv.codegen.algorithm import BANK_COPY, Algorithm
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec

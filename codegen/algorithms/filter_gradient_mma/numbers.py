@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED

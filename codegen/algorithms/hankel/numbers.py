@@ -7,8 +7,8 @@ filter has no such row, their sums are left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
 from warpconv.codegen.spec import KernelSpec

@@ -7,9 +7,9 @@ launch of its own. The document's three ablations are plan values, of which each
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import windows as im2win_tensor

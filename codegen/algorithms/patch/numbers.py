@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from dataclasses import dataclass
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import BANKS, LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.occupancy import step_registers

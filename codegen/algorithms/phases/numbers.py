@@ -9,9 +9,9 @@ tap's own.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.spec import KernelSpec
 

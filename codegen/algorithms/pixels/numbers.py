@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType, Kind, Layout
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED

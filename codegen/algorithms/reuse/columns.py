@@ -11,7 +11,8 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
-from dataclasses import dataclass
+
+from warpconv.codegen.classes import dataclass
 
 
 class Decomposition(enum.Enum):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 import functools
 import math
-from dataclasses import dataclass
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.spec import KernelSpec

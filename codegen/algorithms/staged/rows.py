@@ -7,9 +7,9 @@ value. A row outside is one of the plane's, too, but another one for each strip:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.spec import KernelSpec
 
 WIDEST_ACCESS = 16            # bytes

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.tile_borders import ToeplitzBorder, make_border

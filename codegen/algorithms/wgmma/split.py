@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, DEPTH, GROUPS, ROW_BYTES, ROWS, WARP_GROUP,
                                           WgmmaShape)

@@ -9,9 +9,9 @@ shared memory, and the warp above adds the sums that it is left with. docs/separ
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.vectors import Vector, vector_of

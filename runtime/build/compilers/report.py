@@ -5,9 +5,10 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import CompileError
 
 

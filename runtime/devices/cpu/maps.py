@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import KernelFault
 
 from .report import Buffer

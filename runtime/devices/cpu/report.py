@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
+
+from warpconv.codegen.classes import dataclass
 
 
 class Mode(enum.Enum):

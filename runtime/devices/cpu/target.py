@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime import env
 from warpconv.runtime.build.cache import CacheKey, DiskCache

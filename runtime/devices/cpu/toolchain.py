@@ -16,9 +16,9 @@ import shlex
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import ToolNotFound
 from warpconv.runtime import paths
 from warpconv.runtime.build.compilers import tools
