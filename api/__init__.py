@@ -6,9 +6,12 @@ Names are imported when they are first used, so ``import warpconv`` needs no GPU
 from __future__ import annotations
 
 import importlib
+import time
 from typing import Any
 
 from warpconv.codegen.version import VERSION as __version__      # noqa: F401 (part of __all__)
+
+IMPORTED = time.time_ns()       # before any planner
 
 _NAMES = {
     "ConvShape": "codegen.shape", "KernelSpec": "codegen.spec", "Epilogue": "codegen.epilogue",

@@ -8,6 +8,7 @@ import hashlib
 import json
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -76,7 +77,12 @@ def plan_identity(plan: KernelPlan, templates: Overlay | None = None) -> dict[st
 
 def plan_digest(plan: KernelPlan, templates: Overlay | None = None) -> str:
     """32 hex digits that name a plan's text."""
-    return hashlib.blake2b(canonical(plan_identity(plan, templates)).encode(), digest_size=16).hexdigest()
+    return identity_digest(plan_identity(plan, templates))
+
+
+def identity_digest(identity: Mapping[str, str]) -> str:
+    """The same of what plan_identity gives."""
+    return hashlib.blake2b(canonical(identity).encode(), digest_size=16).hexdigest()
 
 
 def _decode(kind: Any, data: Any) -> Any:

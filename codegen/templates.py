@@ -34,6 +34,11 @@ def take_away(algorithm: str) -> None:
     _beside.pop(algorithm, None)
 
 
+def brought() -> bool:
+    """Whether there are algorithms from elsewhere."""
+    return bool(_beside)
+
+
 def package_of(module: str) -> str:
     """The package that a module is, or is in; empty for a module that stands alone."""
     return module if hasattr(sys.modules.get(module), "__path__") else module.rpartition(".")[0]

@@ -2,6 +2,7 @@
 
     root/entries/<name>-<digest>/   the files of one entry and meta.json (their checksums, the key, the caller's data)
     root/locks/<name>-<digest>.lock so that one process builds while the others wait
+    root/notes/<name>.json          small documents, which nobody misses
     root/tmp/                       entries in the making, and entries on their way out
 
 Readers never lock. A builder works in ``tmp`` and renames the finished directory into ``entries``; that rename alone
@@ -90,6 +91,16 @@ class DiskCache:
                 self._warn(f"cannot be written ({paths.reason(error)})")
         return self._find_private(key) or _build_privately(lambda: private.directory(str(self.root)), key, build)
 
+    def noted(self, name: str) -> Any | None:
+        """The document that ``note`` kept under a name; None where there is none, or it is damaged."""
+        return cache_disk.read_note(self.root, name) if self.enabled and self._is_trusted() else None
+
+    def note(self, name: str, document: Any) -> None:
+        """Keep a small JSON-able document under a name, beside the entries; where that cannot be, it is not kept."""
+        if self.enabled and self._is_trusted():
+            with contextlib.suppress(OSError):
+                cache_disk.write_note(self.root, name, document)
+
     def entries(self) -> list[EntryRow]:
         """All entries, damaged ones with empty ``meta``, in the order of their names."""
         return [_row(path) for path in cache_disk.entry_paths(self.root)]
@@ -104,6 +115,7 @@ class DiskCache:
         Raises FileError if an entry cannot be removed.
         """
         cache_disk.sweep(self.root)
+        cache_disk.drop_notes(self.root)
         count = 0
         for path in cache_disk.entry_paths(self.root):
             if match is not None and not fnmatch.fnmatchcase(path.name, _pattern(match)):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from warpconv.runtime import owned, paths, trust
 
-from .entry import META
+from .entry import META, digest_of
 
 try:
     import fcntl
@@ -23,6 +24,7 @@ except ImportError:         # Windows: folders at work are told by their age alo
 STALE_SECONDS = 3600.0      # what lies in tmp/ for an hour, and is held by nobody, was left by a killed builder
 USED_SECONDS = 3600.0       # how finely the last use of an entry is known
 MOST_FAILED = 100           # kept sources that a compiler refused, and their logs
+MOST_NOTES = 4096           # of some kilobytes each
 
 
 class Trimmed(NamedTuple):
@@ -93,6 +95,30 @@ def size_of(entry: Path) -> int:
     return sum(found.st_size for file in paths.entries(entry) if (found := paths.status(file)) is not None)
 
 
+def read_note(root: Path, name: str) -> Any | None:
+    """A note's document; None where there is none, or it is damaged."""
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        found = json.loads(trust.read(root / "notes" / f"{name}.json"))
+        if isinstance(found, dict) and found.get("checksum") == digest_of(found.get("document")):
+            return found["document"]
+    return None
+
+
+def write_note(root: Path, name: str, document: Any) -> None:
+    """Keep a note: whole, or not at all. Raises OSError."""
+    trust.make(root / "notes")
+    with work_folder(root, "note") as folder:
+        partial = folder / f"{name}.json"
+        partial.write_text(json.dumps({"document": document, "checksum": digest_of(document)}), encoding="utf-8")
+        os.chmod(partial, 0o600)        # whatever the umask: what others can write is not used
+        os.replace(partial, root / "notes" / partial.name)
+
+
+def drop_notes(root: Path, most: int = 0) -> None:
+    """Remove all notes but the newest ``most``."""
+    _drop_files(sorted(paths.entries(root / "notes"), key=_age)[most:])
+
+
 def trim(root: Path, limit: int) -> Trimmed:
     """Remove the entries used longest ago until the rest has at most ``limit`` bytes. Raises OSError.
 
@@ -107,6 +133,7 @@ def trim(root: Path, limit: int) -> Trimmed:
         removed += remove(root, path)
         freed += sizes[path]
     _drop_files(sorted(paths.entries(root / "failed"), key=_age)[MOST_FAILED:])
+    drop_notes(root, MOST_NOTES)
     _drop_files([path for path in paths.entries(root / "locks") if _age(path) > STALE_SECONDS
                  and not paths.exists(root / "entries" / path.name.removesuffix(".lock"))])
     return Trimmed(removed, freed, total - freed)

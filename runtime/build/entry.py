@@ -51,7 +51,7 @@ class CacheKey:
     @property
     def digest(self) -> str:
         """32 hexadecimal digits of name, fields (in any order) and the cache's schema."""
-        return _digest({"schema": SCHEMA, "name": self.name, "fields": dict(self.fields)})
+        return digest_of({"schema": SCHEMA, "name": self.name, "fields": dict(self.fields)})
 
     @property
     def directory(self) -> str:
@@ -102,7 +102,7 @@ def load_document(path: Path) -> dict[str, Any]:
         raise Defect(f"{META}: not JSON") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise Defect(f"{META}: another schema")
-    if document.pop("checksum", None) != _digest(document):
+    if document.pop("checksum", None) != digest_of(document):
         raise Defect(f"{META}: its checksum differs")
     kinds = {"directory": str, "name": str, "fields": dict, "files": dict, "meta": dict}
     for name, kind in kinds.items():
@@ -121,7 +121,7 @@ def seal(work: Path, key: CacheKey, meta: Mapping[str, Any]) -> None:
     document = {"schema": SCHEMA, "directory": key.directory, "name": key.name, "fields": dict(key.fields),
                 "files": {path.name: _file_record(path.read_bytes()) for path in paths}, "meta": dict(meta)}
     document = json.loads(json.dumps(document))         # tuples become lists before they enter the checksum
-    document["checksum"] = _digest(document)
+    document["checksum"] = digest_of(document)
     (work / META).write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     for path in (*paths, work / META):
         os.chmod(path, 0o600)           # whatever the umask: what others can write is not used
@@ -152,6 +152,6 @@ def _file_record(data: bytes) -> dict[str, Any]:
     return {"blake2b": hashlib.blake2b(data, digest_size=16).hexdigest(), "size": len(data)}
 
 
-def _digest(document: Any) -> str:
+def digest_of(document: Any) -> str:
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()

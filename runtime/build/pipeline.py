@@ -53,6 +53,24 @@ class Text:
                    command=lambda: build_command(plan) + overlay_flags(overlay))
 
     @classmethod
+    def noted(cls, note: Mapping[str, Any]) -> Text:
+        """The inverse of to_note: a text that is found, but not made. Raises ArgumentError, LookupError, TypeError or
+        ValueError where ``note`` is not of its form."""
+        identity = note["identity"]
+        spec, program = (decode(kind, json.loads(identity[name])) for kind, name in ((KernelSpec, "spec"),
+                                                                                    (Program, "program")))
+
+        def render() -> str:
+            raise KernelNotBuilt("the kernel that was noted is no longer in the cache", spec=spec)
+
+        return cls(spec=spec, program=program, settings=json.loads(identity["plan"]), identity=identity, render=render,
+                   no_spills=note["no_spills"])
+
+    def to_note(self) -> dict[str, Any]:
+        """What finds the text's kernel again, JSON-able."""
+        return {"identity": dict(self.identity), "no_spills": self.no_spills}
+
+    @classmethod
     def given(cls, spec: KernelSpec, program: Program, source: str) -> Text:
         """A text that is there already (a pack's, an edited one)."""
         return cls(spec=spec, program=program, settings={}, render=lambda: source,

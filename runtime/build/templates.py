@@ -17,13 +17,14 @@ import sys
 import tempfile
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from warpconv.codegen import render as codegen_render
 from warpconv.codegen.plan import KernelPlan
-from warpconv.codegen.render import KernelSource
 from warpconv.codegen.templates import Overlay
 from warpconv.runtime import env, paths
+
+if TYPE_CHECKING:
+    from warpconv.codegen.render import KernelSource
 
 
 def laid_over(settings: env.Settings | None = None) -> Overlay | None:
@@ -33,6 +34,7 @@ def laid_over(settings: env.Settings | None = None) -> Overlay | None:
 
 def source_of(plan: KernelPlan, templates: Overlay | None) -> KernelSource:
     """The text of a plan, as ``render`` gives it."""
+    from warpconv.codegen import render as codegen_render       # which a kernel from the disk spares
     settings = env.settings()
     _keep_templates(None if settings.disable_cache else str(settings.cache_dir / "templates"))
     return codegen_render.render(plan, templates)
@@ -41,6 +43,7 @@ def source_of(plan: KernelPlan, templates: Overlay | None) -> KernelSource:
 @functools.lru_cache(maxsize=1)
 def _keep_templates(second: str | None) -> None:
     """Give Jinja's environment a place for compiled templates, as long as ``second`` stays the same."""
+    from warpconv.codegen import render as codegen_render
     folder = resources.files("warpconv.templates")
     if isinstance(folder, os.PathLike):     # and no zip; filters, too, are applied as a template is compiled
         identity = Path(codegen_render.__file__).read_bytes()

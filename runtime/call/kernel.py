@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
@@ -10,7 +11,7 @@ from warpconv.codegen.border import border_value
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.pitch import Pitch
-from warpconv.codegen.plan import Program, Role
+from warpconv.codegen.plan import KernelPlan, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 from warpconv.runtime import arrays
@@ -98,13 +99,13 @@ class Kernel(_Shared):
     """
 
     def __init__(self, spec: KernelSpec, program: Program, backend: Backend, *, source: str, report: Any = None,
-                 plan: Any = None, axes: Layout | None = None, factored: Callable[[], Kernel | None] | None = None,
-                 padding_value: float | None = None):
+                 plan: Callable[[], KernelPlan] | None = None, axes: Layout | None = None,
+                 factored: Callable[[], Kernel | None] | None = None, padding_value: float | None = None):
         self.spec = spec
         self.program = program
         self.source = source
         self.report = report      # compilers.Compiled on a GPU: registers, spills, shared memory, log
-        self.plan = plan          # None for a kernel served from a pack
+        self._plan = plan
         self.axes = axes or spec.layout
         # of a border 'constant'; None where nobody has said it yet, and the kernel cannot be called before
         self.padding_value = padding_value if program.border is not None else spec.padding_value
@@ -119,6 +120,11 @@ class Kernel(_Shared):
         self._shapes: dict[tuple, ConvShape] = {}
         self._x, self._w, self._bias, self._residual, self._y = (name_of(program, role) for role in (
             Role.INPUT, Role.WEIGHT, Role.BIAS, Role.RESIDUAL, Role.OUTPUT))
+
+    @functools.cached_property
+    def plan(self) -> KernelPlan | None:
+        """Its plan, which is made now where an earlier process had made it; None for a kernel served from a pack."""
+        return None if self._plan is None else self._plan()
 
     @property
     def backend(self) -> Backend:
@@ -255,7 +261,7 @@ class Kernel(_Shared):
         return self._sibling(axes=self.axes, factored=factored)
 
     def _sibling(self, **changes: Any) -> Kernel:
-        return Kernel(self.spec, self.program, self._backend, source=self.source, report=self.report, plan=self.plan,
+        return Kernel(self.spec, self.program, self._backend, source=self.source, report=self.report, plan=self._plan,
                       **{"padding_value": self.padding_value, **changes})
 
     @uncompiled

@@ -5,17 +5,17 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from warpconv.codegen import adjoint
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.errors import ArgumentError, DeviceError, UnsupportedSpec
+from warpconv.codegen.errors import ArgumentError, DeviceError, KernelNotBuilt, UnsupportedSpec
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
 from warpconv.codegen.numerics import Accumulator, Numerics, Precision
 from warpconv.codegen.plan import KernelPlan
-from warpconv.codegen.request import Request, check_limit
-from warpconv.codegen.resolution import resolve
+from warpconv.codegen.request import Request, check_limit, settings_of
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Operation, index_bits
 from warpconv.codegen.templates import Overlay
@@ -25,6 +25,9 @@ from warpconv.runtime.build.templates import laid_over
 from .checks import MOST_LAYERS
 from .kept import Kept
 from .kernel import Kernel
+
+if TYPE_CHECKING:
+    from warpconv.runtime.build.pipeline import Text
 
 by_request: Kept[Any] = Kept(MOST_LAYERS)         # by request without its batch, and device; only sizes are forgotten
 by_plan: Kept[Kernel] = Kept()                 # by plan, and device: these stay
@@ -92,7 +95,7 @@ def _suits(kernel: Kernel, ask: Ask) -> bool:
 def made(ask: Ask) -> Kernel:
     """The kernel of a layer that known() has none for: planned and built."""
     def new() -> Kernel:
-        return _from_packs(ask) or make(plan_of(ask), ask.device)
+        return _from_packs(ask) or _noted(ask) or _planned(ask)
 
     kernel = by_request.get(key := key_of(ask), new)
     if not _suits(kernel, ask):
@@ -113,6 +116,7 @@ def kernel_of(ask: Ask) -> Kernel:
 def plan_of(ask: Ask) -> KernelPlan:
     """By what was measured on this GPU, where the layer was. On the CPU device float32 layers are planned for float32
     units, where nothing else was asked for: to play tensor cores takes the host ten times as long."""
+    from warpconv.codegen.resolution import resolve     # every planner's module, which a kernel from the disk spares
     table = None
     summed, request = ask.request.numerics.accumulator, ask.request
     if (ask.device is None and not ask.exact and request.by_rule and request.layer.dtype is DType.FLOAT32
@@ -147,15 +151,62 @@ def anywhere(kernel: Kernel, ask: Ask) -> Kernel:
 def make(plan: KernelPlan, device: int | None) -> Kernel:
     """One Kernel per plan and device: layers that differ in N, H and W alone share it, and its siblings those that
     differ in their border's value."""
-    from warpconv.codegen.serialise import plan_digest
-    return by_plan.get((plan_digest(plan, laid_over()), device),
-                        lambda: _load_cpu(plan) if device is None else _load_cuda(plan, device))
+    from warpconv.runtime.build.pipeline import Text
+    return _kept(Text.of(plan), lambda: plan, device)
 
 
-def _load_cpu(plan: KernelPlan) -> Kernel:
+def _planned(ask: Ask) -> Kernel:
+    from warpconv.runtime.build import notes
+    from warpconv.runtime.build.pipeline import Text
+    if ask.device is not None:
+        from warpconv.runtime.build import compilers
+        compilers.begin(str(ask.request.target))
+    plan = plan_of(ask)
+    text = Text.of(plan)
+    made = _kept(text, lambda: plan, ask.device)
+    notes.keep(_asked(ask), text)
+    return made
+
+
+def _noted(ask: Ask) -> Kernel | None:
+    """The kernel that an earlier process planned for the same, where the disk has it; its plan is made when it is
+    looked at."""
+    from warpconv.runtime.build import notes
+    text = notes.find(_asked(ask))
+    if text is None:
+        return None
+
+    def plan() -> KernelPlan:
+        from warpconv.codegen.resolution import resolve
+        return resolve(replace(ask.request, algorithm=text.spec.algorithm, settings=settings_of(text.settings),
+                               numerics=text.spec.numerics)).plan
+
+    with contextlib.suppress(KernelNotBuilt):
+        return _kept(text, functools.cache(plan), ask.device)
+    return None
+
+
+def _asked(ask: Ask) -> dict[str, Any]:
+    """All of an Ask that its plan depends on, as JSON takes it."""
+    from warpconv.codegen.serialise import encode
+    tables = None
+    if ask.device is not None:
+        from warpconv.runtime import tuning
+        tables = tuning.stamp(ask.device)
+    return {"request": encode(ask.request), "exact": ask.exact, "tables": tables,
+            "templates": None if ask.templates is None else ask.templates.digest}
+
+
+def _kept(text: Text, plan: Callable[[], KernelPlan], device: int | None) -> Kernel:
+    from warpconv.codegen.serialise import identity_digest
+    load = _load_cpu if device is None else functools.partial(_load_cuda, device)
+    return by_plan.get((identity_digest(text.identity), device), lambda: load(text, plan))
+
+
+def _load_cpu(text: Text, plan: Callable[[], KernelPlan]) -> Kernel:
     from warpconv.runtime.devices.cpu import backend
-    loaded, source = backend.load(plan)
-    return Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)
+    loaded, source = backend.load(text)
+    return Kernel(text.spec, text.program, loaded, source=source, plan=plan)
 
 
 @functools.lru_cache(maxsize=1)
@@ -170,14 +221,14 @@ def _forget_modules_at_exit() -> None:
     atexit.register(forget)
 
 
-def _load_cuda(plan: KernelPlan, ordinal: int) -> Kernel:
+def _load_cuda(ordinal: int, text: Text, plan: Callable[[], KernelPlan]) -> Kernel:
     from warpconv.runtime.build.pipeline import build
     from warpconv.runtime.devices.cuda.backend import CudaBackend
-    built = build(plan)
-    loaded = CudaBackend(plan.program, built.compiled.cubin, ordinal)
+    built = build(text)
+    loaded = CudaBackend(text.program, built.compiled.cubin, ordinal)
     loaded.load()
     _forget_modules_at_exit()
-    return Kernel(plan.spec, plan.program, loaded, source=built.source, report=built.compiled, plan=plan)
+    return Kernel(text.spec, text.program, loaded, source=built.source, report=built.compiled, plan=plan)
 
 
 def _from_packs(ask: Ask) -> Kernel | None:

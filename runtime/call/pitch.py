@@ -15,7 +15,6 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.pitch import VECTOR_BYTES, Pitch
 from warpconv.codegen.plan import KernelPlan
-from warpconv.codegen.registry import algorithm
 from warpconv.codegen.shape import LARGEST_SIZE, ConvShape
 from warpconv.runtime.arrays import ArrayView, axes
 
@@ -106,6 +105,7 @@ def quicker(key: Hashable, gaps: ConvShape, dense: ConvShape, plan: Callable[[Co
 
 
 def _is_quicker(gaps: ConvShape, dense: ConvShape, plan: Callable[[ConvShape], KernelPlan]) -> bool:
+    from warpconv.codegen.registry import algorithm
     try:
         here = plan(gaps)
     except WarpconvError:       # no kernel for such arrays: the copy, and what is wrong with the layer itself, as ever

@@ -19,9 +19,7 @@ import numpy as np
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, UnsupportedSpec
 from warpconv.codegen.numerics import Numerics
-from warpconv.codegen.registry import algorithm as registered
 from warpconv.codegen.request import Request
-from warpconv.codegen.resolution import resolve
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime import env
@@ -165,11 +163,13 @@ def pays(request: Request) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _pays(request: Request) -> bool:
+    from warpconv.codegen.registry import algorithm
+    from warpconv.codegen.resolution import resolve
     slots = []
     try:
         for layer in (replace(request.layer, separable=True), request.layer):
             made = resolve(replace(request, layer=layer)).plan
-            slots.append(registered(made.spec.algorithm).slots(made, layer))
+            slots.append(algorithm(made.spec.algorithm).slots(made, layer))
     except UnsupportedSpec:
         return False
     return slots[0] < slots[1]

@@ -14,7 +14,6 @@ from warpconv.codegen.border import Border
 from warpconv.codegen.errors import FileError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.numerics import Accumulator, Numerics
-from warpconv.codegen.resolution import carries_over
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import env, paths, warned
 
@@ -86,6 +85,7 @@ class Table:
     def _of_zeros(self, layer: ConvShape, arch: Arch,
                   numerics: Numerics) -> tuple[Timing, Origin, ConvShape] | None:
         """The entry of the layer with a border of zeros, where its plan values are of use with the layer's own."""
+        from warpconv.codegen.resolution import carries_over
         plain = replace(layer, padding_mode=Border.ZEROS, padding_value=0.0)
         found = self._found.get((_key(plain), numerics))
         if found is None or not carries_over(plain, layer, arch, found[0].algorithm, dict(found[0].values), numerics):
@@ -110,6 +110,13 @@ def table(ordinal: int | None) -> Table | None:
     from warpconv.runtime.devices.cuda import contexts
     path = user_file()
     return _table(contexts.name(ordinal), contexts.arch(ordinal), path, _stamp(path))
+
+
+def stamp(ordinal: int) -> list[Any]:
+    """What decides the table of a GPU besides this package's files, as JSON takes it."""
+    from warpconv.runtime.devices.cuda import contexts
+    path = user_file()
+    return [contexts.name(ordinal), str(path), _stamp(path)]
 
 
 def table_of_file(path: Path, arch: Arch | str) -> Table:

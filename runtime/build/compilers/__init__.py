@@ -21,8 +21,8 @@ from warpconv.runtime.env import CompilerChoice, Settings
 from . import nvcc, nvrtc, pycuda_route
 from .report import Compiled, CompilerKind, EntryReport, check_no_spills, parse_log, parse_ptx_isa
 
-__all__ = ["Availability", "Compiled", "CompilerKind", "EntryReport", "available", "check_no_spills", "choose",
-           "check_arch", "compile_source", "options_for", "parse_log", "parse_ptx_isa", "version_of"]
+__all__ = ["Availability", "Compiled", "CompilerKind", "EntryReport", "available", "begin", "check_no_spills",
+           "choose", "check_arch", "compile_source", "options_for", "parse_log", "parse_ptx_isa", "version_of"]
 
 STANDARD = "-std=c++17"
 _ARCH = re.compile(r"sm_(\d{2,3})([af]?)")
@@ -85,6 +85,16 @@ def options_for(kind: CompilerKind, arch: str, settings: Settings | None = None)
         return (*settings.nvcc_prepend_flags, f"-arch={arch}", *_nvcc_options(settings), *settings.nvcc_flags,
                 *settings.nvcc_append_flags)
     return (*settings.nvcc_prepend_flags, *_pycuda_options(settings), f"-arch={arch}", *settings.nvcc_append_flags)
+
+
+def begin(arch: str, settings: Settings | None = None) -> None:
+    """Start the compiler that would be used, beside the caller's work and once in a process, where it is a library."""
+    settings = settings or env.settings()
+    if settings.disable_jit or settings.compiler not in (CompilerChoice.AUTO, CompilerChoice.NVRTC):
+        return
+    where = nvrtc.find(settings)
+    if where is not None:
+        nvrtc.begin(where, arch)
 
 
 def compile_source(text: str, *, arch: str, kind: CompilerKind | None = None, ptx: bool = False,

@@ -7,11 +7,12 @@ import ctypes
 import functools
 import os
 import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from warpconv.codegen.errors import ArgumentError, CompileError, ToolNotFound
+from warpconv.codegen.errors import ArgumentError, CompileError, ToolNotFound, WarpconvError
 from warpconv.runtime import paths
 from warpconv.runtime.build import patience
 from warpconv.runtime.build.patience import Watch, watched
@@ -70,6 +71,19 @@ def _known_to_loader() -> str | None:
             ctypes.CDLL(name)
             return name
     return None
+
+
+@functools.lru_cache
+def begin(where: str, arch: str) -> threading.Thread:
+    """Have the library at ``where`` loaded, and started by compiling nothing, while the caller goes on: what would come
+    before a process's first kernel otherwise. What fails is told by the compilation itself."""
+    def start() -> None:
+        with contextlib.suppress(WarpconvError), _load(where).program("", "start.cu") as program:
+            program.compile((f"--gpu-architecture={arch}",), None)
+
+    thread = threading.Thread(target=start, name="warpconv-nvrtc")
+    thread.start()
+    return thread
 
 
 def compile_source(text: str, *, arch: str, options: tuple[str, ...], ptx: bool, name: str,
@@ -190,12 +204,17 @@ class _Program:
         self._dll = library.dll
         self._handle = handle
 
-    def compile(self, options: tuple[str, ...], watch: Watch) -> int:
+    def compile(self, options: tuple[str, ...], watch: Watch | None) -> int:
+        if watch is None:
+            return self._compile(options)
         asked = _FLOW_CALLBACK(lambda _, __: int(watch.over))         # must outlive the compilation
         if hasattr(self._dll, "nvrtcSetFlowCallback"):      # from CUDA 12.8 on
             self._dll.nvrtcSetFlowCallback(self._handle, asked, None)
+        return patience.interruptible(lambda: self._compile(options), watch)
+
+    def _compile(self, options: tuple[str, ...]) -> int:
         array = (ctypes.c_char_p * len(options))(*(option.encode("utf-8") for option in options))
-        return patience.interruptible(lambda: self._dll.nvrtcCompileProgram(self._handle, len(options), array), watch)
+        return self._dll.nvrtcCompileProgram(self._handle, len(options), array)
 
     def log(self) -> str:
         return self._bytes("ProgramLog").rstrip(b"\0").decode("utf-8", "replace")

@@ -50,9 +50,11 @@ def find_program(name: str, settings: Settings) -> Path | None:
     return next((path for path in wheel_files(name) if path.name == name + _EXE and _executable(path)), None)
 
 
-def wheel_files(tool: str) -> tuple[Path, ...]:
-    """All files of the wheels that carry ``tool``; where wheels were unpacked without metadata, those beside it."""
-    return (*_recorded_files(tool), *_namespace_files(tool))
+def wheel_files(tool: str) -> Iterator[Path]:
+    """All files of the wheels that carry ``tool``: where they usually lie, which also finds wheels that were unpacked
+    without metadata, then where their metadata says."""
+    yield from _namespace_files(tool)
+    yield from _recorded_files(tool)
 
 
 def _recorded_files(tool: str) -> Iterator[Path]:
@@ -65,9 +67,9 @@ def _recorded_files(tool: str) -> Iterator[Path]:
 
 
 def _namespace_files(tool: str) -> Iterator[Path]:
-    """Both layouts, ``nvidia/cuda_<tool>`` (CUDA 12) and ``nvidia/cu13``, in every ``nvidia`` directory on sys.path."""
+    """Both layouts, ``nvidia/cu13`` and ``nvidia/cuda_<tool>`` (CUDA 12), in every ``nvidia`` directory on sys.path."""
     for root in _namespace_roots():
-        for layout in (f"cuda_{tool}", "cu13", "cu12"):
+        for layout in ("cu13", f"cuda_{tool}", "cu12"):
             for folder in ("bin", "lib"):
                 yield from paths.entries(root / layout / folder)
 
