@@ -13,6 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+import warpconv
 from tests import settings
 
 DAYS = 14               # that a kernel is kept which no run has made or read
@@ -57,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         _forget_old(folder / "entries")
     os.environ["WARPCONV_CACHE_DIR"] = str(folder)
+    warpconv.IMPORTED = 0       # a plan that a test had a hand in is noted for nobody (runtime/build/notes.py)
 
 
 def _forget_old(entries: Path) -> None:

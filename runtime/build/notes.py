@@ -9,10 +9,10 @@ and the installed packages, which may bring algorithms. A kernel that is no long
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from importlib import resources
 from typing import Any
 
 import warpconv
@@ -57,19 +57,20 @@ def _name(asked: Mapping[str, Any], generator: str) -> str:
 def _generator() -> str | None:
     """A digest of what plans are made from besides requests; None where it cannot be told: files in an archive, or
     changed since they may have been imported."""
-    stamps = []
-    for name in _PACKAGES:
-        folder = resources.files(name)
-        if not isinstance(folder, os.PathLike):
-            return None
-        stamps += [[name, *stamp] for stamp in _files(os.fspath(folder))]
-    if max(stamp[2] for stamp in stamps) > warpconv.IMPORTED:
+    stamps: list[tuple[str, int, int]] = []
+    try:
+        for name in _PACKAGES:
+            for folder in importlib.import_module(name).__path__:
+                stamps += _files(folder)
+    except OSError:
+        return None
+    if not stamps or max(time for _, time, _ in stamps) > warpconv.IMPORTED:
         return None
     return digest_of([stamps, *map(_installed, sys.path)])
 
 
 def _files(folder: str) -> Iterator[tuple[str, int, int]]:
-    """Name, time and size of every file of a package, in the order of their names."""
+    """Path, time and size of every source file of a package. Raises OSError."""
     for item in sorted(os.scandir(folder), key=lambda item: item.name):
         if item.is_dir():
             if item.name != "__pycache__":

@@ -42,13 +42,14 @@ class Text:
     render: Callable[[], str]
     command: Callable[[], str] | None = None    # that builds it into a pack
     no_spills: bool = False         # promised by its plan
+    plan: KernelPlan | Callable[[], KernelPlan] | None = None       # a plan, or what makes it when it is looked at
 
     @classmethod
     def of(cls, plan: KernelPlan, settings: env.Settings | None = None) -> Text:
         """The text of a plan, by the templates that the settings lay over."""
         overlay = laid_over(settings)
         return cls(spec=plan.spec, program=plan.program, settings=plan.settings(),
-                   identity=plan_identity(plan, overlay), no_spills=plan.cost.no_spills,
+                   identity=plan_identity(plan, overlay), no_spills=plan.cost.no_spills, plan=plan,
                    render=lambda: source_of(plan, overlay).text,
                    command=lambda: build_command(plan) + overlay_flags(overlay))
 

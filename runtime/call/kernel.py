@@ -99,7 +99,7 @@ class Kernel(_Shared):
     """
 
     def __init__(self, spec: KernelSpec, program: Program, backend: Backend, *, source: str, report: Any = None,
-                 plan: Callable[[], KernelPlan] | None = None, axes: Layout | None = None,
+                 plan: KernelPlan | Callable[[], KernelPlan] | None = None, axes: Layout | None = None,
                  factored: Callable[[], Kernel | None] | None = None, padding_value: float | None = None):
         self.spec = spec
         self.program = program
@@ -124,7 +124,7 @@ class Kernel(_Shared):
     @functools.cached_property
     def plan(self) -> KernelPlan | None:
         """Its plan, which is made now where an earlier process had made it; None for a kernel served from a pack."""
-        return None if self._plan is None else self._plan()
+        return self._plan() if callable(self._plan) else self._plan
 
     @property
     def backend(self) -> Backend:

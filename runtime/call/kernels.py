@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -152,7 +151,7 @@ def make(plan: KernelPlan, device: int | None) -> Kernel:
     """One Kernel per plan and device: layers that differ in N, H and W alone share it, and its siblings those that
     differ in their border's value."""
     from warpconv.runtime.build.pipeline import Text
-    return _kept(Text.of(plan), lambda: plan, device)
+    return _kept(Text.of(plan), device)
 
 
 def _planned(ask: Ask) -> Kernel:
@@ -161,9 +160,8 @@ def _planned(ask: Ask) -> Kernel:
     if ask.device is not None:
         from warpconv.runtime.build import compilers
         compilers.begin(str(ask.request.target))
-    plan = plan_of(ask)
-    text = Text.of(plan)
-    made = _kept(text, lambda: plan, ask.device)
+    text = Text.of(plan_of(ask))
+    made = _kept(text, ask.device)
     notes.keep(_asked(ask), text)
     return made
 
@@ -182,7 +180,7 @@ def _noted(ask: Ask) -> Kernel | None:
                                numerics=text.spec.numerics)).plan
 
     with contextlib.suppress(KernelNotBuilt):
-        return _kept(text, functools.cache(plan), ask.device)
+        return _kept(replace(text, plan=plan), ask.device)
     return None
 
 
@@ -197,16 +195,16 @@ def _asked(ask: Ask) -> dict[str, Any]:
             "templates": None if ask.templates is None else ask.templates.digest}
 
 
-def _kept(text: Text, plan: Callable[[], KernelPlan], device: int | None) -> Kernel:
+def _kept(text: Text, device: int | None) -> Kernel:
     from warpconv.codegen.serialise import identity_digest
-    load = _load_cpu if device is None else functools.partial(_load_cuda, device)
-    return by_plan.get((identity_digest(text.identity), device), lambda: load(text, plan))
+    return by_plan.get((identity_digest(text.identity), device),
+                       lambda: _load_cpu(text) if device is None else _load_cuda(text, device))
 
 
-def _load_cpu(text: Text, plan: Callable[[], KernelPlan]) -> Kernel:
+def _load_cpu(text: Text) -> Kernel:
     from warpconv.runtime.devices.cpu import backend
     loaded, source = backend.load(text)
-    return Kernel(text.spec, text.program, loaded, source=source, plan=plan)
+    return Kernel(text.spec, text.program, loaded, source=source, plan=text.plan)
 
 
 @functools.lru_cache(maxsize=1)
@@ -221,14 +219,14 @@ def _forget_modules_at_exit() -> None:
     atexit.register(forget)
 
 
-def _load_cuda(ordinal: int, text: Text, plan: Callable[[], KernelPlan]) -> Kernel:
+def _load_cuda(text: Text, ordinal: int) -> Kernel:
     from warpconv.runtime.build.pipeline import build
     from warpconv.runtime.devices.cuda.backend import CudaBackend
     built = build(text)
     loaded = CudaBackend(text.program, built.compiled.cubin, ordinal)
     loaded.load()
     _forget_modules_at_exit()
-    return Kernel(text.spec, text.program, loaded, source=built.source, report=built.compiled, plan=plan)
+    return Kernel(text.spec, text.program, loaded, source=built.source, report=built.compiled, plan=text.plan)
 
 
 def _from_packs(ask: Ask) -> Kernel | None:

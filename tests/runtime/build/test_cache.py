@@ -144,7 +144,7 @@ def resealed(change):
         document = json.loads((path / "meta.json").read_text())
         document.pop("checksum")
         change(document)
-        document["checksum"] = entry._digest(document)
+        document["checksum"] = entry.digest_of(document)
         (path / "meta.json").write_text(json.dumps(document))
     return apply
 

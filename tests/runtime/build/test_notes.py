@@ -1,4 +1,4 @@
-"""runtime/build/notes.py: a process that finds its kernel on the disk plans nothing, and has what planning would give."""
+"""runtime/build/notes.py: a process whose kernel is on the disk plans nothing, and has what planning would give."""
 
 from __future__ import annotations
 

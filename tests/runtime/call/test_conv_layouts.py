@@ -12,11 +12,12 @@ import warpconv
 from tests import checks, reference, settings
 from tests.runtime.arrays.fake_arrays import DlpackOnly
 from warpconv import ArgumentError, ArgumentTypeError, ConvShape
+from warpconv.codegen import resolution
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.numerics import Numerics
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import factories as array_factories, axes
-from warpconv.runtime.call import conv, kernels
+from warpconv.runtime.call import conv
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 
@@ -192,13 +193,13 @@ def test_dlpack_of_the_host_gives_numpy():
 
 def test_accum_dtype_is_the_specs_arithmetic(monkeypatch):
     asked = []
-    real = kernels.resolve
+    real = resolution.resolve
 
     def resolve(request, tuning):
         asked.append(request.numerics.value)
         return real(replace(request, numerics=Numerics.FLOAT32), tuning)
 
-    monkeypatch.setattr(kernels, "resolve", resolve)
+    monkeypatch.setattr(resolution, "resolve", resolve)
     conv.clear()
     given = Given("float16")
     for accum in (None, "float32", "float16", "float16"):

@@ -10,6 +10,7 @@ import pytest
 from tests.runtime.arrays.fake_arrays import torch  # noqa: F401
 from tests.runtime.call.test_quick_calls import ORDINAL, SHAPE, Operands, dense, load
 from tests.runtime.devices.fake_cuda import PRIMARY, cuda  # noqa: F401
+from warpconv.codegen import resolution
 from warpconv.codegen.errors import ArgumentError, ShapeError, UnsupportedSpec
 from warpconv.codegen.select import plan_layer
 from warpconv.runtime import tuning
@@ -47,10 +48,10 @@ def planned(cuda, monkeypatch):
                 raise UnsupportedSpec(made.spec, made.program.refusal(request.layer))
             return SimpleNamespace(plan=made)
 
-        monkeypatch.setattr(kernels, "resolve", resolve)
+        monkeypatch.setattr(resolution, "resolve", resolve)
         return asked
 
-    monkeypatch.setattr(kernels, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
+    monkeypatch.setattr(kernels, "_load_cuda", lambda text, ordinal: load(cuda, text.plan, ordinal))
     conv.clear()
     yield use
     conv.clear()
@@ -151,7 +152,7 @@ def test_what_was_measured_is_taken_where_it_still_serves(cuda, monkeypatch, bes
             return best
 
     monkeypatch.setattr(tuning, "table", lambda ordinal: Measured(), raising=False)
-    monkeypatch.setattr(kernels, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
+    monkeypatch.setattr(kernels, "_load_cuda", lambda text, ordinal: load(cuda, text.plan, ordinal))
     conv.clear()
     plan = conv.specialize(SHAPE, device="cuda:1").plan
     conv.clear()

@@ -193,7 +193,7 @@ def test_a_graph_launched_into_another_graph_is_kept(cuda, torch, kernel):
 
 
 def test_conv2d_and_the_cpu_device(cuda, torch, kernel, monkeypatch):
-    monkeypatch.setattr(kernels, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
+    monkeypatch.setattr(kernels, "_load_cuda", lambda text, ordinal: load(cuda, text.plan, ordinal))
     conv.clear()
     operands = Operands(torch)
     conv.conv2d(operands.x, operands.w, padding=1, out=operands.y)

@@ -16,7 +16,7 @@ class TestConv2d:
     @pytest.fixture(autouse=True)
     def loads(self, cuda, monkeypatch):
         cuda.stack.append(PRIMARY + ORDINAL)
-        monkeypatch.setattr(kernels, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
+        monkeypatch.setattr(kernels, "_load_cuda", lambda text, ordinal: load(cuda, text.plan, ordinal))
         conv.clear()
         yield
         conv.clear()
@@ -67,7 +67,7 @@ class TestSciPysCalls:
     @pytest.fixture(autouse=True)
     def loads(self, cuda, torch, monkeypatch):
         cuda.stack.append(PRIMARY + ORDINAL)
-        monkeypatch.setattr(kernels, "_load_cuda", lambda plan, ordinal: load(cuda, plan, ordinal))
+        monkeypatch.setattr(kernels, "_load_cuda", lambda text, ordinal: load(cuda, text.plan, ordinal))
         tensor = torch.Tensor
 
         def reshape(self, *shape):
