@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
     def dataclass(cls: type | None = None, *, frozen: bool, kw_only: bool = False) -> Any:
-        """A class as ``dataclasses.dataclass(frozen=True, kw_only=kw_only)`` makes it; ``fields``, ``replace`` and
-        ``is_dataclass`` take it for one. What derives from it is made by this function, too."""
+        """A class as ``dataclasses.dataclass(frozen=True, kw_only=kw_only)`` makes it; ``fields``, ``replace``,
+        ``is_dataclass`` and classes derived from it take it for one."""
         if not frozen:
             raise TypeError("what may change is a dataclasses.dataclass")
         if cls is None:
             return functools.partial(dataclass, frozen=frozen, kw_only=kw_only)
         cls.__doc__ = cls.__doc__ or cls.__name__       # else one is made of the constructor's signature
-        dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
+        derived = any(map(dataclasses.is_dataclass, cls.__bases__))
+        dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only, frozen=derived)(cls)
+        cls.__dataclass_params__.frozen = True          # as a dataclass that derives from it asks
         for name, method in (("__init__", _Constructor(cls)), ("__repr__", _repr), ("__setattr__", _refuse_change),
                              ("__delattr__", _refuse_change), *_comparison([f.name for f in fields(cls) if f.compare])):
             if cls.__dict__.get(name) is None:          # __hash__ is None where a class has its own __eq__

@@ -8,12 +8,14 @@ NVIDIA's architecture papers.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from .classes import dataclass
 from .errors import ArgumentError
 
 _PATTERN = re.compile(r"(?:sm_|compute_)?(\d+)\.?(\d)([af]?)")
@@ -33,7 +35,7 @@ PORTABLE_SHARED = 99 * 1024             # bytes that a block can ask for on all 
 PORTABLE_BLOCKS = 16                    # blocks that a multiprocessor of each of them holds
 
 
-@dataclass(frozen=True, order=True)
+@dataclasses.dataclass(frozen=True, order=True)
 class Arch:
     """Compute capability ``major.minor`` and, for targets such as sm_90a, the feature letter."""
 

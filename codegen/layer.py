@@ -10,10 +10,11 @@ import functools
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 from .border import Border, border_value
+from .classes import dataclass
 from .dtypes import Cast, DType, Layout
 from .errors import ArgumentError, ArgumentTypeError, ShapeError
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
+from .classes import dataclass
 from .dtypes import DType, Layout
 from .errors import ShapeError
 from .layer import (INTEGER_WEIGHTS, LARGEST_PADDING, LARGEST_SIZE, PIXELS, Layer, Pair, describe_geometry,

@@ -13,9 +13,10 @@ import enum
 import functools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .border import Border, BorderValue
+from .classes import dataclass
 from .dtypes import Layout
 from .epilogue import Epilogue, parse_epilogue
 from .errors import ArgumentError

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import hashlib
 import sys
-import traceback
-from importlib import resources
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -44,9 +41,14 @@ def package_of(module: str) -> str:
     return module if hasattr(sys.modules.get(module), "__path__") else module.rpartition(".")[0]
 
 
+def _folders() -> list[Any]:
+    from importlib import resources     # which a kernel from the disk spares
+    return [resources.files(PACKAGE), *_beside.values()]
+
+
 def find(name: str) -> str | None:
     """The source of a template by its name (``wide/kernel.cu.jinja``); None where there is none."""
-    for folder in (resources.files(PACKAGE), *_beside.values()):
+    for folder in _folders():
         source = folder.joinpath(*name.split("/"))
         if source.is_file():
             text: str = source.read_text(encoding="utf-8")
@@ -89,7 +91,8 @@ class Overlay:
             raise FileError(f"the templates cannot be read: {error}", argument="templates",
                             value=str(folder)) from error
         if not any(find(name) is not None for name in found):
-            known = [name for place in (resources.files(PACKAGE), *_beside.values()) for name in names(place)]
+            import difflib
+            known = [name for place in _folders() for name in names(place)]
             near = difflib.get_close_matches(found[0] if found else "kernel.cu.jinja", known, 3, 0.3)
             raise FileError("no file in this folder has the name of a template", argument="templates",
                             value=str(folder), hint=f"a template is named by its path in the folder: {', '.join(near)}")
@@ -116,6 +119,7 @@ def failure(error: Exception, asked: str) -> FileError:
     """What Jinja, or what read the text that was made (of the template ``asked``), says about somebody's templates."""
     name, line = getattr(error, "name", None), getattr(error, "lineno", None)
     if line is None:
+        import traceback
         for step, at in traceback.walk_tb(error.__traceback__):     # Jinja gives its frames the template's lines
             if step.f_code.co_filename.startswith(FILENAME):
                 name, line = step.f_code.co_filename.removeprefix(FILENAME), at

@@ -12,7 +12,6 @@ import contextvars
 import enum
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -91,6 +90,7 @@ def _parse_paths(text: str) -> tuple[Path, ...]:
 
 
 def _parse_flags(text: str) -> tuple[str, ...]:
+    import shlex
     try:
         return tuple(shlex.split(text))
     except ValueError as error:

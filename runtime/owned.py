@@ -15,7 +15,6 @@ import contextlib
 import os
 import re
 import stat
-import uuid
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -27,7 +26,7 @@ _ASIDE = re.compile(r"\.aside-[0-9a-f]{32}")
 
 def aside(folder: Path, name: str = "") -> Path:
     """A path in ``folder`` for something on its way in or out (of ``name``); nothing is there."""
-    return folder / f"{name and '.' + name}.aside-{uuid.uuid4().hex}"
+    return folder / f"{name and '.' + name}.aside-{os.urandom(16).hex()}"
 
 
 def is_aside(name: str, of: str = "") -> bool:

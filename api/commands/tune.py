@@ -108,7 +108,7 @@ def _check_use(merge: bool, listing: bool, names: tuple[str, ...], output: str |
 
 
 def _database(database: str | None) -> Path:
-    from warpconv.runtime.tuning.choice import user_file
+    from warpconv.runtime.tuning.user import user_file
     return Path(database).absolute() if database is not None else user_file()
 
 

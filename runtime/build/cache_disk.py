@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +37,7 @@ class Trimmed(NamedTuple):
 @contextlib.contextmanager
 def work_folder(root: Path, name: str) -> Iterator[Path]:
     """A new folder in the root's tmp/, held against sweeping while the block runs, and removed after it."""
-    folder = root / "tmp" / f"{name[:80]}-{uuid.uuid4().hex}"
+    folder = root / "tmp" / f"{name[:80]}-{os.urandom(16).hex()}"
     trust.make(folder)
     held = _hold(folder)
     try:
@@ -70,7 +69,7 @@ def entry_paths(root: Path) -> list[Path]:
 def remove(root: Path, path: Path) -> int:
     """Move an entry aside, then delete it, so that no reader ever sees half of it; 0 if it was gone already."""
     trust.make(root / "tmp")
-    aside = root / "tmp" / f"removed-{uuid.uuid4().hex}"
+    aside = root / "tmp" / f"removed-{os.urandom(16).hex()}"
     try:
         os.rename(path, aside)
     except FileNotFoundError:

@@ -189,8 +189,8 @@ def _asked(ask: Ask) -> dict[str, Any]:
     from warpconv.codegen.serialise import encode
     tables = None
     if ask.device is not None:
-        from warpconv.runtime import tuning
-        tables = tuning.stamp(ask.device)
+        from warpconv.runtime.tuning.user import stamp
+        tables = stamp(ask.device)
     return {"request": encode(ask.request), "exact": ask.exact, "tables": tables,
             "templates": None if ask.templates is None else ask.templates.digest}
 

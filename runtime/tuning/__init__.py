@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["stamp", "table", "tune"]
+__all__ = ["table", "tune"]
 
 
 def __getattr__(name: str) -> Any:
-    """The names, each imported when it is first asked for: choosing needs nothing of what measuring needs."""
-    if name in ("table", "stamp"):
-        from . import choice
-        return getattr(choice, name)
+    """The two names, each imported when it is first asked for: choosing needs nothing of what measuring needs."""
+    if name == "table":
+        from .choice import table
+        return table
     if name == "tune":
         from .session import tune
         return tune

@@ -15,12 +15,12 @@ from warpconv.codegen.errors import FileError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.numerics import Accumulator, Numerics
 from warpconv.codegen.shape import ConvShape
-from warpconv.runtime import env, paths, warned
+from warpconv.runtime import paths, warned
 
 from . import files
 from .records import Database, Origin, Timing
+from .user import Stamp, stamp_of, user_file
 
-_Stamp = tuple[int, int] | None     # a file's time and size; None where there is none
 _Key = tuple[ConvShape, Numerics]
 
 
@@ -109,14 +109,7 @@ def table(ordinal: int | None) -> Table | None:
         return None
     from warpconv.runtime.devices.cuda import contexts
     path = user_file()
-    return _table(contexts.name(ordinal), contexts.arch(ordinal), path, _stamp(path))
-
-
-def stamp(ordinal: int) -> list[Any]:
-    """What decides the table of a GPU besides this package's files, as JSON takes it."""
-    from warpconv.runtime.devices.cuda import contexts
-    path = user_file()
-    return [contexts.name(ordinal), str(path), _stamp(path)]
+    return _table(contexts.name(ordinal), contexts.arch(ordinal), path, stamp_of(path))
 
 
 def table_of_file(path: Path, arch: Arch | str) -> Table:
@@ -143,19 +136,8 @@ def tuning_table(database: str | os.PathLike[str] | None = None, *, arch: Arch |
     return Table(found, arch)
 
 
-def user_file() -> Path:
-    """The user's own database: WARPCONV_TUNE_DB, else in the user's data directory."""
-    return env.settings().tune_db or _default_file()
-
-
-@functools.lru_cache(maxsize=1)
-def _default_file() -> Path:
-    import platformdirs         # only for those who tune or plan on a GPU: packs are served without it
-    return Path(platformdirs.user_data_dir("warpconv", appauthor=False)) / "tuning.json"
-
-
 @functools.lru_cache(maxsize=8)
-def _table(device: str, arch: str, path: Path, stamp: _Stamp) -> Table:
+def _table(device: str, arch: str, path: Path, stamp: Stamp | None) -> Table:
     database = Database()
     database.take(shipped())
     if stamp is not None:
@@ -174,10 +156,3 @@ def shipped() -> Database:
         if item.name.endswith(".json"):
             database.take(files.parse(item.read_text(encoding="utf-8")))
     return database
-
-
-def _stamp(path: Path) -> _Stamp:
-    found = paths.status(path)
-    if found is None:
-        return None
-    return found.st_mtime_ns, found.st_size

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.numerics import Precision
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, Numerics
@@ -86,7 +88,7 @@ class Timing:
         return self.algorithm, self.values
 
 
-@dataclass
+@dataclasses.dataclass
 class Database:
     """Timings by subject and configuration; ``copies``: microseconds of a device copy of a subject's bytes."""
 

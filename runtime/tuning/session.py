@@ -28,12 +28,12 @@ from warpconv.codegen.version import VERSION
 from warpconv.runtime import env
 
 from . import files
-from .choice import user_file
 from .clock import CpuClock, Sampled, measure, open_clock, sets_of
 from .operands import Judge, Operands
 from .records import Database, Name, Origin, Outcome, Subject, Timing, values_of
 from .search import STRATEGIES, strategy as strategy_of
 from .space import Configuration, Space
+from .user import user_file
 
 BATCH_OF_A_JOB = 2          # configurations that each compiling thread makes before they are timed
 SAVE_SECONDS = 5.0          # most work that a killed session loses

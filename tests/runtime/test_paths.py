@@ -131,8 +131,8 @@ def test_named_layers_and_databases_are_told(hopeless):
 
 
 def test_a_tuning_database_there(hopeless):
-    from warpconv.runtime.tuning import choice
-    assert choice._stamp(hopeless) is None              # planning goes by the rules
+    from warpconv.runtime.tuning import user
+    assert user.stamp_of(hopeless) is None              # planning goes by the rules
     if paths.refusal(hopeless) is None:                 # below a file there is simply nothing
         assert files.read_or_empty(hopeless).timings == {}
     else:

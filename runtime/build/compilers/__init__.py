@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import tempfile
-import uuid
 from pathlib import Path
 from typing import NamedTuple
 
@@ -216,7 +215,7 @@ def _write_named(folder: Path, name: str, text: str) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    aside = path.with_name(f".{uuid.uuid4().hex}")
+    aside = path.with_name(f".{os.urandom(16).hex()}")
     try:
         aside.write_text(text, encoding="utf-8")
         os.replace(aside, path)
