@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import logging
 import threading
 import time
@@ -15,21 +16,22 @@ _log = logging.getLogger("warpconv.build")
 
 
 class Watch:
-    """One compilation: since when, and how many seconds it may take (None: any number)."""
+    """One compilation: since when, and how many seconds it may take (None: any number). ``word``: "0", or "1" once it
+    is to end, for a library that looks there itself."""
 
     def __init__(self, limit: float | None):
         self.limit = limit
+        self.word = ctypes.create_string_buffer(b"0")
         self._start = time.monotonic()
-        self._interrupted = False
 
     def interrupt(self) -> None:
-        """Whoever waits for it waits no longer."""
-        self._interrupted = True
+        """It has taken its time, or nobody waits for it any longer."""
+        self.word.value = b"1"
 
     @property
     def over(self) -> bool:
-        """Whether it is to end: it has taken its time, or nobody waits for it."""
-        return self._interrupted or (self.limit is not None and time.monotonic() - self._start > self.limit)
+        """Whether it is to end."""
+        return self.word.value == b"1" or (self.limit is not None and time.monotonic() - self._start > self.limit)
 
     @property
     def stopped(self) -> str:
@@ -47,14 +49,18 @@ def watched(what: str, settings: Settings) -> Iterator[Watch]:
     """Around one compilation of ``what``: whoever waits for it is told once that it goes on."""
     watch = Watch(settings.compile_limit or None)
     end = f"it is stopped after {watch.limit:g} s" if watch.limit else "it may take any time"
-    told = threading.Timer(SAID_AFTER, _log.warning, ("compiling %s takes more than %g s; %s (WARPCONV_COMPILE_LIMIT)",
-                                                      what, SAID_AFTER, end))
-    told.daemon = True
-    told.start()
+    timers = [threading.Timer(SAID_AFTER, _log.warning, ("compiling %s takes more than %g s; %s "
+                                                         "(WARPCONV_COMPILE_LIMIT)", what, SAID_AFTER, end))]
+    if watch.limit is not None:
+        timers.append(threading.Timer(watch.limit, watch.interrupt))
+    for timer in timers:
+        timer.daemon = True
+        timer.start()
     try:
         yield watch
     finally:
-        told.cancel()
+        for timer in timers:
+            timer.cancel()
 
 
 def interruptible(call: Callable[[], int], watch: Watch) -> int:

@@ -27,7 +27,9 @@ _LIBRARY = re.compile(r"libnvrtc\.so(\.\d+)*|nvrtc64_\d+_\d+\.dll")
 _BUILTINS = re.compile(r"libnvrtc-builtins\.so(\.\d+)*|nvrtc-builtins64_\d+\.dll")
 _SONAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
 
-_FLOW_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)     # 1 ends the compilation
+# NVRTC asks three thousand times in a compilation whether to go on (0) or to end (1). A function of Python's would wait
+# for Python's lock each time, while other threads plan; this one of C's reads a word of memory.
+_ASKED = ctypes.cast((ctypes.cdll.msvcrt if os.name == "nt" else ctypes.CDLL(None)).atoi, ctypes.c_void_p)
 
 # Flags that nvcc takes and NVRTC refuses, none of which changes a cubin: the host compiler's affairs.
 _HOST_FLAG_WITH_VALUE = ("-ccbin", "--compiler-bindir", "-Xcompiler", "--compiler-options", "--threads", "-t")
@@ -207,9 +209,8 @@ class _Program:
     def compile(self, options: tuple[str, ...], watch: Watch | None) -> int:
         if watch is None:
             return self._compile(options)
-        asked = _FLOW_CALLBACK(lambda _, __: int(watch.over))         # must outlive the compilation
         if hasattr(self._dll, "nvrtcSetFlowCallback"):      # from CUDA 12.8 on
-            self._dll.nvrtcSetFlowCallback(self._handle, asked, None)
+            self._dll.nvrtcSetFlowCallback(self._handle, _ASKED, watch.word)
         return patience.interruptible(lambda: self._compile(options), watch)
 
     def _compile(self, options: tuple[str, ...]) -> int:
