@@ -18,7 +18,7 @@ from warpconv.codegen.request import Request, check_limit, settings_of
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Operation, index_bits
 from warpconv.codegen.templates import Overlay
-from warpconv.runtime import env
+from warpconv.runtime import env, forks
 from warpconv.runtime.build.templates import laid_over
 
 from .checks import MOST_LAYERS
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 by_request: Kept[Any] = Kept(MOST_LAYERS)         # by request without its batch, and device; only sizes are forgotten
 by_plan: Kept[Kernel] = Kept()                 # by plan, and device: these stay
+# Threads that plan have Python's lock in turns of milliseconds, for which those that load and store kernels would wait
+_planning = forks.lock()
 
 
 class Ask(NamedTuple):
@@ -160,7 +162,8 @@ def _planned(ask: Ask) -> Kernel:
     if ask.device is not None:
         from warpconv.runtime.build import compilers
         compilers.begin(str(ask.request.target))
-    text = Text.of(plan_of(ask))
+    with _planning:
+        text = Text.of(plan_of(ask))
     made = _kept(text, ask.device)
     notes.keep(_asked(ask), text)
     return made
