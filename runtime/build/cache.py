@@ -2,7 +2,7 @@
 
     root/entries/<name>-<digest>/   the files of one entry and meta.json (their checksums, the key, the caller's data)
     root/locks/<name>-<digest>.lock so that one process builds while the others wait
-    root/notes/<name>.json          small documents, which nobody misses
+    root/notes/<digest>.json        small documents, which nobody misses
     root/tmp/                       entries in the making, and entries on their way out
 
 Readers never lock. A builder works in ``tmp`` and renames the finished directory into ``entries``; that rename alone
@@ -96,7 +96,8 @@ class DiskCache:
         return cache_disk.read_note(self.root, name) if self.enabled and self._is_trusted() else None
 
     def note(self, name: str, document: Any) -> None:
-        """Keep a small JSON-able document under a name, beside the entries; where that cannot be, it is not kept."""
+        """Keep a small JSON-able document under a name (32 hexadecimal digits), beside the entries; where that cannot
+        be, it is not kept."""
         if self.enabled and self._is_trusted():
             with contextlib.suppress(OSError):
                 cache_disk.write_note(self.root, name, document)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ STALE_SECONDS = 3600.0      # what lies in tmp/ for an hour, and is held by nobo
 USED_SECONDS = 3600.0       # how finely the last use of an entry is known
 MOST_FAILED = 100           # kept sources that a compiler refused, and their logs
 MOST_NOTES = 4096           # of some kilobytes each
+_NOTE = re.compile(r"[0-9a-f]{32}\.json")
 
 
 class Trimmed(NamedTuple):
@@ -114,8 +116,8 @@ def write_note(root: Path, name: str, document: Any) -> None:
 
 
 def drop_notes(root: Path, most: int = 0) -> None:
-    """Remove all notes but the newest ``most``."""
-    _drop_files(sorted(paths.entries(root / "notes"), key=_age)[most:])
+    """Remove all notes but the newest ``most``, and nothing else that lies there."""
+    _drop_files(sorted((path for path in paths.entries(root / "notes") if _NOTE.fullmatch(path.name)), key=_age)[most:])
 
 
 def trim(root: Path, limit: int) -> Trimmed:

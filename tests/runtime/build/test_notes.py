@@ -204,12 +204,18 @@ def test_old_notes_are_trimmed(own, monkeypatch):
     from warpconv.runtime.build import cache_disk
     monkeypatch.setattr(cache_disk, "MOST_NOTES", 2)
     cache = notes._cache()
-    for number in range(4):
-        cache.note(f"n{number}", number)
-        os.utime(own / "notes" / f"n{number}.json", (1000 + number, 1000 + number))
+    names = [32 * str(number) for number in range(4)]
+    for number, name in enumerate(names):
+        cache.note(name, number)
+        os.utime(own / "notes" / f"{name}.json", (1000 + number, 1000 + number))
+    mine = own / "notes" / "shopping.json"
+    mine.write_text("milk")
+    os.utime(mine, (5, 5))
     cache.trim(2**40)
-    assert sorted(path.stem for path in (own / "notes").iterdir()) == ["n2", "n3"]
-    assert cache.noted("n3") == 3 and cache.noted("n0") is None
+    assert {path.stem for path in (own / "notes").iterdir()} == {*names[2:], "shopping"}
+    assert cache.noted(names[3]) == 3 and cache.noted(names[0]) is None
+    cache.clear()
+    assert list((own / "notes").iterdir()) == [mine]
 
 
 @pytest.mark.parametrize("number", range(8))
