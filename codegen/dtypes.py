@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .errors import ArgumentError
 
@@ -78,12 +78,13 @@ class DType(enum.Enum):
         return _C_NAME[self]
 
     @classmethod
-    def parse(cls, value: DType | str, argument: str = "dtype") -> DType:
-        """``value`` as a DType; ArgumentError if there is none of that name."""
+    def parse(cls, value: Any, argument: str = "dtype") -> DType:
+        """``value`` as a DType: a name, or an element type of NumPy, CuPy or PyTorch, which have the same names;
+        ArgumentError if there is none of that name."""
         if isinstance(value, cls):
             return value
         try:
-            return cls(str(value))
+            return cls(value.__name__ if isinstance(value, type) else str(value).removeprefix("torch."))
         except ValueError:
             raise ArgumentError("unknown element type", argument=argument, value=value,
                                 hint=f"one of {', '.join(t.value for t in cls)}") from None

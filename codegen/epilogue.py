@@ -29,6 +29,13 @@ from .expression import Node, c_number, c_text, float32, number_text
 
 PLAIN = ("bias", "relu", "relu6", "silu", "gelu", "gelu_tanh", "hardswish", "residual")
 FORMS = (*PLAIN, "clamp(LOW,HIGH)", "quantize(SCALE,ZERO_POINT)", "expr(EXPRESSION)")
+# what others call steps that there are, or expressions say (docs/epilogues.md)
+SPELT = {**{name: name for name in PLAIN}, "swish": "silu", "hard_swish": "hardswish", "clip": "clamp(LOW,HIGH)",
+         "hardtanh": "clamp(-1,1)", "sigmoid": "expr(sigmoid(v))", "tanh": "expr(tanh(v))",
+         "leaky_relu": "expr(max(v, 0.01 * v))", "leakyrelu": "expr(max(v, 0.01 * v))",
+         "elu": "expr(where(v > 0, v, exp(v) - 1))", "mish": "expr(v * tanh(log(1 + exp(v))))",
+         "hardsigmoid": "expr(min(max(v / 6 + 0.5, 0), 1))", "hard_sigmoid": "expr(min(max(v / 6 + 0.5, 0), 1))",
+         "softplus": "expr(log(1 + exp(v)))"}
 OPERANDS = ("bias", "residual")        # steps that read an array, at most once each
 # log2 of Phi(-x), the normal distribution's tail, as a polynomial of x >= 0, the constant first: fitted so that the
 # largest |2^p(x) - Phi(-x)| max(1, 5e-4 / Phi(-x)) on 0 <= x <= 5.5 is as small as it can be (by linear programming
@@ -114,7 +121,9 @@ class Epilogue:
                 return cls.expr(inside[:-1], argument=argument)
             step: Epilogue = getattr(cls, name)(*_numbers(inside[:-1], text, argument), argument=argument)
             return step
-        raise ArgumentError("unknown epilogue step", argument=argument, value=value, hint=_HINT)
+        near = SPELT.get(name.lower().replace("-", "_"))
+        raise ArgumentError("unknown epilogue step", argument=argument, value=value,
+                            hint=_HINT if near is None else f"epilogue=[{near!r}]")
 
     @functools.cached_property
     def value(self) -> str:

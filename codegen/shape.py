@@ -63,7 +63,8 @@ class ConvShape(Layer):
         Values or types that do not go together.
     """
 
-    STORED_FIRST: ClassVar = ("n", "c", "h", "w")      # as files have had them, so that their lines stay as they are
+    # as files have had them, so that their lines stay as they are
+    STORED_FIRST: ClassVar[tuple[str, ...]] = ("n", "c", "h", "w")
 
     n: int = 1
     h: int

@@ -14,6 +14,7 @@ from warpconv.runtime.call.conv import conv2d
 from warpconv.runtime.call.line import conv1d, conv_transpose1d
 from warpconv.runtime.call.volume import conv3d
 from warpconv.runtime.call.way import way_of
+from warpconv.runtime.torch import functional
 from warpconv.runtime.torch.functional import conv_transpose2d
 from warpconv.runtime.torch.prepared import Prepared
 
@@ -217,8 +218,11 @@ def _refuse(given: torch.dtype, wanted: torch.dtype, quantised: bool) -> None:
 
 def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int,
             padding_mode: str, precision: str) -> Tensor:
-    return conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode, separable=False,
-                  precision=precision)
+    watched = torch.is_grad_enabled() and (weight.requires_grad or input.requires_grad)
+    function = functional.conv2d if watched else conv2d         # who asks whether PyTorch watches
+    made: Tensor = function(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
+                            separable=False, precision=precision)
+    return made
 
 
 for _layer in (Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d):

@@ -43,6 +43,9 @@ def _from_numpy(value: np.ndarray, argument: str) -> ArrayView:
     if isinstance(value, np.ma.MaskedArray):
         raise ArgumentTypeError("masked arrays are not taken, since the mask would be lost", argument=argument,
                                 hint="use .filled(...)")
+    if isinstance(value, np.matrix):
+        raise ArgumentTypeError("matrices are not taken, since they never have other than two axes", argument=argument,
+                                hint="use numpy.asarray(...)")
     dtype = _numpy_element(value.dtype, argument)
     return ArrayView(ArrayKind.NUMPY, value.__array_interface__["data"][0], value.shape,
                      _in_elements(value.strides, dtype, argument), dtype, None, value, not value.flags.writeable)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.errors import ArgumentTypeError, ShapeError, UnsupportedSpec
+from warpconv.codegen.errors import ArgumentTypeError, UnsupportedSpec
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.parts.refusals import FLOATS
@@ -20,7 +20,7 @@ from warpconv.runtime.arrays import ArrayView, axes
 
 from . import kernels, pitch, separable as factors_of, signatures
 from .checks import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
-from .given import check_plan, layer_given, token
+from .given import as_batch, check_plan, layer_given, token
 from .kernel import Filter, Kernel
 from .place import resolve_device
 from .quick import Entry
@@ -121,7 +121,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
         given, alone = out, getattr(input, "ndim", 4) == 3
         library = signatures.library(input)
         if library is not None and not library.transforms() and (not alone or library.sign(input) is not None):
-            x, added, y = (input, residual, out) if not alone else _batched(input, residual, out)
+            x, added, y = (input, residual, out) if not alone else as_batch(input, residual=residual, out=out)
             key = _key(x, weight, bias, added, y, stride, padding, dilation, groups, padding_mode, padding_value,
                        activation, epilogue, algorithm, layout, accum_dtype, out_dtype, cast, device, separable,
                        workspace_limit, precision)
@@ -148,7 +148,7 @@ def _unknown(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dila
     """conv2d the checked way; what passes is remembered."""
     given, alone = out, getattr(input, "ndim", 4) == 3
     if alone:
-        input, residual, out = _batched(input, residual, out)
+        input, residual, out = as_batch(input, residual=residual, out=out)
     key = _key(input, weight, bias, residual, out, stride, padding, dilation, groups, padding_mode, padding_value,
                activation, epilogue, algorithm, layout, accum_dtype, out_dtype, cast, device, separable,
                workspace_limit, precision)
@@ -178,17 +178,6 @@ def _key(x: Any, weight: Any, bias: Any, residual: Any, out: Any, stride: Any, p
             accum_dtype, device, workspace_limit if workspace_limit is None else token(workspace_limit), padding_mode,
             padding_value if type(padding_value) is float else token(padding_value), out_dtype, cast, separable,
             precision)
-
-
-def _batched(input: Any, *more: Any) -> list[Any]:
-    """One image's input, residual and output as a batch of one; ShapeError where some have a batch and others not."""
-    for name, value in zip(("residual", "out"), more):
-        if value is not None and not hasattr(value, "ndim"):
-            raise ArgumentTypeError("not an array", argument=name, value=value, hint="an array of the input's library")
-        if value is not None and value.ndim != 3:
-            raise ShapeError(f"input has no axis of images, and {name} has", argument=name, value=tuple(value.shape),
-                             hint="all of three axes, or all of four")
-    return [None if value is None else value[None] for value in (input, *more)]
 
 
 def _by_content(signed: tuple, kernel: Kernel, algorithm: Any, separable: Any) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.request import of_pixels
 from warpconv.codegen.shape import ConvShape
@@ -40,6 +40,17 @@ def check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more
     if refusal is not None:
         raise ArgumentError(f"the shape does not suit this plan: {refusal}", argument="plan", value=str(plan.spec),
                             hint="specialize(shape) finds one")
+
+
+def as_batch(input: Any, **more: Any) -> list[Any]:
+    """One image and the arrays of its call as a batch of one; ShapeError where some have a batch and others not."""
+    for name, value in more.items():
+        if value is not None and not hasattr(value, "ndim"):
+            raise ArgumentTypeError("not an array", argument=name, value=value, hint="an array of the input's library")
+        if value is not None and value.ndim != 3:
+            raise ShapeError(f"input has no axis of images, and {name} has", argument=name, value=tuple(value.shape),
+                             hint="all of three axes, or all of four")
+    return [None if value is None else value[None] for value in (input, *more.values())]
 
 
 def token(value: Any) -> Any:

@@ -16,7 +16,7 @@ from warpconv.runtime.arrays import ArrayView, axes
 
 from . import kernels
 from .checks import same_memory
-from .given import layer_of_sizes
+from .given import as_batch, layer_of_sizes
 from .kernel import Kernel
 from .operands import Operand, Remember, check_sizes, launch, run, seen, sizes_of, target_of, turned, weight_of
 from .place import resolve_device
@@ -96,7 +96,7 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
 
     Parameters
     ----------
-    input : array, (N, C, H, W), or (N, H, W, C) for 'NHWC'
+    input : array, (N, C, H, W), or (N, H, W, C) for 'NHWC'; or one image without N
         float32, float16 or bfloat16, of any library that conv2d takes.
     weight : array, (C, K/groups, R, S)
         Of the input's type.
@@ -115,7 +115,7 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
 
     Returns
     -------
-    array, (N, K, P, Q), or (N, P, Q, K) for 'NHWC'
+    array, (N, K, P, Q), or (N, P, Q, K) for 'NHWC'; without N where the input has none
         ``out`` if given, else a new array of the input's library.
 
     Raises
@@ -123,7 +123,10 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
     ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
         As conv2d_input, before anything is launched or written.
     """
-    order = Layout.parse(layout)
+    order, given = Layout.parse(layout), out
+    alone = getattr(input, "ndim", 4) == 3
+    if alone:
+        input, out = as_batch(input, out=out)
     x = arrays.view(input, "input", dtypes=FLOATS, ndim=4)
     w = weight_of(weight, x)
     memory = axes.memory_order(order, x, seen(out, x.dtype))
@@ -159,8 +162,9 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
         check_sizes(b, "bias", (shape.c,), "this layer has filters")
         same_memory(b, x, "bias")
     added = None if b is None else Operand("bias", bias, b)
-    return _data_gradient(shape, order, x, input, w, weight, added, algorithm, device, out, stream, workspace_limit,
+    made = _data_gradient(shape, order, x, input, w, weight, added, algorithm, device, out, stream, workspace_limit,
                           "input")
+    return made if not alone else made[0] if given is None else given
 
 
 @watched

@@ -76,8 +76,8 @@ def is_compiled() -> bool:
 
 
 def is_watched(torch: Any, *arguments: Any) -> bool:
-    """Whether PyTorch has to see a call: a gradient is wanted, autocast is on, or it is compiled, traced or
-    transformed."""
+    """Whether PyTorch has to see a call: a gradient is wanted, autocast is on, it is compiled, traced or transformed,
+    or its tensors are shapes alone."""
     if not hasattr(torch, "library"):
         return False
     if torch.compiler.is_compiling():       # torch.compile and torch.export themselves read so far, and no further
@@ -87,7 +87,7 @@ def is_watched(torch: Any, *arguments: Any) -> bool:
     for argument in arguments:
         kind = type(argument)
         if kind is tensor or kind is parameter:
-            if recording and argument.requires_grad:
+            if recording and argument.requires_grad or argument.device.type == "meta":
                 return True
             met = True
         elif argument is not None and kind not in _NEVER and isinstance(argument, tensor):

@@ -80,9 +80,13 @@ def name_of(dtype: Any, argument: str, hint: str = "for instance 'float32'") -> 
     if name.startswith("torch.") or name == DType.BFLOAT16.value:       # which NumPy has none of
         return name.removeprefix("torch.")
     try:
-        return np.dtype(name if isinstance(dtype, DType) else dtype).name
+        found = np.dtype(name if isinstance(dtype, DType) else dtype)
     except (TypeError, ValueError):
         raise ArgumentTypeError("no element type", argument=argument, value=dtype, hint=hint) from None
+    if not found.isnative:
+        raise ArgumentTypeError("elements are made in this machine's byte order", argument=argument, value=found.str,
+                                hint=f"'{found.name}', and .astype of the result")
+    return str(found.name)
 
 
 def _element(output: Any, types: tuple[DType, ...]) -> DType:

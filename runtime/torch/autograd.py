@@ -13,10 +13,9 @@ from warpconv.codegen.errors import ArgumentTypeError
 from warpconv.runtime.call.watched import is_transforming
 
 from . import operators as ops, steps as epilogues
-from .steps import parsed
 
 GEOMETRY = 7            # arguments of it, the same for all operators; an epilogue follows in the forward ones
-_PLAIN = (Tensor, torch.nn.Parameter, type(None))
+_Parameter = torch.nn.Parameter
 _below = torch._C._AutoDispatchBelowAutograd
 
 
@@ -61,16 +60,18 @@ def _without_dispatch(op: Any, run: Any, recorded: bool, args: tuple[Any, ...]) 
     if not _is_plain(args) or is_transforming(torch, but_for_casts=True):
         made = op(*args)
         return made
-    tensors, rest, kind = args[:4], args[4:], args[0].device.type
-    if torch.is_autocast_enabled(kind):
+    tensors, rest = args[:4], args[4:]
+    if torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(kind := args[0].device.type):
         tensors = ops.cast_tensors(kind, *tensors)
     made = Conv.apply(*tensors, rest) if recorded else run(*tensors, *rest)
     return made
 
 
 def _kernel(op: Any, run: Any, *args: Any) -> Tensor:
-    """What lies below the gradient: the kernel itself, where no mode or tensor of another kind is to see it."""
-    if _is_plain(args) and not torch._C._len_torch_dispatch_stack():
+    """What lies below the gradient: the kernel itself, where no mode, transform or tensor of another kind is to see
+    it."""
+    state = torch._C
+    if _is_plain(args) and not state._len_torch_dispatch_stack() and not state._are_functorch_transforms_active():
         return run(*args)
     with _below():
         return op(*args)
@@ -86,8 +87,12 @@ def _is_plain(args: tuple[Any, ...]) -> bool:
     """Whether all tensors among the first arguments are nothing but that, with memory."""
     if torch.compiler.is_compiling():
         return False
-    for arg in args[:4]:        # noqa: SIM110 - a generator takes three times as long
-        if type(arg) not in _PLAIN and isinstance(arg, Tensor):
+    for arg in args[:4]:        # a generator takes three times as long
+        kind = type(arg)
+        if kind is Tensor or kind is _Parameter:
+            if arg.is_meta:
+                return False
+        elif arg is not None and isinstance(arg, Tensor):
             return False
     return True
 
@@ -102,12 +107,12 @@ class Conv(torch.autograd.Function):
         output = _kernel(of.forward, of.run_forward, input, weight, bias, residual, *rest)
         ctx.rest, ctx.order = rest, ops.memory_format(input)
         needs_x, needs_w, needs_bias, needs_residual = ctx.needs_input_grad[:4]
-        steps = ctx.steps = parsed(rest[GEOMETRY])
-        again = epilogues.by_values(steps)
+        ctx.steps, ctx.again, by_output = epilogues.told(rest[GEOMETRY])
+        again = ctx.again
         # a frozen weight keeps no input alive, a first layer's input no weight
         ctx.save_for_backward(input if needs_w or again else None, weight if needs_x or again else None,
                               bias if again else None, residual if again else None,
-                              output if epilogues.by_output(steps) else None)
+                              output if by_output else None)
         ctx.sizes = input.shape, weight.shape
         ctx.dtypes = input.dtype, None if bias is None else bias.dtype, None if residual is None else residual.dtype
         return output
@@ -120,7 +125,7 @@ class Conv(torch.autograd.Function):
         of_bias = of_residual = grad
         if ctx.steps:
             before = None
-            if epilogues.by_values(ctx.steps):      # in float32, as the kernel has them where it applies the steps
+            if ctx.again:       # in float32, as the kernel has them where it applies the steps
                 rest[GEOMETRY], rest[of.out_dtype] = "", None if dtype is torch.float32 else "float32"
                 before = of.forward(input, weight, None, None, *rest)
             grad, of_bias, of_residual = epilogues.backwards(ctx.steps, grad, before, bias, residual, output)
@@ -189,9 +194,9 @@ def _zeros(geometry: Any) -> Any:
     return *before, 0.0, device
 
 
-def _recorded(op: Any, function: type[torch.autograd.Function], first: int) -> Any:
-    """The operator for tensors of which one may require grad. They are among the ``first`` arguments, and the others
-    are one to PyTorch, which looks at each."""
+def _recorded(op: Any, below: Any, function: type[torch.autograd.Function], first: int) -> Any:
+    """The operator, or what runs ``below`` it, for tensors of which one may require grad. They are among the ``first``
+    arguments, and the others are one to PyTorch, which looks at each."""
     def run(*args: Any) -> Tensor:
         if forward_ad._current_level >= 0:
             _refuse_tangents(args)
@@ -200,8 +205,7 @@ def _recorded(op: Any, function: type[torch.autograd.Function], first: int) -> A
                 raise ArgumentTypeError("torch.func's transforms find no gradient of warpconv's operators",
                                         argument="input", hint="tensors that require grad and torch.autograd.grad")
             return function.apply(*args[:first], args[first:])
-        with _below():
-            return op(*args)
+        return _kernel(op, below, *args)
 
     return run
 
@@ -214,5 +218,7 @@ def _refuse_tangents(args: tuple[Any, ...]) -> None:
 
 
 for _of in _OPERATORS.values():
-    for _op, _function, _first in ((_of.forward, Conv, 4), (_of.data, ConvInput, 3), (_of.filter, ConvWeight, 3)):
-        ops.LIBRARY.impl(_op.name().removeprefix("warpconv::"), _recorded(_op, _function, _first), "Autograd")
+    for _op, _run, _function, _first in ((_of.forward, _of.run_forward, Conv, 4),
+                                         (_of.data, _of.run_data, ConvInput, 3),
+                                         (_of.filter, _of.run_filter, ConvWeight, 3)):
+        ops.LIBRARY.impl(_op.name().removeprefix("warpconv::"), _recorded(_op, _run, _function, _first), "Autograd")

@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.epilogue import parse_epilogue
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.runtime.arrays.readers import torch_element
+from warpconv.runtime.call.checks import MOST_LAYERS
 from warpconv.runtime.call.volume import order_of
 from warpconv.runtime.call.watched import wants_grad
 
@@ -36,19 +37,53 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     what PyTorch cannot record: ``stream``, ``out`` of what requires grad, steps and types without a derivative."""
     _check_tensors(input=input, weight=weight, bias=bias, residual=residual)
     _no_stream(stream)
-    steps = _steps(tuple(epilogue) if isinstance(epilogue, list) else epilogue, bias is not None, _text(activation),
-                   residual is not None)
+    last, rest = _rest(weight, bias is not None, residual is not None, stride, padding, dilation, groups, padding_mode,
+                       padding_value, activation, tuple(epilogue) if isinstance(epilogue, list) else epilogue,
+                       algorithm, layout, accum_dtype, out_dtype, cast, device, separable, workspace_limit, precision)
     recorded = wants_grad(torch, input, weight, bias, residual)
     if recorded:
-        _check_recorded(steps, out, input, _text(out_dtype))
-    alone, last = input.dim() == 3, _is_last(layout)
-    x, added = (None if t is None else _first(t, alone, last) for t in (input, residual))
-    _check_axes(4, input=x, weight=weight)
-    stride, padding, dilation = _geometry(stride, padding, dilation, weight)
-    made = autograd.conv2d(x, weight, bias, added, stride, padding, dilation, groups, _text(padding_mode),
-                           _number(padding_value), device, steps, algorithm, _text(accum_dtype), _text(out_dtype),
-                           _text(cast), separable, workspace_limit, _text(precision), recorded=recorded)
-    return _given(_back(made, alone, last), out)
+        _check_recorded(rest[_STEPS], out, input, rest[_OUT_DTYPE])
+    alone = input.dim() == 3
+    x, added = input, residual
+    if alone or last:
+        x, added = (None if t is None else _first(t, alone, last) for t in (input, residual))
+    if x.dim() != 4 or weight.dim() != 4:
+        _check_axes(4, input=x, weight=weight)
+    made = autograd.conv2d(x, weight, bias, added, *rest, recorded=recorded)
+    return made if out is None and not alone and not last else _given(_back(made, alone, last), out)
+
+
+def _rest(weight: Tensor, bias: bool, residual: bool, *given: Any) -> tuple[bool, tuple[Any, ...]]:
+    """Whether the channels stand last in a conv2d, and what its operator takes behind the tensors; found once for the
+    same arguments, where no tracer has to see how."""
+    taps = weight.shape[2:] if isinstance(given[1], str) else None
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+        return _rest_of(taps, bias, residual, *given)
+    key = taps, bias, residual, repr(given[:4]), given[4:], type(given[-2])     # (1.0, 1.0) is no (1, 1), but equal
+    try:
+        found = _rests.get(key)
+    except TypeError:       # lists and other unhashable arguments
+        return _rest_of(taps, bias, residual, *given)
+    if found is None:
+        if len(_rests) >= MOST_LAYERS:
+            _rests.clear()
+        found = _rests[key] = _rest_of(taps, bias, residual, *given)
+    return found
+
+
+def _rest_of(taps: Any, bias: bool, residual: bool, stride: Any, padding: Any, dilation: Any, groups: Any,
+             padding_mode: Any, padding_value: Any, activation: Any, epilogue: Any, algorithm: Any, layout: Any,
+             accum_dtype: Any, out_dtype: Any, cast: Any, device: Any, separable: Any, workspace_limit: Any,
+             precision: Any) -> tuple[bool, tuple[Any, ...]]:
+    steps = _steps(epilogue, bias, _text(activation), residual)
+    geometry = map(tuple, _geometry(stride, padding, dilation, taps))
+    return _is_last(layout), (*geometry, groups, _text(padding_mode), _number(padding_value), device,
+                              steps, algorithm, _text(accum_dtype), _text(out_dtype), _text(cast), separable,
+                              workspace_limit, _text(precision))
+
+
+_rests: dict[tuple[Any, ...], tuple[bool, tuple[Any, ...]]] = {}
+_STEPS, _OUT_DTYPE = 7, 10      # places in them
 
 
 def conv2d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -61,7 +96,7 @@ def conv2d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
     last = _is_last(layout)
     _check_axes(4, weight=weight, grad_output=grad_output)
     n, c, h, w = (input_size[axis] for axis in ((0, 3, 1, 2) if last else (0, 1, 2, 3)))
-    stride, padding, dilation = _geometry(stride, padding, dilation, weight)
+    stride, padding, dilation = _geometry(stride, padding, dilation, weight.shape[2:])
     made = _sized(ops.conv2d_input, [n, c, h, w], weight, _first(grad_output, False, last), stride, padding, dilation,
                   groups, _text(padding_mode), 0.0, device)
     return _given(_back(made, False, last), out, weight, grad_output)
@@ -77,7 +112,7 @@ def conv2d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
     last = _is_last(layout)
     _check_axes(4, input=input, grad_output=grad_output)
     x, grad = (_first(tensor, False, last) for tensor in (input, grad_output))
-    stride, padding, dilation = _geometry(stride, padding, dilation, None, weight_size)
+    stride, padding, dilation = _geometry(stride, padding, dilation, weight_size[2:])
     made = _sized(ops.conv2d_weight, x, list(weight_size), grad, stride, padding, dilation, groups,
                   _text(padding_mode), _number(padding_value), device)
     return _given(made, out, input, grad_output)
@@ -103,7 +138,7 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
     if isinstance(padding, str):
         raise ArgumentError("padding of a transposed layer is in numbers", argument="padding", value=padding,
                             hint="an int or (vertical, horizontal)")
-    stride, sides, dilation = _geometry(stride, padding, dilation, weight)
+    stride, sides, dilation = _geometry(stride, padding, dilation, weight.shape[2:])
     size = []
     for axis, extra in enumerate(_along(output_padding, "output_padding", 2)):
         size.append((x.shape[2 + axis] - 1) * stride[axis] - sides[2 * axis] - sides[2 * axis + 1]
@@ -140,7 +175,7 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     alone, last = input.dim() == 4, _is_last_volume(layout)
     x, added = (None if t is None else _first(t, alone, last, 5) for t in (input, residual))
     _check_axes(5, input=x, weight=weight)
-    stride, padding, dilation = _geometry(stride, padding, dilation, weight, axes=3)
+    stride, padding, dilation = _geometry(stride, padding, dilation, weight.shape[2:], axes=3)
     made = autograd.conv3d(x, weight, bias, added, stride, padding, dilation, groups, _text(padding_mode),
                            _number(padding_value), device, steps, algorithm, _text(out_dtype), _text(cast),
                            recorded=recorded)
@@ -156,7 +191,7 @@ def conv3d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
     last = _is_last_volume(layout)
     _check_axes(5, weight=weight, grad_output=grad_output)
     size = [input_size[axis] for axis in ((0, 4, 1, 2, 3) if last else range(5))]
-    stride, padding, dilation = _geometry(stride, padding, dilation, weight, axes=3)
+    stride, padding, dilation = _geometry(stride, padding, dilation, weight.shape[2:], axes=3)
     made = _sized(ops.conv3d_input, size, weight, _first(grad_output, False, last, 5), stride, padding, dilation,
                   groups, _text(padding_mode), 0.0, device)
     return _given(_back(made, False, last), out, weight, grad_output)
@@ -171,7 +206,7 @@ def conv3d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
     last = _is_last_volume(layout)
     _check_axes(5, input=input, grad_output=grad_output)
     x, grad = (_first(tensor, False, last, 5) for tensor in (input, grad_output))
-    stride, padding, dilation = _geometry(stride, padding, dilation, None, weight_size, axes=3)
+    stride, padding, dilation = _geometry(stride, padding, dilation, weight_size[2:], axes=3)
     made = _sized(ops.conv3d_weight, x, list(weight_size), grad, stride, padding, dilation, groups,
                   _text(padding_mode), _number(padding_value), device)
     return _given(made, out, input, grad_output)
@@ -276,10 +311,9 @@ def _back(tensor: Tensor, alone: bool, last: bool) -> Tensor:
 # ---- arguments: by arithmetic that torch.compile follows, with numbers that it may not know; or by functions that are
 # marked, whose results it takes as they are
 
-def _geometry(stride: Any, padding: Any, dilation: Any, weight: Any, size: Any = None,
-              axes: int = 2) -> tuple[list[int], ...]:
-    """(stride, padding, dilation) as the operators take them; only 'same' needs a filter's size. What the numbers may
-    be is looked at by the kernel's own call."""
+def _geometry(stride: Any, padding: Any, dilation: Any, taps: Any, axes: int = 2) -> tuple[list[int], ...]:
+    """(stride, padding, dilation) as the operators take them; only 'same' needs a filter's ``taps`` along each axis.
+    What the numbers may be is looked at by the kernel's own call."""
     steps, apart = _along(stride, "stride", axes), _along(dilation, "dilation", axes)
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
@@ -287,7 +321,6 @@ def _geometry(stride: Any, padding: Any, dilation: Any, weight: Any, size: Any =
         if padding == "same" and any(step != 1 for step in steps):
             raise ShapeError("padding 'same' needs stride 1", argument="stride", value=stride,
                              hint="give the padding in numbers")
-        taps = weight.shape[2:] if size is None else size[2:]
         totals = [step * (span - 1) if padding == "same" else 0 for step, span in zip(apart, taps)]
         sides = [side for total in totals for side in (total // 2, total - total // 2)]
     else:
@@ -340,5 +373,7 @@ def _is_last_volume(layout: Any) -> bool:
 
 
 def _text(value: Any) -> Any:
-    """An argument that may be an enumeration's member, as text; None and numbers as they are."""
+    """An argument that may be an enumeration's member or an element type, as text; None and numbers as they are."""
+    if isinstance(value, (torch.dtype, type)):
+        return DType.parse(value).value
     return value.value if isinstance(value, enum.Enum) else value

@@ -64,8 +64,8 @@ class Prepared:
     def _first(self, kind: tuple[Any, ...], input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
                padding: Any, dilation: Any, groups: int, padding_mode: str, precision: str) -> Tensor:
         """A call of a kind that is not known: what it took is remembered for the next. One without an axis of images,
-        or without images, goes the checked way every time."""
-        if input.dim() != 4 or not input.shape[0]:
+        without images or without memory goes the checked way every time."""
+        if input.dim() != 4 or not input.shape[0] or input.is_meta:
             return conv.conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
                             separable=False, precision=precision)
         kernel, output = conv.conv2d_and_kernel(

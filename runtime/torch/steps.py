@@ -21,6 +21,13 @@ def parsed(epilogue: str) -> tuple[Epilogue, ...]:
     return tuple(map(Epilogue.parse, split_steps(epilogue)))
 
 
+@functools.lru_cache(maxsize=1024)
+def told(epilogue: str) -> tuple[tuple[Epilogue, ...], bool, bool]:
+    """The steps of an epilogue written as one text, ``by_values`` and ``by_output`` of them."""
+    steps = parsed(epilogue)
+    return steps, by_values(steps), by_output(steps)
+
+
 def check_differentiable(steps: Sequence[Epilogue], argument: str = "epilogue") -> None:
     """Raises ArgumentError for a step whose derivative is not known: somebody's own expression."""
     for step in steps:

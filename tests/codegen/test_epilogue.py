@@ -117,6 +117,31 @@ def test_c_text(text, c):
     assert c_text(parse(text)) == c
 
 
+@pytest.mark.parametrize("name, right", [
+    ("sigmoid", lambda v: 1 / (1 + np.exp(-v))), ("Tanh", np.tanh),
+    ("leaky_relu", lambda v: np.where(v > 0, v, v / 100)),
+    ("LeakyReLU", lambda v: np.where(v > 0, v, v / 100)),
+    ("elu", lambda v: np.where(v > 0, v, np.expm1(v))),
+    ("mish", lambda v: v * np.tanh(np.log1p(np.exp(v)))), ("hard-sigmoid", lambda v: np.clip(v / 6 + 0.5, 0, 1)),
+    ("hardsigmoid", lambda v: np.clip(v / 6 + 0.5, 0, 1)), ("softplus", lambda v: np.log1p(np.exp(v)))])
+def test_other_names_are_told_as_what_there_is(name, right):
+    with pytest.raises(ArgumentError) as caught:
+        Epilogue.parse(name)
+    step, = eval(caught.value.hint.removeprefix("epilogue="))
+    v = np.linspace(-20, 20, 2001)
+    operations = {"number": np.float64, "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
+                  ">": np.greater, "exp": np.exp, "log": np.log, "tanh": np.tanh, "max": np.maximum, "min": np.minimum,
+                  "where": np.where, "sigmoid": lambda a: 1 / (1 + np.exp(-a))}
+    np.testing.assert_allclose(evaluate(Epilogue.parse(step).tree, v, operations), right(v), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name, step", [("ReLU", "relu"), ("Swish", "silu"), ("GELU", "gelu"),
+                                        ("hard_swish", "hardswish")])
+def test_other_spellings_of_steps(name, step):
+    with pytest.raises(ArgumentError, match=f"epilogue=.'{step}'"):
+        Epilogue.parse(name)
+
+
 def test_evaluation_is_by_the_functions_that_are_given():
     table = {"number": float, "*": lambda a, b: a * b, "+": lambda a, b: a + b, "exp": math.exp,
              "negate": lambda a: -a, "<": lambda a, b: a < b, "where": lambda c, a, b: a if c else b}

@@ -11,7 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jinja2
+import markupsafe
 import pytest
+
+from bench import trees
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("api", "bench", "codegen", "docs", "runtime", "templates", "tests")
@@ -86,3 +90,34 @@ def test_the_files_compile(version):
     done = subprocess.run([python, "-W", "error", "-c", COMPILE], input="\0".join(_files()), capture_output=True,
                           text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+EMIT = """
+import json
+import warpconv
+from warpconv.codegen.serialise import decode, encode, plan_digest
+layers = [warpconv.ConvShape(c=3, h=9, w=11, k=3, r=3, s=5, groups=3, padding=1, padding_mode="reflect"),
+          warpconv.ConvShape(n=2, c=64, h=14, w=14, k=64, r=3, s=3, dtype="float16", layout="NHWC")]
+for layer in layers:
+    plan = warpconv.plan_layer(layer, epilogue=["bias", "relu", "expr(v * 2)"])
+    for value in (layer, plan.spec, plan.program, plan.options):
+        assert decode(type(value), json.loads(json.dumps(encode(value)))) == value
+    print(plan_digest(plan), warpconv.render(plan).digest)
+"""
+
+
+@pytest.mark.parametrize("version", _claimed())
+def test_the_same_text_everywhere(version, tmp_path):
+    """A layer is planned, emitted, stored and read again; what that needs besides ours is Jinja alone."""
+    python = _interpreter(version)
+    if python is None:
+        pytest.skip(f"no Python {version} on this machine")
+    trees.link_package(ROOT, tmp_path)
+    for package in (jinja2, markupsafe):
+        folder = Path(package.__file__).parent
+        shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))
+    texts = [subprocess.run([each, "-c", EMIT], capture_output=True, text=True, timeout=300, cwd=tmp_path,
+                            env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"})
+             for each in (sys.executable, python)]
+    assert texts[1].returncode == 0, texts[1].stderr[-2000:]
+    assert texts[0].stdout == texts[1].stdout and len(texts[0].stdout.split()) == 4

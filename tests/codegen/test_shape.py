@@ -14,6 +14,12 @@ def layer(**changes):
     return ConvShape(**{**LAYER, **changes})
 
 
+@pytest.mark.parametrize("given", [np.float16, np.dtype("float16"), "float16", "torch.float16", DType.FLOAT16])
+def test_element_types_of_others(given):
+    assert DType.parse(given) is DType.FLOAT16
+    assert ConvShape(c=1, h=5, w=5, k=1, r=3, s=3, dtype=given, out_dtype=np.float32).y_dtype is DType.FLOAT32
+
+
 @pytest.mark.parametrize("changes, p, q", [
     ({}, 18, 26), ({"padding": 1}, 20, 28), ({"padding": (1, 2)}, 20, 30), ({"padding": ((1, 0), (0, 3))}, 19, 29),
     ({"stride": 2}, 9, 13), ({"stride": (3, 1), "padding": 1}, 7, 28), ({"dilation": 2}, 16, 22),

@@ -238,6 +238,21 @@ def test_transposed(stride, output_padding, dilation, padding, layout):
     assert y.shape == exact.shape and np.abs(y - exact).max() < 2e-5
 
 
+def test_one_transposed_image():
+    rng = settings.generator(12)
+    x, w, bias = (rng.standard_normal(size, np.float32) for size in ((2, 4, 7, 6), (4, 3, 3, 3), (3,)))
+    whole = warpconv.conv_transpose2d(x, w, bias, 2, 1, 1, device="cpu")
+    assert np.array_equal(warpconv.conv_transpose2d(x[1], w, bias, 2, 1, 1, device="cpu"), whole[1])
+    out = np.full(whole.shape[1:], np.nan, np.float32)
+    assert warpconv.conv_transpose2d(x[1], w, bias, 2, 1, 1, out=out, device="cpu") is out
+    assert np.array_equal(out, whole[1])
+    last = warpconv.conv_transpose2d(x[1].transpose(1, 2, 0), w, bias, 2, 1, 1, layout="NHWC", device="cpu")
+    assert np.abs(last.transpose(2, 0, 1) - whole[1]).max() < 1e-5
+    with pytest.raises(ShapeError, match="out has") as caught:
+        warpconv.conv_transpose2d(x[1], w, bias, 2, 1, 1, out=whole, device="cpu")
+    assert caught.value.argument == "out"
+
+
 def test_what_cannot_be_is_refused_by_name():
     x, w, dy = (np.zeros(n, np.float32) for n in ((1, 4, 8, 8), (4, 1, 3, 3), (1, 4, 6, 6)))
     for error, argument, call in (

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import warnings
 
+import numpy as np
 import pytest
 import torch
 import torch._dynamo.testing
 import torch.nn.functional as F
 
 import warpconv
+import warpconv.torch as warpconv_layers
 from tests import settings
 from warpconv.runtime.torch import operators as ops
 
@@ -183,3 +186,39 @@ def test_host_tensors_are_read_and_written_where_they_are(monkeypatch):
     by_x, by_w = torch.autograd.grad(made, [x, w], grad)
     read = {pointer for call in seen[1:] for pointer in call.values()}
     assert {x.data_ptr(), w.data_ptr(), grad.data_ptr(), by_x.data_ptr(), by_w.data_ptr()} <= read
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_shapes_alone(grad):
+    """Tensors of the device meta have no elements."""
+    x = torch.empty(2, 4, 9, 8, device="meta", dtype=torch.float16).contiguous(memory_format=torch.channels_last)
+    layer = warpconv_layers.Conv2d(4, 6, 3, stride=2, padding=1, device="meta", dtype=torch.float16)
+    calls = [lambda: layer(x), lambda: copy.deepcopy(layer).eval()(x),
+             lambda: warpconv.conv2d(x, layer.weight, layer.bias, 2, 1)]
+    with torch.set_grad_enabled(grad):
+        for call in calls:
+            made = call()
+            assert made.is_meta and made.shape == (2, 6, 5, 4) and made.dtype is torch.float16
+            assert made.is_contiguous(memory_format=torch.channels_last) and made.requires_grad is grad
+
+
+@pytest.mark.parametrize("given", [torch.float32, np.float32, "float32"], ids=str)
+def test_the_output_s_type(given):
+    x, w = torch.randn(1, 4, 5, 5).half(), torch.randn(4, 1, 3, 3).half().requires_grad_()
+    for recorded in (True, False):
+        with torch.set_grad_enabled(recorded):
+            made = warpconv.conv2d(x, w, groups=4, out_dtype=given)
+        assert made.dtype is torch.float32 and made.requires_grad is recorded
+
+
+def test_equal_but_wrong_arguments_are_still_refused():
+    """What is remembered of a recorded call's arguments tells 1 from 1.0 and True."""
+    x, w = torch.randn(1, 4, 5, 5), torch.randn(4, 1, 3, 3, requires_grad=True)
+    for size in (1, (1, 1)):
+        warpconv.conv2d(x, w, None, size, size, size, 4)
+        for wrong in (1.0, True):
+            for at in range(3):
+                sizes = [size] * 3
+                sizes[at] = wrong if size == 1 else (1, wrong)
+                with pytest.raises(warpconv.ArgumentTypeError, match="must be an integer"):
+                    warpconv.conv2d(x, w, None, *sizes, 4)

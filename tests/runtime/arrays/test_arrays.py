@@ -11,7 +11,8 @@ import pytest
 
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError
-from warpconv.runtime.arrays import ArrayKind, ArrayView, as_contiguous, empty, overlaps, stream_handle, view
+from warpconv.runtime.arrays import (ArrayKind, ArrayView, as_contiguous, empty, overlaps, stream_handle, streams,
+                                     view)
 
 MEMORY = ctypes.create_string_buffer(64)
 STREAM = ctypes.addressof(MEMORY)       # where a driver might keep a stream
@@ -73,6 +74,11 @@ class TestNumpy:
     def test_masked(self):
         with pytest.raises(ArgumentTypeError, match="masked"):
             view(np.ma.zeros(3, np.float32), "x")
+
+    @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+    def test_matrices(self):
+        with pytest.raises(ArgumentTypeError, match="numpy.asarray"):
+            view(np.asmatrix(np.zeros((3, 3), np.float32)), "x")
 
     def test_misaligned(self):
         raw = np.zeros(17, np.uint8)[1:].view(np.float32)
@@ -154,8 +160,9 @@ class TestStreamHandle:
 
     @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="this system does not show a process its memory")
     @pytest.mark.parametrize("handle", [3, 77, 2**31, 2**47, 2**63, 2**70])
-    def test_a_number_where_there_is_no_memory_is_no_stream(self, handle):
+    def test_a_number_where_there_is_no_memory_is_no_stream(self, handle, monkeypatch):
         """A driver would read there, and end the process."""
+        monkeypatch.setattr(streams, "_seen", set())
         for _ in range(2):
             with pytest.raises(ArgumentError, match="no stream of this process"):
                 stream_handle(handle)

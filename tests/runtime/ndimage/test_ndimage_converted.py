@@ -87,6 +87,8 @@ X = np.zeros((4, 5))
     (lambda: warpconv.sobel(X, dtype="number"), ArgumentTypeError, "dtype", "float32"),
     (lambda: warpconv.sobel([[1.0]], dtype="float32"), ArgumentTypeError, "input", "NumPy"),
     (lambda: warpconv.sobel(X, dtype="float32", output=complex), ArgumentTypeError, "output", "float64"),
+    (lambda: warpconv.sobel(X.astype("float32"), output=np.dtype("float32").newbyteorder("S")), ArgumentTypeError,
+     "output", "astype"),
     (lambda: warpconv.sobel(X, dtype="float32", output=np.zeros((5, 4))), ShapeError, "output", "(4, 5)"),
     (lambda: warpconv.sobel(X, dtype="float32", output=np.broadcast_to(0.0, (4, 5))), ArgumentError, "output", "writ"),
     (lambda: warpconv.generic_laplace(X.astype("int32"), warpconv.sobel, dtype="float32"), ArgumentTypeError, "output",
