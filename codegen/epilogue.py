@@ -123,7 +123,7 @@ class Epilogue:
             return step
         near = SPELT.get(name.lower().replace("-", "_"))
         raise ArgumentError("unknown epilogue step", argument=argument, value=value,
-                            hint=_HINT if near is None else f"epilogue=[{near!r}]")
+                            hint=_HINT if near is None else f"write {near!r}")
 
     @functools.cached_property
     def value(self) -> str:

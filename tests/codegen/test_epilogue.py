@@ -127,7 +127,7 @@ def test_c_text(text, c):
 def test_other_names_are_told_as_what_there_is(name, right):
     with pytest.raises(ArgumentError) as caught:
         Epilogue.parse(name)
-    step, = eval(caught.value.hint.removeprefix("epilogue="))
+    step = eval(caught.value.hint.removeprefix("write "))
     v = np.linspace(-20, 20, 2001)
     operations = {"number": np.float64, "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
                   ">": np.greater, "exp": np.exp, "log": np.log, "tanh": np.tanh, "max": np.maximum, "min": np.minimum,
@@ -138,7 +138,7 @@ def test_other_names_are_told_as_what_there_is(name, right):
 @pytest.mark.parametrize("name, step", [("ReLU", "relu"), ("Swish", "silu"), ("GELU", "gelu"),
                                         ("hard_swish", "hardswish")])
 def test_other_spellings_of_steps(name, step):
-    with pytest.raises(ArgumentError, match=f"epilogue=.'{step}'"):
+    with pytest.raises(ArgumentError, match=f"write '{step}'"):
         Epilogue.parse(name)
 
 
