@@ -33,9 +33,9 @@ FORMS = (*PLAIN, "clamp(LOW,HIGH)", "quantize(SCALE,ZERO_POINT)", "expr(EXPRESSI
 SPELT = {**{name: name for name in PLAIN}, "swish": "silu", "hard_swish": "hardswish", "clip": "clamp(LOW,HIGH)",
          "hardtanh": "clamp(-1,1)", "sigmoid": "expr(sigmoid(v))", "tanh": "expr(tanh(v))",
          "leaky_relu": "expr(max(v, 0.01 * v))", "leakyrelu": "expr(max(v, 0.01 * v))",
-         "elu": "expr(where(v > 0, v, exp(v) - 1))", "mish": "expr(v * tanh(log(1 + exp(v))))",
+         "elu": "expr(where(v > 0, v, exp(v) - 1))", "mish": "expr(v * tanh(where(v > 20, v, log(1 + exp(v)))))",
          "hardsigmoid": "expr(min(max(v / 6 + 0.5, 0), 1))", "hard_sigmoid": "expr(min(max(v / 6 + 0.5, 0), 1))",
-         "softplus": "expr(log(1 + exp(v)))"}
+         "softplus": "expr(where(v > 20, v, log(1 + exp(v))))"}
 OPERANDS = ("bias", "residual")        # steps that read an array, at most once each
 # log2 of Phi(-x), the normal distribution's tail, as a polynomial of x >= 0, the constant first: fitted so that the
 # largest |2^p(x) - Phi(-x)| max(1, 5e-4 / Phi(-x)) on 0 <= x <= 5.5 is as small as it can be (by linear programming

@@ -10,12 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warpconv.codegen.epilogue import Epilogue
-from warpconv.codegen.errors import WarpconvError
 
+from .activations import gated, step_of
 from .graph import Graph, Node
-
-LARGEST = 3.4028234663852886e38        # float32's
-_PLAIN = {"Relu": Epilogue.RELU, "HardSwish": Epilogue.HARDSWISH, "Silu": Epilogue.SILU}
 
 Linear = Callable[[Any, Any], "tuple[Any, Any]"]      # filter and bias, outputs first -> those of both steps together
 
@@ -48,12 +45,13 @@ def fold(graph: Graph, number: int, *, bias: bool, constant: bool, channels: int
     made = Folded(graph.nodes[number].outputs[0], channels, bias)
     while True:
         node = graph.only_taker(made.output)
-        pair = _silu(graph, made.output) if node is None else ()
-        if pair:
-            made.steps.append(Epilogue.SILU)
-            made.nodes += [taker.label for taker in pair]
-            made.inner += [made.output, pair[0].outputs[0]]
-            made.output = pair[-1].outputs[0]
+        gate = gated(graph, made.output) if node is None else None
+        if gate is not None:
+            nodes, step = gate
+            made.steps.append(step)
+            made.nodes += [taker.label for taker in nodes]
+            made.inner += [made.output, *(taker.outputs[0] for taker in nodes[:-1])]
+            made.output = nodes[-1].outputs[0]
         elif node is not None and (_linear(graph, node, made, constant)
                                    or residuals and _residual(graph, node, made, number)
                                    or _activation(graph, node, made)):
@@ -142,61 +140,11 @@ def _residual(graph: Graph, node: Node, made: Folded, number: int) -> bool:
 def _activation(graph: Graph, node: Node, made: Folded) -> bool:
     if node.domain or node.input(0) != made.output:
         return False
-    try:
-        step = _step(graph, node)
-    except WarpconvError:           # numbers that no kernel has
-        return False
+    step = step_of(graph, node)
     if step is None:
         return False
     made.steps.append(step)
     return True
-
-
-def _step(graph: Graph, node: Node) -> Epilogue | None:
-    if node.op in _PLAIN:
-        return _PLAIN[node.op]
-    if node.op == "Gelu":
-        kinds = {"none": Epilogue.GELU, "tanh": Epilogue.GELU_TANH}
-        return kinds.get(str(node.attributes.get("approximate", "none")))
-    if node.op == "LeakyRelu":
-        return Epilogue.expr(f"where(v < 0, {float(node.attributes.get('alpha', 0.01))!r} * v, v)")
-    if node.op == "Clip":
-        limits = bounds(graph, node)
-        return None if limits is None else _clamp(*limits)
-    return None
-
-
-def bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
-    """The limits of a Clip, float32's own where one is left out; None where they are computed."""
-    found = []
-    for place, name, default in ((1, "min", -LARGEST), (2, "max", LARGEST)):
-        given = node.input(place)
-        if not given:
-            found.append(float(node.attributes.get(name, default)))
-        elif graph.is_constant(given):
-            found.append(float(graph.constants.array(given).reshape(-1)[0]))
-        else:
-            return None
-    low, high = (min(max(value, -LARGEST), LARGEST) for value in found)
-    return low, high
-
-
-def _clamp(low: float, high: float) -> Epilogue:
-    if low == 0 and high == LARGEST:
-        return Epilogue.RELU
-    return Epilogue.RELU6 if (low, high) == (0, 6) else Epilogue.clamp(low, high)
-
-
-def _silu(graph: Graph, value: str) -> tuple[Node, ...]:
-    """v * sigmoid(v), which exporters write as two nodes; nothing where the takers are others."""
-    takers = graph.takers.get(value, [])
-    if len(takers) != 2 or value in graph.kept:
-        return ()
-    gate = next((node for node in takers if node.op == "Sigmoid" and not node.domain), None)
-    times = next((node for node in takers if node.op == "Mul" and not node.domain), None)
-    if gate is None or times is None or set(times.inputs) != {value, gate.outputs[0]}:
-        return ()
-    return (gate, times) if graph.only_taker(gate.outputs[0]) is times else ()
 
 
 def _other(node: Node, value: str) -> str | None:

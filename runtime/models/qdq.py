@@ -12,7 +12,8 @@ import math
 
 from warpconv.codegen.classes import dataclass
 
-from .fold import Folded, bounds
+from .activations import bounds
+from .fold import Folded
 from .graph import Graph, LeftOutError, Node
 from .model import Form
 from .quantized import BYTES, Operands, Quantized, scaled

@@ -23,7 +23,7 @@ from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.shape import ConvShape
 
-from .fold import LARGEST
+from .activations import LARGEST
 from .geometry import check_sizes, forward_geometry
 from .graph import Graph, LeftOutError, Node
 from .model import Arrays, Form, in_type, planar

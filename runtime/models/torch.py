@@ -10,7 +10,7 @@ from typing import Any
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ToolNotFound
 
-from .fold import LARGEST
+from .activations import LARGEST
 from .graph import Graph, Node, Value
 from .model import AS_IT_IS, Form, Model, check_dims
 from .read import model_of
@@ -290,6 +290,16 @@ def _added(op: str) -> Callable[..., Any]:
     return translate
 
 
+def _elu(reader: _Reader, node: Any, given: dict[str, Any]) -> Any:
+    scaled = given.get("scale", 1) != 1 or given.get("input_scale", 1) != 1         # selu
+    return None if scaled else ("Elu", reader.names(given["self"]), {"alpha": given.get("alpha", 1)})
+
+
+def _softplus(reader: _Reader, node: Any, given: dict[str, Any]) -> Any:
+    usual = given.get("beta", 1) == 1 and given.get("threshold", 20) == 20
+    return ("Softplus", reader.names(given["self"]), {}) if usual else None
+
+
 def _plain(op: str, **arguments: str) -> Callable[..., Any]:
     """An operation of one operand; ``arguments``: which of the call's is which attribute."""
     def translate(reader: _Reader, node: Any, given: dict[str, Any]) -> Any:
@@ -306,4 +316,7 @@ _TRANSLATED: Mapping[str, Callable[..., Any]] = {
     "relu6": lambda reader, node, given: ("Clip", reader.names(given["self"]), {"min": 0.0, "max": 6.0}),
     "relu": _plain("Relu"), "hardswish": _plain("HardSwish"), "sigmoid": _plain("Sigmoid"), "silu": _plain("Silu"),
     "gelu": _plain("Gelu", approximate="approximate"), "leaky_relu": _plain("LeakyRelu", alpha="negative_slope"),
+    "tanh": _plain("Tanh"), "mish": _plain("Mish"), "elu": _elu, "softplus": _softplus,
+    "hardsigmoid": lambda reader, node, given: ("HardSigmoid", reader.names(given["self"]),
+                                                {"alpha": 1 / 6, "beta": 0.5}),
     "add": _added("Add"), "mul": _added("Mul")}

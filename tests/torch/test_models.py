@@ -88,6 +88,26 @@ def test_batch_norm_is_in_the_filter():
     np.testing.assert_allclose(ours, exact, rtol=0, atol=1e-6 * np.abs(exact).max())
 
 
+@pytest.mark.parametrize("module", [
+    nn.Tanh(), nn.Sigmoid(), nn.Hardsigmoid(), nn.ELU(0.5), nn.Softplus(), nn.Mish(), nn.GELU(), nn.GELU("tanh"),
+    nn.Hardswish(), nn.LeakyReLU(0.3), nn.SiLU(), nn.ReLU6(), nn.Hardtanh(-2, 0.5)], ids=str)
+def test_activations_are_steps(module):
+    torch.manual_seed(1)
+    net, x = nn.Sequential(nn.Conv2d(3, 4, 3), module), torch.randn(2, 3, 9, 8)
+    (layer,) = warpconv.layers_of(net, x)
+    held = layer.arrays()
+    assert len(layer.epilogue) == 2
+    ours = reference(x.numpy(), held.weight, layer.shape, bias=held.bias, epilogue=layer.epilogue)
+    exact = net.double()(x.double()).detach().numpy()
+    assert (np.abs(ours.output - exact) <= ours.bound + 1e-7).all()
+
+
+@pytest.mark.parametrize("module", [nn.SELU(), nn.Softplus(2.0), nn.Tanhshrink()], ids=str)
+def test_activations_that_are_no_steps(module):
+    (layer,) = warpconv.layers_of(nn.Sequential(nn.Conv2d(3, 4, 3), module), torch.randn(2, 3, 9, 8))
+    assert steps(layer) == "bias"
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_modules(dtype):
     net = nn.Conv2d(3, 8, 3).to(getattr(torch, dtype))

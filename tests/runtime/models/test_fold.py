@@ -17,6 +17,12 @@ def norm(x, y):
     return node("BatchNormalization", [x, "scale", "shift", "mean", "variance"], [y], epsilon=1e-3)
 
 
+def by_erf(root):
+    return [node("Div", ["c", root], ["d"]), node("Erf", ["d"], ["e"]), node("Add", ["e", "one"], ["a"]),
+            node("Mul", ["c", "a"], ["m"]), node("Mul", ["m", "half"], ["y"])]
+
+
+MISH = "expr(v * tanh(where(v > 20.0, v, log(1.0 + exp(v)))))"
 # nodes after the convolution (of w and, where it says so, b) -> the epilogue, and how many nodes are folded
 CASES = {
     "relu": (["b"], [node("Relu", ["c"], ["y"])], "bias,relu", 1),
@@ -30,6 +36,25 @@ CASES = {
     "gelu": ([], [node("Gelu", ["c"], ["y"])], "gelu", 1),
     "gelu tanh": ([], [node("Gelu", ["c"], ["y"], approximate="tanh")], "gelu_tanh", 1),
     "silu": ([], [node("Sigmoid", ["c"], ["s"]), node("Mul", ["s", "c"], ["y"])], "silu", 2),
+    "mish": ([], [node("Softplus", ["c"], ["s"]), node("Tanh", ["s"], ["t"]), node("Mul", ["c", "t"], ["y"])], MISH, 3),
+    "hardswish of two": (["b"], [node("HardSigmoid", ["c"], ["s"], alpha=1 / 6), node("Mul", ["c", "s"], ["y"])],
+                         "bias,hardswish", 2),
+    "hardswish of four": ([], [node("Add", ["c", "three"], ["a"]), node("Clip", ["a", "zero", "six"], ["l"]),
+                               node("Div", ["l", "six"], ["s"]), node("Mul", ["c", "s"], ["y"])], "hardswish", 4),
+    "gelu of five": (["b"], by_erf("root"), "bias,gelu", 5),
+    "not quite gelu": ([], by_erf("six"), "", 0),
+    "not quite hardswish": ([], [node("HardSigmoid", ["c"], ["s"]), node("Mul", ["c", "s"], ["y"])], "", 0),
+    "a gate that is seen": ([], [node("Sigmoid", ["c"], ["s"]), node("Mul", ["s", "c"], ["m"]),
+                                 node("Add", ["m", "s"], ["y"])], "", 0),
+    "sigmoid": (["b"], [node("Sigmoid", ["c"], ["y"])], "bias,expr(sigmoid(v))", 1),
+    "tanh": ([], [node("Tanh", ["c"], ["y"])], "expr(tanh(v))", 1),
+    "softplus": ([], [node("Softplus", ["c"], ["y"])], "expr(where(v > 20.0, v, log(1.0 + exp(v))))", 1),
+    "mish of one": ([], [node("Mish", ["c"], ["y"])], MISH, 1),
+    "elu": (["b"], [node("Elu", ["c"], ["y"], alpha=0.5)], "bias,expr(where(v < 0.0, 0.5 * (exp(v) - 1.0), v))", 1),
+    "hard sigmoid": ([], [node("HardSigmoid", ["c"], ["y"], alpha=0.25)], "expr(min(max(0.25 * v + 0.5, 0.0), 1.0))",
+                     1),
+    "prelu": (["b"], [node("PRelu", ["c", "half"], ["y"])], "bias,expr(where(v < 0.0, 0.5 * v, v))", 1),
+    "prelu of channels": ([], [node("PRelu", ["c", "slopes"], ["y"])], "", 0),
     "residual": (["b"], [node("Add", ["c", "r"], ["y"])], "bias,residual", 1),
     "residual relu": ([], [node("Add", ["r", "c"], ["a"]), node("Relu", ["a"], ["y"])], "residual,relu", 2),
     "relu residual": (["b"], [node("Relu", ["c"], ["a"]), node("Add", ["a", "r"], ["y"])], "bias,relu,residual", 2),
@@ -39,7 +64,7 @@ CASES = {
     "pixel": ([], [node("Add", ["c", "row"], ["y"])], "", 0),
     "twice": ([], [node("Add", ["c", "c"], ["y"])], "", 0),
     "two takers": ([], [node("Relu", ["c"], ["a"]), node("Add", ["a", "c"], ["y"])], "", 0),
-    "not after": ([], [node("Tanh", ["c"], ["y"])], "", 0),
+    "not after": ([], [node("Sin", ["c"], ["y"])], "", 0),
     "other sizes": ([], [node("Add", ["c", "small"], ["y"])], "", 0),
     "computed clip": ([], [node("Clip", ["c", "given"], ["y"])], "", 0),
 }
@@ -53,6 +78,8 @@ def made(name, op="Conv"):
                  "b": rng.standard_normal(K), "scale": rng.standard_normal(K), "shift": rng.standard_normal(K),
                  "mean": rng.standard_normal(K), "variance": rng.random(K) + 0.1, "low": np.array(-0.5),
                  "high": np.array(1.5), "zero": np.array(0.0), "six": np.array(6.0), "half": np.array([0.5]),
+                 "three": np.array(3.0), "one": np.array(1.0), "root": np.array(2.0**0.5),
+                 "slopes": rng.random((K, 1, 1)),
                  "column": rng.standard_normal((1, K, 1, 1)), "row": rng.standard_normal(q[3])}
     constants = {key: value.astype("f") for key, value in constants.items()}
     return model([conv(["x", "w", *bias], "c", op=op), *nodes],

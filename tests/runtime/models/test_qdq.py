@@ -126,7 +126,7 @@ def without(proto, change):
         proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("a", TensorProto.FLOAT, None))
     elif change == "a step between that is not clipped":
         by_name["q_y"].input[0] = "t"
-        nodes.insert(len(nodes) - 1, node("Tanh", ["a"], ["t"]))
+        nodes.insert(len(nodes) - 1, node("Sin", ["a"], ["t"]))
     elif change == "scale computed":
         proto.graph.initializer.remove(next(one for one in proto.graph.initializer if one.name == "sy"))
         proto.graph.input.append(helper.make_tensor_value_info("sy", TensorProto.FLOAT, []))
