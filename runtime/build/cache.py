@@ -102,6 +102,11 @@ class DiskCache:
             with contextlib.suppress(OSError):
                 cache_disk.write_note(self.root, name, document)
 
+    def trim_notes(self) -> None:
+        """Remove the oldest notes, where there are too many."""
+        if self.enabled and self._is_trusted():
+            cache_disk.drop_notes(self.root, cache_disk.MOST_NOTES)
+
     def entries(self) -> list[EntryRow]:
         """All entries, damaged ones with empty ``meta``, in the order of their names."""
         return [_row(path) for path in cache_disk.entry_paths(self.root)]

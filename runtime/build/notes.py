@@ -25,6 +25,8 @@ from .cache import DiskCache
 from .entry import digest_of
 from .pipeline import Text
 
+MOST_KEPT = 256
+_kept: set[str] = set()
 _PACKAGES = ("warpconv.codegen", "warpconv.templates", "warpconv.runtime.tuning", "warpconv.runtime.call")
 
 
@@ -39,10 +41,16 @@ def find(asked: Mapping[str, Any]) -> Text | None:
 
 
 def keep(asked: Mapping[str, Any], text: Text) -> None:
-    """Note the text that was planned for what is asked, where an algorithm from elsewhere had no part in it."""
+    """Note the text that was planned for what is asked, where an algorithm from elsewhere had no part in it: of the
+    first MOST_KEPT that a process plans, since images of all sizes are as many requests."""
     generator = _generator()
-    if generator is not None and not templates.brought():
-        _cache().note(_name(asked, generator), text.to_note())
+    if generator is None or templates.brought() or len(_kept) >= MOST_KEPT:
+        return
+    cache, name = _cache(), _name(asked, generator)
+    if not _kept:
+        cache.trim_notes()
+    _kept.add(name)
+    cache.note(name, text.to_note())
 
 
 def _cache() -> DiskCache:

@@ -21,7 +21,7 @@ from warpconv.codegen.errors import KernelNotBuilt, UnsupportedSpec
 from warpconv.codegen.request import Request, settings_of
 from warpconv.codegen.resolution import resolve
 from warpconv.runtime import env
-from warpconv.runtime.build import notes
+from warpconv.runtime.build import cache_disk, notes
 from warpconv.runtime.build.pipeline import Text
 from warpconv.runtime.call import conv, kernels
 
@@ -56,6 +56,7 @@ def own(built, tmp_path, monkeypatch):
     shutil.copytree(built, root)
     monkeypatch.setenv("WARPCONV_CACHE_DIR", str(root))
     monkeypatch.setattr(warpconv, "IMPORTED", time.time_ns())
+    monkeypatch.setattr(notes, "_kept", set())
     notes._generator.cache_clear()
     conv.clear()
     yield root
@@ -200,8 +201,20 @@ def test_notes_go_with_the_cache(own):
     assert not list((own / "notes").iterdir())
 
 
+def test_a_process_keeps_so_many_and_no_more(own, monkeypatch):
+    """Images of all sizes are as many requests."""
+    monkeypatch.setattr(notes, "MOST_KEPT", 3)
+    monkeypatch.setattr(cache_disk, "MOST_NOTES", 4)
+    text, count = Text.of(resolve(Request.of(LAYER)).plan), lambda: len(list((own / "notes").iterdir()))
+    for process, expected in enumerate((3, 6, 7)):      # of the six of two the third keeps four
+        notes._kept.clear()
+        for number in range(5):
+            notes.keep({"request": [process, number]}, text)
+        assert count() == expected
+        assert notes.find({"request": [process, 2]}) is not None and notes.find({"request": [process, 3]}) is None
+
+
 def test_old_notes_are_trimmed(own, monkeypatch):
-    from warpconv.runtime.build import cache_disk
     monkeypatch.setattr(cache_disk, "MOST_NOTES", 2)
     cache = notes._cache()
     names = [32 * str(number) for number in range(4)]
