@@ -31,7 +31,7 @@ _NAMES = {
     **{name: "runtime.call.volume" for name in ("conv3d", "conv3d_input", "conv3d_weight")},
     "Operation": "codegen.spec",
     "specialize_all": "runtime.call.many",
-    "Kernel": "runtime.call.kernel", "Filter": "runtime.call.kernel",
+    "Kernel": "runtime.call.kernel", "Filter": "runtime.call.filter",
     **{name: "runtime.ndimage.correlate" for name in ("correlate", "convolve", "correlate1d", "convolve1d")},
     **{name: "runtime.ndimage.filters" for name in (
         "gaussian_filter", "gaussian_filter1d", "uniform_filter", "uniform_filter1d")},

@@ -20,8 +20,9 @@ from warpconv.runtime.arrays import ArrayView, axes
 
 from . import kernels, pitch, separable as factors_of, signatures
 from .checks import MOST_LAYERS, Misaligned, bias_of, check_out, residual_of
+from .filter import Filter
 from .given import as_batch, check_plan, layer_given, token
-from .kernel import Filter, Kernel
+from .kernel import Kernel
 from .place import resolve_device
 from .quick import Entry
 from .recording import recording

@@ -1,4 +1,4 @@
-"""Kernel: a specialised layer on one device, ready to call. Filter: a weight prepared for it once."""
+"""Kernel: a specialised layer on one device, ready to call."""
 
 from __future__ import annotations
 
@@ -20,13 +20,10 @@ from warpconv.runtime.arrays import ArrayView, axes
 from . import pitch, separable as factors_of, signatures
 from .checks import (MOST_LAYERS, Call, Misaligned, check_address, check_bias, check_out, check_residual, check_weight,
                      contiguous, layer_of, name_of, place, same_memory, written_in_place)
+from .filter import Filter, Prepared, Shared
 from .quick import Entry, QuickCalls
 from .recording import recording
 from .watched import is_compiled, uncompiled
-
-
-class Prepared(Protocol):
-    """What a backend keeps of a filter: device memory that stands in the weight's place, a constant bank, or both."""
 
 
 class Backend(Protocol):
@@ -48,44 +45,7 @@ class Backend(Protocol):
         """Bytes that an operand's address must be a multiple of to be used where it is."""
 
 
-class _Shared:
-    """What nothing changes once it is made: copies are the object itself. Pickles are refused: it is code or memory of
-    a device of this process."""
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        return self
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        name = type(self).__name__
-        raise ArgumentTypeError(f"a {name} belongs to one device of this process, and is not pickled", argument=name,
-                                hint="pickle the ConvShape, and call specialize() (and prepare()) where it is loaded; "
-                                     "packs carry compiled kernels")
-
-
-class Filter(_Shared):
-    """A weight prepared for one kernel; owns its copies, so the array it was made from may change or go.
-
-    ``separable``: where the weight is a column times a row, that in words, and ``factored`` is the Filter of these
-    factors, whose kernel the calls use as far as it takes their arrays; else both are None.
-    """
-
-    def __init__(self, kernel: Kernel, prepared: Prepared, shape: tuple[int, ...]):
-        self.kernel = kernel
-        self.shape = shape
-        self.separable: str | None = None
-        self.factored: Filter | None = None
-        self.prepared = prepared
-
-    def __repr__(self) -> str:
-        by = f", by {self.factored.kernel.spec.name}" if self.factored is not None else ""
-        factors = f"; separable: {self.separable}{by}" if self.separable else ""
-        return f"<warpconv.Filter {self.shape} for {self.kernel.spec.name} on {self.kernel.device}{factors}>"
-
-
-class Kernel(_Shared):
+class Kernel(Shared):
     """A convolution specialised to a class of layers (any N, H and W) on one device.
 
     ``kernel(input, weight, bias=None, *, residual=None, out=None, stream=None)`` computes it: input with its axes in

@@ -15,8 +15,9 @@ from warpconv.runtime.arrays import axes
 
 from . import kernels
 from .checks import Misaligned, bias_of, check_out, residual_of, same_memory
+from .filter import Filter
 from .given import layer_given, layer_of_sizes
-from .kernel import Filter, Kernel
+from .kernel import Kernel
 from .operands import Operand, Remember, check_sizes, run, seen, sizes_of, turned, weight_of
 from .place import resolve_device
 from .watched import watched

@@ -24,7 +24,7 @@ from warpconv.codegen.errors import (
 )
 from warpconv.runtime import arrays
 from warpconv.runtime.call import conv, signatures
-from warpconv.runtime.call.kernel import Filter
+from warpconv.runtime.call.filter import Filter
 from warpconv.runtime.call.quick import Entry
 from warpconv.runtime.call.recording import recording
 

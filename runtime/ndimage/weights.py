@@ -13,7 +13,8 @@ from warpconv.codegen.shape import INTEGER_WEIGHTS
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayView, elements
 from warpconv.runtime.call import conv
-from warpconv.runtime.call.kernel import Filter, Kernel
+from warpconv.runtime.call.filter import Filter
+from warpconv.runtime.call.kernel import Kernel
 
 from .lines import Pass, exact
 from .planes import Seen

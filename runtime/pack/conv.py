@@ -12,7 +12,8 @@ from warpconv.codegen.request import Request
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Operation
 from warpconv.runtime import arrays, forks
-from warpconv.runtime.call.kernel import Filter, Kernel
+from warpconv.runtime.call.filter import Filter
+from warpconv.runtime.call.kernel import Kernel
 from warpconv.runtime.call.volume import LAYOUTS
 from warpconv.runtime.call.watched import uncompiled
 

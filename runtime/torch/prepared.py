@@ -10,7 +10,8 @@ from torch import Tensor
 from warpconv.runtime import env
 from warpconv.runtime.call import conv, signatures
 from warpconv.runtime.call.checks import Misaligned
-from warpconv.runtime.call.kernel import Filter, Kernel
+from warpconv.runtime.call.filter import Filter
+from warpconv.runtime.call.kernel import Kernel
 from warpconv.runtime.call.quick import Entry
 from warpconv.runtime.call.recording import recording
 from warpconv.runtime.call.watched import is_transforming, wants_grad
