@@ -80,18 +80,18 @@ def name_of(dtype: Any, argument: str, hint: str = "for instance 'float32'") -> 
     if name.startswith("torch.") or name == DType.BFLOAT16.value:       # which NumPy has none of
         return name.removeprefix("torch.")
     try:
-        found = np.dtype(name if isinstance(dtype, DType) else dtype)
+        return np.dtype(name if isinstance(dtype, DType) else dtype).name
     except (TypeError, ValueError):
         raise ArgumentTypeError("no element type", argument=argument, value=dtype, hint=hint) from None
-    if not found.isnative:
-        raise ArgumentTypeError("elements are made in this machine's byte order", argument=argument, value=found.str,
-                                hint=f"'{found.name}', and .astype of the result")
-    return str(found.name)
 
 
 def _element(output: Any, types: tuple[DType, ...]) -> DType:
     names = ", ".join(dtype.value for dtype in types)
     name = name_of(output, "output", f"one of {names}")
+    told = isinstance(output, np.dtype) or isinstance(output, str) and output[:1] in ("<", ">")
+    if told and not np.dtype(output).isnative:
+        raise ArgumentTypeError("results are in this machine's byte order", argument="output", value=output,
+                                hint=f"'{name}', and .astype of the result; or dtype=, the type to compute in")
     for dtype in types:
         if dtype.value == name:
             return dtype

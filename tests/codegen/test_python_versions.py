@@ -106,8 +106,9 @@ for layer in layers:
 """
 
 
+@pytest.mark.thin(5)     # 3.10, the oldest, is quick
 @pytest.mark.parametrize("version", _claimed())
-def test_the_same_text_everywhere(version, tmp_path):
+def test_the_same_text_everywhere(version, tmp_path, capsys):
     """A layer is planned, emitted, stored and read again; what that needs besides ours is Jinja alone."""
     python = _interpreter(version)
     if python is None:
@@ -116,8 +117,9 @@ def test_the_same_text_everywhere(version, tmp_path):
     for package in (jinja2, markupsafe):
         folder = Path(package.__file__).parent
         shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))
-    texts = [subprocess.run([each, "-c", EMIT], capture_output=True, text=True, timeout=300, cwd=tmp_path,
-                            env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"})
-             for each in (sys.executable, python)]
-    assert texts[1].returncode == 0, texts[1].stderr[-2000:]
-    assert texts[0].stdout == texts[1].stdout and len(texts[0].stdout.split()) == 4
+    done = subprocess.run([python, "-c", EMIT], capture_output=True, text=True, timeout=300, cwd=tmp_path,
+                          env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"})
+    assert done.returncode == 0, done.stderr[-2000:]
+    exec(EMIT, {})
+    here = capsys.readouterr().out
+    assert done.stdout == here and len(here.split()) == 4
