@@ -29,7 +29,7 @@ from .expression import Node, c_number, c_text, float32, number_text
 
 PLAIN = ("bias", "relu", "relu6", "silu", "gelu", "gelu_tanh", "hardswish", "residual")
 FORMS = (*PLAIN, "clamp(LOW,HIGH)", "quantize(SCALE,ZERO_POINT)", "expr(EXPRESSION)")
-# what others call steps that there are, or expressions say (docs/epilogues.md)
+# what others call steps that there are, or expressions say; softplus beyond 20, where float32 loses the 1, is v
 SPELT = {**{name: name for name in PLAIN}, "swish": "silu", "hard_swish": "hardswish", "clip": "clamp(LOW,HIGH)",
          "hardtanh": "clamp(-1,1)", "sigmoid": "expr(sigmoid(v))", "tanh": "expr(tanh(v))",
          "leaky_relu": "expr(max(v, 0.01 * v))", "leakyrelu": "expr(max(v, 0.01 * v))",

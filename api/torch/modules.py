@@ -13,9 +13,9 @@ from warpconv.runtime.arrays.readers import torch_element
 from warpconv.runtime.call.conv import conv2d
 from warpconv.runtime.call.line import conv1d, conv_transpose1d
 from warpconv.runtime.call.volume import conv3d
+from warpconv.runtime.call.watched import wants_grad
 from warpconv.runtime.call.way import way_of
 from warpconv.runtime.torch import functional
-from warpconv.runtime.torch.functional import conv_transpose2d
 from warpconv.runtime.torch.prepared import Prepared
 
 from .sizes import CAST
@@ -170,11 +170,12 @@ class ConvTranspose2d(_Layer, torch.nn.ConvTranspose2d):
             return self._recorded(input, output_size)       # type: ignore[no-any-return]
         _check_types(input, self.weight)
         more = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 2, self.dilation)
-        return conv_transpose2d(input, self.weight, self.bias, self.stride, self.padding, tuple(more), self.groups,
-                                self.dilation)
+        return functional.conv_transpose2d(input, self.weight, self.bias, self.stride, self.padding, tuple(more),
+                                           self.groups, self.dilation)
 
     def _call(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        return (conv_transpose2d, (self.stride, self.padding, self.output_padding, self.groups, self.dilation), {})
+        given = (self.stride, self.padding, self.output_padding, self.groups, self.dilation)
+        return functional.conv_transpose2d, given, {}
 
 
 class ConvTranspose1d(_Layer, torch.nn.ConvTranspose1d):
@@ -185,8 +186,9 @@ class ConvTranspose1d(_Layer, torch.nn.ConvTranspose1d):
             return self._recorded(input, output_size)       # type: ignore[no-any-return]
         _check_types(input, self.weight)
         more = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 1, self.dilation)
-        return conv_transpose2d(input.unsqueeze(-2), self.weight.unsqueeze(-2), self.bias, (1, *self.stride),
-                                (0, *self.padding), (0, *more), self.groups, (1, *self.dilation)).squeeze(-2)
+        made = functional.conv_transpose2d(input.unsqueeze(-2), self.weight.unsqueeze(-2), self.bias, (1, *self.stride),
+                                           (0, *self.padding), (0, *more), self.groups, (1, *self.dilation))
+        return made.squeeze(-2)
 
     def _call(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         return (conv_transpose1d, (self.stride, self.padding, self.output_padding, self.groups, self.dilation), {})
@@ -218,8 +220,8 @@ def _refuse(given: torch.dtype, wanted: torch.dtype, quantised: bool) -> None:
 
 def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int,
             padding_mode: str, precision: str) -> Tensor:
-    watched = torch.is_grad_enabled() and (weight.requires_grad or input.requires_grad)
-    function = functional.conv2d if watched else conv2d         # who asks whether PyTorch watches
+    # what records the call, else what asks whether PyTorch has to see it
+    function = functional.conv2d if wants_grad(torch, input, weight, bias) else conv2d
     made: Tensor = function(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
                             separable=False, precision=precision)
     return made

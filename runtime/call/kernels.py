@@ -96,7 +96,7 @@ def _suits(kernel: Kernel, ask: Ask) -> bool:
 def made(ask: Ask) -> Kernel:
     """The kernel of a layer that known() has none for: planned and built."""
     def new() -> Kernel:
-        return _from_packs(ask) or _noted(ask) or _planned(ask)
+        return _from_packs(ask) or _noted_or_planned(ask)
 
     kernel = by_request.get(key := key_of(ask), new)
     if not _suits(kernel, ask):
@@ -156,7 +156,12 @@ def make(plan: KernelPlan, device: int | None) -> Kernel:
     return _kept(Text.of(plan), device)
 
 
-def _planned(ask: Ask) -> Kernel:
+def _noted_or_planned(ask: Ask) -> Kernel:
+    asked = _asked(ask)         # before a plan is made: tables that change meanwhile are another question
+    return _noted(ask, asked) or _planned(ask, asked)
+
+
+def _planned(ask: Ask, asked: dict[str, Any]) -> Kernel:
     from warpconv.runtime.build import notes
     from warpconv.runtime.build.pipeline import Text
     if ask.device is not None:
@@ -165,15 +170,15 @@ def _planned(ask: Ask) -> Kernel:
     with _planning:
         text = Text.of(plan_of(ask))
     made = _kept(text, ask.device)
-    notes.keep(_asked(ask), text)
+    notes.keep(asked, text)
     return made
 
 
-def _noted(ask: Ask) -> Kernel | None:
+def _noted(ask: Ask, asked: dict[str, Any]) -> Kernel | None:
     """The kernel that an earlier process planned for the same, where the disk has it; its plan is made when it is
     looked at."""
     from warpconv.runtime.build import notes
-    text = notes.find(_asked(ask))
+    text = notes.find(asked)
     if text is None:
         return None
 

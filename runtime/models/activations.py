@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from warpconv.codegen.epilogue import Epilogue
+from warpconv.codegen.epilogue import SPELT, Epilogue
 from warpconv.codegen.errors import WarpconvError
 
 from .graph import Graph, Node
@@ -13,10 +13,8 @@ from .graph import Graph, Node
 LARGEST = 3.4028234663852886e38        # float32's
 LONGEST = 3                            # nodes of what a value is multiplied by
 
-_SOFTPLUS = "where(v > 20, v, log(1 + exp(v)))"         # beyond 20 the 1 is lost in float32
 _PLAIN = {"Relu": Epilogue.RELU, "HardSwish": Epilogue.HARDSWISH, "Silu": Epilogue.SILU,
-          "Sigmoid": Epilogue.expr("sigmoid(v)"), "Tanh": Epilogue.expr("tanh(v)"),
-          "Softplus": Epilogue.expr(_SOFTPLUS), "Mish": Epilogue.expr(f"v * tanh({_SOFTPLUS})")}
+          **{op: Epilogue.parse(SPELT[op.lower()]) for op in ("Sigmoid", "Tanh", "Softplus", "Mish")}}
 
 
 def step_of(graph: Graph, node: Node) -> Epilogue | None:
@@ -37,7 +35,7 @@ def gated(graph: Graph, value: str) -> tuple[tuple[Node, ...], Epilogue] | None:
         return None
     for first, times in (takers, takers[::-1]):
         chain = _chain(graph, first, times)
-        if chain and _is(times, "Mul") and set(times.inputs) == {value, chain[-1].outputs[0]}:
+        if chain and times.op == "Mul" and not times.domain and set(times.inputs) == {value, chain[-1].outputs[0]}:
             return _gate(graph, value, chain, times)
     return None
 
@@ -103,10 +101,6 @@ def _near(number: float, right: float) -> bool:
 
 def _number(node: Node, name: str, default: float) -> float:
     return float(node.attributes.get(name, default))
-
-
-def _is(node: Node, op: str) -> bool:
-    return node.op == op and not node.domain
 
 
 def bounds(graph: Graph, node: Node) -> tuple[float, float] | None:

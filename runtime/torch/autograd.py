@@ -107,8 +107,7 @@ class Conv(torch.autograd.Function):
         output = _kernel(of.forward, of.run_forward, input, weight, bias, residual, *rest)
         ctx.rest, ctx.order = rest, ops.memory_format(input)
         needs_x, needs_w, needs_bias, needs_residual = ctx.needs_input_grad[:4]
-        ctx.steps, ctx.again, by_output = epilogues.told(rest[GEOMETRY])
-        again = ctx.again
+        _, again, by_output = epilogues.told(rest[GEOMETRY])
         # a frozen weight keeps no input alive, a first layer's input no weight
         ctx.save_for_backward(input if needs_w or again else None, weight if needs_x or again else None,
                               bias if again else None, residual if again else None,
@@ -123,12 +122,13 @@ class Conv(torch.autograd.Function):
         geometry, rest, of = ctx.rest[:GEOMETRY], list(ctx.rest), _operators(ctx.rest)
         dtype, bias_dtype, residual_dtype = ctx.dtypes
         of_bias = of_residual = grad
-        if ctx.steps:
+        steps, again, _ = epilogues.told(rest[GEOMETRY])
+        if steps:
             before = None
-            if ctx.again:       # in float32, as the kernel has them where it applies the steps
+            if again:           # in float32, as the kernel has them where it applies the steps
                 rest[GEOMETRY], rest[of.out_dtype] = "", None if dtype is torch.float32 else "float32"
                 before = of.forward(input, weight, None, None, *rest)
-            grad, of_bias, of_residual = epilogues.backwards(ctx.steps, grad, before, bias, residual, output)
+            grad, of_bias, of_residual = epilogues.backwards(steps, grad, before, bias, residual, output)
         grad = grad.to(dtype).contiguous(memory_format=ctx.order)     # what both gradients then are made from
         needs_x, needs_w, needs_bias, needs_residual = ctx.needs_input_grad[:4]
         size, weight_size = ctx.sizes

@@ -47,10 +47,9 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     x, added = input, residual
     if alone or last:
         x, added = (None if t is None else _first(t, alone, last) for t in (input, residual))
-    if x.dim() != 4 or weight.dim() != 4:
-        _check_axes(4, input=x, weight=weight)
+    _check_axes(4, input=x, weight=weight)
     made = autograd.conv2d(x, weight, bias, added, *rest, recorded=recorded)
-    return made if out is None and not alone and not last else _given(_back(made, alone, last), out)
+    return _given(_back(made, alone, last), out)
 
 
 def _rest(weight: Tensor, bias: bool, residual: bool, *given: Any) -> tuple[bool, tuple[Any, ...]]:
