@@ -37,7 +37,8 @@ def sequence(**changes):
     (depthwise(h=14, w=14, k=64), "staged"), (depthwise(dtype="float16", h=7, w=7), "staged"),
     (depthwise(layout="NHWC"), "channels"), (depthwise(layout="NHWC", k=64, dtype="bfloat16"), "channels"),
     (shape(dtype="float16"), "toeplitz"), (shape(dtype="bfloat16", r=7, s=7, padding=3), "toeplitz"),
-    (shape(dtype="float16", stride=2), "wide"), (shape(c=20, k=8, dtype="float16"), "mma"),
+    (shape(dtype="float16", stride=2), "wide"), (shape(c=20, k=8, dtype="float16"), "taps"),
+    (shape(c=40, k=8, dtype="float16"), "mma"),
     (shape(n=8, c=3, k=64, h=224, w=224, dtype="float16"), "taps"),
     (shape(c=3, k=8, layout="NHWC"), "direct"), (shape(c=20, k=8, stride=2), "implicit_gemm")])
 def test_the_rule(layer, chosen):

@@ -26,14 +26,14 @@ from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Pr
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from . import few
+from . import few, strided
 from .lines import line_candidates, lines_defaults, lines_options_refusal, lines_refusal, resident_lines
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
+from .strided import REGISTER_MARGIN
 
 WIDEST_FILTER = 63
 REGISTER_LIMIT = 220           # planned registers that the compiler keeps without spilling, with its own on top
 COMFORTABLE_REGISTERS = 168    # three quarters of the largest: still 12 warps of a multiprocessor
-REGISTER_MARGIN = 16           # beyond the planned registers, so that nothing spills
 MOST_WEIGHTS = 100             # of the ring, in registers (twice as many in half arithmetic)
 TEXT_LIMIT = 4000              # products in the text of one step: beyond it the instruction cache starves
 TEXT_COMFORT = 1600
@@ -88,8 +88,32 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ChannelsOption
         found = few.choice(spec, p, q, images)
         if found is not None:
             return found
-    return (lines_defaults(spec, p, q, shape is not None) if lines_refusal(spec) is None else None) or _chosen(
-        spec, p, q, shape is not None)
+    if lines_refusal(spec) is None:
+        found = lines_defaults(spec, p, q, shape is not None)
+        if found is not None:
+            return found
+    if strided.serves(spec) and shape is not None:
+        found = _strided(spec, p, q)
+        if found is not None:
+            return found
+    return _chosen(spec, p, q, shape is not None)
+
+
+@functools.lru_cache(maxsize=256)
+def _strided(spec: KernelSpec, p: int, q: int) -> ChannelsOptions | None:
+    """The ring of the fewest cycles; None where none fits."""
+    found: list[tuple[float, ChannelsOptions]] = []
+    for options, numbers in _all_bodies(spec, p):
+        if (options.body is Body.TILE or options.columns not in strided.COLUMNS or options.vector not in strided.VECTORS
+                or options.columns > q or _text(spec, options, numbers) > TEXT_COMFORT):
+            continue
+        width = Width.WHOLE if q % options.columns == 0 else Width.ANY
+        made = _block(spec, replace(options, rows_ahead=strided.AHEAD, width=width), p, q)
+        placed = numbers_of(spec, made)
+        registers = registers_of(spec, made, placed)
+        if registers <= strided.MOST_REGISTERS:
+            found.append((strided.price(spec, made, placed, registers, p, q), made))
+    return min(found, key=lambda entry: entry[0])[1] if found else None
 
 
 @functools.lru_cache(maxsize=256)
@@ -335,6 +359,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     rows = -(-shape.p // numbers.classes)
     warps = numbers.channel_vectors * columns * bands / 32
     filled = max(1.0, spec.hardware.warps_of(WARPS_TO_FILL) / (ASSUMED_BATCH * warps))
+    if strided.serves(spec, options):
+        filled = 1.0            # few threads are what was chosen
     return shape.n * warps * _slots(spec, options, numbers, rows) * filled
 
 

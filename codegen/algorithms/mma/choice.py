@@ -38,10 +38,13 @@ LEAST_STEPS = 2             # tiles of the reduction that are left to each part 
 NARROW = {16: 1.0, 8: 2.0, 4: 3.0, 2: 6.0}      # times as many of a copy of fewer bytes
 FILTER_SLOTS = 4.1          # of a copy of filters
 LEAST_GROUP = 8             # channels of a group that has company in a block: `taps` is measured to be quicker below
+FEW_CHANNELS = 4            # which `taps` is there for
 GROUP_SLOTS = 100.0         # of a further group of a block besides (assumed)
 LAUNCH_CYCLES = 3900.0      # of the second launch of split tiles
 SPLIT_SHARE = 0.8           # of the cycles that 23 layers in tf32x3 took (0.74 to 0.85, an H200, 2026-11-22);
 NCHW_SHARE = 0.7            # the same beside what implicit_gemm took of its own, in NCHW
+NARROW_SHARE = 8.0          # over the channels, besides: in NHWC windows of 16 bytes of each pixel took 2.1 times these
+                            # cycles, of 64 bytes 1.2 times (14 layers, an H200, 2026-11-24)
 
 
 def candidates(spec: KernelSpec) -> Iterator[MmaOptions]:
@@ -138,4 +141,11 @@ def instructions(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> flo
     share = 1.0
     if spec.numerics is Numerics.TF32X3:
         share = NCHW_SHARE if spec.layout is Layout.NCHW else SPLIT_SHARE
+    elif spec.layout is Layout.NHWC and spec.r * spec.s > 1 and _are_narrow(spec):
+        share += NARROW_SHARE / spec.channels
     return share * QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)
+
+
+def _are_narrow(spec: KernelSpec) -> bool:
+    """Whether windows are short pieces of memory."""
+    return spec.groups > 1 or FEW_CHANNELS < spec.channels <= LEAST_GROUP

@@ -1,4 +1,4 @@
-"""16 bits, up to four channels a group (first layers, ResNeXt's): four taps at a time on the tensor cores."""
+"""16 bits, up to 32 channels a group (first layers, ResNeXt's): pixels in shared memory for all taps, tensor cores."""
 
 from .plan import ALGORITHM
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,28 +12,35 @@ from warpconv.codegen.hardware import QUARTERS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (BLOCK, QUAD, SLOTS, STRIP, blocks_of, chunks_of, fits, halo, matrices, resident, resolved,
-                      store_width)
+from .numbers import (BLOCK, QUAD, SLOTS, STRIP, WIDE, blocks_of, cell_of, chunks_of, fits, halo, holds_filters,
+                      is_unrolled, matrices, piece_of, pixel_pieces, resident, resolved, store_width, widest_copy)
 from .options import TapsOptions
 
 # (tile_p, tile_q, strips, warps): the larger ones first
-TILES = ((16, 32, 4, 8), (8, 64, 4, 8), (4, 64, 4, 4), (8, 32, 4, 4), (8, 32, 2, 4), (4, 64, 2, 8), (16, 16, 2, 8),
-         (8, 32, 2, 8), (4, 64, 2, 4), (4, 32, 2, 4), (8, 16, 2, 4), (4, 32, 2, 2), (4, 16, 2, 2), (2, 16, 2, 1),
-         (1, 32, 2, 1))
+TILES = ((16, 32, 4, 8), (8, 32, 4, 4), (14, 16, 2, 7), (16, 16, 2, 8), (14, 16, 2, 4), (8, 32, 2, 4), (8, 16, 2, 4),
+         (4, 32, 2, 4), (8, 8, 2, 4), (8, 8, 2, 2), (4, 16, 2, 2), (2, 16, 2, 1), (1, 32, 2, 1))
+SECTOR = 32                                 # bytes that memory is written by
 FILTERS = (64, 48, 96, 32, 24, 16, 8)       # of a tile
 GROUPS = (8, 4, 2, 1)                       # of a tile
-# Cycles of a multiprocessor, fitted to 117 plans of five layers in both layouts at batch 32 and 1, timed on an H200 on
-# 2026-11-22: of these the plan that is chosen takes 1.04 times as long as the quickest in the mean, 1.24 at most
-PIXEL_CYCLES = 0.15         # of a pixel's way to shared memory: where it lies, whether in the image,
-CHANNEL_CYCLES = 0.19       # and each of its channels, where they are copied one by one
-LOAD_CYCLES = 1.86          # of eight bytes for every lane from shared memory
-MMA_CYCLES = 0.85           # of m16n8k16
-CHUNK_CYCLES = 11.5         # of four taps besides
-STORE_CYCLES = 5.4          # of a quad of matrices: the epilogue, the exchange, the stores
-FULL_WARPS = 12.8           # of a multiprocessor, below which it waits for them
-TILE_CYCLES = 2100.0        # of a tile besides, of which blocks beside each other hide each other's
-START_CYCLES = 3900.0       # of a block: its filters, the launch
-MEMORY_SHARE = 1.1          # of the bytes, at the speed of a copy
+# Cycles of a multiprocessor, fitted to 1,631 plans of 29 layers (ResNeXt-50's grouped ones and first layers in both
+# layouts, few channels; batch 32 and 1), timed on an H200 on 2026-11-24: of these the plan that is chosen takes 1.08
+# times as long as the quickest in the mean
+CHANNEL_CYCLES = 0.216      # of a channel of a pixel that is gathered,
+SECTOR_CYCLES = 0.351       # and of the 32 bytes that it lies in
+LOAD_CYCLES = 2.07          # of an instruction that loads from shared memory, for all lanes
+MMA_CYCLES = 0.92           # of m16n8k16
+ROLLED_CYCLES = 16.0        # of finding an instruction's taps in a loop
+STORE_CYCLES = 8.7          # of a quad of matrices: the epilogue, the exchange, the stores
+FULL_WARPS = 10.1           # of a multiprocessor, below which it waits for them
+COPIED_CYCLES = 0.036       # of a byte that is copied to shared memory,
+WAIT_CYCLES = 725.0         # of a tile's copies,
+MEMORY_SHARE = 0.947        # of the bytes, at the speed of a copy, and
+PARTLY_STORED = 2.0         # of those of y that share 32 with another tile's:
+EXPOSED = 1.1               # of these and of arithmetic the lesser adds to the greater so much of its time,
+HIDDEN = 0.296              # by this power of the blocks that turn to each other,
+AHEAD = 0.47                # of which one with two buffers is so many more
+START_CYCLES = 3100.0       # of a launch, and of a block's first pixels
+DENSE_SHARE = 1.3           # of these cycles, about, that layers without groups of more than four channels took
 
 
 def candidates(spec: KernelSpec) -> Iterator[TapsOptions]:
@@ -42,10 +50,11 @@ def candidates(spec: KernelSpec) -> Iterator[TapsOptions]:
     for filters in (f for f in widths if -(-spec.filters // f) * f <= 1.34 * least):
         for groups, warp_groups in _groups(spec, filters):
             for tile_p, tile_q, strips, warps in TILES:
-                options = TapsOptions(tile_p=tile_p, tile_q=tile_q, tile_filters=filters, groups_tile=groups,
-                                      warp_groups=warp_groups, strips=strips, warps=warps)
-                if fits(spec, options):
-                    yield options
+                for buffers in (1, 2) if widest_copy(spec) > 1 else (1,):
+                    options = TapsOptions(tile_p=tile_p, tile_q=tile_q, tile_filters=filters, groups_tile=groups,
+                                          warp_groups=warp_groups, strips=strips, warps=warps, buffers=buffers)
+                    if fits(spec, options):
+                        yield options
 
 
 def _groups(spec: KernelSpec, filters: int) -> Iterator[tuple[int, int]]:
@@ -69,39 +78,51 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsOptions:
 
 
 def cycles(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> float:
-    """Cycles of a layer, of resolved plan values: its tiles in rounds of what the chip holds at a time, and its bytes:
-    a tile's pixels come before its products."""
+    """Cycles of a layer, of resolved plan values: its tiles in rounds of what the chip holds at a time, beside its
+    bytes and what its blocks copy; blocks beside each other, or two buffers, hide a part of the lesser."""
     tiles = shape.n * -(-shape.p // options.tile_p) * -(-shape.q // options.tile_q)
     tiles *= -(-spec.filters // options.tile_filters) * spec.groups // options.groups_tile
     chip = spec.hardware.multiprocessors
     busy = min(resident(spec, options), -(-tiles // chip))
-    tile = _tile_cycles(spec, options) * max(1.0, FULL_WARPS / (busy * options.warps))
-    work = -(-tiles // (busy * chip)) * max(busy * tile, TILE_CYCLES + tile) + START_CYCLES
-    return work + MEMORY_SHARE * shape.bytes_moved / spec.hardware.copied_bytes
+    rounds = -(-tiles // (busy * chip))
+    arithmetic = rounds * busy * _tile_cycles(spec, options) * max(1.0, FULL_WARPS / (busy * options.warps))
+    rows, columns = halo(spec, options)
+    copied = 2 * piece_of(spec, options) * pixel_pieces(spec, options) * rows * columns * tiles / chip
+    stored = max(0.0, SECTOR / (2 * options.tile_q) - 1) if spec.layout is Layout.NCHW else 0.0
+    stored *= spec.y_dtype.itemsize * math.prod(shape.output_shape)
+    memory = ((MEMORY_SHARE * shape.bytes_moved + PARTLY_STORED * stored) / spec.hardware.copied_bytes
+              + (COPIED_CYCLES * copied if options.vector > 1 else 0.0) + WAIT_CYCLES * rounds)
+    lesser, greater = sorted((arithmetic, memory))
+    beside: float = busy * (1 + AHEAD * (options.buffers - 1))
+    return greater + EXPOSED * lesser / float(beside ** HIDDEN) + START_CYCLES
 
 
 def _tile_cycles(spec: KernelSpec, options: TapsOptions) -> float:
     """Of a multiprocessor that has other blocks to turn to."""
     rows, columns = halo(spec, options)
-    channel = 0.0 if options.vector == SLOTS else CHANNEL_CYCLES * spec.channels
-    pixels = rows * columns * options.groups_tile
-    return pixels * (PIXEL_CYCLES + channel) + _items(options) * _item_cycles(spec, options)
-
-
-def _items(options: TapsOptions) -> int:
-    return options.groups_tile // options.warp_groups * options.tile_p * options.tile_q // STRIP // options.strips
+    gathered = 0.0
+    if options.vector == 1:
+        channels = spec.channels * options.groups_tile
+        lines, width = (channels * rows, columns) if spec.layout is Layout.NCHW else (rows, columns * channels)
+        gathered = (CHANNEL_CYCLES * channels * rows * columns
+                    + SECTOR_CYCLES * lines * (spec.dtype.itemsize * width / SECTOR + 1))
+    items = options.groups_tile // options.warp_groups * options.tile_p * options.tile_q // STRIP // options.strips
+    return gathered + -(-items // options.warps) * options.warps * _item_cycles(spec, options)
 
 
 def _item_cycles(spec: KernelSpec, options: TapsOptions) -> float:
     """Of a warp's sums: loads from shared memory or products, whichever takes longer; the stores."""
     rows, columns = matrices(spec, options)
     blocks = blocks_of(options) * options.warp_groups
-    loads = LOAD_CYCLES * (2 * options.strips * options.warp_groups + blocks)
+    pixels = options.strips * options.warp_groups * (1 if cell_of(spec) == WIDE else 2)
+    loads = LOAD_CYCLES * (pixels + (0 if holds_filters(spec, options) else blocks))
     products = options.strips * blocks if spec.layout is Layout.NHWC else rows * columns
-    return (chunks_of(spec) * (max(loads, MMA_CYCLES * products) + CHUNK_CYCLES)
+    found = 0.0 if is_unrolled(spec, options) else ROLLED_CYCLES
+    return (chunks_of(spec) * (max(loads, MMA_CYCLES * products) + found)
             + STORE_CYCLES * 2 * rows * -(-columns // QUAD) * (1 if options.store_vector > 1 else 2))
 
 
 def instructions(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> float:
     """Issue slots of the whole chip while a layer runs."""
-    return QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)
+    share = DENSE_SHARE if spec.groups == 1 and spec.channels > SLOTS else 1.0
+    return share * QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)

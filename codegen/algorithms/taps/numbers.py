@@ -16,15 +16,24 @@ from warpconv.codegen.spec import KernelSpec
 
 from .options import TapsOptions
 
-SLOTS = 4                       # channels of a pixel in shared memory, eight bytes
-CHUNK = 4                       # taps of an instruction
-STRIP, BLOCK = 16, 8            # columns of a strip, filters (or columns) of a matrix
+DEPTH = 16                      # products of an instruction
+SLOTS = 4                       # channels that a lane takes of a product, eight bytes
+WIDE = 8                        # channels of a row of matrices that lanes load together
+CELLS = (WIDE, SLOTS)           # channels of a pixel that lie side by side in shared memory
+COPY = 8                        # channels of the widest copy
+MOST_CHANNELS = 32              # of a group: its filters lie in shared memory as a whole
+STRIP, BLOCK = 16, 8            # outputs of a strip, filters (or columns) of a matrix
 QUAD = 4                        # matrices whose lanes exchange words
-BATCH = 4                       # pixels that a thread loads before it stores the first
+BATCH = 4                       # fours of channels that a thread loads before it stores the first
 SIDE_THREADS = 256
 REGISTERS_BESIDE = 56           # of a thread besides sums, pixels and filters
 FOUR_REGISTERS = 13             # of each four taps of a row but the first: without, 11x11 spills on sm_80
+MOST_OFFSETS = 10               # places of a lane's taps that it keeps in registers,
+MOST_HELD = 48                  # and registers of filters that it keeps for all tiles,
+HELD_REGISTERS = 168            # where it has no more than these
+ZEROS = 8                       # elements that lanes without a tap load
 MOST_REGISTERS = 232
+MOST_UNROLLED = 256             # instructions of a warp's sums that are written one after the other
 STORES = (8, 4, 2, 1)
 
 
@@ -34,19 +43,38 @@ class TapsNumbers:
 
     arguments: tuple[Argument, ...]
     threads: int
-    chunks: int                 # fours of taps
+    cell: int                   # channels of a pixel that lie side by side in shared memory,
+    cells: int                  # times which hold a group's
+    chunk_places: int           # taps of a cell that an instruction takes
+    chunks: int                 # instructions of all taps of all cells
     guard_taps: bool            # whether the last has fewer
+    lane_offsets: bool          # whether lanes take different taps,
+    held_offsets: bool          # whose places they keep
+    held_filters: bool          # whether a thread keeps its filters for all tiles
+    zeros: bool                 # whether lanes without a tap load zeros from shared memory
+    piece: int                  # channels of a copy
+    pieces: int                 # copies of a group's pixel
+    piece_channels: int         # that a piece has
+    guard_channels: bool        # whether the last has fewer
+    tiles_ahead: int            # whose pixels are on their way while one is multiplied
     blocks: int                 # eights of filters of a group in a block
     rows: int                   # matrices of a warp's sums: pixels or filters, 16 each,
     columns: int                # and the other, 8 each
     n_tiles: int                # tiles of a group's filters
-    strips_across: int          # strips of a tile's row
+    runs_across: int            # eights of columns of a tile's row
     strip_sets: int             # of a tile
     items: int                  # what a block's warps share
     halo_rows: int
     halo_columns: int
-    plane: int                  # pixels of a group in shared memory, one more where that is odd
-    cells: int                  # pixels that a block copies
+    phases: int                 # columns of a row in shared memory that a window moves by stand together: so many sets,
+    phase_columns: int          # of so many columns
+    pitch: int                  # pixels of a row there
+    plane: int                  # pixels of a group's cell in shared memory, one more where that is even
+    buffer: int                 # elements of a tile's pixels in shared memory
+    copies: int                 # pieces that a block copies for a tile,
+    pixel_pieces: int           # of a pixel,
+    pixel_threads: int          # by so many threads at a time
+    idle_threads: bool          # whether others are left
     group_filters: int          # fours of elements of a group's filters in a block
     shared_bytes: int
     unrolled: bool              # whether the fours of taps are written one after the other
@@ -56,9 +84,34 @@ class TapsNumbers:
     side_threads: int = SIDE_THREADS
 
 
+def cell_of(spec: KernelSpec) -> int:
+    """Channels of a pixel that lie side by side in shared memory: the widest that a group fills, the narrowest that
+    holds one which fills none."""
+    filled = (cell for cell in CELLS if spec.channels % cell == 0)
+    return next(filled, SLOTS if spec.channels < SLOTS else WIDE)
+
+
+def cells_of(spec: KernelSpec) -> int:
+    """Cells of a group's pixel."""
+    return -(-spec.channels // cell_of(spec))
+
+
 def chunks_of(spec: KernelSpec) -> int:
-    """Fours of taps."""
-    return -(-spec.r * spec.s // CHUNK)
+    """Instructions of all products of an output."""
+    return -(-spec.r * spec.s * cells_of(spec) * cell_of(spec) // DEPTH)
+
+
+def widest_copy(spec: KernelSpec) -> int:
+    """Channels that can be copied as they lie in x; 1 where they are gathered."""
+    whole = spec.layout is Layout.NHWC and spec.channels % SLOTS == 0 and spec.padding_mode is not Border.CONSTANT
+    if not whole:
+        return 1
+    return next((width for width in (COPY, SLOTS) if spec.channels % width == 0 and cell_of(spec) % width == 0), 1)
+
+
+def piece_of(spec: KernelSpec, options: TapsOptions) -> int:
+    """Channels that a thread copies at a time."""
+    return max(SLOTS, options.vector or widest_copy(spec))
 
 
 def blocks_of(options: TapsOptions) -> int:
@@ -81,16 +134,51 @@ def halo(spec: KernelSpec, options: TapsOptions) -> tuple[int, int]:
     return rows, columns
 
 
+def pixel_pieces(spec: KernelSpec, options: TapsOptions) -> int:
+    """Copies of a pixel of all groups of a block."""
+    return options.groups_tile * cells_of(spec) * cell_of(spec) // piece_of(spec, options)
+
+
 def plane_of(spec: KernelSpec, options: TapsOptions) -> int:
-    """Pixels of a group in shared memory: an odd number of them, so that groups lie in different banks."""
-    rows, columns = halo(spec, options)
-    return rows * columns | 1
+    """Pixels of a group's cell in shared memory: an odd number of them, so that groups lie in different banks."""
+    return halo(spec, options)[0] * pitch_of(spec, options) | 1
+
+
+def phases_of(spec: KernelSpec) -> int:
+    """Sets of columns, each of those that a window moves by: so that the rows of a matrix lie side by side."""
+    return spec.stride[1] if cell_of(spec) == WIDE else 1
+
+
+def pitch_of(spec: KernelSpec, options: TapsOptions) -> int:
+    """Pixels of a row in shared memory."""
+    phases = phases_of(spec)
+    return phases * -(-halo(spec, options)[1] // phases)
 
 
 def shared_bytes(spec: KernelSpec, options: TapsOptions) -> int:
     """Of a block: its filters, then the pixels."""
-    filters = chunks_of(spec) * blocks_of(options) * LANES
-    return 2 * SLOTS * options.groups_tile * (filters + plane_of(spec, options))
+    filters = 0 if holds_filters(spec, options) else options.groups_tile * _filters(spec, options) * LANES * SLOTS
+    return 2 * (filters + options.buffers * buffer_of(spec, options) + (ZEROS if loads_zeros(spec) else 0))
+
+
+def _filters(spec: KernelSpec, options: TapsOptions) -> int:
+    """Instructions of one output of each filter of a group in the tile: a lane has four elements for each."""
+    return chunks_of(spec) * blocks_of(options)
+
+
+def is_guarded(spec: KernelSpec) -> bool:
+    """Whether the last instruction has fewer taps than lanes could take."""
+    return spec.r * spec.s * cells_of(spec) * cell_of(spec) % DEPTH != 0
+
+
+def loads_zeros(spec: KernelSpec) -> bool:
+    """Whether lanes without a tap give a row of zeros to the others."""
+    return cell_of(spec) == WIDE and is_guarded(spec)
+
+
+def buffer_of(spec: KernelSpec, options: TapsOptions) -> int:
+    """Elements of a tile's pixels."""
+    return options.groups_tile * cells_of(spec) * cell_of(spec) * plane_of(spec, options)
 
 
 def store_width(spec: KernelSpec, shape: ConvShape | None) -> int:
@@ -103,11 +191,40 @@ def store_width(spec: KernelSpec, shape: ConvShape | None) -> int:
 
 
 def planned_registers(spec: KernelSpec, options: TapsOptions) -> int:
-    """Of a thread: sums, a strip's pixels, a four's filters."""
+    """Of a thread: sums, a strip's pixels, an instruction's filters or all of them."""
+    return _registers(spec, options, holds_filters(spec, options))
+
+
+def _registers(spec: KernelSpec, options: TapsOptions, held: bool) -> int:
     rows, columns = matrices(spec, options)
-    fours = -(-spec.s // CHUNK)
-    return (4 * rows * columns + 4 * options.strips + 2 * blocks_of(options) + FOUR_REGISTERS * (fours - 1)
+    fours = -(-spec.s * cell_of(spec) // DEPTH)
+    offsets = chunks_of(spec) if holds_offsets(spec, options) else FOUR_REGISTERS * (fours - 1)
+    filters = 2 * (options.warp_groups * _filters(spec, options) if held else blocks_of(options))
+    return (4 * rows * columns + 4 * options.strips + filters + offsets
             + REGISTERS_BESIDE + step_registers(spec, 2 * QUAD))
+
+
+def is_unrolled(spec: KernelSpec, options: TapsOptions) -> bool:
+    """Whether the products of an output are written one after the other."""
+    rows, columns = matrices(spec, options)
+    return chunks_of(spec) * rows * columns <= MOST_UNROLLED
+
+
+def has_lane_offsets(spec: KernelSpec) -> bool:
+    """Whether the lanes of an instruction take different taps: not two cells of the same one."""
+    return cell_of(spec) == SLOTS or cells_of(spec) % 2 != 0
+
+
+def holds_offsets(spec: KernelSpec, options: TapsOptions) -> bool:
+    """Whether a lane keeps where its taps lie."""
+    return has_lane_offsets(spec) and chunks_of(spec) <= MOST_OFFSETS and is_unrolled(spec, options)
+
+
+def holds_filters(spec: KernelSpec, options: TapsOptions) -> bool:
+    """Whether a thread keeps its filters: where all warps of a block have the same, and they are few."""
+    few = 2 * options.warp_groups * _filters(spec, options) <= MOST_HELD
+    return (few and options.groups_tile == options.warp_groups and is_unrolled(spec, options)
+            and _registers(spec, options, True) <= HELD_REGISTERS)
 
 
 def resident(spec: KernelSpec, options: TapsOptions) -> int:
@@ -119,17 +236,16 @@ def resident(spec: KernelSpec, options: TapsOptions) -> int:
 
 def resolved(spec: KernelSpec, options: TapsOptions, shape: ConvShape | None = None) -> TapsOptions:
     """``options`` with every derived value in its place."""
-    whole = spec.layout is Layout.NHWC and spec.channels == SLOTS and spec.padding_mode is not Border.CONSTANT
-    vector = options.vector or (SLOTS if whole else 1)
-    narrow = whole and vector == 1              # for arrays at any address
+    vector = options.vector or widest_copy(spec)
+    narrow = vector < widest_copy(spec)         # for arrays at any address
     store = options.store_vector or (1 if narrow else store_width(spec, shape))
     options = replace(options, vector=vector, store_vector=store)
     return options if options.min_blocks != DERIVED else replace(options, min_blocks=resident(spec, options))
 
 
 def fits(spec: KernelSpec, options: TapsOptions) -> bool:
-    """Whether registers and shared memory hold it."""
-    return (shared_bytes(spec, options) <= PORTABLE_SHARED
+    """Whether registers and shared memory hold it, and a block's threads copy a pixel at once."""
+    return (shared_bytes(spec, options) <= PORTABLE_SHARED and pixel_pieces(spec, options) <= LANES * options.warps
             and planned_registers(spec, options) <= MOST_REGISTERS)
 
 
@@ -137,16 +253,26 @@ def make_numbers(spec: KernelSpec, options: TapsOptions, arguments: tuple[Argume
     """All numbers of a plan whose values are resolved, and fit together."""
     rows, columns = matrices(spec, options)
     halo_rows, halo_columns = halo(spec, options)
-    strips_across = options.tile_q // STRIP
-    strip_sets = options.tile_p * strips_across // options.strips
-    chunks = chunks_of(spec)
+    runs_across = options.tile_q // BLOCK
+    strip_sets = options.tile_p * runs_across // (2 * options.strips)
+    chunks, cell, cells = chunks_of(spec), cell_of(spec), cells_of(spec)
+    pieces = cells * cell // piece_of(spec, options)
     padded = any(map(any, spec.padding))
     return TapsNumbers(
-        arguments=arguments, threads=LANES * options.warps, chunks=chunks,
-        guard_taps=spec.r * spec.s % CHUNK != 0, blocks=blocks_of(options), rows=rows, columns=columns,
-        n_tiles=-(-spec.filters // options.tile_filters), strips_across=strips_across, strip_sets=strip_sets,
-        items=options.groups_tile // options.warp_groups * strip_sets, halo_rows=halo_rows, halo_columns=halo_columns,
-        plane=plane_of(spec, options), cells=options.groups_tile * halo_rows * halo_columns,
+        arguments=arguments, threads=LANES * options.warps, cell=cell, cells=cells, chunk_places=DEPTH // cell,
+        chunks=chunks, guard_taps=is_guarded(spec), lane_offsets=has_lane_offsets(spec),
+        held_offsets=holds_offsets(spec, options), held_filters=holds_filters(spec, options), zeros=loads_zeros(spec),
+        piece=piece_of(spec, options), pieces=pieces,
+        piece_channels=min(piece_of(spec, options), spec.channels),
+        guard_channels=spec.channels > SLOTS and spec.channels % SLOTS != 0, tiles_ahead=options.buffers - 1,
+        blocks=blocks_of(options),
+        rows=rows, columns=columns, n_tiles=-(-spec.filters // options.tile_filters), runs_across=runs_across,
+        strip_sets=strip_sets, items=options.groups_tile // options.warp_groups * strip_sets, halo_rows=halo_rows,
+        halo_columns=halo_columns, phases=phases_of(spec), phase_columns=-(-halo_columns // phases_of(spec)),
+        pitch=pitch_of(spec, options), plane=plane_of(spec, options), buffer=buffer_of(spec, options),
+        copies=pixel_pieces(spec, options) * halo_rows * halo_columns, pixel_pieces=pixel_pieces(spec, options),
+        pixel_threads=LANES * options.warps // pixel_pieces(spec, options),
+        idle_threads=LANES * options.warps % pixel_pieces(spec, options) != 0,
         group_filters=chunks * blocks_of(options) * LANES, shared_bytes=shared_bytes(spec, options),
-        unrolled=chunks * rows * columns <= 256, find_pixels=padded and spec.padding_mode.reads_image,
+        unrolled=is_unrolled(spec, options), find_pixels=padded and spec.padding_mode.reads_image,
         registers=planned_registers(spec, options))

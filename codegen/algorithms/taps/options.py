@@ -10,9 +10,10 @@ from warpconv.codegen.options import DERIVED
 @dataclass(frozen=True)
 class TapsOptions:
     """Plan values. A block makes ``tile_p`` x ``tile_q`` outputs of ``tile_filters`` filters of each of ``groups_tile``
-    groups, by ``warps`` warps; a warp has ``strips`` strips of 16 columns at once, of ``warp_groups`` groups. Pixels
-    are copied ``vector`` channels at a time (1: one by one, on their way through registers), outputs stored
-    ``store_vector`` at a time: filters in NHWC, columns in NCHW."""
+    groups, by ``warps`` warps; a warp has ``strips`` strips of 16 outputs (two runs of eight columns) at once, of
+    ``warp_groups`` groups. Pixels are copied ``vector`` channels at a time (1: one by one, on their way through
+    registers) to one of ``buffers`` places in turn, outputs stored ``store_vector`` at a time: filters in NHWC, columns
+    in NCHW."""
 
     tile_p: int = 8
     tile_q: int = 32
@@ -21,6 +22,7 @@ class TapsOptions:
     warp_groups: int = 1
     strips: int = 2
     warps: int = 8
+    buffers: int = 1
     vector: int = DERIVED
     store_vector: int = DERIVED
     min_blocks: int = DERIVED

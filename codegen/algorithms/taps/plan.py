@@ -1,9 +1,10 @@
-"""``taps``: 16 bits with up to four channels a group on the tensor cores, in NHWC and NCHW: first layers, ResNeXt's.
+"""``taps``: 16 bits with up to 32 channels a group on the tensor cores, in NHWC and NCHW: first layers, ResNeXt's.
 
-A block copies the pixels that its outputs' windows cover to shared memory, four channels (eight bytes) each whatever
-the layout is, with what stands in the padding; nothing is stored between. An instruction takes sixteen products: four
-taps of four channels. Which of them are a lane's is free, as long as both operands agree, so a lane takes the four
-channels of one tap: one load of eight bytes from where that tap lies. The filter is put in that order once.
+A block copies the pixels that its outputs' windows cover to shared memory once for all taps, whatever the layout is,
+with what stands in the padding; nothing is stored between. An instruction takes sixteen products: four taps of four
+channels, or two of eight. Which of them are a lane's is free, as long as both operands agree: of four channels a lane
+takes all of one tap, a load of eight bytes; rows of eight are what ldmatrix loads. The filter is put in that order
+once.
 
 In NHWC pixels are the rows of the product and filters its columns, in NCHW the other way round, so that what four lanes
 have after an exchange lies side by side in y.
@@ -15,7 +16,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.border import Border
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
@@ -27,8 +27,9 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice, instructions
-from .numbers import (BLOCK, CHUNK, MOST_REGISTERS, QUAD, SIDE_THREADS, SLOTS, STORES, STRIP, TapsNumbers, make_numbers,
-                      matrices, planned_registers, resolved, shared_bytes)
+from .numbers import (BLOCK, COPY, DEPTH, MOST_CHANNELS, MOST_REGISTERS, QUAD, SIDE_THREADS, SLOTS, STORES, STRIP,
+                      TapsNumbers, make_numbers, matrices, pixel_pieces, planned_registers, resolved, shared_bytes,
+                      widest_copy)
 from .options import TapsOptions
 
 FILTER = "filter"               # the program's name for the prepared filter
@@ -40,8 +41,8 @@ def supports(spec: KernelSpec) -> str | None:
     """None, or in words why the spec cannot be served."""
     if not spec.hardware.async_copies:
         return f"{spec.arch} has no mma.sync of this form (sm_80 and later)"
-    if spec.channels > SLOTS:
-        return f"{spec.channels} channels a group, at most {SLOTS} are served"
+    if spec.channels > MOST_CHANNELS:
+        return f"{spec.channels} channels a group, at most {MOST_CHANNELS} are served"
     if spec.groups > 1 and spec.channels == 1:
         return "depthwise layers would leave three quarters of a product empty"
     refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NCHW, Layout.NHWC),
@@ -71,10 +72,10 @@ def plan(spec: KernelSpec, options: TapsOptions) -> KernelPlan:
 
 def _tile_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
     """Whether warps share out a tile."""
-    strips = options.tile_p * options.tile_q // STRIP
-    if options.tile_q % STRIP or strips % options.strips or options.tile_filters % BLOCK:
+    whole = options.tile_q % BLOCK == 0 and options.tile_p * options.tile_q % (STRIP * options.strips) == 0
+    if not whole or options.tile_filters % BLOCK:
         return (f"a tile of {options.tile_p} x {options.tile_q} outputs of {options.tile_filters} filters, "
-                f"{options.strips} strips of {STRIP} columns at once, is no whole number of matrices")
+                f"{options.strips} strips of {STRIP} outputs at once, is no whole number of matrices")
     if spec.layout is Layout.NCHW and (options.strips % 2 or options.warp_groups > 1):
         return f"strips = {options.strips}, warp_groups = {options.warp_groups} (an even number, and 1, in NCHW)"
     if spec.groups % options.groups_tile or options.groups_tile % options.warp_groups:
@@ -88,9 +89,11 @@ def _tile_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
 
 def _layer_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
     """What the layer and the chip make of the tile."""
-    whole = spec.layout is Layout.NHWC and spec.channels == SLOTS and spec.padding_mode is not Border.CONSTANT
-    if options.vector != 1 and not (whole and options.vector == SLOTS):
-        return f"vector = {options.vector} (1, or {SLOTS} for as many channels a group in NHWC)"
+    widths = [width for width in (1, SLOTS, COPY) if width <= widest_copy(spec)]
+    if options.vector not in widths:
+        return f"vector = {options.vector} ({', '.join(map(str, widths))}: of whole channels in NHWC)"
+    if options.buffers not in (1, 2) or options.buffers == 2 and options.vector == 1:
+        return f"buffers = {options.buffers} (1, or 2 where pixels are copied, vector = {SLOTS} or {COPY})"
     if options.store_vector not in STORES or spec.layout is Layout.NHWC and spec.filters % options.store_vector:
         return f"store_vector = {options.store_vector} ({', '.join(map(str, STORES))}; in NHWC a divisor of K/groups)"
     if planned_registers(spec, options) > MOST_REGISTERS:
@@ -98,6 +101,8 @@ def _layer_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
                 "or filters")
     if shared_bytes(spec, options) > PORTABLE_SHARED:
         return f"{shared_bytes(spec, options)} bytes of shared memory (at most {PORTABLE_SHARED}): a smaller tile"
+    if pixel_pieces(spec, options) > LANES * options.warps:
+        return f"{options.warps} warps for {pixel_pieces(spec, options)} pieces of a pixel: more warps, or fewer groups"
     if LANES * options.warps * options.min_blocks > spec.hardware.resident_threads:
         return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
     return None
@@ -124,7 +129,8 @@ def _launch(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Lau
 
 
 def _preparation(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Preparation:
-    """The filter as [group][tile of filters][four taps][eight filters][filter][tap][channel], filled up with zeros."""
+    """The filter as [group][tile of filters][instruction][eight filters][filter][fours of its products], filled up with
+    zeros."""
     cells = spec.groups * numbers.n_tiles * numbers.group_filters
     grid = (Blocks(times=-(-cells // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
     launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
@@ -134,8 +140,8 @@ def _preparation(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -
 def _cost(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Cost:
     """Of a warp's sums; a product of matrices counts as the FMAs of a lane that it stands for."""
     rows, columns = matrices(spec, options)
-    products = numbers.chunks * CHUNK * SLOTS
-    return Cost(unit=f"a warp's {options.strips} strips of {STRIP} columns x {options.tile_filters} filters",
+    products = numbers.chunks * DEPTH
+    return Cost(unit=f"a warp's {options.strips} strips of {STRIP} outputs x {options.tile_filters} filters",
                 warp_loads=numbers.chunks * (2 * options.strips + numbers.blocks) * options.warp_groups,
                 shuffles=8 * rows * columns // QUAD, fma=products * rows * columns * 4, registers=numbers.registers,
                 direct_loads=spec.channels * spec.r * spec.s * rows * columns * 4)
@@ -143,8 +149,9 @@ def _cost(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Cost:
 
 def _phrase(options: TapsOptions, numbers: TapsNumbers) -> str:
     groups = f" of {options.groups_tile} groups" if options.groups_tile > 1 else ""
-    return (f"tiles of {options.tile_p} x {options.tile_q} outputs x {options.tile_filters} filters{groups}, four taps "
-            f"an instruction, {options.warps} warps a block, {numbers.shared_bytes} bytes of shared memory")
+    taps = {2: "two taps", 4: "four taps"}[numbers.chunk_places]
+    return (f"tiles of {options.tile_p} x {options.tile_q} outputs x {options.tile_filters} filters{groups}, {taps} an "
+            f"instruction, {options.warps} warps a block, {numbers.shared_bytes} bytes of shared memory")
 
 
 def space(spec: KernelSpec) -> Iterable[TapsOptions]:
@@ -157,6 +164,6 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     return instructions(plan.spec, plan.options, shape)
 
 
-ALGORITHM = Algorithm(name="taps", summary="up to four channels a group: four taps at a time on the tensor cores",
+ALGORITHM = Algorithm(name="taps", summary="up to 32 channels a group, 16 bits: pixels in shared memory for all taps",
                       options=TapsOptions, supports=supports, defaults=choice, plan=plan, space=space,
                       estimate=estimate)

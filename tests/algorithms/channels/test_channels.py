@@ -177,6 +177,19 @@ def test_small_filters_take_lines_or_the_ring_and_large_ones_tiles():
         planned(depthwise(3, side=57), columns=4, width="whole")
 
 
+@pytest.mark.parametrize("size, c, side", [(3, 144, 56), (5, 144, 56), (5, 672, 14), (3, 232, 14), (3, 24, 57)])
+def test_threads_of_strided_layers_have_several_columns(size, c, side):
+    """Of 16 bits: threads of a column or two leave too few bytes on their way; narrow images have no more columns."""
+    layer = depthwise(size, c=c, side=side, stride=2, dtype="float16", n=32)
+    found = planned(layer)
+    assert found.options.body is Body.RING and found.options.columns in (4, 5, 7) and found.options.rows_ahead == 2
+    assert (found.options.width is Width.WHOLE) == (layer.q % found.options.columns == 0)
+    assert planned(replace(layer, n=256)).options == found.options
+    assert plan_layer(layer).spec.algorithm == "channels"
+    narrow = planned(depthwise(size, c=c, side=5, stride=2, dtype="float16", n=32))
+    assert narrow.options.columns <= 3
+
+
 # ---- the ring
 
 @pytest.mark.parametrize("stride, dilation", [(1, 1), (2, 1), (3, 2), (4, 6), (6, 4), (1, 3)])
@@ -352,6 +365,8 @@ def defaults_table() -> list[KernelPlan]:
     plans += [planned(depthwise(size, c=64, stride=stride, dilation=dilation, dtype=dtype))
               for size, stride, dilation, dtype in itertools.product((3, 5, 7), (2, 3), (1, 2),
                                                                ("float32", "bfloat16"))]
+    plans += [planned(depthwise(size, c=c, side=side, stride=2, dtype="float16", n=32))
+              for size, c, side in ((3, 144, 56), (5, 144, 56), (3, 96, 112), (5, 672, 14), (3, 58, 56))]
     plans += [planned(depthwise(size, c=64, dtype=dtype), "float16") for size in (3, 5, 7, 13)
               for dtype in ("float16", "bfloat16")]
     plans += [planned(depthwise(size, n=32, c=128, dtype=dtype, **border))

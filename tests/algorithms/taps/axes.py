@@ -9,14 +9,16 @@ from tests.axes import BORDERS, DTYPES, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose
 
 # (C, K, groups): every number of channels, filters that fill a tile and that do not, odd ones, groups side by side
 CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 5, 1), (32, 32, 8), (12, 24, 4), (16, 64, 4), (8, 6, 2),
-            (24, 72, 6))
+            (24, 72, 6), (16, 16, 2), (64, 64, 4), (64, 32, 2), (24, 40, 2), (12, 20, 1),
+            (30, 24, 3), (48, 16, 2), (10, 8, 1))
 NAMES = ("tile_p", "tile_q", "tile_filters", "strips", "warps")
 TILES = ((8, 16, 8, 2, 4), (4, 32, 32, 2, 2), (8, 32, 64, 4, 4), (1, 32, 24, 2, 1), (2, 16, 16, 2, 3),
-         (3, 64, 48, 2, 4))
+         (3, 64, 48, 2, 4), (4, 8, 16, 2, 2), (4, 56, 24, 2, 7))
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3)), "channels": CHANNELS, "padding": PADDINGS,
     "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES[1:], "layout": LAYOUTS,
-    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "groups_tile": (1, 2, 4), "vector": (0, 1)}
+    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "groups_tile": (1, 2, 4), "vector": (0, 1),
+    "buffers": (1, 2)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 7, 12, 33, 64)}
 
 
@@ -32,13 +34,16 @@ def values(row: Row) -> dict[str, Any]:
         found["groups_tile"] = found["warp_groups"] = 1
     if row["vector"]:           # narrower copies than the channels allow; 0: the planner's own
         found["vector"] = row["vector"]
-    return found
+    channels = row["channels"][0] // row["channels"][2]
+    copied = row["layout"] == "NHWC" and channels % 4 == 0 and row["padding_mode"] != "constant" and not row["vector"]
+    return {**found, "buffers": row["buffers"] if copied else 1}
 
 
 def layer(choose: Choose) -> dict[str, Any]:
-    """16 bits, up to four channels; several in groups."""
+    """16 bits, few channels; several in groups."""
     groups = choose((1, 1, 1, 2, 4, 8))
-    channels, filters = choose((1, 2, 3, 4) if groups == 1 else (2, 3, 4)), choose((1, 2, 4, 5, 8, 17, 24, 40, 70))
+    few = choose((1, 2, 3, 4) if groups == 1 else (2, 3, 4))
+    channels, filters = choose((few, few, choose((5, 8, 12, 16, 24, 32)))), choose((1, 2, 4, 5, 8, 17, 24, 40, 70))
     return {"c": groups * channels, "k": groups * filters, "groups": groups, "layout": choose(LAYOUTS),
             "dtype": choose(DTYPES[1:])}
 
@@ -57,7 +62,8 @@ def variants() -> Iterable[Row]:
                    padding_mode=BORDERS[i % 6], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)],
                    dtype=DTYPES[1 + i % 2], layout=LAYOUTS[(i + i // len(TILES)) % 2], stride=1 + i % 2,
                    dilation=1 + i // 2 % 2, tile=tile,
-                   groups_tile=2 if CHANNELS[i % len(CHANNELS)][2] % 2 == 0 and i % 3 else 1, vector=0)
+                   groups_tile=2 if CHANNELS[i % len(CHANNELS)][2] % 2 == 0 and i % 3 else 1, vector=0,
+                   buffers=1 + i // 3 % 2)
 
 
 ROWS = {"taps": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}

@@ -23,6 +23,8 @@ on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=st
 # ResNeXt-50's grouped ones
 LAYERS = ((3, 224, 7, 64, 2, 3, 1), (3, 224, 3, 32, 2, 1, 1), (3, 224, 3, 64, 1, 1, 1), (3, 224, 4, 96, 4, 0, 1),
           (3, 227, 11, 96, 4, 0, 1), (128, 56, 3, 128, 1, 1, 32), (128, 28, 3, 128, 2, 1, 32))
+WIDER = ((256, 56, 3, 256, 2, 1, 32), (256, 28, 3, 256, 1, 1, 32), (512, 28, 3, 512, 2, 1, 32),
+         (512, 14, 3, 512, 1, 1, 32), (1024, 7, 3, 1024, 1, 1, 32))
 LAYOUTS = ("NHWC", "NCHW")
 
 
@@ -40,7 +42,7 @@ def small(**changes: Any) -> ConvShape:
 # ---- what is served
 
 @pytest.mark.parametrize("changes, arch, says", [
-    (dict(c=5), "sm_90", "5 channels a group"), (dict(dtype="float32"), "sm_90", "float32"),
+    (dict(c=33), "sm_90", "33 channels a group"), (dict(dtype="float32"), "sm_90", "float32"),
     (dict(c=8, k=8, groups=8), "sm_90", "depthwise"), ({}, "sm_75", "sm_80 and later"),
     (dict(r=61, s=61, h=99, w=99), "sm_90", "do not fit in 101376 bytes"),
     (dict(padding_mode="constant", padding_value=0.1), "sm_90", "is no float16")])
@@ -50,8 +52,9 @@ def test_layers_that_are_refused(changes, arch, says):
 
 
 @pytest.mark.parametrize("values, says", [
-    (dict(tile_q=24), "no whole number"), (dict(tile_p=3, strips=4), "no whole number"),
-    (dict(groups_tile=3), "each a divisor"), (dict(groups_tile=2, tile_filters=8), "with 8 of 16 filters"),
+    (dict(tile_q=20), "no whole number"), (dict(tile_p=3, strips=4), "no whole number"),
+    (dict(buffers=2), "buffers = 2"), (dict(groups_tile=3), "each a divisor"),
+    (dict(groups_tile=2, tile_filters=8), "with 8 of 16 filters"),
     (dict(warps=64), "at most 32"), (dict(vector=4), "vector = 4"), (dict(store_vector=16), "store_vector = 16"),
     (dict(tile_p=64, tile_q=64, strips=16), "registers a thread"), (dict(min_blocks=64), "min_blocks = 64"),
     (dict(tile_p=64, tile_q=256), "bytes of shared memory")])
@@ -74,6 +77,21 @@ def test_four_channels_of_nhwc_are_copied_without_registers():
     assert "wc_copy_async_or_zero_8(" not in render(plan_layer(small(c=4, layout="NCHW"), algorithm="taps")).text
 
 
+@pytest.mark.parametrize("channels, copied, cell", [(4, 8, 4), (8, 16, 8), (12, 8, 4), (16, 16, 8), (20, 8, 4),
+                                                    (24, 16, 8), (32, 16, 8)])
+def test_channels_are_copied_as_wide_as_they_are_whole(channels, copied, cell):
+    made = plan_layer(small(c=2 * channels, groups=2), algorithm="taps")
+    text = render(made).text
+    assert f"wc_copy_async_or_zero_{copied}(" in text and made.numbers.cell == cell
+    assert ("wc_load_matrices_4(" in text) == (cell == 8)
+
+
+def test_a_block_of_few_warps_copies_a_pixel_at_once():
+    values = {"tile_p": 2, "tile_q": 16, "tile_filters": 8, "groups_tile": 8, "warp_groups": 4, "strips": 2, "warps": 1}
+    with pytest.raises(UnsupportedSpec, match="1 warps for 56 pieces of a pixel"):
+        plan_layer(small(c=224, k=64, groups=8), algorithm="taps", settings=values)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sizes", LAYERS[:5])
 def test_first_layers_take_it(sizes, layout):
@@ -82,6 +100,12 @@ def test_first_layers_take_it(sizes, layout):
 
 @pytest.mark.parametrize("sizes, layout", [(LAYERS[5], "NHWC"), (LAYERS[5], "NCHW"), (LAYERS[6], "NHWC")])
 def test_groups_of_four_channels_take_it(sizes, layout):
+    assert plan_layer(layer(*sizes, layout)).spec.algorithm == "taps"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("sizes", WIDER)
+def test_groups_of_up_to_32_channels_take_it(sizes, layout):
     assert plan_layer(layer(*sizes, layout)).spec.algorithm == "taps"
 
 
@@ -100,6 +124,33 @@ def test_taps_that_fill_up_an_instruction_do_not_spread_what_is_not_finite(layou
     reached = np.zeros((12, 12), bool)
     reached[3:6, 3:6] = reached[:2, :2] = True
     assert (~np.isfinite(y.astype("f4")).all(axis=-1)[0] == reached).all()
+
+
+@on_cpu_device
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_lanes_without_a_tap_do_not_spread_what_is_not_finite(layout):
+    """Nine taps of eight channels stand in ten: the last is zeros, whatever lies behind the window."""
+    rng = np.random.default_rng(5)
+    x, w = rng.standard_normal((1, 9, 9, 16)).astype("f2"), rng.standard_normal((16, 8, 3, 3)).astype("f2")
+    x[0, 4, 4, 3] = np.inf
+    given = x if layout == "NHWC" else x.transpose(0, 3, 1, 2).copy()
+    y = warpconv.conv2d(given, w, padding=1, groups=2, layout=layout, algorithm="taps", device="cpu")
+    y = y if layout == "NHWC" else y.transpose(0, 2, 3, 1)
+    reached = np.zeros((9, 9), bool)
+    reached[3:6, 3:6] = True
+    finite = np.isfinite(y.astype("f4"))[0]
+    assert (~finite[..., :8].all(axis=-1) == reached).all() and finite[..., 8:].all()
+
+
+@on_cpu_device
+def test_two_buffers_and_one_give_the_same_bits():
+    rng = np.random.default_rng(6)
+    x, w = rng.standard_normal((3, 19, 21, 32)).astype("f2"), rng.standard_normal((32, 8, 3, 3)).astype("f2")
+    values = {"tile_p": 8, "tile_q": 8, "tile_filters": 8, "groups_tile": 4, "warp_groups": 4, "strips": 2, "warps": 2}
+    shape = small(n=3, c=32, h=19, w=21, groups=4)
+    one, two = (warpconv.specialize(shape, algorithm="taps", device="cpu",
+                                    settings={**values, "buffers": buffers})(x, w) for buffers in (1, 2))
+    assert (one == two).all()
 
 
 @on_cpu_device
@@ -122,8 +173,8 @@ def test_what_is_not_finite_stays_in_its_group():
                                   pytest.param("sm_100", marks=pytest.mark.long),
                                   pytest.param("sm_120", marks=pytest.mark.long)])
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("sizes", [LAYERS[0], LAYERS[5], *(pytest.param(sizes, marks=pytest.mark.long)
-                                                           for sizes in LAYERS)])
+@pytest.mark.parametrize("sizes", [LAYERS[0], LAYERS[5], WIDER[1], *(pytest.param(sizes, marks=pytest.mark.long)
+                                                                     for sizes in (*LAYERS, *WIDER))])
 def test_sums_and_matrices_stay_in_registers(sizes, layout, arch):
     made = plan_layer(layer(*sizes, layout), algorithm="taps", arch=arch)
     for entry in build(made).compiled.entries:

@@ -2,20 +2,20 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,128 --filter 128,3,3 --padding 1 --groups 32 --dtype float16 --layout NHWC \
 //     --arch sm_90 --algorithm taps \
-//     --set tile_p=8 --set tile_q=32 --set tile_filters=8 --set groups_tile=8 --set warp_groups=4 --set strips=4 \
-//     --set warps=4 --set vector=4 --set store_vector=4 --set min_blocks=3
+//     --set tile_p=8 --set tile_q=8 --set tile_filters=8 --set groups_tile=8 --set warp_groups=4 --set strips=2 \
+//     --set warps=2 --set buffers=2 --set vector=4 --set store_vector=4 --set min_blocks=8
 //
 // layer  x[N, H, W, 128] * w[128, 4, 3, 3] -> y[N, P, Q, 128], stride 1, padding 1, groups 32, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 8 x 32 outputs x 8 filters of 8 groups, four taps an instruction, 4 warps a block, 27968 bytes of
+// plan   tiles of 8 x 8 outputs x 8 filters of 8 groups, four taps an instruction, 2 warps a block, 19072 bytes of
 //        shared memory
-// cost   a warp's 4 strips of 16 columns x 8 filters: 108 warp loads, 32 shuffles, 3072 FMA a lane, about 138 registers
-//        (direct: 2304 loads)
+// cost   a warp's 2 strips of 16 outputs x 8 filters: 60 warp loads, 16 shuffles, 1536 FMA a lane, about 101 registers
+//        (direct: 1152 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
-// that its outputs' windows cover to shared memory, four channels each; there a lane finds the channels of its tap by
-// one load. Pixels are the rows of a product and filters its columns, so that four lanes can store what lies side by
-// side.
+// that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there a lane finds
+// the channels of its tap by one load. Pixels are the rows of a product and filters its columns, so that four lanes can
+// store what lies side by side.
 constexpr int C = 128;                          // channels of x
 constexpr int K = 128;                          // channels of y
 constexpr int GROUPS = 32;                      // groups of both
@@ -26,35 +26,54 @@ constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
 constexpr int TILE_P = 8;                       // tile of a block: output rows,
-constexpr int TILE_Q = 32;                      // output columns,
+constexpr int TILE_Q = 8;                       // output columns,
 constexpr int GROUPS_TILE = 8;                  // groups,
 constexpr int BLOCKS = 1;                       // which has so many times eight
-constexpr int CHUNKS = 3;                       // of four taps: a filter
-constexpr int STRIPS = 4;                       // of 16 columns: what a warp has at once,
+constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory,
+constexpr int CHUNK_PLACES = 4;                 // taps of a cell that an instruction takes
+constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
+constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
-constexpr int STRIPS_ACROSS = 2;                // strips of a tile's row
-constexpr int STRIP_SETS = 4;                   // times STRIPS: a tile
-constexpr int ITEMS = 8;                        // a block's, which its warps share
-constexpr int ROWS = 4;                         // matrices of 16 x 8 sums of a warp: down,
+constexpr int STRIP_SETS = 2;                   // times STRIPS: a tile
+constexpr int ITEMS = 4;                        // a block's, which its warps share
+constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
-constexpr int WARPS = 4;                        // of a block
-constexpr int THREADS = 128;                    // of a block
-constexpr int HALO_COLUMNS = 34;                // input columns
-constexpr int PLANE = 341;                      // pixels of a group in shared memory
-constexpr int PIXELS = 2720;                    // pixels that a block copies
+constexpr int WARPS = 2;                        // of a block
+constexpr int THREADS = 64;                     // of a block
+constexpr int HALO_ROWS = 10;                   // input rows that a tile's windows cover
+constexpr int HALO_COLUMNS = 10;                // input columns
+constexpr int PLANE = 101;                      // pixels of a group's cell in shared memory
+constexpr int BUFFER = 3232;                    // elements of a tile's pixels there
+constexpr int PIXEL_PIECES = 8;                 // of a pixel
+constexpr int PIXEL_THREADS = 8;                // pixels that a block copies at a time
 constexpr int GROUP_FILTERS = 96;               // fours of elements: filters of a group in a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using count_t = unsigned;                       // of tiles
 using element = unsigned short;                 // float16, as bits
 
 // float16 elements: bits in memory, float in registers
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
+// A tile of outputs: its image and its first row and column.
+struct Tile { index_t image; int p, q; };
+
+__device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsigned tiles_q) {
+    const count_t row = number / tiles_q;
+    return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
+}
+
+// Where a lane's part of an instruction lies, from a window's first pixel, in elements.
+__device__ __forceinline__ int offset_of(int chunk, int lane) {
+    const int place = chunk * CHUNK_PLACES + lane % 4, tap = place;
+    return (tap / S * HALO_COLUMNS + tap % S) * CELL;
+}
+
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_or_zero_8(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 8, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 8 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // Filters of a block's groups, in the order of its products.
 __device__ __forceinline__ void copy_filters(element* to, const element* from) {
@@ -62,27 +81,18 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
         i += THREADS) wc_copy_async_16(to + 8 * i, from + 8 * i);
 }
 
-// A pixel of the halo by its number: groups side by side, as in x.
-struct Pixel { int group, row, column; };
-
-__device__ __forceinline__ Pixel pixel_of(int number) {
-    return {number % GROUPS_TILE, number / (GROUPS_TILE * HALO_COLUMNS), number / GROUPS_TILE % HALO_COLUMNS};
-}
-
-// Where it lies in shared memory, in pixels of four channels.
-__device__ __forceinline__ int place_of(const Pixel& pixel) {
-    return pixel.group * PLANE + pixel.row * HALO_COLUMNS + pixel.column;
-}
-
-// The pixels that a tile's windows cover, and zeros outside of the image.
-__device__ __forceinline__ void copy_pixels(element* to, const element* x, index_t image, int top, int left,
-        int first_group, int H, int W) {
+// The pixels that a tile's windows cover, and zeros outside of the image: PIXEL_PIECES threads for each.
+__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
+        int W) {
+    const int piece = threadIdx.x % PIXEL_PIECES, group = piece;
+    element* const plane = to + group * (PLANE * CELL);
+    const element* const image = x + tile.image * H * W * C + (first_group + group) * C_GROUP;
+    const int top = tile.p - PAD_TOP, left = tile.q - PAD_LEFT;
 #pragma unroll 4
-    for (int number = threadIdx.x; number < PIXELS; number += THREADS) {
-        const Pixel pixel = pixel_of(number);
-        const int h = top + pixel.row, w = left + pixel.column;
-        const element* const from = x + ((image * H + h) * W + w) * C + (first_group + pixel.group) * C_GROUP;
-        wc_copy_async_or_zero_8(true, to + 4 * place_of(pixel), from,
+    for (int pixel = threadIdx.x / PIXEL_PIECES; pixel < HALO_ROWS * HALO_COLUMNS; pixel += PIXEL_THREADS) {
+        const int row = pixel / HALO_COLUMNS, column = pixel % HALO_COLUMNS;
+        const int h = top + row, w = left + column;
+        wc_copy_async_or_zero_8(true, plane + (pixel) * CELL, image + ((index_t)h * W + w) * C,
             (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W);
     }
 }
@@ -110,79 +120,91 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
-// four elements are the channels of the tap lane % 4 of four, of the filter lane / 4 of eight.
+// four elements are the channels of a cell of a tap, of the filter lane / 4 of eight.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
-    constexpr int PIXELS_OF_ALL = GROUPS * GROUP_FILTERS;
-    for (int i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < PIXELS_OF_ALL; i += gridDim.x * SIDE_THREADS) {
+    constexpr int FOURS_OF_ALL = GROUPS * GROUP_FILTERS;
+    for (int i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < FOURS_OF_ALL; i += gridDim.x * SIDE_THREADS) {
         const int lane = i % 32, chunk = i / 32 % CHUNKS;
         const int group = i / GROUP_FILTERS;
-        const int k = lane / 4, tap = chunk * 4 + lane % 4;
+        const int k = lane / 4;
 #pragma unroll
-        for (int channel = 0; channel < 4; ++channel) {
+        for (int of_lane = 0; of_lane < 4; ++of_lane) {
+            const int place = chunk * CHUNK_PLACES + lane % 4, tap = place;
+            const int channel = of_lane;
             const bool exists = k < K_GROUP && tap < R * S && channel < C_GROUP;
-            filter[i * 4LL + channel] = exists
+            filter[i * 4LL + of_lane] = exists
                 ? w[(((long long)group * K_GROUP + k) * C_GROUP + channel) * (R * S) + tap] : 0;
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 3)
+extern "C" __global__ void __launch_bounds__(THREADS, 8)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
     element* const filters = shared;
-    element* const halo = shared + GROUPS_TILE * GROUP_FILTERS * 4;
+    element* const pixels_of_tile = shared + GROUPS_TILE * GROUP_FILTERS * 4;
     const int first_group = blockIdx.y * GROUPS_TILE;
     const int first_k = 0;                                 // of this block's filters in their group
-    const int tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
-    const long long tiles = (long long)N * tiles_p * tiles_q;
+    const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
+    const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (blockIdx.x >= tiles) return;
-    copy_filters(filters, filter + (long long)first_group * (GROUP_FILTERS * 4));
-    for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_q = (int)(tile % tiles_q) * TILE_Q, first_p = (int)(tile / tiles_q % tiles_p) * TILE_P;
-        const index_t image = (index_t)(tile / tiles_q / tiles_p);
-        copy_pixels(halo, x, image, first_p - PAD_TOP, first_q - PAD_LEFT, first_group, H, W);
+    const element* const of_block_filters = filter + (long long)first_group * (GROUP_FILTERS * 4);
+    copy_filters(filters, of_block_filters);
+    int offsets[CHUNKS];
+#pragma unroll
+    for (int chunk = 0; chunk < CHUNKS; ++chunk) offsets[chunk] = offset_of(chunk, lane);
+    copy_pixels(pixels_of_tile, x, tile_of(blockIdx.x, tiles_p, tiles_q), first_group, H, W);
+    wc_copy_async_commit();
+    int buffer = 0;
+    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Tile tile = tile_of(number, tiles_p, tiles_q);
+        const element* const halo = pixels_of_tile + buffer * BUFFER;
+        buffer ^= 1;
+        const count_t next = number + gridDim.x;
+        if (next < tiles) copy_pixels(pixels_of_tile + buffer * BUFFER, x, tile_of(next, tiles_p, tiles_q), first_group,
+            H, W);
         wc_copy_async_commit();
         wc_copy_async_wait_but();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
-            const int of_block = item / STRIP_SETS * WARP_GROUPS, first_strip = item % STRIP_SETS * STRIPS;
+            const int of_block = item / STRIP_SETS * WARP_GROUPS, first_run = item % STRIP_SETS * (2 * STRIPS);
             const int warp_group = first_group + of_block;
-            // where this lane's pixels of each strip begin: lane / 4 and eight further on
-            int places[STRIPS][2];
+            // where this lane's windows begin: column lane / 4 of each run
+            int windows[STRIPS][2];
 #pragma unroll
             for (int s = 0; s < STRIPS; ++s)
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const int strip = first_strip + s, column = strip % STRIPS_ACROSS * 16 + half * 8 + lane / 4;
-                    places[s][half] = strip / STRIPS_ACROSS * HALO_COLUMNS + column;
+                    const int run = first_run + 2 * s + half, column = lane / 4;
+                    windows[s][half] = (run * HALO_COLUMNS + column) * CELL;
                 }
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-                const int tap = chunk * 4 + lane % 4;
-                const int offset = tap / S * HALO_COLUMNS + tap % S;
+                const int offset = offsets[chunk];
+                const bool exists = chunk * CHUNK_PLACES + lane % 4 < R * S;
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
-                    const element* const plane = halo + ((of_block + g) * PLANE + offset) * 4;
-                    uint2 pixels[STRIPS][2];
+                    const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
+                    uint4 pixels[STRIPS];
 #pragma unroll
-                    for (int s = 0; s < STRIPS; ++s)
-#pragma unroll
-                        for (int half = 0; half < 2; ++half)
-                            pixels[s][half] = tap < R * S ? *(const uint2*)(plane + places[s][half] * 4)
-                                : make_uint2(0u, 0u);
+                    for (int s = 0; s < STRIPS; ++s) {
+                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u);
+                        const uint2 second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
+                        pixels[s] = make_uint4(first.x, second.x, first.y, second.y);
+                    }
                     const element* const of_group = filters + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4;
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
-                        const uint2 eight = *(const uint2*)(of_group + n * 128);
+                        const uint2 eight = *(const uint2*)(of_group + (n) * 128);
 #pragma unroll
                         for (int m = 0; m < ROWS; ++m)
-                            wc_mma_halves_16(sums[m][g + n], pixels[m][0].x, pixels[m][1].x, pixels[m][0].y,
-                                pixels[m][1].y, eight.x, eight.y);
+                            wc_mma_halves_16(sums[m][g + n], pixels[m].x, pixels[m].y, pixels[m].z, pixels[m].w,
+                                eight.x, eight.y);
                     }
                 }
             }
@@ -193,12 +215,12 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 const int count = block < WARP_GROUPS ? K_GROUP - k : 0;
 #pragma unroll
                 for (int m = 0; m < ROWS; ++m) {
-                    const int strip = first_strip + m, p = first_p + strip / STRIPS_ACROSS;
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const int q = first_q + strip % STRIPS_ACROSS * 16 + lane / 4 + half * 8;
+                        const int run = first_run + 2 * m + half;
+                        const int p = tile.p + run, q = tile.q + lane / 4;
                         const bool inside = p < P && q < Q;
-                        const index_t pixel = ((image * P + p) * Q + q) * K;
+                        const index_t pixel = ((tile.image * P + p) * Q + q) * K;
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {

@@ -3,18 +3,17 @@
 //   warpconv emit --input N,2,H,W --filter 8,3,3 --padding 1 --padding-mode reflect --dtype float16 --arch sm_90 \
 //     --algorithm taps \
 //     --set tile_p=2 --set tile_q=16 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=1 --set vector=1 --set store_vector=2 --set min_blocks=20
+//     --set warps=1 --set buffers=1 --set vector=1 --set store_vector=2 --set min_blocks=20
 //
 // layer  x[N, 2, H, W] * w[8, 2, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1 (reflect), float16
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is in the text
-// plan   tiles of 2 x 16 outputs x 8 filters, four taps an instruction, 1 warps a block, 1352 bytes of shared memory
-// cost   a warp's 2 strips of 16 columns x 8 filters: 15 warp loads, 8 shuffles, 768 FMA a lane, about 82 registers
+// plan   tiles of 2 x 16 outputs x 8 filters, four taps an instruction, 1 warps a block, 584 bytes of shared memory
+// cost   a warp's 2 strips of 16 outputs x 8 filters: 15 warp loads, 8 shuffles, 768 FMA a lane, about 89 registers
 //        (direct: 288 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
-// that its outputs' windows cover to shared memory, four channels each; there a lane finds the channels of its tap by
-// one load. Filters are the rows of a product and pixels its columns, so that four lanes can store what lies side by
-// side.
+// that its outputs' windows cover to shared memory; there a lane finds the channels of its tap by one load. Filters are
+// the rows of a product and pixels its columns, so that four lanes can store what lies side by side.
 constexpr int C = 2;                            // channels of x
 constexpr int K = 8;                            // channels of y
 constexpr int C_GROUP = 2;                      // channels of a group
@@ -26,9 +25,12 @@ constexpr int PAD_LEFT = 1;                     // columns to the left of the im
 constexpr int TILE_P = 2;                       // tile of a block: output rows,
 constexpr int TILE_Q = 16;                      // output columns,
 constexpr int BLOCKS = 1;                       // which has so many times eight
-constexpr int CHUNKS = 3;                       // of four taps: a filter
-constexpr int STRIPS = 2;                       // of 16 columns: what a warp has at once,
+constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory,
+constexpr int CHUNK_PLACES = 4;                 // taps of a cell that an instruction takes
+constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
+constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
+constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
 constexpr int ITEMS = 1;                        // a block's, which its warps share
 constexpr int ROWS = 1;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
@@ -36,13 +38,15 @@ constexpr int WARPS = 1;                        // of a block
 constexpr int THREADS = 32;                     // of a block
 constexpr int HALO_ROWS = 4;                    // input rows that a tile's windows cover
 constexpr int HALO_COLUMNS = 18;                // input columns
-constexpr int PLANE = 73;                       // pixels of a group in shared memory
-constexpr int PIXELS = 72;                      // pixels that a block copies
-constexpr int BATCH = 4;                        // pixels that a thread loads before it stores the first
+constexpr int PLANE = 73;                       // pixels of a group's cell in shared memory
+constexpr int PIECE_CHANNELS = 2;               // that a piece has
+constexpr int COPIES = 72;                      // pieces of a block's tile
+constexpr int BATCH = 4;                        // pieces that a thread loads before it stores the first
 constexpr int GROUP_FILTERS = 96;               // fours of elements: filters of a group in a block
 constexpr unsigned OUTSIDE = 0;                 // an element outside of the image
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using count_t = unsigned;                       // of tiles
 using element = unsigned short;                 // float16, as bits
 
 // The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
@@ -56,57 +60,68 @@ __device__ __forceinline__ int at_border(int i, int size) {
 // float16 elements: bits in memory, float in registers
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
+// A tile of outputs: its image and its first row and column.
+struct Tile { index_t image; int p, q; };
+
+__device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsigned tiles_q) {
+    const count_t row = number / tiles_q;
+    return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
+}
+
+// Where a lane's part of an instruction lies, from a window's first pixel, in elements.
+__device__ __forceinline__ int offset_of(int chunk, int lane) {
+    const int place = chunk * CHUNK_PLACES + lane % 4, tap = place;
+    return (tap / S * HALO_COLUMNS + tap % S) * CELL;
+}
+
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
-// Filters of a block's groups, in the order of its products.
-__device__ __forceinline__ void copy_filters(element* to, const element* from) {
-    for (int i = threadIdx.x; i < GROUP_FILTERS / 2; i += THREADS) wc_copy_async_16(to + 8 * i, from + 8 * i);
+// A piece of a pixel, PIECE channels, by its number: columns side by side, as in x.
+struct Piece { int group, channel, row, column; };
+
+__device__ __forceinline__ Piece piece_of(int number) {
+    const int pixel = number % (HALO_ROWS * HALO_COLUMNS), of_block = number / (HALO_ROWS * HALO_COLUMNS);
+    return {of_block, 0, pixel / HALO_COLUMNS, pixel % HALO_COLUMNS};
 }
 
-// A pixel of the halo by its number: columns side by side, as in x.
-struct Pixel { int group, row, column; };
-
-__device__ __forceinline__ Pixel pixel_of(int number) {
-    return {number / (HALO_ROWS * HALO_COLUMNS), number / HALO_COLUMNS % HALO_ROWS, number % HALO_COLUMNS};
+// Where it lies in shared memory, in elements.
+__device__ __forceinline__ int place_of(const Piece& piece) {
+    const int plane = piece.group + piece.channel / CELL;
+    return (plane * PLANE + piece.row * HALO_COLUMNS + piece.column) * CELL + piece.channel % CELL;
 }
 
-// Where it lies in shared memory, in pixels of four channels.
-__device__ __forceinline__ int place_of(const Pixel& pixel) {
-    return pixel.group * PLANE + pixel.row * HALO_COLUMNS + pixel.column;
-}
-
-// A pixel's channels as four elements; what stands outside of the image where it lies there.
-__device__ __forceinline__ uint2 load_pixel(const element* x, index_t image, const Pixel& pixel, bool exists, int top,
-        int left, int first_group, int H, int W) {
-    const int h = at_border(top + pixel.row, H), w = at_border(left + pixel.column, W);
+// The channels of a piece as four elements; what stands outside of the image where it lies there.
+__device__ __forceinline__ uint2 load_piece(const element* x, const Tile& tile, const Piece& piece, bool exists,
+        int first_group, int H, int W) {
+    const int h = at_border(tile.p - PAD_TOP + piece.row, H), w = at_border(tile.q - PAD_LEFT + piece.column, W);
     const bool inside = exists;
-    const int channel = (first_group + pixel.group) * C_GROUP;
-    const element* const from = x + ((image * C + channel) * H + h) * W + w;
+    const int channel = (first_group + piece.group) * C_GROUP + piece.channel;
+    const element* const from = x + ((tile.image * C + channel) * H + h) * W + w;
     const index_t apart = (index_t)H * W;
     unsigned channels[4] = {};
 #pragma unroll
-    for (int i = 0; i < C_GROUP; ++i) channels[i] = inside ? (unsigned)__ldg(from + i * apart) : OUTSIDE;
+    for (int i = 0; i < PIECE_CHANNELS; ++i)
+        channels[i] = inside ? (unsigned)__ldg(from + i * apart) : OUTSIDE;
     return make_uint2(channels[0] | channels[1] << 16, channels[2] | channels[3] << 16);
 }
 
-// The pixels that a tile's windows cover, BATCH of a thread on their way at a time.
-__device__ __forceinline__ void copy_pixels(element* to, const element* x, index_t image, int top, int left,
-        int first_group, int H, int W) {
+// The pixels that a tile's windows cover, BATCH pieces of a thread on their way at a time.
+__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
+        int W) {
 #pragma unroll 1
-    for (int first = threadIdx.x; first < PIXELS; first += THREADS * BATCH) {
+    for (int first = threadIdx.x; first < COPIES; first += THREADS * BATCH) {
         uint2 loaded[BATCH];
 #pragma unroll
         for (int i = 0; i < BATCH; ++i) {
             const int number = first + i * THREADS;
-            loaded[i] = load_pixel(x, image, pixel_of(number), number < PIXELS, top, left, first_group, H, W);
+            loaded[i] = load_piece(x, tile, piece_of(number), number < COPIES, first_group, H, W);
         }
 #pragma unroll
         for (int i = 0; i < BATCH; ++i) {
             const int number = first + i * THREADS;
-            if (number < PIXELS) *(uint2*)(to + 4 * place_of(pixel_of(number))) = loaded[i];
+            if (number < COPIES) *(uint2*)(to + place_of(piece_of(number))) = loaded[i];
         }
     }
 }
@@ -137,18 +152,20 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
-// four elements are the channels of the tap lane % 4 of four, of the filter lane / 4 of eight.
+// four elements are the channels of a cell of a tap, of the filter lane / 4 of eight.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
-    constexpr int PIXELS_OF_ALL = GROUP_FILTERS;
-    for (int i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < PIXELS_OF_ALL; i += gridDim.x * SIDE_THREADS) {
+    constexpr int FOURS_OF_ALL = GROUP_FILTERS;
+    for (int i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < FOURS_OF_ALL; i += gridDim.x * SIDE_THREADS) {
         const int lane = i % 32, chunk = i / 32 % CHUNKS;
         const int group = i / GROUP_FILTERS;
-        const int k = lane / 4, tap = chunk * 4 + lane % 4;
+        const int k = lane / 4;
 #pragma unroll
-        for (int channel = 0; channel < 4; ++channel) {
+        for (int of_lane = 0; of_lane < 4; ++of_lane) {
+            const int place = chunk * CHUNK_PLACES + lane % 4, tap = place;
+            const int channel = of_lane;
             const bool exists = k < K_GROUP && tap < R * S && channel < C_GROUP;
-            filter[i * 4LL + channel] = exists
+            filter[i * 4LL + of_lane] = exists
                 ? w[(((long long)group * K_GROUP + k) * C_GROUP + channel) * (R * S) + tap] : 0;
         }
     }
@@ -158,18 +175,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, 20)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
-    element* const filters = shared;
-    element* const halo = shared + GROUP_FILTERS * 4;
+    element* const pixels_of_tile = shared;
     const int first_group = blockIdx.y;
-    const int tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
-    const long long tiles = (long long)N * tiles_p * tiles_q;
+    const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
+    const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (blockIdx.x >= tiles) return;
-    copy_filters(filters, filter + (long long)first_group * (GROUP_FILTERS * 4));
-    for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_q = (int)(tile % tiles_q) * TILE_Q, first_p = (int)(tile / tiles_q % tiles_p) * TILE_P;
-        const index_t image = (index_t)(tile / tiles_q / tiles_p);
-        copy_pixels(halo, x, image, first_p - PAD_TOP, first_q - PAD_LEFT, first_group, H, W);
+    const element* const of_block_filters = filter + (long long)first_group * (GROUP_FILTERS * 4);
+    int offsets[CHUNKS];
+#pragma unroll
+    for (int chunk = 0; chunk < CHUNKS; ++chunk) offsets[chunk] = offset_of(chunk, lane);
+    uint2 held[WARP_GROUPS][CHUNKS][BLOCKS];
+#pragma unroll
+    for (int g = 0; g < WARP_GROUPS; ++g)
+#pragma unroll
+        for (int chunk = 0; chunk < CHUNKS; ++chunk)
+#pragma unroll
+            for (int n = 0; n < BLOCKS; ++n) held[g][chunk][n] =
+                *(const uint2*)(of_block_filters + (((g * CHUNKS + chunk) + n) * 32 + lane) * 4);
+    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Tile tile = tile_of(number, tiles_p, tiles_q);
+        element* const halo = pixels_of_tile;
+        copy_pixels(halo, x, tile, first_group, H, W);
         wc_copy_async_commit();
         wc_copy_async_wait_but();
         __syncthreads();
@@ -177,40 +204,41 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         for (int item = warp; item < ITEMS; item += WARPS) {
             const int of_block = item;
             const int warp_group = first_group + of_block;
-            // where this lane's pixels of each strip begin: lane / 4 and eight further on
-            int places[STRIPS][2];
+            // where this lane's windows begin: column lane / 4 of each run
+            int windows[STRIPS][2];
 #pragma unroll
             for (int s = 0; s < STRIPS; ++s)
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const int strip = s, column = half * 8 + lane / 4;
-                    places[s][half] = strip * HALO_COLUMNS + column;
+                    const int run = 2 * s + half, column = run % RUNS_ACROSS * 8 + lane / 4;
+                    windows[s][half] = (run / RUNS_ACROSS * HALO_COLUMNS + column) * CELL;
                 }
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-                const int tap = chunk * 4 + lane % 4;
-                const int offset = tap / S * HALO_COLUMNS + tap % S;
+                const int offset = offsets[chunk];
+                const bool exists = chunk * CHUNK_PLACES + lane % 4 < R * S;
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
-                    const element* const plane = halo + ((of_block + g) * PLANE + offset) * 4;
-                    uint2 pixels[STRIPS][2];
+                    const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
+                    uint4 pixels[STRIPS];
 #pragma unroll
-                    for (int s = 0; s < STRIPS; ++s)
-#pragma unroll
-                        for (int half = 0; half < 2; ++half)
-                            pixels[s][half] = tap < R * S ? *(const uint2*)(plane + places[s][half] * 4)
-                                : make_uint2(0u, 0u);
-                    const element* const of_group = filters + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4;
+                    for (int s = 0; s < STRIPS; ++s) {
+                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u);
+                        const uint2 second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
+                        pixels[s] = make_uint4(first.x, second.x, first.y, second.y);
+                    }
 #pragma unroll
                     for (int m = 0; m < ROWS; ++m) {
-                        const uint2 upper = *(const uint2*)(of_group + 2 * m * 128);
-                        const uint2 lower = 2 * m + 1 < BLOCKS ? *(const uint2*)(of_group + (2 * m + 1) * 128)
-                            : make_uint2(0u, 0u);
+                        const uint2 upper = held[g][chunk][2 * m];
+                        const uint2 lower = 2 * m + 1 < BLOCKS ? held[g][chunk][2 * m + 1] : make_uint2(0u, 0u);
 #pragma unroll
-                        for (int n = 0; n < COLUMNS; ++n)
-                            wc_mma_halves_16(sums[m][n], upper.x, lower.x, upper.y, lower.y, pixels[n / 2][n % 2].x,
-                                pixels[n / 2][n % 2].y);
+                        for (int s = 0; s < STRIPS; ++s) {
+                            wc_mma_halves_16(sums[m][2 * s], upper.x, lower.x, upper.y, lower.y, pixels[s].x,
+                                pixels[s].z);
+                            wc_mma_halves_16(sums[m][2 * s + 1], upper.x, lower.x, upper.y, lower.y, pixels[s].y,
+                                pixels[s].w);
+                        }
                     }
                 }
             }
@@ -231,9 +259,10 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                             words[i] = wc_floats_to_halves((half ? sum.z : sum.x), (half ? sum.w : sum.y));
                         }
                         const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                        const int column = n + lane % 4, strip = column / 2;
-                        const int p = first_p + strip, q = first_q + column % 2 * 8;
-                        if (filter_exists && p < P) store_some(y + ((image * K + all_k) * P + p) * Q + q, eight, Q - q);
+                        const int run = n + lane % 4;
+                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8;
+                        if (filter_exists && p < P) store_some(y + ((tile.image * K + all_k) * P + p) * Q + q, eight,
+                            Q - q);
                     }
                 }
             }

@@ -1,0 +1,253 @@
+// warpconv 0.1.0: taps, bfloat16. Generated from templates/taps/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,H,W,512 --filter 512,3,3 --stride 2,2 --padding 1 --groups 32 --dtype bfloat16 \
+//     --layout NHWC --epilogue bias --arch sm_90 --algorithm taps \
+//     --set tile_p=8 --set tile_q=8 --set tile_filters=16 --set groups_tile=2 --set warp_groups=2 --set strips=2 \
+//     --set warps=2 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=4
+//
+// layer  x[N, H, W, 512] * w[512, 16, 3, 3] -> y[N, P, Q, 512], stride 2, padding 1, groups 32, bfloat16 NHWC, then
+//        bias
+//        N, H, W (and so P, Q) are arguments; all else is in the text
+// plan   tiles of 8 x 8 outputs x 16 filters of 2 groups, two taps an instruction, 2 warps a block, 48512 bytes of
+//        shared memory
+// cost   a warp's 2 strips of 16 outputs x 16 filters: 108 warp loads, 16 shuffles, 4608 FMA a lane, about 113
+//        registers (direct: 4608 loads)
+//
+// Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
+// that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there a lane finds
+// the channels of its tap by one load. Pixels are the rows of a product and filters its columns, so that four lanes can
+// store what lies side by side.
+constexpr int C = 512;                          // channels of x
+constexpr int K = 512;                          // channels of y
+constexpr int GROUPS = 32;                      // groups of both
+constexpr int C_GROUP = 16;                     // channels of a group
+constexpr int K_GROUP = 16;                     // filters of a group
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int TILE_P = 8;                       // tile of a block: output rows,
+constexpr int TILE_Q = 8;                       // output columns,
+constexpr int GROUPS_TILE = 2;                  // groups,
+constexpr int BLOCKS = 2;                       // which has so many times eight
+constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory,
+constexpr int CELLS = 2;                        // times which hold a group's
+constexpr int CHUNK_PLACES = 2;                 // taps of a cell that an instruction takes
+constexpr int CHUNKS = 9;                       // instructions: all taps of all cells
+constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
+constexpr int WARP_GROUPS = 2;                  // of so many groups
+constexpr int STRIP_SETS = 2;                   // times STRIPS: a tile
+constexpr int ITEMS = 2;                        // a block's, which its warps share
+constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
+constexpr int COLUMNS = 4;                      // and across
+constexpr int WARPS = 2;                        // of a block
+constexpr int THREADS = 64;                     // of a block
+constexpr int HALO_ROWS = 17;                   // input rows that a tile's windows cover
+constexpr int HALO_COLUMNS = 17;                // input columns
+constexpr int PHASES = 2;                       // sets of columns, those that a window moves by side by side
+constexpr int PHASE_COLUMNS = 9;                // of a set in shared memory
+constexpr int PITCH = 18;                       // pixels of a row there
+constexpr int PLANE = 307;                      // pixels of a group's cell in shared memory
+constexpr int BUFFER = 9824;                    // elements of a tile's pixels there
+constexpr int PIECE = 8;                        // channels that are copied at a time
+constexpr int PIECES = 2;                       // of a group's pixel
+constexpr int PIXEL_PIECES = 4;                 // of a pixel
+constexpr int PIXEL_THREADS = 16;               // pixels that a block copies at a time
+constexpr int GROUP_FILTERS = 576;              // fours of elements: filters of a group in a block
+constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using count_t = unsigned;                       // of tiles
+using element = unsigned short;                 // bfloat16, as bits
+
+// bfloat16 elements: bits in memory, float in registers
+__device__ __forceinline__ float wc_bfloat16_to_float(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
+__device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
+
+// What happens to an output value before it is stored: bias.
+__device__ __forceinline__ float finish(float value, float bias) {
+    value = value + bias;
+    return value;
+}
+
+// A tile of outputs: its image and its first row and column.
+struct Tile { index_t image; int p, q; };
+
+__device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsigned tiles_q) {
+    const count_t row = number / tiles_q;
+    return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
+}
+
+// asynchronous copies
+__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+
+// Filters of a block's groups, in the order of its products.
+__device__ __forceinline__ void copy_filters(element* to, const element* from) {
+    for (int i = threadIdx.x; i < GROUPS_TILE * GROUP_FILTERS / 2;
+        i += THREADS) wc_copy_async_16(to + 8 * i, from + 8 * i);
+}
+
+// The pixels that a tile's windows cover, and zeros outside of the image: PIXEL_PIECES threads for each.
+__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
+        int W) {
+    const int piece = threadIdx.x % PIXEL_PIECES, group = piece / PIECES, channel = piece % PIECES * PIECE;
+    element* const plane = to + (group * CELLS + channel / CELL) * (PLANE * CELL) + channel % CELL;
+    const element* const image = x + tile.image * H * W * C + (first_group + group) * C_GROUP + channel;
+    const int top = tile.p * STRIDE_H - PAD_TOP, left = tile.q * STRIDE_W - PAD_LEFT;
+#pragma unroll 4
+    for (int pixel = threadIdx.x / PIXEL_PIECES; pixel < HALO_ROWS * HALO_COLUMNS; pixel += PIXEL_THREADS) {
+        const int row = pixel / HALO_COLUMNS, column = pixel % HALO_COLUMNS;
+        const int h = top + row, w = left + column;
+        wc_copy_async_or_zero_16(true, plane + (row * PITCH + column % PHASES * PHASE_COLUMNS + column / PHASES) * CELL,
+            image + ((index_t)h * W + w) * C, (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W);
+    }
+}
+
+// The four lanes of a row have two columns of four matrices each; after it lane i of them has the eight of matrix i.
+__device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3, int lane) {
+    const bool odd = lane & 1, upper = lane & 2;
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 1);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 1);
+    // columns of lanes 0, 1 or 2, 3: of matrix 0 or 1, and of matrix 2 or 3
+    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
+    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 2);
+    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
+}
+
+// The first `count` of eight elements to where they lie side by side.
+__device__ __forceinline__ void store_some(element* to, uint4 eight, int count) {
+    if (count > 0) *(uint4*)to = eight;
+}
+
+// tensor cores
+__device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
+__device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
+
+// The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
+// four elements are channels of a tap, two of each of two cells, of the filter lane / 4 of eight.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
+    constexpr int FOURS_OF_ALL = GROUPS * GROUP_FILTERS;
+    for (int i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < FOURS_OF_ALL; i += gridDim.x * SIDE_THREADS) {
+        const int lane = i % 32, block = i / 32 % BLOCKS, chunk = i / (32 * BLOCKS) % CHUNKS;
+        const int group = i / GROUP_FILTERS;
+        const int k = block * 8 + lane / 4;
+#pragma unroll
+        for (int of_lane = 0; of_lane < 4; ++of_lane) {
+            const int place = chunk * CHUNK_PLACES + of_lane / 2, tap = place / CELLS;
+            const int channel = place % CELLS * CELL + lane % 4 * 2 + of_lane % 2;
+            const bool exists = k < K_GROUP && tap < R * S && channel < C_GROUP;
+            filter[i * 4LL + of_lane] = exists
+                ? w[(((long long)group * K_GROUP + k) * C_GROUP + channel) * (R * S) + tap] : 0;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
+taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
+        const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
+    extern __shared__ __align__(128) element shared[];
+    element* const filters = shared;
+    element* const pixels_of_tile = shared + GROUPS_TILE * GROUP_FILTERS * 4;
+    const int first_group = blockIdx.y * GROUPS_TILE;
+    const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
+    const count_t tiles = (count_t)N * tiles_p * tiles_q;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (blockIdx.x >= tiles) return;
+    const element* const of_block_filters = filter + (long long)first_group * (GROUP_FILTERS * 4);
+    copy_filters(filters, of_block_filters);
+    copy_pixels(pixels_of_tile, x, tile_of(blockIdx.x, tiles_p, tiles_q), first_group, H, W);
+    wc_copy_async_commit();
+    int buffer = 0;
+    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Tile tile = tile_of(number, tiles_p, tiles_q);
+        const element* const halo = pixels_of_tile + buffer * BUFFER;
+        buffer ^= 1;
+        const count_t next = number + gridDim.x;
+        if (next < tiles) copy_pixels(pixels_of_tile + buffer * BUFFER, x, tile_of(next, tiles_p, tiles_q), first_group,
+            H, W);
+        wc_copy_async_commit();
+        wc_copy_async_wait_but();
+        __syncthreads();
+#pragma unroll 1
+        for (int item = warp; item < ITEMS; item += WARPS) {
+            const int of_block = item / STRIP_SETS * WARP_GROUPS, first_run = item % STRIP_SETS * (2 * STRIPS);
+            const int warp_group = first_group + of_block;
+            // where this lane's rows of matrices begin: column lane % 8 of either run of a strip, of either of two
+            // cells
+            int windows[STRIPS];
+#pragma unroll
+            for (int s = 0; s < STRIPS; ++s) {
+                const int run = first_run + 2 * s + lane / 8 % 2, column = lane % 8;
+                windows[s] = (lane / 16 * PLANE + run * (STRIDE_H * PITCH) + column) * CELL;
+            }
+            float4 sums[ROWS][COLUMNS] = {};
+#pragma unroll
+            for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+                const int place = chunk * CHUNK_PLACES, tap = place / CELLS;
+                const int offset =
+                    (place % CELLS * PLANE + tap / S * PITCH + (tap % S) % PHASES * PHASE_COLUMNS + (tap % S) / PHASES)
+                    * CELL;
+#pragma unroll
+                for (int g = 0; g < WARP_GROUPS; ++g) {
+                    const element* const plane = halo + (of_block + g) * (CELLS * PLANE * CELL) + offset;
+                    uint4 pixels[STRIPS];
+#pragma unroll
+                    for (int s = 0; s < STRIPS; ++s)
+                        wc_load_matrices_4(pixels[s].x, pixels[s].y, pixels[s].z, pixels[s].w, plane + windows[s]);
+                    const element* const of_group = filters
+                        + (((of_block + g) * CHUNKS + chunk) * BLOCKS * 32 + lane) * 4;
+#pragma unroll
+                    for (int n = 0; n < BLOCKS; ++n) {
+                        const uint2 eight = *(const uint2*)(of_group + (n) * 128);
+#pragma unroll
+                        for (int m = 0; m < ROWS; ++m)
+                            wc_mma_bfloat16s_16(sums[m][g * BLOCKS + n], pixels[m].x, pixels[m].y, pixels[m].z,
+                                pixels[m].w, eight.x, eight.y);
+                    }
+                }
+            }
+#pragma unroll
+            for (int n = 0; n < COLUMNS; n += 4) {
+                // of this lane: two filters of each of four matrices before the exchange, after it the eight of one
+                float biases[8];
+#pragma unroll
+                for (int i = 0; i < 8; ++i) {
+                    const int block = n + i / 2, k = block % BLOCKS * 8 + lane % 4 * 2 + i % 2;
+                    const bool exists = block < WARP_GROUPS * BLOCKS && k < K_GROUP;
+                    biases[i] = exists
+                        ? wc_bfloat16_to_float(__ldg(bias + (warp_group + block / BLOCKS) * K_GROUP + k)) : 0.0f;
+                }
+                const int block = n + lane % 4, k = block % BLOCKS * 8;
+                const int count = block < WARP_GROUPS * BLOCKS ? K_GROUP - k : 0;
+#pragma unroll
+                for (int m = 0; m < ROWS; ++m) {
+#pragma unroll
+                    for (int half = 0; half < 2; ++half) {
+                        const int run = first_run + 2 * m + half;
+                        const int p = tile.p + run, q = tile.q + lane / 4;
+                        const bool inside = p < P && q < Q;
+                        const index_t pixel = ((tile.image * P + p) * Q + q) * K;
+                        unsigned words[4];
+#pragma unroll
+                        for (int i = 0; i < 4; ++i) {
+                            const float4 sum = sums[m][n + i];
+                            words[i] =
+                                wc_floats_to_bfloat16s(finish((half ? sum.z : sum.x), biases[2 * i]),
+                                finish((half ? sum.w : sum.y), biases[2 * i + 1]));
+                        }
+                        const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
+                        if (inside) store_some(y + pixel + (warp_group + block / BLOCKS) * K_GROUP + k, eight, count);
+                    }
+                }
+            }
+        }
+        __syncthreads();        // every warp is done with these pixels
+    }
+}
