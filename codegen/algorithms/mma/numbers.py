@@ -21,6 +21,7 @@ from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 from .options import MmaOptions
 
 STORED_TOGETHER = 8             # 16-bit outputs that a lane stores after an exchange
+STAGED_APART = 4                # words between pixels, so that eight of them lie in different banks
 SIDE_THREADS = 256              # of the entries beside the product
 REGISTERS_BESIDE = 32           # of a thread besides sums, factors and windows: addresses, the loop
 REGISTERS_SINGLE = 24           # and where channels are copied two bytes at a time: what is on its way
@@ -45,6 +46,9 @@ class MmaNumbers:
     filters_first: bool         # whether filters are the rows of a product and pixels its columns, as NCHW stores them
     store_bias: bool            # whether the product's entry adds it
     regrouped: bool             # whether four lanes exchange their filters, to store 16 bytes each
+    staged: bool                # pairs of filters of 16 pixels of a warp through shared memory,
+    staged_words: int           # of a pixel,
+    staged_pitch: int           # from one to the next
     odd_filters: bool           # whether the second of two neighbouring filters may be beyond the group's last
     threads: int
     warp_m: int                 # pixels and filters of a warp
@@ -128,6 +132,13 @@ def store_widths(spec: KernelSpec, options: MmaOptions) -> tuple[int, ...]:
     return tuple(v for v in (8, 2, 1) if spec.filters % v == 0 and (v < 8 or fitting))
 
 
+def are_staged(spec: KernelSpec, options: MmaOptions) -> bool:
+    """Whether pairs of filters go through shared memory on their way to y, so that lanes side by side store what lies
+    side by side: a lane's own two are four bytes of a pixel, and eight pixels a store."""
+    pairs = spec.layout is Layout.NHWC and spec.dtype.is_half and options.store_vector == 2
+    return pairs and options.splits == options.groups_tile == 1
+
+
 def resolved(spec: KernelSpec, options: MmaOptions) -> MmaOptions:
     """``options`` with every derived value in its place."""
     widest = channel_vector(spec)
@@ -194,6 +205,7 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
         filters_first=spec.layout is Layout.NCHW, threads=threads,
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1, odd_filters=spec.filters % 2 != 0,
         regrouped=options.store_vector == STORED_TOGETHER and options.splits == 1,
+        staged=are_staged(spec, options), staged_words=warp_n // 2, staged_pitch=warp_n // 2 + STAGED_APART,
         warp_m=warp_m, warp_n=warp_n, fragments_m=rows, fragments_n=columns,
         cells=cells, swizzle="row" if cells == 8 else "row >> 1",
         swizzle_mask=cells - 1, copy_bytes=itemsize * options.vector, stages_ahead=options.stages - 2,

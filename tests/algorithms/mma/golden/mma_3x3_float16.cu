@@ -40,6 +40,8 @@ constexpr int COPY_COLUMNS = 8;                 // copies of a row that a block 
 constexpr int COPY_ROWS = 16;                   // rows that it copies at once
 constexpr int PIXEL_COPIES = 1;                 // copies of a thread into a tile of pixels
 constexpr int FILTER_COPIES = 4;                // copies of a thread into a tile of filters
+constexpr int STAGED_WORDS = 8;                 // pairs of filters of a pixel that a warp stores,
+constexpr int STAGED_PITCH = 12;                // words from one pixel's to the next in shared memory
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = unsigned short;                 // float16, as bits
@@ -200,24 +202,30 @@ mma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filte
 
     // the sums to where they belong
     const int first_k = warp_n + lane % 4 * 2;                         // of this lane's filters of a matrix
-    const index_t lane_pixel = first_pixel + lane / 4;
+    __syncthreads();            // every warp is done with the tiles, whose memory this is
+    unsigned* const staged = (unsigned*)shared + warp * (16 * STAGED_PITCH);
 #pragma unroll
-    for (int n = 0; n < MATRICES_N; ++n) {
-        const int k = first_k + n * 8;
-        const float bias_0 = wc_half_to_float(__ldg(bias + k));
-        const float bias_1 = wc_half_to_float(__ldg(bias + k + 1));
+    for (int m = 0; m < MATRICES_M; ++m) {
 #pragma unroll
-        for (int m = 0; m < MATRICES_M; ++m) {
-            const index_t pixel = lane_pixel + m * 16;
-            if (pixel >= pixels) break;
-            const index_t at = pixel * K + k;
-            {
-                *(unsigned*)(y + at) = wc_floats_to_halves(finish(sums[m][n].x, bias_0), finish(sums[m][n].y, bias_1));
-            }
-            if (pixel + 8 < pixels) {
-                *(unsigned*)(y + at + 8 * (index_t)K) =
-                    wc_floats_to_halves(finish(sums[m][n].z, bias_0), finish(sums[m][n].w, bias_1));
+        for (int n = 0; n < MATRICES_N; ++n) {
+            const int k = first_k + n * 8;
+            const float bias_0 = wc_half_to_float(__ldg(bias + k));
+            const float bias_1 = wc_half_to_float(__ldg(bias + k + 1));
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const float4 sum = sums[m][n];
+                staged[(half * 8 + lane / 4) * STAGED_PITCH + n * 4 + lane % 4] =
+                    wc_floats_to_halves(finish((half ? sum.z : sum.x), bias_0), finish((half ? sum.w : sum.y), bias_1));
             }
         }
+        __syncwarp();
+#pragma unroll 4
+        for (int i = lane; i < 16 * STAGED_WORDS; i += 32) {
+            const int row = i / STAGED_WORDS, pair = i % STAGED_WORDS;
+            const index_t pixel = first_pixel + m * 16 + row;
+            const int k = warp_n + pair * 2;
+            if (pixel < pixels) *(unsigned*)(y + pixel * K + k) = staged[row * STAGED_PITCH + pair];
+        }
+        __syncwarp();
     }
 }
