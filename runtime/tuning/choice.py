@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from warpconv.codegen.batch import shared_batch
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import FileError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
@@ -27,10 +28,10 @@ _Key = tuple[ConvShape, Numerics]
 class Table:
     """A database as codegen.select.Tuning, for one architecture and one device (None: any of that architecture).
 
-    A layer's entry counts for every batch, since all batches share a kernel: that measured with the largest one, and
-    of these the one with the shortest epilogue. A border of one value has the entry of any value; a layer with another
-    border than zeros that has no entry of its own has that of the same layer with zeros, where the border leaves the
-    planner's own values as they are.
+    A layer's entry counts for every batch that shares a kernel with the measured one (codegen/batch.py): of several
+    that measured with the largest one, and of these the one with the shortest epilogue. A border of one value has the
+    entry of any value; a layer with another border than zeros that has no entry of its own has that of the same layer
+    with zeros, where the border leaves the planner's own values as they are.
     """
 
     def __init__(self, database: Database, arch: Arch | str, device: str | None = None):
@@ -77,7 +78,7 @@ class Table:
             return None
         found = self._found.get((_key(shape), numerics))
         if found is None and shape.padding_mode is not Border.ZEROS:
-            found = self._of_zeros(shape.with_batch(1), arch, numerics)
+            found = self._of_zeros(_key(shape), arch, numerics)
         if found is None and numerics is Numerics.IEEE:     # what the default found quickest may be of float32 units
             return self._find(shape, arch, Numerics.FLOAT32)
         return found
@@ -94,8 +95,9 @@ class Table:
 
 
 def _key(shape: ConvShape) -> ConvShape:
-    """What an entry is found by: any batch, and any value of a constant border, which is but a number in the text."""
-    layer = shape.with_batch(1)
+    """What an entry is found by: a batch that stands for those which share a kernel, and any value of a constant
+    border, which is but a number in the text."""
+    layer = shape.with_batch(shared_batch(shape))
     return layer if layer.padding_mode is not Border.CONSTANT else replace(layer, padding_value=1.0)
 
 
