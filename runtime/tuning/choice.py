@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from warpconv.codegen.batch import shared_batch
+from warpconv.codegen.batch import ASSUMED_IMAGES, shared_batch
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import FileError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
@@ -22,6 +22,7 @@ from . import files
 from .records import Database, Origin, Timing
 from .user import Stamp, stamp_of, user_file
 
+FARTHEST = 4        # times as many images, or as few, as were measured
 _Key = tuple[ConvShape, Numerics]
 
 
@@ -29,7 +30,8 @@ class Table:
     """A database as codegen.select.Tuning, for one architecture and one device (None: any of that architecture).
 
     A layer's entry counts for every batch that shares a kernel with the measured one (codegen/batch.py): of several
-    that measured with the largest one, and of these the one with the shortest epilogue. A border of one value has the
+    that measured with the largest one, and of these the one with the shortest epilogue. Where there is none, the entry
+    of the nearest batch within FARTHEST times counts. A border of one value has the
     entry of any value; a layer with another border than zeros that has no entry of its own has that of the same layer
     with zeros, where the border leaves the planner's own values as they are.
     """
@@ -76,7 +78,7 @@ class Table:
     def _find(self, shape: ConvShape, arch: Arch, numerics: Numerics) -> tuple[Timing, Origin, ConvShape] | None:
         if str(arch) != self.arch:
             return None
-        found = self._found.get((_key(shape), numerics))
+        found = next(filter(None, (self._found.get((key, numerics)) for key in _keys(shape))), None)
         if found is None and shape.padding_mode is not Border.ZEROS:
             found = self._of_zeros(_key(shape), arch, numerics)
         if found is None and numerics is Numerics.IEEE:     # what the default found quickest may be of float32 units
@@ -88,10 +90,19 @@ class Table:
         """The entry of the layer with a border of zeros, where its plan values are of use with the layer's own."""
         from warpconv.codegen.resolution import carries_over
         plain = replace(layer, padding_mode=Border.ZEROS, padding_value=0.0)
-        found = self._found.get((_key(plain), numerics))
+        found = next(filter(None, (self._found.get((key, numerics)) for key in _keys(plain))), None)
         if found is None or not carries_over(plain, layer, arch, found[0].algorithm, dict(found[0].values), numerics):
             return None
         return found
+
+
+def _keys(shape: ConvShape) -> Iterator[ConvShape]:
+    """What a layer's entry may be found by: its own batch, then others, the nearest first."""
+    images, times = min(shape.n, ASSUMED_IMAGES), 1
+    while times <= FARTHEST:
+        yield _key(shape.with_batch(images * times))
+        yield _key(shape.with_batch(max(1, images // times)))
+        times *= 2
 
 
 def _key(shape: ConvShape) -> ConvShape:
