@@ -22,7 +22,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
 from .numbers import (channel_vector, is_passed, planned_registers, reads_planes, resident_of, resolved,
-                      stored_channels)
+                      staged_bytes, stored_channels)
 from .options import MmaOptions
 
 # (tile_m, tile_n, warps_m, warps_n)
@@ -66,8 +66,9 @@ def candidates(spec: KernelSpec) -> Iterator[MmaOptions]:
 
 
 def shared_bytes(spec: KernelSpec, options: MmaOptions) -> int:
-    """Of a block: its tiles of pixels and filters."""
-    return spec.dtype.itemsize * options.stages * (options.tile_m + options.tile_n) * options.tile_k
+    """Of a block: its tiles of pixels and filters, or what its stores put there after them, where that is more."""
+    tiles = spec.dtype.itemsize * options.stages * (options.tile_m + options.tile_n) * options.tile_k
+    return max(tiles, staged_bytes(spec, options))
 
 
 def reduction_steps(spec: KernelSpec, options: MmaOptions) -> int:

@@ -135,8 +135,14 @@ def store_widths(spec: KernelSpec, options: MmaOptions) -> tuple[int, ...]:
 def are_staged(spec: KernelSpec, options: MmaOptions) -> bool:
     """Whether pairs of filters go through shared memory on their way to y, so that lanes side by side store what lies
     side by side: a lane's own two are four bytes of a pixel, and eight pixels a store."""
-    pairs = spec.layout is Layout.NHWC and spec.dtype.is_half and options.store_vector == 2
+    pairs = spec.layout is Layout.NHWC and spec.dtype.is_half and options.store_vector in (DERIVED, 2)
     return pairs and options.splits == options.groups_tile == 1
+
+
+def staged_bytes(spec: KernelSpec, options: MmaOptions) -> int:
+    """Shared memory for the pairs of filters of 16 pixels of every warp."""
+    pitch = options.tile_n // options.warps_n // 2 + STAGED_APART
+    return 4 * MATRIX_ROWS * pitch * options.warps_m * options.warps_n if are_staged(spec, options) else 0
 
 
 def resolved(spec: KernelSpec, options: MmaOptions) -> MmaOptions:
@@ -217,6 +223,7 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
         guard_chunks=products % options.tile_k != 0, k_steps=k_steps, n_tiles=-(-spec.filters // options.tile_n),
         group_tiles=spec.groups // options.groups_tile, all_steps=options.groups_tile * k_steps,
         guard_filters=spec.filters % options.tile_n != 0, stage=stage,
-        shared_bytes=itemsize * options.stages * stage, guard_taps=padded and not reads,
+        shared_bytes=max(itemsize * options.stages * stage, staged_bytes(spec, options)),
+        guard_taps=padded and not reads,
         one_value=one_value, find_taps=padded and reads, outside=vector_of(spec.dtype, options.vector, BORDER),
         registers=planned_registers(spec, options))

@@ -20,7 +20,6 @@ DEPTH = 16                      # products of an instruction
 SLOTS = 4                       # channels that a lane takes of a product, eight bytes
 WIDE = 8                        # channels of a row of matrices that lanes load together
 CELLS = (WIDE, SLOTS)           # channels of a pixel that lie side by side in shared memory
-COPY = 8                        # channels of the widest copy
 MOST_CHANNELS = 32              # of a group: its filters lie in shared memory as a whole
 STRIP, BLOCK = 16, 8            # outputs of a strip, filters (or columns) of a matrix
 QUAD = 4                        # matrices whose lanes exchange words
@@ -45,7 +44,7 @@ class TapsNumbers:
     threads: int
     cell: int                   # channels of a pixel that lie side by side in shared memory,
     cells: int                  # times which hold a group's
-    chunk_places: int           # taps of a cell that an instruction takes
+    chunk_cells: int            # that an instruction takes, each of a tap
     chunks: int                 # instructions of all taps of all cells
     guard_taps: bool            # whether the last has fewer
     lane_offsets: bool          # whether lanes take different taps,
@@ -62,11 +61,11 @@ class TapsNumbers:
     columns: int                # and the other, 8 each
     n_tiles: int                # tiles of a group's filters
     runs_across: int            # eights of columns of a tile's row
-    strip_sets: int             # of a tile
+    strip_sets: int             # sets of strips of a tile
     items: int                  # what a block's warps share
     halo_rows: int
     halo_columns: int
-    phases: int                 # columns of a row in shared memory that a window moves by stand together: so many sets,
+    phases: int                 # sets of columns, those equal modulo the stride, which stand together in shared memory,
     phase_columns: int          # of so many columns
     pitch: int                  # pixels of a row there
     plane: int                  # pixels of a group's cell in shared memory, one more where that is even
@@ -102,11 +101,9 @@ def chunks_of(spec: KernelSpec) -> int:
 
 
 def widest_copy(spec: KernelSpec) -> int:
-    """Channels that can be copied as they lie in x; 1 where they are gathered."""
-    whole = spec.layout is Layout.NHWC and spec.channels % SLOTS == 0 and spec.padding_mode is not Border.CONSTANT
-    if not whole:
-        return 1
-    return next((width for width in (COPY, SLOTS) if spec.channels % width == 0 and cell_of(spec) % width == 0), 1)
+    """Channels that can be copied as they lie in x: whole cells; 1 where they are gathered."""
+    copied = spec.layout is Layout.NHWC and spec.padding_mode is not Border.CONSTANT
+    return cell_of(spec) if copied and spec.channels % cell_of(spec) == 0 else 1
 
 
 def piece_of(spec: KernelSpec, options: TapsOptions) -> int:
@@ -259,7 +256,7 @@ def make_numbers(spec: KernelSpec, options: TapsOptions, arguments: tuple[Argume
     pieces = cells * cell // piece_of(spec, options)
     padded = any(map(any, spec.padding))
     return TapsNumbers(
-        arguments=arguments, threads=LANES * options.warps, cell=cell, cells=cells, chunk_places=DEPTH // cell,
+        arguments=arguments, threads=LANES * options.warps, cell=cell, cells=cells, chunk_cells=DEPTH // cell,
         chunks=chunks, guard_taps=is_guarded(spec), lane_offsets=has_lane_offsets(spec),
         held_offsets=holds_offsets(spec, options), held_filters=holds_filters(spec, options), zeros=loads_zeros(spec),
         piece=piece_of(spec, options), pieces=pieces,

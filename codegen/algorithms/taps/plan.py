@@ -27,7 +27,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice, instructions
-from .numbers import (BLOCK, COPY, DEPTH, MOST_CHANNELS, MOST_REGISTERS, QUAD, SIDE_THREADS, SLOTS, STORES, STRIP,
+from .numbers import (BLOCK, DEPTH, MOST_CHANNELS, MOST_REGISTERS, QUAD, SIDE_THREADS, SLOTS, STORES, STRIP, WIDE,
                       TapsNumbers, make_numbers, matrices, pixel_pieces, planned_registers, resolved, shared_bytes,
                       widest_copy)
 from .options import TapsOptions
@@ -89,11 +89,11 @@ def _tile_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
 
 def _layer_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
     """What the layer and the chip make of the tile."""
-    widths = [width for width in (1, SLOTS, COPY) if width <= widest_copy(spec)]
+    widths = [width for width in (1, SLOTS, WIDE) if width <= widest_copy(spec)]
     if options.vector not in widths:
         return f"vector = {options.vector} ({', '.join(map(str, widths))}: of whole channels in NHWC)"
     if options.buffers not in (1, 2) or options.buffers == 2 and options.vector == 1:
-        return f"buffers = {options.buffers} (1, or 2 where pixels are copied, vector = {SLOTS} or {COPY})"
+        return f"buffers = {options.buffers} (1, or 2 where pixels are copied, vector = {SLOTS} or {WIDE})"
     if options.store_vector not in STORES or spec.layout is Layout.NHWC and spec.filters % options.store_vector:
         return f"store_vector = {options.store_vector} ({', '.join(map(str, STORES))}; in NHWC a divisor of K/groups)"
     if planned_registers(spec, options) > MOST_REGISTERS:
@@ -141,15 +141,17 @@ def _cost(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Cost:
     """Of a warp's sums; a product of matrices counts as the FMAs of a lane that it stands for."""
     rows, columns = matrices(spec, options)
     products = numbers.chunks * DEPTH
-    return Cost(unit=f"a warp's {options.strips} strips of {STRIP} outputs x {options.tile_filters} filters",
-                warp_loads=numbers.chunks * (2 * options.strips + numbers.blocks) * options.warp_groups,
+    loads = options.strips * (1 if numbers.cell == WIDE else 2) + (0 if numbers.held_filters else numbers.blocks)
+    return Cost(unit=f"a warp's {options.strips} strips of {STRIP} outputs x {options.tile_filters} filters of "
+                     f"{options.warp_groups} group{'s' if options.warp_groups > 1 else ''}",
+                warp_loads=numbers.chunks * loads * options.warp_groups,
                 shuffles=8 * rows * columns // QUAD, fma=products * rows * columns * 4, registers=numbers.registers,
                 direct_loads=spec.channels * spec.r * spec.s * rows * columns * 4)
 
 
 def _phrase(options: TapsOptions, numbers: TapsNumbers) -> str:
     groups = f" of {options.groups_tile} groups" if options.groups_tile > 1 else ""
-    taps = {2: "two taps", 4: "four taps"}[numbers.chunk_places]
+    taps = {2: "two taps" if numbers.lane_offsets else "a tap", 4: "four taps"}[numbers.chunk_cells]
     return (f"tiles of {options.tile_p} x {options.tile_q} outputs x {options.tile_filters} filters{groups}, {taps} an "
             f"instruction, {options.warps} warps a block, {numbers.shared_bytes} bytes of shared memory")
 

@@ -194,6 +194,17 @@ def test_split_sums_have_equal_bits_from_call_to_call():
     assert all((kernel(x, w) == first).all() for _ in range(5))
 
 
+@on_cpu_device
+def test_stores_have_the_memory_that_they_need():
+    """Pairs of filters of sixteen pixels of eight warps are more than a short ring of few products."""
+    values = dict(tile_m=128, tile_n=128, tile_k=32, warps_m=8, warps_n=1, stages=2, store_vector=2)
+    layer = ConvShape(n=1, c=32, h=12, w=12, k=120, r=1, s=1, dtype="float16", layout="NHWC")
+    made = plan_layer(layer, algorithm="mma", settings=values)
+    needed = 8 * 16 * made.numbers.staged_pitch * 4
+    assert made.numbers.staged and made.numbers.shared_bytes == needed > 2 * 256 * 32 * 2
+    checks.check_checked(made, layer)
+
+
 # ---- what compilers make of it
 
 @pytest.mark.thin(3)

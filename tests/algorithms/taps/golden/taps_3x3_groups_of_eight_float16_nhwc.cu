@@ -9,12 +9,12 @@
 //        N, H, W (and so P, Q) are arguments; all else is in the text
 // plan   tiles of 14 x 16 outputs x 8 filters of 8 groups, two taps an instruction, 4 warps a block, 47248 bytes of
 //        shared memory
-// cost   a warp's 2 strips of 16 outputs x 8 filters: 100 warp loads, 16 shuffles, 2560 FMA a lane, about 103 registers
-//        (direct: 2304 loads)
+// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 60 warp loads, 16 shuffles, 2560 FMA a lane, about
+//        103 registers (direct: 2304 loads)
 //
 // Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
-// that its outputs' windows cover to shared memory; there a lane finds the channels of its tap by one load. Pixels are
-// the rows of a product and filters its columns, so that four lanes can store what lies side by side.
+// that its outputs' windows cover to shared memory; there ldmatrix loads those of sixteen pixels. Pixels are the rows
+// of a product and filters its columns, so that four lanes can store what lies side by side.
 constexpr int C = 256;                          // channels of x
 constexpr int K = 256;                          // channels of y
 constexpr int GROUPS = 32;                      // groups of both
@@ -29,12 +29,12 @@ constexpr int TILE_Q = 16;                      // output columns,
 constexpr int GROUPS_TILE = 8;                  // groups,
 constexpr int BLOCKS = 1;                       // which has so many times eight
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory,
-constexpr int CHUNK_PLACES = 2;                 // taps of a cell that an instruction takes
+constexpr int CHUNK_CELLS = 2;                  // cells that an instruction takes
 constexpr int CHUNKS = 5;                       // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
 constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
-constexpr int STRIP_SETS = 7;                   // times STRIPS: a tile
+constexpr int STRIP_SETS = 7;                   // sets of STRIPS: a tile
 constexpr int ITEMS = 14;                       // a block's, which its warps share
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
@@ -44,7 +44,7 @@ constexpr int HALO_ROWS = 16;                   // input rows that a tile's wind
 constexpr int HALO_COLUMNS = 18;                // input columns
 constexpr int PLANE = 289;                      // pixels of a group's cell in shared memory
 constexpr int BUFFER = 18496;                   // elements of a tile's pixels there
-constexpr int PIXEL_PIECES = 8;                 // of a pixel
+constexpr int PIXEL_PIECES = 8;                 // pieces of a pixel of all a block's groups
 constexpr int PIXEL_THREADS = 16;               // pixels that a block copies at a time
 constexpr int GROUP_FILTERS = 160;              // fours of elements: filters of a group in a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -63,9 +63,9 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
     return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
-// Where a lane's part of an instruction lies, from a window's first pixel, in elements.
+// From a window's first pixel to the cell of a tap that a lane gives the address of, in elements.
 __device__ __forceinline__ int offset_of(int chunk, int lane) {
-    const int place = chunk * CHUNK_PLACES + lane / 16, tap = place;
+    const int tap_cell = chunk * CHUNK_CELLS + lane / 16, tap = tap_cell;
     return (tap / S * HALO_COLUMNS + tap % S) * CELL;
 }
 
@@ -81,7 +81,8 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
         i += THREADS) wc_copy_async_16(to + 8 * i, from + 8 * i);
 }
 
-// The pixels that a tile's windows cover, and zeros outside of the image: PIXEL_PIECES threads for each.
+// The pixels that a tile's windows cover, PIXEL_PIECES threads for each, and zeros outside of the image, where nothing
+// is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
     const int piece = threadIdx.x % PIXEL_PIECES, group = piece;
@@ -120,7 +121,7 @@ __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, uns
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
-// four elements are channels of a tap, two of each of two cells, of the filter lane / 4 of eight.
+// four elements are two channels of each of two cells, of the filter lane / 4 of eight.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     constexpr int FOURS_OF_ALL = GROUPS * GROUP_FILTERS;
@@ -130,7 +131,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         const int k = lane / 4;
 #pragma unroll
         for (int of_lane = 0; of_lane < 4; ++of_lane) {
-            const int place = chunk * CHUNK_PLACES + of_lane / 2, tap = place;
+            const int tap_cell = chunk * CHUNK_CELLS + of_lane / 2, tap = tap_cell;
             const int channel = lane % 4 * 2 + of_lane % 2;
             const bool exists = k < K_GROUP && tap < R * S && channel < C_GROUP;
             filter[i * 4LL + of_lane] = exists
@@ -145,7 +146,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
     extern __shared__ __align__(128) element shared[];
     element* const filters = shared;
     element* const pixels_of_tile = shared + GROUPS_TILE * GROUP_FILTERS * 4;
-    element* const zeros = pixels_of_tile + BUFFER;      // for lanes without a tap
+    element* const zeros = pixels_of_tile + BUFFER;      // the row of lanes without a tap
     const int first_group = blockIdx.y * GROUPS_TILE;
     const int first_k = 0;                                 // of this block's filters in their group
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
@@ -169,7 +170,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         for (int item = warp; item < ITEMS; item += WARPS) {
             const int of_block = item / STRIP_SETS * WARP_GROUPS, first_run = item % STRIP_SETS * (2 * STRIPS);
             const int warp_group = first_group + of_block;
-            // where this lane's rows of matrices begin: column lane % 8 of either run of a strip
+            // the window whose rows' addresses this lane gives to ldmatrix: column lane % 8 of either run of a strip
             int windows[STRIPS];
 #pragma unroll
             for (int s = 0; s < STRIPS; ++s) {
@@ -180,7 +181,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 const int offset = offsets[chunk];
-                const bool exists = chunk * CHUNK_PLACES + lane / 16 < R * S;
+                const bool exists = chunk * CHUNK_CELLS + lane / 16 < R * S;
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
                     const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
@@ -192,7 +193,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     const element* const of_group = filters + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4;
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
-                        const uint2 eight = *(const uint2*)(of_group + (n) * 128);
+                        const uint2 eight = *(const uint2*)(of_group + n * 128);
 #pragma unroll
                         for (int m = 0; m < ROWS; ++m)
                             wc_mma_halves_16(sums[m][g + n], pixels[m].x, pixels[m].y, pixels[m].z, pixels[m].w,

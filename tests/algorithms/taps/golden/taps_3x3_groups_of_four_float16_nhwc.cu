@@ -9,8 +9,8 @@
 //        N, H, W (and so P, Q) are arguments; all else is in the text
 // plan   tiles of 8 x 8 outputs x 8 filters of 8 groups, four taps an instruction, 2 warps a block, 19072 bytes of
 //        shared memory
-// cost   a warp's 2 strips of 16 outputs x 8 filters: 60 warp loads, 16 shuffles, 1536 FMA a lane, about 101 registers
-//        (direct: 1152 loads)
+// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 60 warp loads, 16 shuffles, 1536 FMA a lane, about
+//        101 registers (direct: 1152 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there a lane finds
@@ -30,11 +30,11 @@ constexpr int TILE_Q = 8;                       // output columns,
 constexpr int GROUPS_TILE = 8;                  // groups,
 constexpr int BLOCKS = 1;                       // which has so many times eight
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory,
-constexpr int CHUNK_PLACES = 4;                 // taps of a cell that an instruction takes
+constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
-constexpr int STRIP_SETS = 2;                   // times STRIPS: a tile
+constexpr int STRIP_SETS = 2;                   // sets of STRIPS: a tile
 constexpr int ITEMS = 4;                        // a block's, which its warps share
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
@@ -44,7 +44,7 @@ constexpr int HALO_ROWS = 10;                   // input rows that a tile's wind
 constexpr int HALO_COLUMNS = 10;                // input columns
 constexpr int PLANE = 101;                      // pixels of a group's cell in shared memory
 constexpr int BUFFER = 3232;                    // elements of a tile's pixels there
-constexpr int PIXEL_PIECES = 8;                 // of a pixel
+constexpr int PIXEL_PIECES = 8;                 // pieces of a pixel of all a block's groups
 constexpr int PIXEL_THREADS = 8;                // pixels that a block copies at a time
 constexpr int GROUP_FILTERS = 96;               // fours of elements: filters of a group in a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -63,9 +63,9 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
     return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
-// Where a lane's part of an instruction lies, from a window's first pixel, in elements.
+// From a window's first pixel to the cell of a tap that a lane takes, in elements.
 __device__ __forceinline__ int offset_of(int chunk, int lane) {
-    const int place = chunk * CHUNK_PLACES + lane % 4, tap = place;
+    const int tap_cell = chunk * CHUNK_CELLS + lane % 4, tap = tap_cell;
     return (tap / S * HALO_COLUMNS + tap % S) * CELL;
 }
 
@@ -81,7 +81,8 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
         i += THREADS) wc_copy_async_16(to + 8 * i, from + 8 * i);
 }
 
-// The pixels that a tile's windows cover, and zeros outside of the image: PIXEL_PIECES threads for each.
+// The pixels that a tile's windows cover, PIXEL_PIECES threads for each, and zeros outside of the image, where nothing
+// is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
     const int piece = threadIdx.x % PIXEL_PIECES, group = piece;
@@ -120,7 +121,7 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
-// four elements are the channels of a cell of a tap, of the filter lane / 4 of eight.
+// four elements are the channels of a cell, of the filter lane / 4 of eight.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     constexpr int FOURS_OF_ALL = GROUPS * GROUP_FILTERS;
@@ -130,7 +131,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         const int k = lane / 4;
 #pragma unroll
         for (int of_lane = 0; of_lane < 4; ++of_lane) {
-            const int place = chunk * CHUNK_PLACES + lane % 4, tap = place;
+            const int tap_cell = chunk * CHUNK_CELLS + lane % 4, tap = tap_cell;
             const int channel = of_lane;
             const bool exists = k < K_GROUP && tap < R * S && channel < C_GROUP;
             filter[i * 4LL + of_lane] = exists
@@ -186,7 +187,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 const int offset = offsets[chunk];
-                const bool exists = chunk * CHUNK_PLACES + lane % 4 < R * S;
+                const bool exists = chunk * CHUNK_CELLS + lane % 4 < R * S;
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
                     const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
@@ -200,7 +201,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     const element* const of_group = filters + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4;
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
-                        const uint2 eight = *(const uint2*)(of_group + (n) * 128);
+                        const uint2 eight = *(const uint2*)(of_group + n * 128);
 #pragma unroll
                         for (int m = 0; m < ROWS; ++m)
                             wc_mma_halves_16(sums[m][g + n], pixels[m].x, pixels[m].y, pixels[m].z, pixels[m].w,

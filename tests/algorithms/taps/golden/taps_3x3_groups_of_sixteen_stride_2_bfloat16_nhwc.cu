@@ -8,15 +8,15 @@
 // layer  x[N, H, W, 512] * w[512, 16, 3, 3] -> y[N, P, Q, 512], stride 2, padding 1, groups 32, bfloat16 NHWC, then
 //        bias
 //        N, H, W (and so P, Q) are arguments; all else is in the text
-// plan   tiles of 8 x 8 outputs x 16 filters of 2 groups, two taps an instruction, 2 warps a block, 48512 bytes of
-//        shared memory
-// cost   a warp's 2 strips of 16 outputs x 16 filters: 108 warp loads, 16 shuffles, 4608 FMA a lane, about 113
-//        registers (direct: 4608 loads)
+// plan   tiles of 8 x 8 outputs x 16 filters of 2 groups, a tap an instruction, 2 warps a block, 48512 bytes of shared
+//        memory
+// cost   a warp's 2 strips of 16 outputs x 16 filters of 2 groups: 72 warp loads, 16 shuffles, 4608 FMA a lane, about
+//        113 registers (direct: 4608 loads)
 //
-// Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
-// that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there a lane finds
-// the channels of its tap by one load. Pixels are the rows of a product and filters its columns, so that four lanes can
-// store what lies side by side.
+// Two cells of eight channels of a tap are the sixteen products of an instruction of the tensor cores. A block copies
+// the pixels that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there
+// ldmatrix loads those of sixteen pixels. Pixels are the rows of a product and filters its columns, so that four lanes
+// can store what lies side by side.
 constexpr int C = 512;                          // channels of x
 constexpr int K = 512;                          // channels of y
 constexpr int GROUPS = 32;                      // groups of both
@@ -33,12 +33,12 @@ constexpr int TILE_Q = 8;                       // output columns,
 constexpr int GROUPS_TILE = 2;                  // groups,
 constexpr int BLOCKS = 2;                       // which has so many times eight
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory,
-constexpr int CELLS = 2;                        // times which hold a group's
-constexpr int CHUNK_PLACES = 2;                 // taps of a cell that an instruction takes
+constexpr int CELLS = 2;                        // cells of a group's pixel
+constexpr int CHUNK_CELLS = 2;                  // cells that an instruction takes
 constexpr int CHUNKS = 9;                       // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 2;                  // of so many groups
-constexpr int STRIP_SETS = 2;                   // times STRIPS: a tile
+constexpr int STRIP_SETS = 2;                   // sets of STRIPS: a tile
 constexpr int ITEMS = 2;                        // a block's, which its warps share
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
@@ -46,14 +46,15 @@ constexpr int WARPS = 2;                        // of a block
 constexpr int THREADS = 64;                     // of a block
 constexpr int HALO_ROWS = 17;                   // input rows that a tile's windows cover
 constexpr int HALO_COLUMNS = 17;                // input columns
-constexpr int PHASES = 2;                       // sets of columns, those that a window moves by side by side
+// sets of columns, those equal modulo the stride, which lie side by side
+constexpr int PHASES = 2;
 constexpr int PHASE_COLUMNS = 9;                // of a set in shared memory
 constexpr int PITCH = 18;                       // pixels of a row there
 constexpr int PLANE = 307;                      // pixels of a group's cell in shared memory
 constexpr int BUFFER = 9824;                    // elements of a tile's pixels there
 constexpr int PIECE = 8;                        // channels that are copied at a time
 constexpr int PIECES = 2;                       // of a group's pixel
-constexpr int PIXEL_PIECES = 4;                 // of a pixel
+constexpr int PIXEL_PIECES = 4;                 // pieces of a pixel of all a block's groups
 constexpr int PIXEL_THREADS = 16;               // pixels that a block copies at a time
 constexpr int GROUP_FILTERS = 576;              // fours of elements: filters of a group in a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -91,7 +92,8 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
         i += THREADS) wc_copy_async_16(to + 8 * i, from + 8 * i);
 }
 
-// The pixels that a tile's windows cover, and zeros outside of the image: PIXEL_PIECES threads for each.
+// The pixels that a tile's windows cover, PIXEL_PIECES threads for each, and zeros outside of the image, where nothing
+// is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
     const int piece = threadIdx.x % PIXEL_PIECES, group = piece / PIECES, channel = piece % PIECES * PIECE;
@@ -130,7 +132,7 @@ __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, uns
 __device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
-// four elements are channels of a tap, two of each of two cells, of the filter lane / 4 of eight.
+// four elements are two channels of each of two cells, of the filter lane / 4 of eight.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     constexpr int FOURS_OF_ALL = GROUPS * GROUP_FILTERS;
@@ -140,8 +142,8 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         const int k = block * 8 + lane / 4;
 #pragma unroll
         for (int of_lane = 0; of_lane < 4; ++of_lane) {
-            const int place = chunk * CHUNK_PLACES + of_lane / 2, tap = place / CELLS;
-            const int channel = place % CELLS * CELL + lane % 4 * 2 + of_lane % 2;
+            const int tap_cell = chunk * CHUNK_CELLS + of_lane / 2, tap = tap_cell / CELLS;
+            const int channel = tap_cell % CELLS * CELL + lane % 4 * 2 + of_lane % 2;
             const bool exists = k < K_GROUP && tap < R * S && channel < C_GROUP;
             filter[i * 4LL + of_lane] = exists
                 ? w[(((long long)group * K_GROUP + k) * C_GROUP + channel) * (R * S) + tap] : 0;
@@ -179,8 +181,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         for (int item = warp; item < ITEMS; item += WARPS) {
             const int of_block = item / STRIP_SETS * WARP_GROUPS, first_run = item % STRIP_SETS * (2 * STRIPS);
             const int warp_group = first_group + of_block;
-            // where this lane's rows of matrices begin: column lane % 8 of either run of a strip, of either of two
-            // cells
+            // the window whose rows' addresses this lane gives to ldmatrix: column lane % 8 of either run of a strip,
+            // of either of two cells
             int windows[STRIPS];
 #pragma unroll
             for (int s = 0; s < STRIPS; ++s) {
@@ -190,10 +192,10 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-                const int place = chunk * CHUNK_PLACES, tap = place / CELLS;
+                const int tap_cell = chunk * CHUNK_CELLS, tap = tap_cell / CELLS;
                 const int offset =
-                    (place % CELLS * PLANE + tap / S * PITCH + (tap % S) % PHASES * PHASE_COLUMNS + (tap % S) / PHASES)
-                    * CELL;
+                    (tap_cell % CELLS * PLANE + tap / S * PITCH + (tap % S) % PHASES * PHASE_COLUMNS
+                    + (tap % S) / PHASES) * CELL;
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
                     const element* const plane = halo + (of_block + g) * (CELLS * PLANE * CELL) + offset;
@@ -205,7 +207,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         + (((of_block + g) * CHUNKS + chunk) * BLOCKS * 32 + lane) * 4;
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
-                        const uint2 eight = *(const uint2*)(of_group + (n) * 128);
+                        const uint2 eight = *(const uint2*)(of_group + n * 128);
 #pragma unroll
                         for (int m = 0; m < ROWS; ++m)
                             wc_mma_bfloat16s_16(sums[m][g * BLOCKS + n], pixels[m].x, pixels[m].y, pixels[m].z,

@@ -8,8 +8,8 @@
 // layer  x[N, 3, H, W] * w[32, 3, 3, 3] -> y[N, 32, P, Q], stride 2, padding 1, bfloat16, then bias
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 8); all else is in the text
 // plan   tiles of 2 x 16 outputs x 32 filters, four taps an instruction, 1 warps a block, 1320 bytes of shared memory
-// cost   a warp's 2 strips of 16 outputs x 32 filters: 24 warp loads, 16 shuffles, 1536 FMA a lane, about 123 registers
-//        (direct: 864 loads)
+// cost   a warp's 2 strips of 16 outputs x 32 filters of 1 group: 12 warp loads, 16 shuffles, 1536 FMA a lane, about
+//        123 registers (direct: 864 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory; there a lane finds the channels of its tap by one load. Filters are
@@ -28,7 +28,7 @@ constexpr int TILE_P = 2;                       // tile of a block: output rows,
 constexpr int TILE_Q = 16;                      // output columns,
 constexpr int BLOCKS = 4;                       // which has so many times eight
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory,
-constexpr int CHUNK_PLACES = 4;                 // taps of a cell that an instruction takes
+constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
@@ -42,7 +42,7 @@ constexpr int HALO_ROWS = 5;                    // input rows that a tile's wind
 constexpr int HALO_COLUMNS = 33;                // input columns
 constexpr int PLANE = 165;                      // pixels of a group's cell in shared memory
 constexpr int PIECE_CHANNELS = 3;               // that a piece has
-constexpr int COPIES = 165;                     // pieces of a block's tile
+constexpr int COPIES = 165;                     // pieces of a tile that a block copies
 constexpr int BATCH = 4;                        // pieces that a thread loads before it stores the first
 constexpr int GROUP_FILTERS = 384;              // fours of elements: filters of a group in a block
 constexpr unsigned OUTSIDE = 0;                 // an element outside of the image
@@ -69,9 +69,9 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
     return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
-// Where a lane's part of an instruction lies, from a window's first pixel, in elements.
+// From a window's first pixel to the cell of a tap that a lane takes, in elements.
 __device__ __forceinline__ int offset_of(int chunk, int lane) {
-    const int place = chunk * CHUNK_PLACES + lane % 4, tap = place;
+    const int tap_cell = chunk * CHUNK_CELLS + lane % 4, tap = tap_cell;
     return (tap / S * HALO_COLUMNS + tap % S) * CELL;
 }
 
@@ -149,7 +149,7 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
 __device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
-// four elements are the channels of a cell of a tap, of the filter lane / 4 of eight.
+// four elements are the channels of a cell, of the filter lane / 4 of eight.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     constexpr int FOURS_OF_ALL = GROUP_FILTERS;
@@ -159,7 +159,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         const int k = block * 8 + lane / 4;
 #pragma unroll
         for (int of_lane = 0; of_lane < 4; ++of_lane) {
-            const int place = chunk * CHUNK_PLACES + lane % 4, tap = place;
+            const int tap_cell = chunk * CHUNK_CELLS + lane % 4, tap = tap_cell;
             const int channel = of_lane;
             const bool exists = k < K_GROUP && tap < R * S && channel < C_GROUP;
             filter[i * 4LL + of_lane] = exists
@@ -214,7 +214,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 const int offset = offsets[chunk];
-                const bool exists = chunk * CHUNK_PLACES + lane % 4 < R * S;
+                const bool exists = chunk * CHUNK_CELLS + lane % 4 < R * S;
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
                     const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
@@ -228,7 +228,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
                     for (int m = 0; m < ROWS; ++m) {
                         const uint2 upper = held[g][chunk][2 * m];
-                        const uint2 lower = 2 * m + 1 < BLOCKS ? held[g][chunk][2 * m + 1] : make_uint2(0u, 0u);
+                        const uint2 lower = 2 * m + 1 < BLOCKS ? held[g][chunk][(2 * m + 1)] : make_uint2(0u, 0u);
 #pragma unroll
                         for (int s = 0; s < STRIPS; ++s) {
                             wc_mma_bfloat16s_16(sums[m][2 * s], upper.x, lower.x, upper.y, lower.y, pixels[s].x,
