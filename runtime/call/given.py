@@ -12,7 +12,10 @@ from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.request import of_pixels
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
+from warpconv.runtime import arrays
 from warpconv.runtime.arrays.view import ArrayView
+
+ALONE = {2: "sequences", 3: "images", 4: "volumes"}     # by the axes of one
 
 
 def check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more: Any) -> None:
@@ -43,14 +46,28 @@ def check_plan(plan: Any, shape: ConvShape, algorithm: str, settings: Any, *more
 
 
 def as_batch(input: Any, **more: Any) -> list[Any]:
-    """One image and the arrays of its call as a batch of one; ShapeError where some have a batch and others not."""
+    """One sequence, image or volume and the arrays of its call as a batch of one; ShapeError where some have a batch
+    and others not."""
+    axes = input.ndim
     for name, value in more.items():
         if value is not None and not hasattr(value, "ndim"):
             raise ArgumentTypeError("not an array", argument=name, value=value, hint="an array of the input's library")
-        if value is not None and value.ndim != 3:
-            raise ShapeError(f"input has no axis of images, and {name} has", argument=name, value=tuple(value.shape),
-                             hint="all of three axes, or all of four")
-    return [None if value is None else value[None] for value in (input, *more.values())]
+        if value is not None and value.ndim != axes:
+            raise ShapeError(f"input has no axis of {ALONE[axes]}, and {name} has not as many", argument=name,
+                             value=tuple(value.shape), hint=f"all of {axes} axes, or all of {axes + 1}")
+    return [None if value is None else inserted(value, name, 0) for name, value in (("input", input), *more.items())]
+
+
+def inserted(value: Any, argument: str, axis: int) -> Any:
+    """A view of an array with an axis of length 1. Raises ArgumentTypeError."""
+    insert = getattr(value, "unsqueeze", None)      # PyTorch's own, whose gradient is a view as well
+    if insert is not None:
+        return insert(axis)
+    if not hasattr(value, "ndim") or not hasattr(value, "__getitem__"):
+        arrays.view(value, argument)                # what is no array at all
+        raise ArgumentTypeError("an array without indices can be given no axis", argument=argument,
+                                value=type(value).__name__, hint="bring it into a library with from_dlpack()")
+    return value[(slice(None),) * axis + (None,)]
 
 
 def token(value: Any) -> Any:

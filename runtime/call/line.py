@@ -16,8 +16,9 @@ from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 
 from . import gradients, long_filters
 from .conv import conv2d
+from .given import as_batch
 from .streamed import streamed
-from .way import CAUSAL, batched, channels_follow, one, three, way_of
+from .way import CAUSAL, channels_follow, one, three, way_of
 
 
 def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -80,8 +81,9 @@ def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
         raise ArgumentTypeError("return_state is True or False", argument="return_state", value=return_state,
                                 hint="True: the next state comes back, too")
     alone = getattr(input, "ndim", 3) == 2
-    x, added, y, before = (batched(value, name, alone) for name, value in (
-        ("input", input), ("residual", residual), ("out", out), ("state", state)))
+    x, added, y, before = input, residual, out, state
+    if alone:
+        x, added, y, before = as_batch(input, residual=residual, out=out, state=state)
     step, apart = one(stride, "stride"), one(dilation, "dilation")
     way = way_of(layout, x, getattr(weight, "shape", ()), told=True)
     w = way.weight(weight)
@@ -156,7 +158,7 @@ def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
         As conv_transpose2d, before anything is launched or written.
     """
     alone = getattr(input, "ndim", 3) == 2
-    x, y = (batched(value, name, alone) for name, value in (("input", input), ("out", out)))
+    x, y = as_batch(input, out=out) if alone else (input, out)
     way = way_of(layout, x, told=True)
     if isinstance(padding, str):
         raise ArgumentError("padding of a transposed layer is in numbers", argument="padding", value=padding,

@@ -16,7 +16,7 @@ from warpconv.runtime.arrays import axes
 from . import kernels
 from .checks import Misaligned, bias_of, check_out, residual_of, same_memory
 from .filter import Filter
-from .given import layer_given, layer_of_sizes
+from .given import as_batch, layer_given, layer_of_sizes
 from .kernel import Kernel
 from .operands import Operand, Remember, check_sizes, run, seen, sizes_of, turned, weight_of
 from .place import resolve_device
@@ -79,13 +79,12 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
         The device cannot be used. All of these come before anything is launched or written.
     """
     alone = getattr(input, "ndim", 5) == 4
-    operands = [value if value is None or not alone else _batched(value, name)
-                for value, name in ((input, "input"), (residual, "residual"), (out, "out"))]
+    x, added, y = as_batch(input, residual=residual, out=out) if alone else (input, residual, out)
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
-    _, made = conv3d_and_kernel(operands[0], weight, **geometry, bias=bias, activation=activation, epilogue=epilogue,
-                                algorithm=algorithm, layout=order_of(layout), device=device, residual=operands[1],
-                                out=operands[2], stream=stream)
+    _, made = conv3d_and_kernel(x, weight, **geometry, bias=bias, activation=activation, epilogue=epilogue,
+                                algorithm=algorithm, layout=order_of(layout), device=device, residual=added,
+                                out=y, stream=stream)
     return out if out is not None else made[0] if alone else made
 
 
@@ -139,14 +138,6 @@ def order_of(layout: Any) -> Layout:
         raise ArgumentError("unknown layout of volumes", argument="layout", value=layout,
                             hint=f"one of {', '.join(LAYOUTS)}")
     return found
-
-
-def _batched(value: Any, argument: str) -> Any:
-    if getattr(value, "ndim", None) != 4:
-        raise ArgumentTypeError(f"input has no axis of volumes, and {argument} is no array of as many axes",
-                                argument=argument, value=getattr(value, "shape", value),
-                                hint="four axes of each, or five")
-    return value[None]
 
 
 @watched

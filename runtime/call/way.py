@@ -13,6 +13,8 @@ from warpconv.codegen.layer import integer
 from warpconv.codegen.shape import LARGEST_SIZE
 from warpconv.runtime import arrays
 
+from .given import inserted
+
 TALLEST = 63        # taps of a column: the most that `channels` takes
 CAUSAL = "causal"
 
@@ -104,16 +106,6 @@ def channels_follow(value: Any, axis: int) -> bool:
     return axis == 1
 
 
-def batched(value: Any, argument: str, alone: bool) -> Any:
-    """One sequence's array as a batch of one, where the input has no axis of them."""
-    if value is None or not alone:
-        return value
-    if getattr(value, "ndim", 2) != 2:
-        raise ShapeError(f"input has no axis of sequences, and {argument} has", argument=argument,
-                         value=tuple(value.shape), hint="all of two axes, or all of three")
-    return _inserted(value, argument, 0)
-
-
 def _plane(value: Any, argument: str, axis: int) -> Any:
     """A view of an array of three axes with an axis of one row. Raises ShapeError, ArgumentTypeError."""
     if value is None:
@@ -122,18 +114,7 @@ def _plane(value: Any, argument: str, axis: int) -> Any:
     if found != 3:
         raise ShapeError(f"{argument} has {found} axes, 3 are needed", argument=argument, value=tuple(value.shape),
                          hint="add axes of length 1, or reshape")
-    return _inserted(value, argument, axis)
-
-
-def _inserted(value: Any, argument: str, axis: int) -> Any:
-    insert = getattr(value, "unsqueeze", None)      # PyTorch's own, whose gradient is a view as well
-    if insert is not None:
-        return insert(axis)
-    if not hasattr(value, "ndim") or not hasattr(value, "__getitem__"):
-        arrays.view(value, argument)                # what is no array at all
-        raise ArgumentTypeError("an array without indices cannot be seen as a plane of one row", argument=argument,
-                                value=type(value).__name__, hint="bring it into a library with from_dlpack()")
-    return value[(slice(None),) * axis + (None,)]
+    return inserted(value, argument, axis)
 
 
 def _line(value: Any, axis: int) -> Any:
