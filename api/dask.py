@@ -12,8 +12,10 @@ In all calls
   the worker sees in turn) or 'cuda:1'. CuPy's chunks stay on their GPU;
 - tasks are named after the function: warpconv-gaussian_filter-...
 
-``chunks`` gives sizes of chunks for a budget of memory, ``register`` puts these filters under dask-image's names. All
-need the extra dask: ``pip install "warpconv[dask]"``. docs/scale.md says how to use several GPUs.
+``chunks`` gives sizes of chunks for a budget of memory. ``from_array`` looks at a NumPy array where it lies, ``store``
+writes results to one, and while it is ``locked`` GPUs read and write it there, without a copy by the host.
+``register`` puts these filters under dask-image's names. All need the extra dask: ``pip install "warpconv[dask]"``.
+docs/scale.md says how to use several GPUs.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ from typing import Any
 from warpconv.runtime.ndimage import correlate as _correlations, derivatives as _derivatives, filters as _filters
 from warpconv.runtime.scale.arrays import Chunked as _Chunked
 from warpconv.runtime.scale.dask_image import register
+from warpconv.runtime.scale.locked import locked
 from warpconv.runtime.scale.sizes import chunks
+from warpconv.runtime.scale.store import from_array, store
 
-__all__ = ["chunks", "correlate", "convolve", "correlate1d", "convolve1d", "gaussian_filter", "gaussian_filter1d",
-           "uniform_filter", "uniform_filter1d", "sobel", "prewitt", "laplace", "gaussian_laplace",
-           "gaussian_gradient_magnitude", "register"]
+__all__ = ["chunks", "from_array", "store", "locked", "correlate", "convolve", "correlate1d", "convolve1d",
+           "gaussian_filter", "gaussian_filter1d", "uniform_filter", "uniform_filter1d", "sobel", "prewitt", "laplace",
+           "gaussian_laplace", "gaussian_gradient_magnitude", "register"]
 
 
 def correlate(input: Any, weights: Any, output: Any = None, mode: str = "reflect", cval: float = 0.0, origin: Any = 0,

@@ -245,7 +245,7 @@ class Stages:
 
             line = np.exp(-np.arange(-REACH, REACH + 1) ** 2 / (2 * SIGMA**2))
             run("no filter", None, "cpu")
-            real, places.run = places.run, lambda call, window, device, kept: (
+            real, places.run = places.run, lambda call, window, device, kept, into: (
                 window.whole()[kept] if isinstance(window, Window) else window[kept])
             try:
                 run("windows alone", np.ones((5, 5)), "cpu")

@@ -44,10 +44,11 @@ class ChunkFilter:
     overlaps: tuple[Overlap, ...] = ()
     blocks: tuple[int, ...] = ()        # chunks along each axis
 
-    def __call__(self, window: Any, at: tuple[int, ...] = ()) -> Any:
-        """The own pixels of the chunk with this index, filtered. Raises what the call on an array raises."""
+    def __call__(self, window: Any, at: tuple[int, ...] = (), into: Any = None) -> Any:
+        """The own pixels of the chunk with this index, filtered; written to ``into`` (and None returned) where that is
+        given. Raises what the call on an array raises."""
         kept = tuple(_kept(*each) for each in zip(self.overlaps, at, self.blocks, window.shape))
-        return places.run(self._made, window, self.device, kept)
+        return places.run(self._made, window, self.device, kept, into)
 
     def _made(self, block: Any, device: str, stream: Any) -> Any:
         return recipes.call(self.whole, block, self.output, self.arguments, Extras(device, stream, self.algorithm),

@@ -3,8 +3,9 @@
 A GPU has a few lanes, each a stream that one thread at a time works on: the copies of one lane's chunk run beside the
 kernels of another's, while further threads read and store. With CuPy (whose pools hold page-locked memory and the
 GPU's) a chunk's pixels are copied once, from where they lie to page-locked blocks (staging.py), and its result once,
-from page-locked memory to where it is stored; it goes to the GPU once, whatever number of kernels its filter is.
-Without CuPy the kernels' own copies are used, one chunk at a time.
+from page-locked memory to where it is stored; not at all where these are page-locked themselves (locked.py). It goes to
+the GPU once, whatever number of kernels its filter is. Without CuPy the kernels' own copies are used, one chunk at a
+time.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +23,7 @@ import numpy as np
 
 from warpconv.runtime import forks
 
-from . import staging
+from . import locked, staging
 from .windows import Window
 
 LANES = 4                   # to a GPU: two whose windows come in, one that computes, one whose result goes out
@@ -29,23 +31,31 @@ LANES = 4                   # to a GPU: two whose windows come in, one that comp
 Call = Callable[[Any, str, Any], Any]       # of a chunk, a device and a stream
 
 
-def run(call: Call, block: Any, device: str, kept: tuple[slice, ...]) -> Any:
-    """The part ``kept`` of what ``call`` makes of a chunk: an array, or a Window. Raises as the call, DeviceError
-    without the GPU named."""
+def run(call: Call, block: Any, device: str, kept: tuple[slice, ...], into: np.ndarray | None = None) -> Any:
+    """The part ``kept`` of what ``call`` makes of a chunk, an array or a Window; written to ``into`` (None is returned
+    then) where that is given. Raises as the call, DeviceError without the GPU named."""
     window = block if isinstance(block, Window) else Window([block], (1,) * block.ndim)
     if not isinstance(window.first, np.ndarray):        # on a GPU already
         with lanes.one([window.first.device.id]):
             with window.first.device:
                 whole = window.whole()
-            return call(whole, device, None)[kept]
+            return put(call(whole, device, None)[kept], into)
     ordinals = _gpus(device)
     if not ordinals:
-        return call(window.whole(), device, None)[kept]
+        return put(call(window.whole(), device, None)[kept], into)
     if cupy() is None:
         with lanes.alone(ordinals) as ordinal:
-            return call(window.whole(), f"cuda:{ordinal}", None)[kept]
+            return put(call(window.whole(), f"cuda:{ordinal}", None)[kept], into)
     with lanes.one(ordinals) as (ordinal, lane):
-        return _through(call, window, ordinal, lane, kept)
+        return _through(call, window, ordinal, lane, kept, into)
+
+
+def put(made: Any, into: np.ndarray | None) -> Any:
+    """An array of NumPy's or CuPy's, or None when it is written to ``into``."""
+    if into is None:
+        return made
+    np.copyto(into, made if isinstance(made, np.ndarray) else made.get())
+    return None
 
 
 def _gpus(device: str) -> Sequence[int]:
@@ -82,23 +92,64 @@ def cupy() -> Any:
     return module
 
 
-def _through(call: Call, window: Window, ordinal: int, lane: Lane, kept: tuple[slice, ...]) -> np.ndarray:
-    """A chunk in host memory to the GPU, filtered, and its own pixels back."""
+def runtime() -> Any:
+    """CUDA's functions for page-locked memory; None without a GPU or CuPy."""
+    from warpconv.runtime.devices.cuda import contexts
+    if contexts.usable() is not None or cupy() is None:
+        return None
+    return cupy().cuda.runtime
+
+
+def _through(call: Call, window: Window, ordinal: int, lane: Lane, kept: tuple[slice, ...],
+             into: np.ndarray | None) -> np.ndarray | None:
+    """A chunk in host memory to the GPU, filtered, and its own pixels back, to ``into`` where that is given."""
     module, stream = cupy(), lane.stream
-    with module.cuda.Device(ordinal), stream:
+    with module.cuda.Device(ordinal), stream, contextlib.ExitStack() as used:
         there = _room(window)
-        staging.feed(window, there, lane.blocks, stream, _helpers)
-        made = module.ascontiguousarray(call(there, f"cuda:{ordinal}", None)[kept])
-        back = _pins.array(module, made.shape, made.dtype)
+        if not _brought(window, there, lane, used):
+            staging.feed(window, there, lane.blocks, stream, _helpers)
+        made = call(there, f"cuda:{ordinal}", None)[kept]
+        if into is not None and _taken(made, into, lane, used):
+            return None
+        made = module.ascontiguousarray(made)
+        back = into if into is not None else _pins.array(module, made.shape, made.dtype)
         if back is None:
             back = np.empty(made.shape, made.dtype)
-            if back.nbytes:
-                staging.drain(made, back, lane.blocks, stream, _helpers)
+        elif back is not into:
+            made.data.copy_to_host_async(back.ctypes.data, back.nbytes, stream)
+            lane.wait()
             return back
-        made.data.copy_to_host_async(back.ctypes.data, back.nbytes, stream)
-        lane.event.record(stream)
-        lane.event.synchronize()
-    return back
+        if back.nbytes:
+            staging.drain(made, back, lane.blocks, stream, _helpers)
+        return None if back is into else back
+
+
+def _brought(window: Window, there: Any, lane: Lane, used: contextlib.ExitStack) -> bool:
+    """Copy a window to an array ``there`` of the GPU from where it lies, if that is page-locked; ``used`` waits."""
+    whole = [(0, extent) for extent in window.shape]
+    steps = [math.prod(window.shape[axis + 1:]) * window.dtype.itemsize for axis in range(len(window.shape))]
+    found = [(part, locked.lines(part.shape, part.strides, tuple(steps), window.dtype.itemsize),
+              sum(each.start * step for each, step in zip(to, steps))) for part, to in window.met(whole)]
+    if not all(how for _, how, _ in found):
+        return False
+    return _copied([(part, how, there.data.ptr + start) for part, how, start in found], locked.TO_GPU, lane, used)
+
+
+def _taken(made: Any, into: np.ndarray, lane: Lane, used: contextlib.ExitStack) -> bool:
+    """Copy an array of the GPU to where it is stored, if that is page-locked; ``used`` waits."""
+    how = locked.lines(into.shape, into.strides, made.strides, into.dtype.itemsize)
+    return how is not None and _copied([(into, how, made.data.ptr)], locked.FROM_GPU, lane, used)
+
+
+def _copied(copies: Sequence[tuple[np.ndarray, Any, int]], direction: int, lane: Lane,
+            used: contextlib.ExitStack) -> bool:
+    cuda = cupy().cuda.runtime
+    if not copies or not used.enter_context(locked.locks.reading(cuda, [array for array, _, _ in copies])):
+        return False
+    used.callback(lane.wait)        # whatever happens: before the memory may be unlocked
+    for array, how, there in copies:
+        locked.copy(cuda, how, array.ctypes.data, there, direction, lane.stream)
+    return True
 
 
 def _room(window: Window) -> Any:
@@ -116,6 +167,11 @@ class Lane(NamedTuple):
     stream: Any
     blocks: staging.Blocks
     event: Any
+
+    def wait(self) -> None:
+        """For all that is queued, without taking a core's time."""
+        self.event.record(self.stream)
+        self.event.synchronize()
 
 
 class Lanes:

@@ -1,8 +1,8 @@
 """Page-locked memory: what a GPU copies from and to beside its kernels.
 
-Locking pages costs more than copying to them (a GB in half a second, and the GPU waits), so nothing here is made for a
-chunk. Windows go through a few blocks that are filled while others are on their way, each small enough to lie in the
-processor's cache meanwhile; results lie in memory that is taken again when their last view is gone.
+Making page-locked memory costs more than copying to it (a GB in half a second, and the GPU waits), so nothing here is
+made for a chunk. Windows go through a few blocks that are filled while others are on their way, each small enough to
+lie in the processor's cache meanwhile; results lie in memory that is taken again when their last view is gone.
 """
 
 from __future__ import annotations
@@ -52,18 +52,16 @@ def feed(window: Window, there: Any, blocks: Blocks, stream: Any, helpers: Helpe
 
 
 def drain(made: Any, target: np.ndarray, blocks: Blocks, stream: Any, helpers: Helpers) -> None:
-    """An array of a GPU to other memory, ``target``, both without gaps."""
-    flat = target.reshape(-1).view(np.uint8)
-
+    """An array of a GPU without gaps to other memory, ``target``, of any strides."""
     def carry(region: Region, offset: int) -> None:
         block = blocks.take()
         try:
             block.wait()
-            nbytes = math.prod(high - low for low, high in region) * target.dtype.itemsize
-            (made.data + offset).copy_to_host_async(block.pointer, nbytes, stream)
+            part = block.array(tuple(high - low for low, high in region), target.dtype)
+            (made.data + offset).copy_to_host_async(block.pointer, part.nbytes, stream)
             block.event.record(stream)
             block.wait()
-            np.copyto(flat[offset:offset + nbytes], block.array((nbytes,), np.dtype(np.uint8)))
+            np.copyto(target[tuple(slice(*ends) for ends in region)], part)
         finally:
             blocks.give(block)
 

@@ -40,14 +40,18 @@ class Window:
     def nbytes(self) -> int:
         return math.prod(self.shape) * int(self.dtype.itemsize)
 
-    def copy(self, region: Sequence[tuple[int, int]], target: Any) -> None:
-        """The elements of a region (for each axis the first and the end) to an array of its shape."""
-        met = [list(_met(ends, *each)) for ends, each in zip(self._ends, region)]
-        for each in itertools.product(*met):
+    def met(self, region: Sequence[tuple[int, int]]) -> Iterator[tuple[Any, tuple[slice, ...]]]:
+        """The parts of a region (for each axis the first and the end), and where in it each lies."""
+        for each in itertools.product(*(list(_met(ends, *one)) for ends, one in zip(self._ends, region))):
             at = 0
             for count, (number, _, _) in zip(self.grid, each):
                 at = at * count + number
-            target[tuple(to for _, _, to in each)] = self.parts[at][tuple(of for _, of, _ in each)]
+            yield self.parts[at][tuple(of for _, of, _ in each)], tuple(to for _, _, to in each)
+
+    def copy(self, region: Sequence[tuple[int, int]], target: Any) -> None:
+        """The elements of a region to an array of its shape."""
+        for part, to in self.met(region):
+            target[to] = part
 
     def whole(self) -> Any:
         """One array without gaps, of the parts' library: the only part if it is such a one."""
@@ -76,8 +80,8 @@ class Chunk:
     at: tuple[int, ...]
     window: Window
 
-    def __call__(self) -> Any:
-        return self.call(self.window, self.at)
+    def __call__(self, into: Any = None) -> Any:
+        return self.call(self.window, self.at, into)
 
 
 @dataclass(frozen=True)
@@ -89,15 +93,16 @@ class Joined:
     grid: tuple[int, ...]
     cut: tuple[tuple[slice, ...], ...] = ()
 
-    def __call__(self, *parts: Any) -> Any:
+    def __call__(self, *parts: Any, into: Any = None) -> Any:
         if self.cut:
             parts = tuple(block[cut] for block, cut in zip(parts, self.cut))
-        return self.call(Window(parts, self.grid), self.at)
+        return self.call(Window(parts, self.grid), self.at, into)
 
 
 def filtered(array: Any, name: str, chunks: tuple[tuple[int, ...], ...], overlaps: Sequence[Overlap],
              call: Callable[..., Any], meta: Any, threads: bool = False) -> Any:
-    """A Dask array of ``call(window, block's index)`` for each of ``chunks``, which need not be the array's own.
+    """A Dask array of ``call(window, block's index, None)`` for each of ``chunks``, which need not be the array's own;
+    in the place of None stands where the result is to be written, if somebody stores it.
 
     Chunks that are views of one array in memory are looked at through it: a window is one view, and its task depends on
     no other. Else what is read of a neighbour is a task's result, so that between workers edges travel, not chunks; not
@@ -182,3 +187,15 @@ def _owner(array: Any) -> Any:
     while isinstance(array, np.ndarray) and array.base is not None:
         array = array.base
     return array
+
+
+def filled_from(array: Any) -> Iterator[np.ndarray]:
+    """The arrays in this process's memory that a Dask array's tasks read."""
+    for layer in array.dask.layers.values():
+        if isinstance(layer, package("dask.highlevelgraph").MaterializedLayer):
+            for task in layer.values():
+                value = getattr(task, "value", task)        # newer Dask wraps arrays
+                if isinstance(value, tuple) and value and isinstance(value[0], Chunk):
+                    yield from (part for part in value[0].window.parts if isinstance(part, np.ndarray))
+                elif isinstance(value, np.ndarray):
+                    yield value

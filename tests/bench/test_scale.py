@@ -6,7 +6,7 @@ import pytest
 
 import bench.__main__ as main
 from bench.devices import HostDevice
-from bench.studies import scale
+from bench.studies import scale, scale_memory
 from tests import checks
 
 for name in ("dask.array", "distributed", "zarr", "scipy"):
@@ -18,11 +18,14 @@ pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(c
 @pytest.mark.long
 def test_from_end_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(scale, "HOST", scale.Size(400, 256, 256, 128, 4))
-    monkeypatch.setattr(scale, "SIGMA", 1.0)
+    for module in (scale, scale_memory):
+        monkeypatch.setattr(module, "SIGMA", 1.0)
+    monkeypatch.setattr(scale_memory, "LARGE", 5)
     monkeypatch.setattr(scale, "TRIAL_CALLS", 3)
     found = main.run(scale.STUDY, tmp_path, quick=True, device=HostDevice())
     rows = found.rows
-    assert rows["zarr to zarr"]["5x5 share"] > 0 and rows["host to host"]["gbs"] > 0
+    assert rows["zarr to zarr"]["5x5 share"] > 0
+    assert all(rows[f"host to host, {way}"]["gbs"] > 0 for way in scale_memory.WAYS)
     assert rows["overhead"]["loop"] > 0 and rows["overhead"]["dask"] > 0
     assert rows["two GPUs, host to host"]["status"].startswith("skipped: two GPUs are needed")
     agreed = [row for key, row in rows.items() if key.startswith("agreement")]
@@ -34,8 +37,8 @@ def test_a_wrong_result_is_told(monkeypatch):
     import warpconv.dask as chunked
     call = chunked.gaussian_filter
     monkeypatch.setattr(chunked, "gaussian_filter", lambda x, sigma, **rest: call(x, 1.02 * sigma, **rest))
-    with pytest.raises(scale.WrongResult, match="off"):
-        scale._filtered(scale.Size(0, 0, 256, 128, 4), 1, "cpu")
+    with pytest.raises(scale_memory.WrongResult, match="off"):
+        scale_memory.filtered(scale_memory.Size(0, 0, 256, 128, 4), 1, "cpu")
 
 
 def test_what_is_asked_is_told():

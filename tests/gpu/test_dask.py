@@ -10,6 +10,7 @@ import pytest
 import warpconv
 from bench.studies.scale_calls import MODES, drawn_call
 from tests import settings
+from warpconv.codegen.errors import DeviceError
 from warpconv.runtime.devices.cuda import contexts
 
 da = pytest.importorskip("dask.array", reason="dask is not installed (it is in the extra dask)")
@@ -18,7 +19,7 @@ zarr = pytest.importorskip("zarr", reason="zarr is not installed (it is in the e
 
 import warpconv.dask as chunked                                         # noqa: E402 - behind the skips
 from warpconv.filters import weights                                    # noqa: E402
-from warpconv.runtime.scale import places, staging                       # noqa: E402
+from warpconv.runtime.scale import locked, places, staging               # noqa: E402
 from warpconv.runtime.scale.files import FileFilter, filter_file        # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -92,6 +93,55 @@ def test_windows_in_many_parts_through_few_blocks(most, monkeypatch):
         same(made, whole, True)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("locks", ["neither", "input", "both"])
+def test_memory_is_read_and_written_where_it_lies(mode, locks):
+    """Volumes and their chunks' overlaps, in a target with gaps; bit for bit what the whole call makes."""
+    if places.cupy() is None:
+        pytest.skip("CuPy, whose page-locked memory is used, is not installed")
+    x, y = image(70, 400, 500), np.full((70, 420, 600), np.nan, "float32")
+    target = y[:, 10:410, 30:530]
+    options = {"mode": mode, "axes": (1, 2), "algorithm": "direct", "device": "cuda"}
+    lazy = chunked.correlate(chunked.from_array(x, (30, 200, 250)), TAPS, **options)
+    with chunked.locked(*{"neither": (), "input": (x,), "both": (x, y)}[locks]):
+        with locked.locks.reading(places.runtime(), [x]) as told:
+            assert told == (locks != "neither")
+        for _ in range(3):
+            target[...] = np.nan
+            chunked.store(lazy, target, num_workers=8)
+            same(target, warpconv.correlate(x, TAPS, **options), True)
+    assert np.isnan(y).sum() == y.size - target.size
+    with locked.locks.reading(places.runtime(), [x]) as told:
+        assert not told
+
+
+def test_memory_of_cupy_and_pytorch_that_is_locked_already():
+    cupyx = pytest.importorskip("cupyx")
+    torch = pytest.importorskip("torch")
+    for x in (cupyx.zeros_pinned((600, 700), np.float32), torch.zeros(600, 700).pin_memory().numpy()):
+        x[...] = image(600, 700)
+        y = np.zeros_like(x)
+        with locked.locks.reading(places.runtime(), [x]) as told:
+            assert told
+        with chunked.locked(x):
+            chunked.store(chunked.sobel(chunked.from_array(x, 300), device="cuda", algorithm="direct"), y)
+        same(y, warpconv.sobel(x, device="cuda", algorithm="direct"), True)
+
+
+def test_a_mapped_file_is_refused_in_words(tmp_path):
+    if places.cupy() is None:
+        pytest.skip("CuPy, whose page-locked memory is used, is not installed")
+    x = np.memmap(tmp_path / "x", "float32", "w+", shape=(1000, 1000))
+    x.flush()
+    x = np.memmap(tmp_path / "x", "float32", "r", shape=(1000, 1000))
+    try:
+        with chunked.locked(x):
+            pass            # some systems lock what is mapped
+    except DeviceError as error:
+        assert "files that are mapped have to be read" in str(error)
+    assert not locked.locks._ranges
+
+
 def test_cupy_chunks_stay_where_they_are():
     cupy = pytest.importorskip("cupy")
     x = image(500, 600)
@@ -131,11 +181,11 @@ def test_threads_use_both_gpus(two, monkeypatch):
     used = set()
     run = places.run
 
-    def noted(call, block, device, kept):
+    def noted(call, block, device, kept, into):
         def told(array, where, stream):
             used.add(where)
             return call(array, where, stream)
-        return run(told, block, device, kept)
+        return run(told, block, device, kept, into)
 
     monkeypatch.setattr(places, "run", noted)
     x = image(2000, 2000)

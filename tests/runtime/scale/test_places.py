@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import gc
 import threading
 import time
-import types
 
 import numpy as np
 import pytest
@@ -18,67 +15,7 @@ from warpconv.runtime.scale import places, staging, windows
 from warpconv.runtime.scale.reach import Overlap
 from warpconv.runtime.scale.windows import Window
 
-
-class There(np.ndarray):
-    """An array that says it is on a GPU."""
-
-    @property
-    def data(self):
-        return Pointer(self.ctypes.data)
-
-
-class Pointer:
-    """Where its elements are; copies are done at once."""
-
-    def __init__(self, address):
-        self.address = address
-
-    def __add__(self, offset):
-        return Pointer(self.address + offset)
-
-    def copy_from_host_async(self, address, nbytes, stream):
-        ctypes.memmove(self.address, address, nbytes)
-
-    def copy_to_host_async(self, address, nbytes, stream):
-        ctypes.memmove(address, self.address, nbytes)
-
-
-class Stream(contextlib.nullcontext):
-    def __init__(self, non_blocking):
-        super().__init__(self)
-
-
-class Event:
-    """What a stream was told last: ``done`` when the test says so."""
-
-    def __init__(self, block, disable_timing):
-        assert block and disable_timing
-        self.done, self.waited = True, 0
-
-    def record(self, stream):
-        assert type(stream) is Stream
-
-    def synchronize(self):
-        self.waited += 1
-
-
-@pytest.fixture
-def gpus(monkeypatch):
-    """Two of them."""
-    library = types.SimpleNamespace(
-        empty=lambda shape, dtype: np.full(shape, 99, dtype).view(There),
-        ascontiguousarray=lambda array: np.ascontiguousarray(array).view(There),
-        cuda=types.SimpleNamespace(Device=lambda ordinal: contextlib.nullcontext(), Stream=Stream, Event=Event,
-                                   alloc_pinned_memory=bytearray))
-    monkeypatch.setattr(places, "cupy", lambda: library)
-    monkeypatch.setattr(contexts, "usable", lambda: None)
-    monkeypatch.setattr(contexts, "count", lambda: 2)
-    monkeypatch.setattr(contexts, "arch", lambda ordinal: "sm_90")
-    monkeypatch.setattr(places, "lanes", places.Lanes(places._lane))
-    monkeypatch.setattr(places, "_blocks", {})
-    monkeypatch.setattr(places, "_helpers", staging.Helpers(2))
-    monkeypatch.setattr(places, "_pins", staging.Pins())
-    return library
+from .played import There, gpus  # noqa: F401 - a fixture
 
 
 def test_a_chunk_goes_to_the_gpu_and_its_own_pixels_come_back(gpus):
@@ -137,8 +74,8 @@ def test_many_threads_filter_an_image_on_two_gpus(gpus, monkeypatch):
         made[1:-1, 1:-1] = array[:-2, 1:-1] - 2 * array[2:, 1:-1] + 3 * array[1:-1, :-2] - 4 * array[1:-1, 2:]
         return made
 
-    def call(window, at):
-        return places.run(neighbours, window, "auto", (slice(1, -1), slice(1, -1)))
+    def call(window, at, into):
+        return places.run(neighbours, window, "auto", (slice(1, -1), slice(1, -1)), into)
 
     made = windows.filtered(taken, "w", taken.chunks, [Overlap(1, 1, True)] * 2, call, x[:0])
     roll = lambda down, right: np.roll(x, (down, right), (0, 1))        # noqa: E731

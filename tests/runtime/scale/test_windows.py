@@ -45,7 +45,7 @@ def test_drawn_windows_have_the_pixels_of_a_padded_image(seed):
     blocks = da.from_array(x, chunks=tuple(sizes))
     for how in (blocks, blocks.map_blocks(lambda block: block, dtype=x.dtype, meta=np.empty((0, 0, 0)))):
         for threads in (False, True):
-            made = filtered(how, "w", tuple(chunks), overlaps, lambda window, at: (at, window), x[:0], threads)
+            made = filtered(how, "w", tuple(chunks), overlaps, lambda window, at, into: (at, window), x[:0], threads)
             for at, window in dask_get(made, list(flat(made.__dask_keys__()))):
                 expected = padded
                 for axis, (index, o) in enumerate(zip(at, overlaps)):
@@ -85,7 +85,7 @@ def test_an_array_in_memory_is_looked_at_where_it_lies():
         assert np.array_equal(found, view)
         assert all(np.shares_memory(found, block) for block in dask_get(array, list(flat(array.__dask_keys__()))))
     array = da.from_array(x, chunks=20)
-    made = filtered(array, "w", ((20, 20), (20, 20, 20)), [Overlap(3, 3)] * 2, lambda window, at: window, x[:0])
+    made = filtered(array, "w", ((20, 20), (20, 20, 20)), [Overlap(3, 3)] * 2, lambda window, at, into: window, x[:0])
     assert len(made.dask) == 6          # a task a chunk
     window, = dask_get(made, [("w", 1, 1)])
     assert np.shares_memory(window.first, held(array)) and window.grid == (1, 1) and window.shape == (23, 26)
@@ -105,12 +105,12 @@ def test_other_arrays_are_not():
 
 def test_between_workers_edges_travel_and_not_chunks():
     x = da.ones((60, 60), chunks=20)
-    made = filtered(x, "w", x.chunks, [Overlap(2, 2)] * 2, lambda window, at: window, x._meta)
+    made = filtered(x, "w", x.chunks, [Overlap(2, 2)] * 2, lambda window, at, into: window, x._meta)
     cut = [key for key in made.dask.layers["w"] if key[0] == "w-edge"]
     assert len(cut) == len(set(cut)) == 4 * 3 + 4 * 5 + 8       # of corners, of sides, of the one between
     read = dask_get(made, cut)
     assert sum(part.size for part in read) < 0.3 * x.size * 2 and max(part.size for part in read) == 40
-    near = filtered(x, "w", x.chunks, [Overlap(2, 2)] * 2, lambda window, at: window, x._meta, threads=True)
+    near = filtered(x, "w", x.chunks, [Overlap(2, 2)] * 2, lambda window, at, into: window, x._meta, threads=True)
     assert len(near.dask.layers["w"]) == 9
 
 
