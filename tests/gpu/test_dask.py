@@ -166,7 +166,7 @@ def test_drawn_calls_agree(seed):
 def test_files(tmp_path):
     x = settings.generator(83).integers(0, 256, (1500, 1700), "uint8")
     zarr.create_array(str(tmp_path / "a.zarr"), shape=x.shape, chunks=(256, 256), dtype=x.dtype)[:] = x
-    how = {"input": str(tmp_path / "a.zarr"), "taps": weights("gaussian:9"), "algorithm": "direct"}
+    how = {"input": str(tmp_path / "a.zarr"), "taps": weights("gaussian:9"), "algorithm": "direct", "threads": 8}
     filter_file(FileFilter(**how, output=str(tmp_path / "b.zarr"), device="cuda", memory="8M"))
     filter_file(FileFilter(**how, output=str(tmp_path / "c.zarr"), device="cuda", memory="8G"))
     assert np.array_equal(*(zarr.open_array(str(tmp_path / name), mode="r")[:] for name in ("b.zarr", "c.zarr")))
