@@ -150,7 +150,8 @@ class _Known:
                                     for at in np.ndindex(*map(len, chunks))}
         x = da.from_array(source, chunks=chunks, asarray=False, fancy=False, name=False,
                           meta=np.empty((0,) * source.ndim, source.dtype))
-        return x.map_blocks(lambda block, block_id: self.parts[block_id], dtype=self.result.dtype, meta=x._meta)
+        return x.map_blocks(lambda block, block_id: self.parts[block_id], dtype=self.result.dtype, meta=x._meta,
+                            name=f"known-{id(chunks)}")         # no name made of all the parts
 
 
 def _source(size: Size, folder: Path) -> Path:

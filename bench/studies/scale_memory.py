@@ -92,7 +92,7 @@ def filtered(size: Size, runs: int, device: str, way: str = "locked",
 @functools.lru_cache(maxsize=1)
 def _both(side: int) -> tuple[np.ndarray, np.ndarray]:
     """An image, and room for its result: made once, as the system takes long to find so much memory."""
-    return _image(side, side), np.zeros((side, side), np.float32)
+    return _image(side, side), np.ones((side, side), np.float32)
 
 
 def _image(columns: int, rows: int) -> np.ndarray:

@@ -108,10 +108,9 @@ def _through(call: Call, window: Window, ordinal: int, lane: Lane, kept: tuple[s
         there = _room(window)
         if not _brought(window, there, lane, used):
             staging.feed(window, there, lane.blocks, stream, _helpers)
-        made = call(there, f"cuda:{ordinal}", None)[kept]
+        made = module.ascontiguousarray(call(there, f"cuda:{ordinal}", None)[kept])
         if into is not None and _taken(made, into, lane, used):
             return None
-        made = module.ascontiguousarray(made)
         back = into if into is not None else _pins.array(module, made.shape, made.dtype)
         if back is None:
             back = np.empty(made.shape, made.dtype)
@@ -143,12 +142,19 @@ def _taken(made: Any, into: np.ndarray, lane: Lane, used: contextlib.ExitStack) 
 
 def _copied(copies: Sequence[tuple[np.ndarray, Any, int]], direction: int, lane: Lane,
             used: contextlib.ExitStack) -> bool:
-    cuda = cupy().cuda.runtime
+    """Queue copies behind all others of their direction, between what the lane's stream has before and after them."""
+    cuda, way = cupy().cuda.runtime, lane.ways[direction]
     if not copies or not used.enter_context(locked.locks.reading(cuda, [array for array, _, _ in copies])):
         return False
     used.callback(lane.wait)        # whatever happens: before the memory may be unlocked
-    for array, how, there in copies:
-        locked.copy(cuda, how, array.ctypes.data, there, direction, lane.stream)
+    lane.event.record(lane.stream)
+    way.wait_event(lane.event)
+    try:
+        for array, how, there in copies:
+            locked.copy(cuda, how, array.ctypes.data, there, direction, way)
+    finally:
+        lane.event.record(way)
+        lane.stream.wait_event(lane.event)
     return True
 
 
@@ -162,14 +168,17 @@ def _room(window: Window) -> Any:
 
 
 class Lane(NamedTuple):
-    """A stream, its GPU's page-locked blocks, and an event of its own."""
+    """A stream, its GPU's page-locked blocks, an event of its own, and its GPU's streams for copies from and to locked
+    memory, by direction: one after the other, as lanes whose copies shared the way in would all have it empty when they
+    share the way out."""
 
     stream: Any
     blocks: staging.Blocks
     event: Any
+    ways: dict[int, Any]
 
     def wait(self) -> None:
-        """For all that is queued, without taking a core's time."""
+        """For all that the stream has, without taking a core's time."""
         self.event.record(self.stream)
         self.event.synchronize()
 
@@ -250,11 +259,13 @@ def _lane(ordinal: int) -> Any:
     device = functools.partial(module.cuda.Device, ordinal)
     blocks = _blocks.setdefault(ordinal, staging.Blocks(functools.partial(staging.Block, module), device))
     with device():
-        return Lane(module.cuda.Stream(non_blocking=True), blocks,
-                    module.cuda.Event(block=True, disable_timing=True))
+        stream = functools.partial(module.cuda.Stream, non_blocking=True)
+        ways = _ways.setdefault(ordinal, {way: stream() for way in (locked.TO_GPU, locked.FROM_GPU)})
+        return Lane(stream(), blocks, module.cuda.Event(block=True, disable_timing=True), ways)
 
 
 lanes = Lanes(_lane)
 _blocks: dict[int, staging.Blocks] = {}     # of each GPU
+_ways: dict[int, dict[int, Any]] = {}
 _helpers = staging.Helpers(staging.HELPERS)
 _pins = staging.Pins()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -240,3 +242,24 @@ def test_prepared_filters(torch, layer, weights):
     for prepared in filters:
         layer.check(kernel(x, prepared), "prepared")
         layer.check(kernel(layer.x, prepared), "prepared, NumPy input")
+
+
+def test_streams_that_are_gone_end_no_process(tmp_path):
+    """CuPy's streams go with their last reference; what was prepared remembers on which it was used."""
+    pytest.importorskip("cupy")
+    program = tmp_path / "streams.py"
+    program.write_text("""
+import cupy, warpconv
+from warpconv.runtime.call import conv
+image = cupy.random.random((64, 64)).astype(cupy.float32)
+for _ in range(40):
+    with cupy.cuda.Stream(non_blocking=True):
+        made = warpconv.gaussian_filter(image, 1.5)
+conv.clear()
+with cupy.cuda.Stream(non_blocking=True):
+    again = warpconv.gaussian_filter(image, 1.5)
+cupy.cuda.Device().synchronize()
+assert abs(made - again).max() == 0
+""")
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr

@@ -55,12 +55,11 @@ class PreparedFilter:
         self._backend = backend
 
     def __del__(self) -> None:
-        """Memory and modules go back, to be used again once the streams that used them have passed."""
+        """Memory and modules go back. Of a filter that several streams used the memory goes to the driver, which waits
+        for the GPU: streams may be gone by now, and the driver reads where one was that it is asked to wait for."""
         try:
             with contexts.activate(self._backend.ordinal, self.block.pointer):
-                for stream in self.used_on - {self.stream}:
-                    streams.order(stream, self.stream)
-                memory.pool.release(self.block)
+                memory.pool.release(self.block, to_driver=not self.used_on <= {self.stream})
                 self._backend.take_back(self)
         except Exception:      # at interpreter exit, or in a context that is gone: the memory went with it
             pass

@@ -62,16 +62,23 @@ class StreamPool:
             pointer = spare.pop() if spare else 0
         return Block(pointer or self._obtain(capacity), nbytes, capacity, key, captured)
 
-    def release(self, block: Block) -> None:
-        """Give a block back, after the last work that uses it has been queued; a second time does nothing."""
+    def release(self, block: Block, *, to_driver: bool = False) -> None:
+        """Give a block back, after the last work that uses it has been queued; a second time does nothing.
+
+        ``to_driver``: the block was used on other streams, too. Its memory is freed, for which the GPU is waited for.
+        """
         with self._lock:
             pointer, block.pointer = block.pointer, 0
             if not pointer:
                 return
             if block._captured:
                 self._captured.setdefault(block._key[0], []).append(pointer)
-            else:
+                return
+            if not to_driver:
                 self._free.setdefault(block._key, {}).setdefault(block._capacity, []).append(pointer)
+                return
+            self._sizes.get(block._key[0], {}).pop(pointer, None)
+        free(pointer)
 
     def trim(self, *, captured: bool = False) -> int:
         """Return the current context's unused blocks to the driver, waiting for the GPU; gives how many there were.

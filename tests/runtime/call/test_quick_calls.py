@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from dataclasses import replace
 
@@ -79,6 +80,23 @@ def test_prepared_filters(cuda, torch, kernel, checked):
     cuda.capturing.add(501)
     kernel(operands.x, filters[0], out=operands.y)
     assert len(checked) == 2                                    # a graph has to keep its filter
+
+
+def test_a_filter_s_streams_are_not_asked_when_it_goes(cuda, torch, kernel, checked):
+    """They may be gone: CuPy's go with their last reference, and the driver reads where a stream was."""
+    operands = Operands(torch)
+    one, several = kernel.prepare(operands.w), kernel.prepare(operands.w)
+    kernel(operands.x, one, out=operands.y)
+    assert several.prepared.stream == 501
+    for stream in (501, 777):
+        kernel(operands.x, several, out=operands.y, stream=stream)
+    blocks = [prepared.prepared.block.pointer for prepared in (one, several)]
+    before = len(cuda.recorded)
+    del one, several
+    checked.clear()
+    gc.collect()
+    assert len(cuda.recorded) == before
+    assert blocks[0] in cuda.memory and blocks[1] not in cuda.memory       # the second went to the driver, which waits
 
 
 def test_a_thread_without_a_context_has_the_layers_for_the_call(cuda, torch, kernel, checked):

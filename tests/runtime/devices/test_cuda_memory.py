@@ -33,6 +33,18 @@ class TestPool:
         assert pool.allocate(900, 5).pointer == pointer
         assert pool.allocate(900, 5).pointer != pointer
 
+    def test_what_several_streams_used_goes_to_the_driver(self, cuda, pool):
+        block = pool.allocate(1000, 5)
+        pointer = block.pointer
+        pool.release(block, to_driver=True)
+        pool.release(block, to_driver=True)
+        assert pointer not in cuda.memory and pool.held_bytes() == 0
+        cuda.capturing.add(5)
+        captured = pool.allocate(1000, 5)
+        pointer = captured.pointer
+        pool.release(captured, to_driver=True)
+        assert pointer in cuda.memory           # a graph writes to it
+
     def test_held_bytes_are_what_the_driver_gave_in_this_context(self, cuda, pool):
         lent, spare = pool.allocate(1000, 5), pool.allocate(5000, 5)
         pool.release(spare)
