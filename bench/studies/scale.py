@@ -101,8 +101,8 @@ def _shares(size: Size, runs: int, folder: Path, device: str) -> dict[str, Any]:
     row: dict[str, Any] = {"side": size.file, "chunk": size.file_chunk, "trial": device == "cpu",
                            "threads": threads(), "copied": copied, "gbs": 2 * size.file**2 / copied / 1e9}
     for name in ("5x5", "gaussian"):
-        row |= {f"{name} seconds": times[name], f"{name} without": times[f"{name} without"],
-                f"{name} share": times[f"{name} without"] / times[name]}
+        row |= {f"{name} seconds": times[name], f"{name} of copied": copied / times[name],
+                f"{name} without": times[f"{name} without"], f"{name} share": times[f"{name} without"] / times[name]}
     return row
 
 
@@ -226,13 +226,12 @@ def tables(rows: Rows) -> list[Table]:
     two = [(key, row) for key, row in done.items() if row["kind"] == "two"]
     return [
         Table("Zarr to zarr, of the time without a filter",
-              ("side", "chunk", "threads", "copied, s", "GB/s in and out", "5x5, s", "no filter, s", "share",
-               "gaussian, s", "no filter, s", "share", f"at least {MUST}", f"at least {AIM}"),
-              tuple((row["side"], row["chunk"], row["threads"], row["copied"], row["gbs"], row["5x5 seconds"],
-                     row["5x5 without"], row["5x5 share"], row["gaussian seconds"], row["gaussian without"],
-                     row["gaussian share"],
-                     *_met(None if row["trial"] else min(row["5x5 share"], row["gaussian share"]), MUST, AIM))
-                    for row in files)),
+              ("side", "chunk", "threads", "copied, s", "GB/s in and out", "filter", "seconds", "of copied",
+               "no filter, s", "share", f"at least {MUST}", f"at least {AIM}"),
+              tuple((row["side"], row["chunk"], row["threads"], row["copied"], row["gbs"], name, row[f"{name} seconds"],
+                     row[f"{name} of copied"], row[f"{name} without"], row[f"{name} share"],
+                     *_met(None if row["trial"] else row[f"{name} share"] or row[f"{name} of copied"], MUST, AIM))
+                    for row in files for name in ("5x5", "gaussian"))),
         Table("Host memory to host memory, of page-locked copies",
               ("arrays", "side", "chunk", "threads", "seconds", "locking, s", "GB/s in and out",
                "copies both ways at once, s", "share", "one after the other, s", "share of these", f"at least {MUST}",

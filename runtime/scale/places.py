@@ -103,28 +103,39 @@ def runtime() -> Any:
 def _through(call: Call, window: Window, ordinal: int, lane: Lane, kept: tuple[slice, ...],
              into: np.ndarray | None) -> np.ndarray | None:
     """A chunk in host memory to the GPU, filtered, and its own pixels back, to ``into`` where that is given."""
-    module, stream = cupy(), lane.stream
-    with module.cuda.Device(ordinal), stream, contextlib.ExitStack() as used:
-        there = _room(window)
-        if not _brought(window, there, lane, used):
-            staging.feed(window, there, lane.blocks, stream, _helpers)
-        made = module.ascontiguousarray(call(there, f"cuda:{ordinal}", None)[kept])
-        if into is not None and _taken(made, into, lane, used):
-            return None
-        back = into if into is not None else _pins.array(module, made.shape, made.dtype)
-        if back is None:
-            back = np.empty(made.shape, made.dtype)
-        elif back is not into:
-            made.data.copy_to_host_async(back.ctypes.data, back.nbytes, stream)
-            lane.wait()
-            return back
-        if back.nbytes:
-            staging.drain(made, back, lane.blocks, stream, _helpers)
-        return None if back is into else back
+    module = cupy()
+    with module.cuda.Device(ordinal), lane.stream, contextlib.ExitStack() as used:
+        try:
+            there = _room(window)
+            if not _brought(window, there, lane, used):
+                staging.feed(window, there, lane.blocks, lane.stream, _helpers)
+            back = _back(module.ascontiguousarray(call(there, f"cuda:{ordinal}", None)[kept]), into, lane, used)
+        except BaseException:
+            with contextlib.suppress(Exception):    # the first error is the one to tell
+                lane.wait()                         # for copies from memory that may be unlocked or freed next
+            raise
+        lane.wait()
+    return back
+
+
+def _back(made: Any, into: np.ndarray | None, lane: Lane, used: contextlib.ExitStack) -> np.ndarray | None:
+    """Queue copies of an array of the GPU to ``into`` (None is returned), or to a new array."""
+    if into is not None and _taken(made, into, lane, used):
+        return None
+    back = into if into is not None else _pins.array(cupy(), made.shape, made.dtype)
+    if back is not None and back is not into:
+        made.data.copy_to_host_async(back.ctypes.data, back.nbytes, lane.stream)
+        return back
+    if back is None:
+        back = np.empty(made.shape, made.dtype)
+    if back.nbytes:
+        staging.drain(made, back, lane.blocks, lane.stream, _helpers)
+    return None if back is into else back
 
 
 def _brought(window: Window, there: Any, lane: Lane, used: contextlib.ExitStack) -> bool:
-    """Copy a window to an array ``there`` of the GPU from where it lies, if that is page-locked; ``used`` waits."""
+    """Copy a window to an array ``there`` of the GPU from where it lies, if that is page-locked: so it stays until
+    ``used`` is closed."""
     whole = [(0, extent) for extent in window.shape]
     steps = [math.prod(window.shape[axis + 1:]) * window.dtype.itemsize for axis in range(len(window.shape))]
     found = [(part, locked.lines(part.shape, part.strides, tuple(steps), window.dtype.itemsize),
@@ -135,26 +146,18 @@ def _brought(window: Window, there: Any, lane: Lane, used: contextlib.ExitStack)
 
 
 def _taken(made: Any, into: np.ndarray, lane: Lane, used: contextlib.ExitStack) -> bool:
-    """Copy an array of the GPU to where it is stored, if that is page-locked; ``used`` waits."""
+    """Copy an array of the GPU to where it is stored, if that is page-locked."""
     how = locked.lines(into.shape, into.strides, made.strides, into.dtype.itemsize)
     return how is not None and _copied([(into, how, made.data.ptr)], locked.FROM_GPU, lane, used)
 
 
 def _copied(copies: Sequence[tuple[np.ndarray, Any, int]], direction: int, lane: Lane,
             used: contextlib.ExitStack) -> bool:
-    """Queue copies behind all others of their direction, between what the lane's stream has before and after them."""
-    cuda, way = cupy().cuda.runtime, lane.ways[direction]
+    cuda = cupy().cuda.runtime
     if not copies or not used.enter_context(locked.locks.reading(cuda, [array for array, _, _ in copies])):
         return False
-    used.callback(lane.wait)        # whatever happens: before the memory may be unlocked
-    lane.event.record(lane.stream)
-    way.wait_event(lane.event)
-    try:
-        for array, how, there in copies:
-            locked.copy(cuda, how, array.ctypes.data, there, direction, way)
-    finally:
-        lane.event.record(way)
-        lane.stream.wait_event(lane.event)
+    for array, how, there in copies:
+        locked.copy(cuda, how, array.ctypes.data, there, direction, lane.stream)
     return True
 
 
@@ -168,14 +171,11 @@ def _room(window: Window) -> Any:
 
 
 class Lane(NamedTuple):
-    """A stream, its GPU's page-locked blocks, an event of its own, and its GPU's streams for copies from and to locked
-    memory, by direction: one after the other, as lanes whose copies shared the way in would all have it empty when they
-    share the way out."""
+    """A stream, its GPU's page-locked blocks, and an event of its own."""
 
     stream: Any
     blocks: staging.Blocks
     event: Any
-    ways: dict[int, Any]
 
     def wait(self) -> None:
         """For all that the stream has, without taking a core's time."""
@@ -259,13 +259,11 @@ def _lane(ordinal: int) -> Any:
     device = functools.partial(module.cuda.Device, ordinal)
     blocks = _blocks.setdefault(ordinal, staging.Blocks(functools.partial(staging.Block, module), device))
     with device():
-        stream = functools.partial(module.cuda.Stream, non_blocking=True)
-        ways = _ways.setdefault(ordinal, {way: stream() for way in (locked.TO_GPU, locked.FROM_GPU)})
-        return Lane(stream(), blocks, module.cuda.Event(block=True, disable_timing=True), ways)
+        return Lane(module.cuda.Stream(non_blocking=True), blocks,
+                    module.cuda.Event(block=True, disable_timing=True))
 
 
 lanes = Lanes(_lane)
 _blocks: dict[int, staging.Blocks] = {}     # of each GPU
-_ways: dict[int, dict[int, Any]] = {}
 _helpers = staging.Helpers(staging.HELPERS)
 _pins = staging.Pins()

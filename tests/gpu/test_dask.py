@@ -84,7 +84,6 @@ def test_windows_in_many_parts_through_few_blocks(most, monkeypatch):
     monkeypatch.setattr(staging, "MOST_PINNED", most)
     monkeypatch.setattr(places, "lanes", places.Lanes(places._lane))
     monkeypatch.setattr(places, "_blocks", {})
-    monkeypatch.setattr(places, "_ways", {})
     monkeypatch.setattr(places, "_helpers", staging.Helpers(3))
     x = image(1200, 1300)
     options = {"mode": "wrap", "algorithm": "direct", "device": "cuda"}

@@ -44,9 +44,6 @@ class Stream(contextlib.nullcontext):
     def __init__(self, non_blocking):
         super().__init__(self)
 
-    def wait_event(self, event):
-        assert type(event) is Event
-
 
 class Runtime:
     """CUDA's functions for page-locked memory: what is locked, and the copies that were made from and to it."""
@@ -109,7 +106,6 @@ def gpus(monkeypatch):
     monkeypatch.setattr(contexts, "arch", lambda ordinal: "sm_90")
     monkeypatch.setattr(places, "lanes", places.Lanes(places._lane))
     monkeypatch.setattr(places, "_blocks", {})
-    monkeypatch.setattr(places, "_ways", {})
     monkeypatch.setattr(places, "_helpers", staging.Helpers(2))
     monkeypatch.setattr(places, "_pins", staging.Pins())
     monkeypatch.setattr(locked, "locks", locked.Locks())
