@@ -104,9 +104,9 @@ class Pass:
         return [first, second.then(*self.steps)]
 
 
-def identity(rank: int, scale: float = 1.0) -> Pass:
-    """A filter that changes nothing, or multiplies, along the last axis."""
-    return Pass(np.full(1, scale), (rank - 1,), (0,), Border.ZEROS, 0.0)
+def identity(rank: int, scale: float = 1.0, axis: int | None = None) -> Pass:
+    """A filter that changes nothing, or multiplies, along an axis (None: the last)."""
+    return Pass(np.full(1, scale), (rank - 1 if axis is None else axis,), (0,), Border.ZEROS, 0.0)
 
 
 def moved(axis: int, distance: int, border: Border, cval: float) -> Pass:

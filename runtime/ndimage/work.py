@@ -12,7 +12,7 @@ import numpy as np
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.classes import dataclass
-from warpconv.codegen.dtypes import DType
+from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import arrays
@@ -30,6 +30,10 @@ from .target import Target
 # A whole filter of two axes is taken up to this many taps. Beyond it, the products cost more than storing and reading
 # the image once more: at 11 x 11, 121 multiply-adds an output are as long as its 8 bytes take twice on an H200.
 MOST_AT_ONCE = 121
+# Rows of a filter that kernels for 8- and 16-bit pixels have registers for, by channels side by side. With more, every
+# tap would be loaded for every pixel: as float32, which costs a pass, such an image is filtered in a tenth of the
+# instructions (33 rows of one column).
+MOST_ROWS = {1: 31, 3: 11, 4: 31}
 
 
 class Extras(NamedTuple):
@@ -239,8 +243,11 @@ class Work:
         how = planes.seen(image.shape, each.axes)
         if target is None:
             how = planes.channels_last(image, each.axes) or how     # filtered as it lies in memory
-            if how.turned is not None:
-                target = self.room(dtype)
+        if self._is_tall(each, how, image.view.dtype):
+            as_floats = self._apply(source, identity(image.rank, axis=each.axes[0]), DType.FLOAT32)
+            return self._apply(as_floats, replace(each, steps=(*epilogue, *each.steps)), dtype, target, adds)
+        if target is None and how.turned is not None:
+            target = self.room(dtype)
         weight = weights.of_channels(each, how, image.view)
         conv = conv3d_and_kernel if each.is_volume else conv2d_and_kernel
         kernel, made = conv(
@@ -250,6 +257,14 @@ class Work:
             out_dtype=dtype.value, cast=self.cast, **self.extras._asdict())
         return self._taken(Step(kernel, weight, source, how, target, how, adds, isinstance(each.taps, np.ndarray)),
                            made)
+
+    def _is_tall(self, each: Pass, how: Seen, dtype: DType) -> bool:
+        """Whether a filter of integers has more rows than their kernels take, and sums in float32 are the same."""
+        if dtype.is_float or self.extras.algorithm != "auto" or each.is_volume or not isinstance(each.taps, np.ndarray):
+            return False
+        most = MOST_ROWS.get(how.channels if how.layout is Layout.NHWC else 1)
+        return (most is not None and each.size(how)[0] > most
+                and (not exact(each, dtype) or exact(each, dtype, EXACT_IN_FLOAT32)))
 
     def _by_factors(self, source: int, each: Pass, target: int | None, adds: int | None) -> int:
         """A pass by its kernel for factors. Raises Misaligned before anything is launched."""
