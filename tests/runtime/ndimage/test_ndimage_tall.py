@@ -49,12 +49,15 @@ def test_the_rows_are_those_that_pixels_declines():
             assert (refusal is None) is served, (channels, rows)
 
 
-@pytest.mark.parametrize("dtype", BYTES)
-@pytest.mark.parametrize("call", [
+CALLS = [
     lambda x, **how: warpconv.gaussian_filter(x, 4.0, **how),
     lambda x, **how: warpconv.gaussian_filter(x, (4.5, 1), mode="constant", cval=7, **how),
     lambda x, **how: warpconv.correlate1d(x, np.linspace(-1, 1.3, 33), 0, "float32", "wrap", origin=3, **how),
-    lambda x, **how: warpconv.correlate(x, settings.generator(88).standard_normal((35, 3)) / 40, mode="mirror", **how)])
+    lambda x, **how: warpconv.correlate(x, settings.generator(88).standard_normal((35, 3)) / 40, mode="mirror", **how)]
+
+
+@pytest.mark.parametrize("dtype,call", [pytest.param(dtype, call, marks=[pytest.mark.long] * (at % 4 != number))
+                                        for number, dtype in enumerate(BYTES) for at, call in enumerate(CALLS)])
 def test_bits_are_those_of_the_direct_way(dtype, call, steps):
     x = drawn(dtype, 70, 90)
     made = call(x, device="cpu")
@@ -65,7 +68,7 @@ def test_bits_are_those_of_the_direct_way(dtype, call, steps):
     assert np.array_equal(made, call(x, device="cpu"))      # by what was remembered
 
 
-@pytest.mark.parametrize("dtype", ("uint8", "uint16"))
+@pytest.mark.parametrize("dtype", ["uint8", pytest.param("uint16", marks=pytest.mark.long)])
 def test_means_are_scipy_s(dtype, steps):
     """Whole sums over a divisor: exact, cut towards zero."""
     x = drawn(dtype, 80, 60)
